@@ -1,0 +1,73 @@
+/**
+ * The request header Accept-Payment: `#( (method|"*") "/" (intent|"*") [;q=…] )`. It may suppress the Payment line of a 402
+ * or ask for it to come first.
+ */
+
+const RANGE = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+)\/([A-Za-z0-9!#$%&'*+.^_`|~-]+)((?:[ \t]*;[ \t]*[A-Za-z0-9_-]+=(?:[A-Za-z0-9._-]+|"[^"\\]*"))*)$/
+const WEIGHT = /;[ \t]*q=([^ \t;]*)/i
+const QVALUE = /^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/
+const MAX_CHARS = 2048
+
+/**
+ * What a client says about `lightning/charge`: `suppress` (its best matching range has q=0), `prefer` (that range names
+ * lightning and has a weight), or `neutral` (anything else, also a malformed or absent header, which never suppresses).
+ */
+export type PaymentPreference = 'suppress' | 'prefer' | 'neutral'
+
+/** Schemes of a 402, each with a header line of its own. */
+export type Scheme = 'l402' | 'payment'
+
+/** Reads Accept-Payment; `value` is null without the header, and several lines are joined with commas. */
+export function paymentPreference (value: string | null): PaymentPreference {
+  if (value === null || value.length > MAX_CHARS) return 'neutral'
+  let bestRank = 0
+  let bestWeight = 0
+  for (const element of value.split(',')) {
+    const text = element.trim()
+    if (text === '') continue
+    const range = RANGE.exec(text)
+    if (range === null) return 'neutral'
+    const weightText = WEIGHT.exec(range[3] ?? '')?.[1] ?? '1'
+    if (!QVALUE.test(weightText)) return 'neutral'
+    const rank = specificity(range[1] ?? '', range[2] ?? '')
+    const weight = Number(weightText)
+    // Of two equal ranges the friendlier one counts: a contradiction must not hide a way to pay.
+    if (rank > bestRank || (rank === bestRank && weight > bestWeight)) {
+      bestRank = rank
+      bestWeight = weight
+    }
+  }
+  if (bestRank === 0) return 'neutral'
+  if (bestWeight === 0) return 'suppress'
+  return bestRank >= 3 ? 'prefer' : 'neutral'
+}
+
+// 4 lightning/charge, 3 lightning/*, 2 */charge, 1 */*, 0 no match.
+function specificity (method: string, intent: string): number {
+  const named = method.toLowerCase() === 'lightning'
+  if (!named && method !== '*') return 0
+  if (intent.toLowerCase() === 'charge') return named ? 4 : 2
+  if (intent === '*') return named ? 3 : 1
+  return 0
+}
+
+/**
+ * The schemes of a 402, in the order of their header lines. `enabled` is in the configured order. The Payment line comes
+ * first when the client asks for lightning and is left out when it says q=0, but a 402 is never left without a challenge.
+ */
+export function challengeSchemes (enabled: readonly Scheme[], acceptPayment: string | null): readonly Scheme[] {
+  if (acceptPayment === null || enabled.length < 2 || !enabled.includes('payment')) return enabled
+  switch (paymentPreference(acceptPayment)) {
+    case 'suppress': return L402_ONLY
+    case 'prefer': return paymentFirst(enabled)
+    case 'neutral': return enabled
+  }
+}
+
+/** The same schemes with Payment in front, where it is among them. */
+export function paymentFirst (enabled: readonly Scheme[]): readonly Scheme[] {
+  return enabled.length === 2 ? PAYMENT_FIRST : enabled
+}
+
+const L402_ONLY: readonly Scheme[] = Object.freeze(['l402'])
+const PAYMENT_FIRST: readonly Scheme[] = Object.freeze(['payment', 'l402'])

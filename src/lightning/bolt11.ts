@@ -1,0 +1,399 @@
+/**
+ * BOLT 11 invoices. Decoding is strict: an invoice that another wallet would refuse, or whose amount or payment hash could
+ * be read in two ways, is an error. Encoding signs, for the sandbox provider and demo payments.
+ */
+import { secp256k1 } from '@noble/curves/secp256k1.js'
+import { bech32 } from '@scure/base'
+import { sha256 } from './hmac.ts'
+import { isHex32 } from './preimage.ts'
+
+/** Bitcoin networks that an invoice can name: prefixes `lnbc`, `lntb`, `lntbs`, `lnbcrt`. */
+export type InvoiceNetwork = 'mainnet' | 'testnet' | 'signet' | 'regtest'
+
+/** Which rule an invoice breaks. */
+export type InvoiceErrorCode = 'bech32' | 'prefix' | 'amount' | 'length' | 'field' | 'missing' | 'features' | 'signature'
+
+/** Every refusal of this module; the message says what was wrong, where, and what would be right. */
+export class InvoiceError extends Error {
+  override readonly name = 'InvoiceError'
+  readonly code: InvoiceErrorCode
+  constructor (code: InvoiceErrorCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** A decoded invoice. Hex is lower case. */
+export interface Invoice {
+  /** The invoice in lower case. */
+  readonly text: string
+  readonly network: InvoiceNetwork
+  /** Null when the payer chooses the amount. */
+  readonly amountMsat: bigint | null
+  /** The amount in whole satoshis, rounded down; null without an amount. */
+  readonly amountSats: number | null
+  /** 64 hex characters. */
+  readonly paymentHash: string
+  /** 64 hex characters. */
+  readonly paymentSecret: string
+  /** Unix seconds of its making. */
+  readonly timestamp: number
+  readonly expirySeconds: number
+  /** Unix seconds: `timestamp` and `expirySeconds` added. */
+  readonly expiresAt: number
+  readonly description: string | null
+  /** 64 hex characters; an invoice has either this or a description. */
+  readonly descriptionHash: string | null
+  /** Compressed public key, 66 hex characters; null only when the signature was not checked and no `n` field names it. */
+  readonly payee: string | null
+  /** Blocks. */
+  readonly minFinalCltvExpiry: number
+  /** Feature bits that are set, ascending. */
+  readonly features: readonly number[]
+}
+
+/** The longest invoice that is read, in characters. */
+export const MAX_INVOICE_CHARS = 7_089 // What the largest QR code holds; real ones have 200 to 1,500.
+
+const DEFAULT_EXPIRY = 3600
+const DEFAULT_CLTV = 18
+const TIMESTAMP_WORDS = 7
+const SIGNATURE_WORDS = 104
+const HASH_WORDS = 52
+const PUBLIC_KEY_WORDS = 53
+
+const FIELD_PAYMENT_HASH = 1
+const FIELD_FEATURES = 5
+const FIELD_EXPIRY = 6
+const FIELD_DESCRIPTION = 13
+const FIELD_SECRET = 16
+const FIELD_PAYEE = 19
+const FIELD_DESCRIPTION_HASH = 23
+const FIELD_CLTV = 24
+
+// Bits that BOLT 9 allows in an invoice. An even bit elsewhere is a demand that we, and the payer's wallet, cannot know.
+const KNOWN_FEATURES: ReadonlySet<number> = new Set([8, 14, 16, 24, 36, 48])
+
+const PREFIXES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({ bc: 'mainnet', tb: 'testnet', tbs: 'signet', bcrt: 'regtest' })
+const CURRENCIES: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({ mainnet: 'bc', testnet: 'tb', signet: 'tbs', regtest: 'bcrt' })
+const HUMAN_PART = /^ln(bcrt|bc|tbs|tb)(?:([1-9][0-9]{0,19})([munp]?))?$/
+const MAX_MSAT = 2_100_000_000_000_000_000n
+
+// Tenths of a millisatoshi (pico-bitcoin) in one unit.
+const UNITS: Readonly<Record<string, bigint>> = Object.freeze({ '': 10n ** 12n, m: 10n ** 9n, u: 10n ** 6n, n: 10n ** 3n, p: 1n })
+
+/**
+ * Decodes an invoice in lower or upper case, without a `lightning:` in front.
+ * @param options.signature `false` leaves the signature unchecked, for an invoice that this process has just made; checking
+ *   recovers the payee's public key, which takes most of a millisecond
+ * @throws InvoiceError
+ */
+export function decodeInvoice (text: string, options: { readonly signature?: boolean } = {}): Invoice {
+  if (text.length > MAX_INVOICE_CHARS) throw new InvoiceError('length', `The invoice has ${text.length} characters; the limit is ${MAX_INVOICE_CHARS}`)
+  const { prefix, words } = decodeBech32(text)
+  const human = HUMAN_PART.exec(prefix)
+  const network = PREFIXES[human?.[1] ?? '']
+  if (human === null || network === undefined) {
+    if (!/^ln(?:bc|tb)/.test(prefix)) throw new InvoiceError('prefix', 'An invoice begins with lnbc, lntb, lntbs or lnbcrt')
+    throw new InvoiceError('amount', 'The amount must be a positive whole number without leading zeros, followed by m, u, n, p or nothing')
+  }
+  const amountMsat = readAmount(human[2], human[3] ?? '')
+
+  if (words.length < TIMESTAMP_WORDS + SIGNATURE_WORDS) throw new InvoiceError('length', 'The invoice is too short for a timestamp and a signature')
+  const end = words.length - SIGNATURE_WORDS
+  const timestamp = readNumber(words.subarray(0, TIMESTAMP_WORDS))
+  const fields = readFields(words.subarray(TIMESTAMP_WORDS, end))
+
+  const paymentHash = fields.hex(FIELD_PAYMENT_HASH)
+  if (paymentHash === null) throw new InvoiceError('missing', 'The invoice has no payment hash (field p)')
+  const paymentSecret = fields.hex(FIELD_SECRET)
+  if (paymentSecret === null) throw new InvoiceError('missing', 'The invoice has no payment secret (field s)')
+  const description = fields.text(FIELD_DESCRIPTION)
+  const descriptionHash = fields.hex(FIELD_DESCRIPTION_HASH)
+  if ((description === null) === (descriptionHash === null)) {
+    throw new InvoiceError('missing', 'The invoice must have either a description (field d) or its hash (field h)')
+  }
+  const features = fields.features()
+  const unknown = features.find(bit => bit % 2 === 0 && !KNOWN_FEATURES.has(bit))
+  if (unknown !== undefined) throw new InvoiceError('features', `The invoice demands the unknown feature ${unknown}`)
+  const expirySeconds = fields.number(FIELD_EXPIRY) ?? DEFAULT_EXPIRY
+  const named = fields.hex(FIELD_PAYEE)
+  const payee = options.signature === false ? named : checkSignature(prefix, words, end, named)
+
+  return {
+    text: text.toLowerCase(),
+    network,
+    amountMsat,
+    amountSats: amountMsat === null ? null : Number(amountMsat / 1000n),
+    paymentHash,
+    paymentSecret,
+    timestamp,
+    expirySeconds,
+    expiresAt: timestamp + expirySeconds,
+    description,
+    descriptionHash,
+    payee,
+    minFinalCltvExpiry: fields.number(FIELD_CLTV) ?? DEFAULT_CLTV,
+    features
+  }
+}
+
+function decodeBech32 (text: string): { prefix: string, words: Uint8Array } {
+  try {
+    // bech32 texts hold exactly one `1` as separator by type, but decode() checks this itself; the cast states its input type.
+    const { prefix, words } = bech32.decode(text as `${string}1${string}`, false)
+    return { prefix, words: Uint8Array.from(words) }
+  } catch (error) {
+    throw new InvoiceError('bech32', `The invoice is not bech32: ${reason(error)}`)
+  }
+}
+
+// The library repeats the whole invoice in some messages, which are meant for one line of a log.
+function reason (error: unknown): string {
+  return error instanceof Error ? error.message.slice(0, 60) : 'unknown reason'
+}
+
+function readAmount (digits: string | undefined, unit: string): bigint | null {
+  if (digits === undefined) return null
+  const tenths = BigInt(digits) * (UNITS[unit] ?? 0n)
+  if (tenths % 10n !== 0n) throw new InvoiceError('amount', 'An amount in p must end in 0: there is nothing below a millisatoshi')
+  const msat = tenths / 10n
+  if (msat > MAX_MSAT) throw new InvoiceError('amount', 'The amount is more than all bitcoin there will be')
+  return msat
+}
+
+// At most ten words (50 bits) keep within the safe integers; callers check.
+function readNumber (words: Uint8Array): number {
+  let value = 0
+  for (const word of words) value = value * 32 + word
+  return value
+}
+
+/** Tagged fields: the words of each known type that has its proper length. */
+class Fields {
+  readonly #values = new Map<number, Uint8Array>()
+
+  add (type: number, words: Uint8Array): void {
+    if (this.#values.has(type)) throw new InvoiceError('field', `The field ${fieldName(type)} stands twice`)
+    this.#values.set(type, words)
+  }
+
+  hex (type: number): string | null {
+    const words = this.#values.get(type)
+    return words === undefined ? null : Buffer.from(toBytes(type, words)).toString('hex')
+  }
+
+  text (type: number): string | null {
+    const words = this.#values.get(type)
+    if (words === undefined) return null
+    try {
+      return utf8.decode(toBytes(type, words))
+    } catch (error) {
+      if (error instanceof InvoiceError) throw error
+      throw new InvoiceError('field', 'The description (field d) is not UTF-8')
+    }
+  }
+
+  number (type: number): number | null {
+    const words = this.#values.get(type)
+    if (words === undefined) return null
+    if (words[0] === 0 && words.length > 1) throw new InvoiceError('field', `The field ${fieldName(type)} begins with a zero`)
+    if (words.length > 10) throw new InvoiceError('field', `The field ${fieldName(type)} is too large`)
+    return readNumber(words)
+  }
+
+  features (): number[] {
+    const words = this.#values.get(FIELD_FEATURES)
+    if (words === undefined) return []
+    if (words[0] === 0) throw new InvoiceError('field', 'The field 9 begins with a zero')
+    const bits: number[] = []
+    for (let index = words.length - 1; index >= 0; index--) {
+      const word = words[index] ?? 0
+      for (let bit = 0; bit < 5; bit++) {
+        if ((word >> bit) & 1) bits.push((words.length - 1 - index) * 5 + bit)
+      }
+    }
+    return bits
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function fieldName (type: number): string {
+  return 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'[type] ?? '?'
+}
+
+// Zero for the types that may have any length.
+const FIELD_LENGTHS: Readonly<Record<number, number>> = Object.freeze({
+  [FIELD_PAYMENT_HASH]: HASH_WORDS,
+  [FIELD_SECRET]: HASH_WORDS,
+  [FIELD_DESCRIPTION_HASH]: HASH_WORDS,
+  [FIELD_PAYEE]: PUBLIC_KEY_WORDS,
+  [FIELD_DESCRIPTION]: 0,
+  [FIELD_EXPIRY]: 0,
+  [FIELD_CLTV]: 0,
+  [FIELD_FEATURES]: 0
+})
+
+function readFields (words: Uint8Array): Fields {
+  const fields = new Fields()
+  let offset = 0
+  while (offset < words.length) {
+    const type = words[offset] ?? 0
+    const length = (words[offset + 1] ?? 0) * 32 + (words[offset + 2] ?? 0)
+    const start = offset + 3
+    offset = start + length
+    if (offset > words.length) throw new InvoiceError('field', `The field ${fieldName(type)} of ${length} words runs past the end`)
+    const expected = FIELD_LENGTHS[type]
+    // BOLT 11 asks to fail on a wrong length, yet lists an invoice with such fields beside the right ones as valid. Passing
+    // over them is safe, because the field of the right length is required.
+    if (expected === undefined || (expected > 0 && expected !== length)) continue
+    fields.add(type, words.subarray(start, offset))
+  }
+  return fields
+}
+
+function toBytes (type: number, words: Uint8Array): Uint8Array {
+  try {
+    return bech32.fromWords(Array.from(words))
+  } catch {
+    throw new InvoiceError('field', `The field ${fieldName(type)} is not padded with zeros to whole bytes`)
+  }
+}
+
+function checkSignature (prefix: string, words: Uint8Array, end: number, named: string | null): string {
+  const hash = signedHash(prefix, words.subarray(0, end))
+  const signature = bech32.fromWords(Array.from(words.subarray(end))) // 104 words are exactly 65 bytes, so no padding can be wrong.
+  const compact = signature.subarray(0, 64)
+  const recovery = signature[64] ?? 0
+  try {
+    if (named !== null) {
+      // With a named payee only the low-S form counts; without one BOLT 11 takes both.
+      if (secp256k1.verify(compact, hash, Buffer.from(named, 'hex'), { prehash: false, lowS: true })) return named
+    } else if (recovery <= 3) {
+      const recovered = Buffer.concat([Buffer.of(recovery), compact]) // noble wants the recovery id in front
+      return Buffer.from(secp256k1.recoverPublicKey(recovered, hash, { prehash: false })).toString('hex')
+    }
+  } catch (error) {
+    throw new InvoiceError('signature', `The signature is not valid: ${reason(error)}`)
+  }
+  throw new InvoiceError('signature', named === null ? `The recovery id is ${recovery}; it must be 0 to 3` : 'The signature is not the payee\'s, or not in low-S form')
+}
+
+// What BOLT 11 signs: the human-readable part as text, then the words as bytes, filled up with zero bits.
+function signedHash (prefix: string, words: Uint8Array): Uint8Array {
+  const bytes = Buffer.alloc(prefix.length + Math.ceil(words.length * 5 / 8))
+  let offset = bytes.write(prefix, 'latin1')
+  let bits = 0
+  let held = 0
+  for (const word of words) {
+    held = ((held << 5) | word) & 0xfff
+    bits += 5
+    if (bits >= 8) {
+      bits -= 8
+      bytes[offset++] = (held >> bits) & 0xff
+    }
+  }
+  if (bits > 0) bytes[offset] = (held << (8 - bits)) & 0xff
+  return sha256(bytes)
+}
+
+/** What an invoice of our own says. */
+export interface InvoiceTerms {
+  readonly network: InvoiceNetwork
+  /** Null or left out: the payer chooses. */
+  readonly amountMsat?: bigint | null
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  /** 64 lower-case hex characters. */
+  readonly paymentSecret: string
+  /** Unix seconds. */
+  readonly timestamp: number
+  /** Seconds; 3600 when left out, as BOLT 11 has it. */
+  readonly expirySeconds?: number
+  /** At most 639 bytes of UTF-8; `shortDescription` cuts. */
+  readonly description: string
+  /** Blocks; 18 when left out. */
+  readonly minFinalCltvExpiry?: number
+  /** Feature bits; when left out var_onion_optin and payment_secret are required and basic_mpp is supported. */
+  readonly features?: readonly number[]
+}
+
+/** The most bytes of UTF-8 that a description field holds. */
+export const MAX_DESCRIPTION_BYTES = 639
+
+/**
+ * Cuts a text to at most `bytes` bytes of UTF-8, at a character's edge.
+ */
+export function shortDescription (text: string, bytes: number = MAX_DESCRIPTION_BYTES): string {
+  if (Buffer.byteLength(text) <= bytes) return text
+  let length = 0
+  let cut = ''
+  for (const character of text) {
+    length += Buffer.byteLength(character)
+    if (length > bytes) break
+    cut += character
+  }
+  return cut
+}
+
+/**
+ * Writes and signs an invoice.
+ * @param privateKey 32 bytes, the key of the node that is paid
+ * @throws InvoiceError when the terms cannot be written
+ */
+export function encodeInvoice (terms: InvoiceTerms, privateKey: Uint8Array): string {
+  const { network, paymentHash, paymentSecret, timestamp, description } = terms
+  const prefix = `ln${CURRENCIES[network]}${writeAmount(terms.amountMsat ?? null)}`
+  if (!Number.isInteger(timestamp) || timestamp < 0 || timestamp >= 2 ** 35) throw new InvoiceError('field', `The timestamp must be whole unix seconds, not ${timestamp}`)
+  if (!isHex32(paymentHash) || !isHex32(paymentSecret)) throw new InvoiceError('field', 'Payment hash and payment secret must be 64 lower-case hex characters')
+  if (Buffer.byteLength(description) > MAX_DESCRIPTION_BYTES) throw new InvoiceError('length', `The description has more than ${MAX_DESCRIPTION_BYTES} bytes`)
+
+  const words: number[] = numberWords(timestamp, TIMESTAMP_WORDS)
+  pushField(words, FIELD_SECRET, bech32.toWords(Buffer.from(paymentSecret, 'hex')))
+  pushField(words, FIELD_PAYMENT_HASH, bech32.toWords(Buffer.from(paymentHash, 'hex')))
+  pushField(words, FIELD_DESCRIPTION, bech32.toWords(Buffer.from(description, 'utf8')))
+  pushField(words, FIELD_EXPIRY, numberWords(terms.expirySeconds ?? DEFAULT_EXPIRY))
+  pushField(words, FIELD_CLTV, numberWords(terms.minFinalCltvExpiry ?? DEFAULT_CLTV))
+  const features = featureWords(terms.features ?? [8, 14, 17])
+  if (features.length > 0) pushField(words, FIELD_FEATURES, features)
+
+  const hash = signedHash(prefix, Uint8Array.from(words))
+  const recovered = secp256k1.sign(hash, privateKey, { prehash: false, lowS: true, format: 'recovered' })
+  const signature = Buffer.concat([recovered.subarray(1), recovered.subarray(0, 1)])
+  return bech32.encode(prefix, [...words, ...bech32.toWords(signature)], false)
+}
+
+function writeAmount (msat: bigint | null): string {
+  if (msat === null) return ''
+  if (msat <= 0n || msat > MAX_MSAT) throw new InvoiceError('amount', `The amount must be above 0 and at most ${MAX_MSAT} millisatoshis`)
+  const tenths = msat * 10n
+  for (const [unit, size] of Object.entries(UNITS)) {
+    if (tenths % size === 0n) return `${tenths / size}${unit}`
+  }
+  throw new InvoiceError('amount', 'The amount cannot be written') // Unreachable: p divides everything.
+}
+
+function numberWords (value: number, length = 1): number[] {
+  if (!Number.isSafeInteger(value) || value < 0) throw new InvoiceError('field', `A number of an invoice must be whole and not negative, not ${value}`)
+  const words: number[] = []
+  for (let rest = value; rest > 0; rest = Math.floor(rest / 32)) words.unshift(rest % 32)
+  while (words.length < length) words.unshift(0)
+  if (words.length > 10) throw new InvoiceError('field', `The number ${value} is too large for an invoice`)
+  return words
+}
+
+function featureWords (bits: readonly number[]): number[] {
+  const highest = Math.max(-1, ...bits)
+  const words: number[] = Array.from({ length: Math.floor(highest / 5) + 1 }, () => 0)
+  for (const bit of bits) {
+    const index = words.length - 1 - Math.floor(bit / 5)
+    words[index] = (words[index] ?? 0) | (1 << (bit % 5))
+  }
+  return words
+}
+
+function pushField (words: number[], type: number, data: readonly number[]): void {
+  words.push(type, data.length >> 5, data.length & 31)
+  for (const word of data) words.push(word)
+}

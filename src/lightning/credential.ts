@@ -1,0 +1,106 @@
+/**
+ * Finds the payment credential of a request among its headers: at most one, in one of three profiles (contract, Credential
+ * profiles; decision 125). Pure form: nothing here is verified.
+ */
+import { decodeMacaroonBase64, decodeMacaroonHex, encodeMacaroon, MacaroonError } from './macaroon.ts'
+import { readHexMacaroon, readL402Value } from './l402-header.ts'
+import { readPaymentValue } from './payment-credential.ts'
+
+/** The longest credential that is read, in characters; longer ones are refused with 400. */
+export const MAX_CREDENTIAL_CHARS = 65_536
+
+/** What a request carries. */
+export type Credential =
+  /** No payment credential; perhaps an unrelated one. Answer with a first challenge. */
+  | { readonly kind: 'none' }
+  /** `L402 <macaroon>:<preimage>`. The preimage is 64 lower-case hex; the macaroon is undecoded text. */
+  | { readonly kind: 'classic', readonly macaroon: string, readonly encoding: 'base64' | 'hex', readonly preimage: string }
+  /** `Payment method="lightning", preimage="…"`. The preimage is 64 lower-case hex. */
+  | { readonly kind: 'legacy', readonly preimage: string }
+  /** `Payment <token>`. The token has only base64url characters; read it with `parsePaymentToken`. */
+  | { readonly kind: 'modern', readonly token: string }
+  /**
+   * A credential that cannot be read. `classic` and `request` (more than one credential, or too
+   * long) are answered with 400; `legacy` with the ordinary 402 body
+   * (decision 120); `modern` with the problem `invalid-challenge` (decision 119).
+   */
+  | { readonly kind: 'malformed', readonly profile: 'classic' | 'legacy' | 'modern' | 'request', readonly status: 400 | 402, readonly message: string }
+
+const NONE: Credential = Object.freeze({ kind: 'none' })
+
+/**
+ * The fast path: the one `Authorization` value of a request that has neither a second one nor a macaroon header.
+ */
+export function readAuthorization (value: string): Credential {
+  return readScheme(value.trim()) ?? NONE
+}
+
+/**
+ * Reads all headers of a request as a flat list `[name, value, name, value, …]`, names in any case, as `rawHeaders` gives them.
+ * Two L402 credentials that are equal count as one; two that differ, two Payment credentials, both schemes at once, or two
+ * other Authorization schemes are `malformed`, profile `request`.
+ */
+export function readCredential (pairs: readonly string[]): Credential {
+  let found: Credential | null = null
+  let others = 0
+  for (let index = 0; index + 1 < pairs.length; index += 2) {
+    const name = pairs[index] ?? ''
+    // Lengths first: they rule out nearly every header without making a lower-case copy.
+    if (name.length !== 13 && name.length !== 8 && name.length !== 22) continue
+    const lower = name.toLowerCase()
+    let next: Credential | null
+    if (lower === 'authorization') {
+      const value = (pairs[index + 1] ?? '').trim()
+      if (value === '') continue
+      next = readScheme(value)
+      if (next === null && ++others > 1) return conflict('More than one Authorization header')
+    } else if (lower === 'macaroon' || lower === 'grpc-metadata-macaroon') {
+      next = readHexMacaroon((pairs[index + 1] ?? '').trim())
+    } else continue
+    if (next === null) continue
+    if (found !== null && !sameClassic(found, next)) return conflict('More than one payment credential')
+    found ??= next
+  }
+  return found ?? NONE
+}
+
+function conflict (message: string): Credential {
+  return { kind: 'malformed', profile: 'request', status: 400, message }
+}
+
+// Null for a scheme that is none of ours. `value` is trimmed.
+function readScheme (value: string): Credential | null {
+  const space = value.search(/[ \t]/)
+  const name = space < 0 ? value : value.slice(0, space)
+  let payment: boolean
+  switch (name.length < 8 ? name.toLowerCase() : '') {
+    case 'l402':
+    case 'lsat': payment = false; break
+    case 'payment': payment = true; break
+    default: return null
+  }
+  if (value.length > MAX_CREDENTIAL_CHARS) {
+    return { kind: 'malformed', profile: 'request', status: 400, message: `The credential is longer than ${MAX_CREDENTIAL_CHARS} characters` }
+  }
+  const rest = space < 0 ? '' : value.slice(space + 1).trimStart()
+  return payment ? readPaymentValue(rest) : readL402Value(rest)
+}
+
+// A client that speaks both names sends `LSAT …` and `L402 …`; another repeats the token in hex for gRPC.
+function sameClassic (left: Credential, right: Credential): boolean {
+  if (left.kind === 'malformed' && right.kind === 'malformed') {
+    return left.profile === 'classic' && right.profile === 'classic'
+  }
+  if (left.kind !== 'classic' || right.kind !== 'classic' || left.preimage !== right.preimage) return false
+  if (left.macaroon === right.macaroon && left.encoding === right.encoding) return true
+  try {
+    return Buffer.compare(canonicalBytes(left.macaroon, left.encoding), canonicalBytes(right.macaroon, right.encoding)) === 0
+  } catch (error) {
+    if (error instanceof MacaroonError) return false
+    throw error
+  }
+}
+
+function canonicalBytes (macaroon: string, encoding: 'base64' | 'hex'): Uint8Array {
+  return encodeMacaroon(encoding === 'hex' ? decodeMacaroonHex(macaroon) : decodeMacaroonBase64(macaroon))
+}
