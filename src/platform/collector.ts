@@ -1,0 +1,52 @@
+import v8 from 'node:v8'
+import vm from 'node:vm'
+import type { Clock, Timer } from './clock.ts'
+
+/** Bytes of buffers that may gather before they are collected. */
+const GATHERED = 8 * 1024 * 1024
+const LOOK_MS = 5
+
+/** Collects what has become garbage lately; a few hundred microseconds where little is alive. */
+export type CollectYoung = () => void
+
+/**
+ * V8's own collector of the young, made reachable while the process runs. V8 counts a buffer as the few bytes of its handle:
+ * a stream of 64 KiB pieces fills a hundred megabytes with dead buffers before it finds a reason to look.
+ */
+export function youngCollector (): CollectYoung {
+  v8.setFlagsFromString('--expose-gc')
+  // The global of a new context is made after the flag was set; that of this one was made before.
+  const collect = vm.runInNewContext('gc') as (options: { type: 'minor', execution: 'sync' }) => void
+  return () => { collect({ type: 'minor', execution: 'sync' }) }
+}
+
+/**
+ * Has V8 make every object among the young, for the whole process; call it before the first request. V8 learns which
+ * literals outlive collections and then makes them old from the start. While a gateway warms up, requests under way make up
+ * most of what is young, so it learns that of headers and offers; and whatever such a dead literal points to, such as the
+ * bytes of a head, is kept and copied until the next full collection. With this a minor collection under load takes 1.4 ms
+ * in the place of 10, and copies next to nothing.
+ */
+export function keepYoung (): void {
+  v8.setFlagsFromString('--no-allocation-site-pretenuring')
+}
+
+/** `process.memoryUsage` gives the same, and asks the kernel for the resident set as well: in a busy process 2 % of its time. */
+function bufferBytes (): number {
+  return v8.getHeapStatistics().external_memory
+}
+
+/**
+ * Keeps dead buffers of streams from gathering: whenever 8 MiB more of them are there than after the last collection, the
+ * young are collected. Costs nothing while nothing streams. `used` gives the bytes of all buffers.
+ */
+export function collectBuffers (clock: Clock, collect: CollectYoung, used: () => number = bufferBytes): Timer {
+  let kept = used()
+  return clock.every(LOOK_MS, () => {
+    const now = used()
+    if (now < kept) kept = now
+    if (now - kept < GATHERED) return
+    collect()
+    kept = used()
+  })
+}

@@ -1,0 +1,42 @@
+/** The embedded database is not running; the message says why. */
+export class DatabaseStopped extends Error {
+  override name = 'DatabaseStopped'
+  readonly code = 'DATABASE_STOPPED'
+
+  constructor (reason: string) {
+    super(`The embedded database has stopped: ${reason}`)
+  }
+}
+
+/** The outer handle was used where only the transaction's may be. A mistake in our code, never a user's. */
+export class OutsideTransaction extends Error {
+  override name = 'OutsideTransaction'
+
+  constructor (what: string) {
+    super(`${what} was used inside a transaction. Use the handle that transaction() passed in: the embedded database has one connection, so this would wait for itself for ever.`)
+  }
+}
+
+const faultCodes = new Set([
+  'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED', 'CONNECT_TIMEOUT', 'DATABASE_STOPPED',
+  'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT',
+  // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections, read_only_sql_transaction (a standby)
+  '57014', '57P01', '57P02', '57P03', '53300', '25006'
+])
+
+function codeOf (error: unknown): string | null {
+  if (!(error instanceof Error) || !('code' in error)) return null
+  return typeof error.code === 'string' ? error.code : null
+}
+
+/** Whether a unique index refused the row (SQLSTATE 23505), or, with `constraint`, that one index did. */
+export function isUniqueViolation (error: unknown, constraint?: string): boolean {
+  if (codeOf(error) !== '23505') return false
+  return constraint === undefined || (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)
+}
+
+/** Whether the database is away, so that the same statement may work later: the callers answer 503, never 500 or 4xx. */
+export function isConnectionFault (error: unknown): boolean {
+  const code = codeOf(error)
+  return code !== null && (faultCodes.has(code) || code.startsWith('08'))
+}

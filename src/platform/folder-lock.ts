@@ -1,0 +1,67 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+/** Another process, or another part of this one, holds the folder. */
+export class FolderInUse extends Error {
+  override name = 'FolderInUse'
+  readonly folder: string
+  /** The holder's process id, or null when it could not be read. */
+  readonly pid: number | null
+
+  constructor (folder: string, pid: number | null) {
+    const holder = pid === null ? 'another process' : pid === process.pid ? `this process (pid ${pid})` : `process ${pid}`
+    super(`The embedded database in ${folder} is in use by ${holder}. Stop that one, or give this one another \`data\` folder; several gateways on one database need PostgreSQL.`)
+    this.folder = folder
+    this.pid = pid
+  }
+}
+
+/** A held lock. Releasing twice is harmless; the system releases it when the process ends in any way. */
+export interface FolderLock {
+  release (): void
+}
+
+/**
+ * Locks `folder` (which need not exist) for this process, by a file beside it.
+ *
+ * The lock is the operating system's own lock on that file, which Node reaches only through SQLite: it dies with its
+ * process, SIGKILL included, so there are no stale locks and no guessing from process ids, which are reused and which
+ * differ between containers. The process id beside it serves the message alone.
+ *
+ * @param waitMs how long, in milliseconds, this thread waits for a holder to go.
+ * @throws FolderInUse when someone holds it.
+ */
+export function lockFolder (folder: string, waitMs = 0): FolderLock {
+  mkdirSync(dirname(folder), { recursive: true })
+  const pidFile = `${folder}.pid`
+  const file = new DatabaseSync(`${folder}.lock`, { timeout: waitMs })
+  try {
+    file.exec('pragma journal_mode = memory; pragma locking_mode = exclusive; begin exclusive')
+  } catch (error) {
+    file.close()
+    if (error instanceof Error && 'errcode' in error && error.errcode === 5) throw new FolderInUse(folder, readPid(pidFile))
+    throw error
+  }
+  writeFileSync(pidFile, `${process.pid}\n`)
+  let held = true
+  return {
+    release: () => {
+      if (!held) return
+      held = false
+      rmSync(pidFile, { force: true })
+      file.close()
+    }
+  }
+}
+
+function readPid (file: string): number | null {
+  try {
+    const pid = Number(readFileSync(file, 'utf8'))
+    return Number.isInteger(pid) && pid > 0 ? pid : null
+  } catch (error) {
+    // The holder writes the file just after it took the lock, so for a moment there is none.
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    throw error
+  }
+}

@@ -1,0 +1,54 @@
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+
+export type { Counter, Gauge, Histogram } from 'prom-client'
+
+/**
+ * The gateway's measurements, in Prometheus' text form. Each is made once by its name: a second plugin that asks for the same
+ * one gets the same one, so that a reload does not fail.
+ */
+export class Metrics {
+  readonly #registry = new Registry()
+  readonly #shapes = new Map<string, string>()
+
+  /** What `render` gives, for the Content-Type header. */
+  get contentType (): string {
+    return this.#registry.contentType
+  }
+
+  /** @throws TypeError when the name is taken by another kind, or with other labels. */
+  counter<L extends string = never> (name: string, help: string, labels: readonly L[] = []): Counter<L> {
+    return this.#once('counter', name, labels, () => new Counter({ name, help, labelNames: [...labels], registers: [this.#registry] }))
+  }
+
+  /** @throws TypeError like `counter`. */
+  gauge<L extends string = never> (name: string, help: string, labels: readonly L[] = []): Gauge<L> {
+    return this.#once('gauge', name, labels, () => new Gauge({ name, help, labelNames: [...labels], registers: [this.#registry] }))
+  }
+
+  /** `buckets` are upper bounds in the unit of the name (seconds, bytes). @throws TypeError like `counter`. */
+  histogram<L extends string = never> (name: string, help: string, labels: readonly L[], buckets: readonly number[]): Histogram<L> {
+    return this.#once('histogram', name, labels, () => new Histogram({ name, help, labelNames: [...labels], buckets: [...buckets], registers: [this.#registry] }))
+  }
+
+  /** Adds the process's own measurements (CPU, memory, event loop, garbage collection). Call at most once. */
+  measureProcess (): void {
+    collectDefaultMetrics({ register: this.#registry })
+  }
+
+  /** Everything measured so far, as text. */
+  render (): Promise<string> {
+    return this.#registry.metrics()
+  }
+
+  #once<M> (kind: string, name: string, labels: readonly string[], make: () => M): M {
+    const shape = `${kind}(${labels.join(', ')})`
+    const known = this.#shapes.get(name)
+    if (known === undefined) {
+      this.#shapes.set(name, shape)
+      return make()
+    }
+    if (known !== shape) throw new TypeError(`The metric ${name} is a ${known} already and cannot be a ${shape} too`)
+    // The same name and shape were made by the same method above, so it is of this type.
+    return this.#registry.getSingleMetric(name) as M
+  }
+}

@@ -1,0 +1,140 @@
+/*
+ * The Lua scripts of the Redis state, one for each operation. ARGV[1] is the time in milliseconds, or empty for Redis' own.
+ * Ends of windows are stored beside the counts and compared here; Redis' own expiry only cleans up behind them.
+ */
+const now = `
+local now = tonumber(ARGV[1])
+if now == nil then
+  local t = redis.call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+end
+`
+
+// A window {n, u}: how many, until when. Gives n and u, or nil once it has ended.
+const readWindow = `
+local function window (key)
+  local w = redis.call('HMGET', key, 'n', 'u')
+  local u = tonumber(w[2])
+  if u == nil or now >= u then return nil end
+  return tonumber(w[1]), u
+end
+`
+
+/** Scripts by the name that the client gives them. Each has one key. */
+export const scripts = {
+  /** limit, windowMs, want: gives granted, what remains, ms to the end. */
+  bgFixed: {
+    numberOfKeys: 1,
+    lua: `${now}${readWindow}
+local limit, length, want = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if limit < 1 then return {0, 0, length} end
+local n, u = window(KEYS[1])
+if n == nil then
+  n, u = 0, now + length
+  redis.call('HSET', KEYS[1], 'n', 0, 'u', u)
+  redis.call('PEXPIRE', KEYS[1], length)
+end
+local granted = math.max(0, math.min(want, limit - n))
+if granted > 0 then redis.call('HINCRBY', KEYS[1], 'n', granted) end
+return {granted, math.max(0, limit - n - granted), u - now}`
+  },
+  /** limit, windowMs, segments: gives allowed, remaining, ms to wait. Fields are segment numbers. */
+  bgSliding: {
+    numberOfKeys: 1,
+    lua: `${now}
+local limit, length, segments = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local part = length / segments
+local newest = math.floor(now / part)
+local all, count = redis.call('HGETALL', KEYS[1]), 0
+for i = 1, #all, 2 do
+  if tonumber(all[i]) <= newest - segments then redis.call('HDEL', KEYS[1], all[i])
+  else count = count + tonumber(all[i + 1]) end
+end
+if count >= limit then return {0, 0, math.max(1, math.ceil((newest + 1) * part - now))} end
+redis.call('HINCRBY', KEYS[1], string.format('%.0f', newest), 1)
+redis.call('PEXPIRE', KEYS[1], length + math.ceil(part))
+return {1, limit - count - 1, 0}`
+  },
+  bgCount: { numberOfKeys: 1, lua: `${now}${readWindow} return {(window(KEYS[1])) or 0}` },
+  /** limit, windowMs: gives ms for which the key is blocked. */
+  bgFail: {
+    numberOfKeys: 1,
+    lua: `${now}${readWindow}
+local limit, length = tonumber(ARGV[2]), tonumber(ARGV[3])
+local n, u = window(KEYS[1])
+if n == nil then
+  n, u = 0, now + length
+  redis.call('HSET', KEYS[1], 'n', 0, 'u', u)
+  redis.call('PEXPIRE', KEYS[1], length)
+end
+redis.call('HINCRBY', KEYS[1], 'n', 1)
+if n + 1 > limit then return {u - now} end
+return {0}`
+  },
+  bgBlocked: {
+    numberOfKeys: 1,
+    lua: `${now}${readWindow}
+local n, u = window(KEYS[1])
+if n ~= nil and n > tonumber(ARGV[2]) then return {u - now} end
+return {0}`
+  },
+  /** fingerprint, token, lockMs: gives what Begun says. Fields: f fingerprint, t token while running, r record, u until. */
+  bgBegin: {
+    numberOfKeys: 1,
+    lua: `${now}
+local e = redis.call('HMGET', KEYS[1], 'f', 'r', 'u')
+local u = tonumber(e[3])
+if u ~= nil and now < u then
+  if e[1] ~= ARGV[2] then return {'conflict'} end
+  if e[2] then return {'replay', e[2]} end
+  return {'running'}
+end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'f', ARGV[2], 't', ARGV[3], 'u', now + tonumber(ARGV[4]))
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {'run'}`
+  },
+  /** token, record, ttlMs */
+  bgFinish: {
+    numberOfKeys: 1,
+    lua: `${now}
+if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return {0} end
+redis.call('HDEL', KEYS[1], 't')
+redis.call('HSET', KEYS[1], 'r', ARGV[3], 'u', now + tonumber(ARGV[4]))
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {1}`
+  },
+  /** token alone */
+  bgAbandon: {
+    numberOfKeys: 1,
+    lua: `if redis.call('HGET', KEYS[1], 't') ~= ARGV[1] then return {0} end
+redis.call('DEL', KEYS[1])
+return {1}`
+  },
+  bgLook: {
+    numberOfKeys: 1,
+    lua: `${now}
+local e = redis.call('HMGET', KEYS[1], 'r', 'u')
+local u = tonumber(e[2])
+if u == nil or now >= u then return {'gone'} end
+if e[1] then return {'replay', e[1]} end
+return {'running'}`
+  },
+  bgGet: {
+    numberOfKeys: 1,
+    lua: `${now}
+local e = redis.call('HMGET', KEYS[1], 'v', 'u')
+local u = tonumber(e[2])
+if u == nil or now >= u then return nil end
+return e[1]`
+  },
+  /** value, ttlMs */
+  bgSet: {
+    numberOfKeys: 1,
+    lua: `${now}
+redis.call('HSET', KEYS[1], 'v', ARGV[2], 'u', now + tonumber(ARGV[3]))
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1`
+  },
+  bgDelete: { numberOfKeys: 1, lua: "return redis.call('DEL', KEYS[1])" }
+} as const

@@ -1,0 +1,87 @@
+/** A value that is there already, or a promise of it. Test for a promise before awaiting: the hot path must not wait for what it has. */
+export type Maybe<T> = T | Promise<T>
+
+/** Whether a counted request may pass. */
+export interface Verdict {
+  readonly allowed: boolean
+  /** How many more may pass before the limit; with Redis what this worker last heard, so at most this. */
+  readonly remaining: number
+  /** Milliseconds until the next one could pass: 0 when allowed, else more than 0. */
+  readonly retryAfterMs: number
+}
+
+/** An answer that is kept to be given again, byte for byte. */
+export interface ReplayRecord {
+  readonly status: number
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  readonly body: Uint8Array
+}
+
+/**
+ * What `begin` found: nobody has the key, run and then `finish` or `abandon` with the token; the answer is there; the key
+ * was used with another fingerprint (decision 18); or another request with it is running (decision 19: `waitFor` it).
+ */
+export type Begun =
+  | { readonly kind: 'run', readonly token: string }
+  | { readonly kind: 'replay', readonly record: ReplayRecord }
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'running' }
+
+/** How waiting ended: with the answer; with nothing kept, so that the waiter may `begin` itself; or too late. */
+export type Waited =
+  | { readonly kind: 'replay', readonly record: ReplayRecord }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'timeout' }
+
+/**
+ * What workers share and may lose: rate counters, idempotent replays, caches. Never the record of money or of spent
+ * credentials. Every operation is atomic, also between workers. Keys are free text; those of counters, failures, replays and
+ * cache do not meet. Memory answers at once; Redis may answer with a promise that rejects with `StateUnavailable`, and the
+ * caller decides whether that means allow, deny or a local state.
+ */
+export interface State {
+  readonly kind: 'memory' | 'redis'
+  /**
+   * Counts one request in a window of `windowMs` that begins with the key's first counted request; a refused one is not
+   * counted (decision 33).
+   *
+   * On Redis a worker takes permits a tenth of the limit at a time. Never more than `limit` pass in one window; with W
+   * workers the last (W - 1) x (limit / 10 - 1) may be refused early, held by a worker that did not need them.
+   */
+  takeFixed (key: string, limit: number, windowMs: number): Maybe<Verdict>
+  /**
+   * Counts one request in a window of `segments` parts: allowed while the current and the parts before it hold fewer than
+   * `limit` (decision 34). Parts stand at multiples of `windowMs / segments` of the clock.
+   */
+  takeSliding (key: string, limit: number, windowMs: number, segments: number): Maybe<Verdict>
+  /** How many a fixed window has counted (on Redis: given out to workers), without counting. 0 when none is open. */
+  count (key: string): Maybe<number>
+  /**
+   * Counts a failure (a wrong key) in a window that begins with the first one.
+   * @returns what `blockedFor` would say now.
+   */
+  recordFailure (key: string, limit: number, windowMs: number): Maybe<number>
+  /** Milliseconds for which the key is blocked: more than 0 once more than `limit` failures stand in its window, until that ends (decisions 27, 28). */
+  blockedFor (key: string, limit: number): Maybe<number>
+  /** Claims an idempotency key for one running request. The claim falls after `lockMs`, so that a dead worker does not hold it for ever. */
+  begin (key: string, fingerprint: string, lockMs: number): Maybe<Begun>
+  /** Keeps the answer for `ttlMs` and lets the waiters have it. False when the claim had fallen: then nothing is kept. */
+  finish (key: string, token: string, record: ReplayRecord, ttlMs: number): Maybe<boolean>
+  /** Gives the claim up and keeps nothing; a waiter may begin. False when it had fallen. */
+  abandon (key: string, token: string): Maybe<boolean>
+  /** Waits until the request that runs under the key ends, at most `timeoutMs`. */
+  waitFor (key: string, timeoutMs: number): Promise<Waited>
+  /** The cached text, or undefined. */
+  get (key: string): Maybe<string | undefined>
+  /** Caches a text for `ttlMs`. It may be dropped earlier. */
+  set (key: string, value: string, ttlMs: number): Maybe<void>
+  delete (key: string): Maybe<void>
+  /** Whether the state can be reached; never rejects. */
+  healthy (): Promise<boolean>
+  close (): Promise<void>
+}
+
+/** The state cannot be reached or did not answer in time. */
+export class StateUnavailable extends Error {
+  override name = 'StateUnavailable'
+}

@@ -1,0 +1,39 @@
+import t from 'tap'
+import { collectBuffers, youngCollector } from '../../src/platform/collector.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+const MIB = 1024 * 1024
+
+t.test('buffers are collected when 8 MiB more are there than after the last collection, and not before', async t => {
+  const clock = new ManualClock()
+  let used = 100 * MIB
+  let collections = 0
+  const timer = collectBuffers(clock, () => {
+    collections++
+    used = 105 * MIB
+  }, () => used)
+  used += 7 * MIB
+  clock.advance(1000)
+  t.equal(collections, 0, 'much that is alive is no reason')
+  used += MIB
+  clock.advance(20)
+  t.equal(collections, 1)
+  clock.advance(1000)
+  t.equal(collections, 1, 'what survived is not looked at again')
+  used = 50 * MIB
+  clock.advance(20)
+  used += 8 * MIB
+  clock.advance(20)
+  t.equal(collections, 2, 'it counts from the least since')
+  timer.cancel()
+  used += 100 * MIB
+  clock.advance(1000)
+  t.equal(collections, 2)
+})
+
+t.test('V8 gives its collector of the young to a process that was started without a flag', async t => {
+  t.notOk(process.execArgv.includes('--expose-gc'))
+  const collect = youngCollector()
+  t.doesNotThrow(collect)
+  t.doesNotThrow(collect)
+})

@@ -1,0 +1,264 @@
+import t from 'tap'
+import { silentLog } from '../../src/platform/log.ts'
+import { MemoryState } from '../../src/platform/state-memory.ts'
+import { openState } from '../../src/platform/state-url.ts'
+import { StateUnavailable, type ReplayRecord } from '../../src/platform/state.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { eachState, openTestRedis, testRedisUrl } from '../support/redis.ts'
+
+const minute = 60_000
+const record: ReplayRecord = { status: 201, headers: [['content-type', 'application/json'], ['x-two', 'a'], ['x-two', 'b']], body: Buffer.from('{"é":1}\n\0') }
+
+await eachState(t, 'a fixed window begins with its first request and passes exactly its limit', async (t, state, clock) => {
+  clock.advance(12_345)
+  for (let i = 0; i < 25; i++) t.match(await state.takeFixed('k', 25, minute), { allowed: true, retryAfterMs: 0, remaining: 24 - i })
+  clock.advance(59_000)
+  for (let i = 0; i < 30; i++) t.same(await state.takeFixed('k', 25, minute), { allowed: false, remaining: 0, retryAfterMs: 1_000 })
+  t.match(await state.takeFixed('another', 25, minute), { allowed: true }, 'keys do not meet')
+  clock.advance(1_000)
+  t.match(await state.takeFixed('k', 25, minute), { allowed: true, remaining: 24 }, 'refused requests were not counted')
+})
+
+await eachState(t, 'a limit of nought passes nobody', async (t, state) => {
+  t.match(await state.takeFixed('k', 0, minute), { allowed: false })
+  t.match(await state.takeFixed('k', 0, minute), { allowed: false })
+})
+
+await eachState(t, 'of 500 concurrent requests a fixed window passes its limit', async (t, state) => {
+  const verdicts = await Promise.all(Array.from({ length: 500 }, async () => state.takeFixed('k', 100, minute)))
+  t.equal(verdicts.filter(verdict => verdict.allowed).length, 100)
+  t.equal(await state.count('k'), 100)
+})
+
+await eachState(t, 'a limit that a reload changed holds at once', async (t, state) => {
+  t.match(await state.takeFixed('k', 10, minute), { allowed: true })
+  t.match(await state.takeFixed('k', 1, minute), { allowed: false })
+  t.match(await state.takeFixed('k', 20, minute), { allowed: true })
+})
+
+await eachState(t, 'count looks without counting', async (t, state, clock) => {
+  t.equal(await state.count('k'), 0)
+  await state.takeFixed('k', 5, minute)
+  t.equal(await state.count('k'), 1)
+  t.equal(await state.count('k'), 1)
+  clock.advance(minute)
+  t.equal(await state.count('k'), 0)
+})
+
+await eachState(t, 'a sliding window counts the current segment and those before it', async (t, state, clock) => {
+  const take = async (): Promise<unknown> => state.takeSliding('k', 4, minute, 4)
+  t.same(await take(), { allowed: true, remaining: 3, retryAfterMs: 0 })
+  clock.advance(15_000)
+  await take()
+  await take()
+  clock.advance(20_000)
+  t.same(await take(), { allowed: true, remaining: 0, retryAfterMs: 0 })
+  t.same(await take(), { allowed: false, remaining: 0, retryAfterMs: 10_000 }, 'to the next edge of a segment')
+  clock.advance(10_000)
+  t.match(await take(), { allowed: false, retryAfterMs: 15_000 }, 'the first segment is the third before this one and still counts')
+  clock.advance(15_000)
+  t.match(await take(), { allowed: true, remaining: 0 }, 'the first has left; the refused ones were never counted')
+  clock.advance(15_000)
+  t.match(await take(), { allowed: true, remaining: 1 })
+  clock.advance(10 * minute)
+  t.match(await take(), { allowed: true, remaining: 3 }, 'after a long pause nothing is left')
+})
+
+await eachState(t, 'failures 1 to 21 pass, from then on the key is blocked until a minute after the first', async (t, state, clock) => {
+  for (let i = 1; i <= 20; i++) {
+    t.equal(await state.blockedFor('ip', 20), 0)
+    t.equal(await state.recordFailure('ip', 20, minute), 0)
+    clock.advance(100)
+  }
+  t.equal(await state.blockedFor('ip', 20), 0, 'the 21st request is still looked at')
+  t.equal(await state.recordFailure('ip', 20, minute), 58_000)
+  t.equal(await state.blockedFor('ip', 20), 58_000)
+  t.equal(await state.blockedFor('other', 20), 0)
+  clock.advance(57_999)
+  t.equal(await state.blockedFor('ip', 20), 1)
+  clock.advance(1)
+  t.equal(await state.blockedFor('ip', 20), 0)
+  t.equal(await state.recordFailure('ip', 20, minute), 0, 'a new window begins')
+})
+
+await eachState(t, 'an answer is replayed byte for byte, until its time is over', async (t, state, clock) => {
+  const begun = await state.begin('k', 'print', minute)
+  if (begun.kind !== 'run') throw new Error('not begun')
+  t.same(await state.begin('k', 'print', minute), { kind: 'running' })
+  t.same(await state.begin('k', 'other', minute), { kind: 'conflict' })
+  t.equal(await state.finish('k', begun.token, record, 10_000), true)
+  const again = await state.begin('k', 'print', minute)
+  t.equal(again.kind, 'replay')
+  if (again.kind === 'replay') {
+    t.same(again.record.headers, record.headers)
+    t.equal(again.record.status, 201)
+    t.ok(Buffer.from(again.record.body).equals(Buffer.from(record.body)))
+  }
+  t.same(await state.begin('k', 'other', minute), { kind: 'conflict' })
+  clock.advance(10_000)
+  t.match(await state.begin('k', 'other', minute), { kind: 'run' })
+})
+
+await eachState(t, 'what was abandoned keeps nothing', async (t, state) => {
+  const begun = await state.begin('k', 'print', minute)
+  if (begun.kind !== 'run') throw new Error('not begun')
+  t.equal(await state.abandon('k', 'not the token'), false)
+  t.equal(await state.abandon('k', begun.token), true)
+  t.match(await state.begin('k', 'other', minute), { kind: 'run' })
+})
+
+await eachState(t, 'a claim that fell is taken by the next, and the first can no longer finish', async (t, state, clock) => {
+  const first = await state.begin('k', 'print', 1_000)
+  if (first.kind !== 'run') throw new Error('not begun')
+  clock.advance(1_000)
+  const second = await state.begin('k', 'print', 1_000)
+  if (second.kind !== 'run') throw new Error('not taken')
+  t.equal(await state.finish('k', first.token, record, minute), false)
+  t.equal(await state.abandon('k', first.token), false)
+  t.equal(await state.finish('k', second.token, { ...record, status: 200 }, minute), true)
+  t.match(await state.begin('k', 'print', minute), { kind: 'replay', record: { status: 200 } })
+})
+
+await eachState(t, 'of 50 concurrent requests with one key one runs', async (t, state) => {
+  const begun = await Promise.all(Array.from({ length: 50 }, async () => state.begin('k', 'print', minute)))
+  t.equal(begun.filter(({ kind }) => kind === 'run').length, 1)
+  t.equal(begun.filter(({ kind }) => kind === 'running').length, 49)
+})
+
+await eachState(t, 'waiting for what is done or unknown ends at once', async (t, state) => {
+  t.same(await state.waitFor('unknown', minute), { kind: 'gone' })
+  const begun = await state.begin('k', 'print', minute)
+  if (begun.kind !== 'run') throw new Error('not begun')
+  await state.finish('k', begun.token, record, minute)
+  t.match(await state.waitFor('k', minute), { kind: 'replay', record: { status: 201 } })
+})
+
+await t.test('those who wait have the answer when it is there, hear when there will be none, and give up in time', async t => {
+  const clock = new ManualClock()
+  const state = new MemoryState(clock)
+  const run = (key: string): string => {
+    const begun = state.begin(key, 'print', minute)
+    if (begun.kind !== 'run') throw new Error('not begun')
+    return begun.token
+  }
+  const [a, b] = [run('a'), run('b')]
+  run('c')
+  const waits = Promise.all([state.waitFor('a', 30_000), state.waitFor('a', 30_000), state.waitFor('b', 30_000), state.waitFor('c', 30_000)])
+  state.finish('a', a, record, minute)
+  state.abandon('b', b)
+  clock.advance(30_000)
+  t.same((await waits).map(({ kind }) => kind), ['replay', 'replay', 'gone', 'timeout'])
+})
+
+await eachState(t, 'the cache keeps texts until their time is over or they are deleted', async (t, state, clock) => {
+  t.equal(await state.get('k'), undefined)
+  await state.set('k', 'välue', 1_000)
+  t.equal(await state.get('k'), 'välue')
+  await state.set('k', '', 1_000)
+  t.equal(await state.get('k'), '')
+  clock.advance(1_000)
+  t.equal(await state.get('k'), undefined)
+  await state.set('k', 'b', 1_000)
+  await state.delete('k')
+  t.equal(await state.get('k'), undefined)
+})
+
+await t.test('memory answers at once, without a promise', async t => {
+  const state = new MemoryState(new ManualClock())
+  t.equal(state.takeFixed('k', 1, minute).allowed, true)
+  t.equal(state.takeSliding('k', 1, minute, 4).allowed, true)
+  t.equal(state.begin('k', 'print', minute).kind, 'run')
+})
+
+await t.test('memory is bounded: what is used least goes first', async t => {
+  const state = new MemoryState(new ManualClock(), { counters: 10, replayBytes: 10_000, cached: 10 })
+  for (let i = 0; i < 50; i++) {
+    state.takeFixed(`k${i}`, 5, minute)
+    state.set(`k${i}`, 'v', minute)
+    const begun = state.begin(`k${i}`, 'print', minute)
+    if (begun.kind === 'run') state.finish(`k${i}`, begun.token, { status: 200, headers: [], body: Buffer.alloc(1_500) }, minute)
+  }
+  t.equal(state.count('k0'), 0)
+  t.equal(state.count('k49'), 1)
+  t.equal(state.get('k0'), undefined)
+  t.equal(state.get('k49'), 'v')
+  t.equal(state.begin('k0', 'print', minute).kind, 'run')
+  t.equal(state.begin('k49', 'print', minute).kind, 'replay')
+})
+
+await t.test('a Redis that is away makes operations fail at once with StateUnavailable', async t => {
+  const lines: string[] = []
+  const log = { ...silentLog, error: (_fields: object | string, message?: string) => { lines.push(message ?? '') } }
+  const state = await openState('redis://127.0.0.1:1', { clock: systemClock, log })
+  await t.rejects(async () => state.takeFixed('k', 10, minute), StateUnavailable)
+  await t.rejects(async () => state.begin('k', 'print', minute), StateUnavailable)
+  t.equal(await state.healthy(), false)
+  t.match(lines, [/is away/])
+  await state.close()
+})
+
+await t.test('an address of another kind is refused', async t => {
+  await t.rejects(openState('memcached://x', { clock: systemClock, log: silentLog }), { message: /not memcached:/ })
+})
+
+const url = testRedisUrl()
+await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : false }, async t => {
+  if (url === null) return
+
+  await t.test('workers together never pass more than the limit, and strand at most a batch each', async t => {
+    const clock = new ManualClock()
+    const prefix = `test:${process.pid}:`
+    const workers = await Promise.all(Array.from({ length: 4 }, () => openTestRedis(t, url, clock, prefix)))
+    const verdicts = await Promise.all(Array.from({ length: 800 }, async (_, i) => workers[i % 4]?.takeFixed('shared', 100, minute)))
+    const passed = verdicts.filter(verdict => verdict?.allowed === true).length
+    t.ok(passed <= 100 && passed >= 100 - 3 * 9, `${passed} passed`)
+  })
+
+  await t.test('a worker seldom asks: permits of a batch, and refusals, are given at once', async t => {
+    const clock = new ManualClock()
+    const state = await openTestRedis(t, url, clock)
+    let waited = 0
+    for (let i = 0; i < 200; i++) {
+      const verdict = state.takeFixed('k', 100, minute)
+      if (verdict instanceof Promise) { waited++; await verdict }
+    }
+    t.equal(waited, 11, 'ten batches and one refusal')
+  })
+
+  await t.test('one worker waits for what another runs', async t => {
+    const clock = new ManualClock()
+    const prefix = `test:${process.pid}-wait:`
+    const [one, two] = [await openTestRedis(t, url, clock, prefix), await openTestRedis(t, url, clock, prefix)]
+    const begun = await one.begin('k', 'print', minute)
+    if (begun.kind !== 'run') throw new Error('not begun')
+    const waiting = two.waitFor('k', 30_000)
+    await one.finish('k', begun.token, record, minute)
+    const stepping = setInterval(() => { clock.advance(50) }, 1)
+    t.match(await waiting, { kind: 'replay', record: { status: 201 } })
+    await one.begin('late', 'print', 10 * minute)
+    t.same(await two.waitFor('late', 1_000), { kind: 'timeout' })
+    clearInterval(stepping)
+  })
+
+  await t.test('scripts that Redis forgot are sent again', async t => {
+    const state = await openTestRedis(t, url, new ManualClock())
+    await state.set('k', 'v', minute)
+    const { Redis } = await import('ioredis')
+    const redis = new Redis(url)
+    await redis.script('FLUSH')
+    await redis.quit()
+    t.equal(await state.get('k'), 'v')
+    await state.set('k', 'w', minute)
+    t.same(await Promise.all([state.get('k'), state.get('k'), state.get('none')]), ['w', 'w', undefined])
+  })
+
+  await t.test('windows follow the time of Redis itself unless said otherwise', async t => {
+    const state = await openState(url, { clock: systemClock, log: silentLog, prefix: `test:${process.pid}-time:` })
+    t.equal(state.kind, 'redis')
+    t.match(await state.takeFixed('k', 10, 200), { allowed: true, remaining: 9 })
+    t.match(await state.takeSliding('k', 10, 200, 4), { allowed: true, remaining: 9 })
+    t.equal(await state.healthy(), true)
+    await state.close()
+  })
+})

@@ -1,0 +1,164 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { Agent, request, type Dispatcher } from 'undici'
+import type { Test as T } from 'tap'
+import { withPlugins, type Loaded } from '../../src/cli/configuration.ts'
+import { compose } from '../../src/compose.ts'
+import { loadConfigText } from '../../src/config/load.ts'
+import { prepare } from '../../src/first-start.ts'
+import { systemClock, type Clock } from '../../src/platform/clock.ts'
+import type { Database } from '../../src/platform/database.ts'
+import { readKeys } from '../../src/platform/keyfile.ts'
+import { silentLog, type Log } from '../../src/platform/log.ts'
+import { loadSecrets } from '../../src/secrets.ts'
+import { readChallengeLine, type ChallengeLine } from '../../src/cli/challenge-lines.ts'
+import { openAnyDatabase, temporaryFolder } from './database.ts'
+
+/** The repository's own folder; plugin paths in a test's YAML start from it. */
+export const rootFolder = fileURLToPath(new URL('../..', import.meta.url))
+
+/** The default deployment with every policy out of the way, so that a test is not throttled by chance. */
+export function defaultYaml (more: { readonly policies?: string, readonly replace?: ReadonlyArray<readonly [string, string]> } = {}): string {
+  let text = readFileSync(`${rootFolder}/gateway.yaml`, 'utf8')
+  const policies = more.policies ?? ['global', 'read', 'write', 'l402-proxy'].map(name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`).join('\n')
+  for (const [from, to] of [['policies: {}', `policies:\n${policies}`] as const, ...more.replace ?? []]) {
+    if (!text.includes(from)) throw new Error(`gateway.yaml has no longer: ${from}`)
+    text = text.replace(from, () => to)
+  }
+  return text
+}
+
+/** How a gateway under test is made. */
+export interface TestGatewayOptions {
+  /** Its gateway.yaml; the default deployment with raised policies unless said. */
+  readonly yaml?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly clock?: Clock
+  readonly database?: Database
+  /** Its data folder; a new one unless said. */
+  readonly data?: string
+  readonly log?: Log
+}
+
+/** An answer with its body read. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+  json (): unknown
+}
+
+/** Sends one request; `path` may be a whole address, an object becomes JSON. */
+export type Send = (method: string, path: string, options?: { readonly headers?: Readonly<Record<string, string | string[]>>, readonly body?: string | Uint8Array | object | null }) => Promise<Answer>
+
+/** Sends to the gateway at `address` over the connections of `agent`. */
+export function sender (address: string, agent: Agent): Send {
+  return async (method, path, { headers = {}, body = null } = {}) => {
+    const isObject = body !== null && typeof body === 'object' && !(body instanceof Uint8Array)
+    const answer = await request(path.startsWith('http') ? path : address + path, {
+      method: method as Dispatcher.HttpMethod /* tests send odd ones on purpose */,
+      dispatcher: agent,
+      headers: isObject ? { 'content-type': 'application/json', ...headers } : { ...headers },
+      body: isObject ? JSON.stringify(body) : body as string | Uint8Array | null
+    })
+    const text = await answer.body.text()
+    return { status: answer.statusCode, headers: answer.headers, text, json: () => JSON.parse(text) as unknown }
+  }
+}
+
+/** A gateway in this process, on a port of its own, over the embedded database. */
+export interface TestGateway {
+  readonly url: string
+  readonly database: Database
+  readonly data: string
+  readonly adminKey: string
+  readonly merchant: { readonly id: number, readonly apiKey: string }
+  /** Sends a request; `path` may be a whole address. */
+  send (method: string, path: string, options?: { readonly headers?: Readonly<Record<string, string | string[]>>, readonly body?: string | Uint8Array | object | null }): Promise<Answer>
+  /** The same with the first merchant's key. */
+  merchantSend (method: string, path: string, body?: object): Promise<Answer>
+  /** Pays an invoice at the sandbox and answers the preimage. */
+  pay (invoice: string): Promise<string>
+  reload (yaml: string): Promise<void>
+  close (): Promise<void>
+}
+
+function loadText (yaml: string, env: Readonly<Record<string, string>>): Promise<Loaded> {
+  return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder }))
+}
+
+/** Starts a gateway and stops it when the test ends. */
+export async function startGateway (t: T, options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const data = options.data ?? temporaryFolder(t)
+  const clock = options.clock ?? systemClock
+  const log = options.log ?? silentLog
+  const env = { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env }
+  const { config, plugins } = await loadText(options.yaml ?? defaultYaml(), env)
+  const database = options.database ?? await openAnyDatabase(t, { clock, migrations: [] })
+  const secrets = loadSecrets(config)
+  await prepare({ config, database, secrets, clock, log, firstMerchant: true })
+  let url = config.server.publicUrl
+  const app = await compose(config, { clock, log, database, secrets, plugins, publicUrl: () => url })
+  const { port } = await app.listen()
+  const address = `http://127.0.0.1:${port}`
+  if (url === '') url = address
+  await app.follow()
+  const agent = new Agent({ keepAliveTimeout: 1000, connections: 256 })
+  let closed: Promise<void> | null = null
+  const close = (): Promise<void> => closed ??= (async () => {
+    await agent.destroy()
+    await app.close()
+  })()
+  t.teardown(close)
+  const keys = readKeys(data)
+  const send = sender(address, agent)
+  const apiKey = keys?.merchant?.apiKey.reveal() ?? ''
+  return {
+    url: address,
+    database,
+    data,
+    adminKey: keys?.adminKey.reveal() ?? config.secrets.adminKey,
+    merchant: { id: keys?.merchant?.id ?? 0, apiKey },
+    send,
+    merchantSend: (method, path, body) => send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) }),
+    pay: async invoice => {
+      const answer = await send('POST', '/sandbox/pay', { body: { invoice } })
+      if (answer.status !== 200) throw new Error(`the sandbox did not pay: ${answer.status} ${answer.text}`)
+      return (answer.json() as { preimage: string }).preimage
+    },
+    reload: async yaml => {
+      const next = await loadText(yaml, env)
+      await app.reload(next.config, next.plugins)
+    },
+    close
+  }
+}
+
+/** The challenge of one scheme in a 402's WWW-Authenticate lines. Throws when it is not there. */
+export function challengeOf (answer: Answer, scheme: 'l402' | 'payment'): ChallengeLine {
+  const lines = answer.headers['www-authenticate'] ?? []
+  for (const line of Array.isArray(lines) ? lines : [lines]) {
+    const challenge = readChallengeLine(line)
+    if (challenge?.scheme === scheme) return challenge
+  }
+  throw new Error(`no ${scheme} challenge in a ${answer.status}: ${JSON.stringify(lines)}`)
+}
+
+/** Value of Authorization for a paid challenge of either scheme. */
+export function credentialOf (challenge: ChallengeLine, preimage: string): string {
+  const { parameters } = challenge
+  if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`
+  const echoed = Object.fromEntries(['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest'].flatMap(name => {
+    const value = parameters.get(name)
+    return value === undefined ? [] : [[name, value]]
+  }))
+  return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
+}
+
+/** Asks, pays, and answers the credential: what every paying test begins with. */
+export async function buy (gateway: Pick<TestGateway, 'send' | 'pay'>, path: string, scheme: 'l402' | 'payment' = 'l402', options: { readonly method?: string, readonly body?: object | string } = {}): Promise<string> {
+  const answer = await gateway.send(options.method ?? 'GET', path, options.body === undefined ? {} : { body: options.body })
+  if (answer.status !== 402) throw new Error(`expected a 402 for ${path}, got ${answer.status}: ${answer.text}`)
+  const challenge = challengeOf(answer, scheme)
+  return credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+}

@@ -1,0 +1,42 @@
+import { randomBytes } from 'node:crypto'
+import { Redis } from 'ioredis'
+import type { Test as T } from 'tap'
+import { silentLog } from '../../src/platform/log.ts'
+import { MemoryState } from '../../src/platform/state-memory.ts'
+import { openRedisState, type RedisState } from '../../src/platform/state-redis.ts'
+import type { State } from '../../src/platform/state.ts'
+import { ManualClock } from './manual-clock.ts'
+
+/** The address of a Redis to test with, or null. */
+export function testRedisUrl (): string | null {
+  const url = process.env['TEST_REDIS_URL']
+  return url === undefined || url === '' ? null : url
+}
+
+/** A state on Redis whose windows follow `clock` and whose keys no other test shares; they are removed when the test ends. */
+export async function openTestRedis (t: T, url: string, clock: ManualClock, prefix = `test:${randomBytes(6).toString('hex')}:`): Promise<RedisState> {
+  const state = await openRedisState(url, { clock, log: silentLog, prefix, time: 'clock' })
+  t.teardown(async () => {
+    await state.close()
+    const redis = new Redis(url)
+    const keys = await redis.keys(`${prefix}*`)
+    if (keys.length > 0) await redis.del(...keys)
+    await redis.quit()
+  })
+  return state
+}
+
+/** Runs a test on the state in memory, and on Redis too where `TEST_REDIS_URL` names one. */
+export async function eachState (t: T, name: string, run: (t: T, state: State, clock: ManualClock) => Promise<void>): Promise<void> {
+  await t.test(`${name} (memory)`, async t => {
+    const clock = new ManualClock()
+    await run(t, new MemoryState(clock), clock)
+  })
+  const url = testRedisUrl()
+  if (url !== null) {
+    await t.test(`${name} (Redis)`, async t => {
+      const clock = new ManualClock()
+      await run(t, await openTestRedis(t, url, clock), clock)
+    })
+  }
+}
