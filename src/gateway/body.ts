@@ -1,0 +1,23 @@
+import type { Readable } from 'node:stream'
+
+/**
+ * The body of a request, read only when somebody wants it. It is either collected once (`bytes`) or streamed once
+ * (`stream`); after `bytes` the collected form can be forwarded any number of times.
+ */
+export interface RequestBody {
+  /** Bytes announced by Content-Length; 0 when there is no body; null when the length is not known (chunked). */
+  readonly length: number | null
+  /** What `bytes` has collected, once it has. */
+  readonly collected: Uint8Array | null
+  /** Bytes that have arrived so far. */
+  readonly received: number
+  /** The most bytes that will be taken, set by the `body-limit` plugin. Infinity when no plugin set it. */
+  limit: number
+  /**
+   * Collects the whole body. Answers the same promise when called again. Throws `PayloadTooLarge` above `limit`, and
+   * `ClientGone` when the connection closes first.
+   */
+  bytes (): Promise<Uint8Array>
+  /** The body as a stream, with `limit` enforced: it errors with `PayloadTooLarge` as soon as one byte more arrives. */
+  stream (): Readable
+}

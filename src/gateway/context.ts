@@ -1,0 +1,142 @@
+import type { RequestBody } from './body.ts'
+import type { ReadonlyHeaders } from './headers.ts'
+import type { RouteInfo } from './route.ts'
+import type { UpstreamTarget } from './target.ts'
+
+/**
+ * The kinds of caller that a chain can establish. Domains add theirs by declaration merging, so that the engine knows none
+ * of them: `declare module '…/gateway/context.ts' { interface PrincipalKinds { merchant: … } }`.
+ */
+// oxlint-disable-next-line typescript/no-empty-object-type -- filled by declaration merging
+export interface PrincipalKinds {}
+
+/** Who the request acts for, once an authentication plugin has said so. */
+export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string, readonly id: string }
+
+/** What was paid for this request, once a credential has been verified. */
+export interface Payment {
+  readonly scheme: 'l402' | 'payment' | 'payment-legacy'
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  readonly amountSats: number
+}
+
+/**
+ * What the request would buy, once a route's price or a merchant's proxy has said so. `challenges/` adds the members by
+ * declaration merging; the engine knows only that there is a price.
+ */
+export interface RequestOffer {
+  readonly amountSats: number
+}
+
+/** The place of a plugin's own value on the context; made by `scope.slot` when the chain is built. */
+export interface Slot<T> {
+  readonly index: number
+  readonly name: string
+  /** Never set; it ties the slot to the type of its value. */
+  readonly value?: T
+}
+
+/** What the front door knows about a request when it makes its context. */
+export interface RequestFacts {
+  readonly method: string
+  readonly target: string
+  readonly headers: ReadonlyHeaders
+  readonly host: string
+  readonly body: RequestBody
+  readonly peerAddress: string
+  readonly clientAddress: string
+  readonly secure: boolean
+  readonly httpVersion: '1.0' | '1.1'
+  readonly upgrade: string | null
+  readonly expectsContinue: boolean
+  readonly correlationId: string
+  readonly now: number
+  readonly startedAt: number
+}
+
+const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
+const NO_SLOTS: unknown[] = []
+
+/**
+ * One request on its way: the only thing that plugins and domains see of it. Node's own request and response stay in
+ * `http/`, so that the listener can be replaced without touching a plugin.
+ */
+export class Context {
+  readonly method: string
+  /** The request target as it came: path and query, byte for byte. */
+  readonly target: string
+  /** The raw path, without the query. */
+  readonly path: string
+  /** The raw query without its question mark; empty when there is none. */
+  readonly query: string
+  readonly headers: ReadonlyHeaders
+  /** Host and port as the client named them, lower case. */
+  readonly host: string
+  readonly body: RequestBody
+  /** The address of the connection's other end. */
+  readonly peerAddress: string
+  /** The client's address after the rules for trusted proxies. */
+  readonly clientAddress: string
+  /** The client's side speaks TLS, here or at a trusted proxy in front. */
+  readonly secure: boolean
+  readonly httpVersion: '1.0' | '1.1'
+  /** The protocol asked for in Upgrade, lower case; null on a plain request. */
+  readonly upgrade: string | null
+  /** The client waits for 100 before it sends the body. */
+  readonly expectsContinue: boolean
+  readonly correlationId: string
+  /** Wall-clock milliseconds since the epoch when the head was accepted. */
+  readonly now: number
+  /** Monotonic milliseconds when the head was accepted. */
+  readonly startedAt: number
+
+  route: RouteInfo
+  /** Route parameters, decoded; for identifiers only. */
+  params: Readonly<Record<string, string>>
+  principal: Principal | null
+  payment: Payment | null
+  /** What this request would buy; null on what is free or not priced yet. */
+  offer: RequestOffer | null
+  /** Where `forward` sends the request; null takes the route's own upstream. */
+  upstreamTarget: UpstreamTarget | null
+  /** The values of plugins' slots; use `get` and `set`. */
+  slots: unknown[]
+
+  constructor (facts: RequestFacts, noRoute: RouteInfo) {
+    const mark = facts.target.indexOf('?')
+    this.method = facts.method
+    this.target = facts.target
+    this.path = mark < 0 ? facts.target : facts.target.slice(0, mark)
+    this.query = mark < 0 ? '' : facts.target.slice(mark + 1)
+    this.headers = facts.headers
+    this.host = facts.host
+    this.body = facts.body
+    this.peerAddress = facts.peerAddress
+    this.clientAddress = facts.clientAddress
+    this.secure = facts.secure
+    this.httpVersion = facts.httpVersion
+    this.upgrade = facts.upgrade
+    this.expectsContinue = facts.expectsContinue
+    this.correlationId = facts.correlationId
+    this.now = facts.now
+    this.startedAt = facts.startedAt
+    this.route = noRoute
+    this.params = NO_PARAMS
+    this.principal = null
+    this.payment = null
+    this.offer = null
+    this.upstreamTarget = null
+    this.slots = NO_SLOTS
+  }
+
+  /** The value of a plugin's slot, or undefined when it was not set for this request. */
+  get<T> (slot: Slot<T>): T | undefined {
+    // Only `set` writes here, with the slot's own type.
+    return this.slots[slot.index] as T | undefined
+  }
+
+  set<T> (slot: Slot<T>, value: T): void {
+    this.slots[slot.index] = value
+  }
+}

@@ -1,0 +1,317 @@
+import type { Chain, Progress } from './chain.ts'
+import type { Context } from './context.ts'
+import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
+import { HeaderList } from './headers.ts'
+import type { UpstreamRequest } from './plugin.ts'
+import type { Head, HeadSource, Outcome, Reply } from './reply.ts'
+import type { TunnelResult, TunnelTarget, Wire, WireListener } from './wire.ts'
+import type { Responder, TunnelPolicy } from './responder.ts'
+import { API_VERSION } from './version.ts'
+
+/** What the engine tells of a request that ended, for the one log line and the one measurement. */
+export interface ExchangeEvents {
+  readonly mode: 'development' | 'production'
+  now (): number
+  monotonic (): number
+  /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
+  fault (ctx: Context, error: Error): void
+  /** The request is over; its snapshot may be let go. */
+  finished (exchange: Exchange): void
+}
+
+const EMPTY_BODY_STATUS = new Set([204, 205, 304])
+
+/** The head of a reply as a list that hooks may change, with its length. The reply itself stays as it is. */
+function replyHeaders (reply: Reply): HeaderList {
+  const headers = new HeaderList(reply.headers.slice())
+  if (!EMPTY_BODY_STATUS.has(reply.status)) headers.set('Content-Length', String(reply.body === null ? 0 : Buffer.byteLength(reply.body)))
+  return headers
+}
+
+/**
+ * One request and its answer: walks the chain down, takes the answer up, and tells every plugin once how it ended. It is
+ * made for each request and holds nothing that another could share.
+ *
+ * No plugin is told that a request is over while one still works on it: when the client leaves during an asynchronous hook
+ * or operation, `onClose` is called at once, and `done` once that work has settled. So a lease that was taken too late is
+ * still given back, and the answer of an operation whose client left still goes up the chain, where `idempotency` keeps it.
+ */
+export class Exchange implements Responder, WireListener {
+  readonly ctx: Context
+  onDrain: (() => void) | null = null
+  onClose: (() => void) | null = null
+  readonly #wire: Wire
+  readonly #chain: Chain
+  readonly #events: ExchangeEvents
+  readonly #progress: Progress = { next: 0, stopped: false }
+  #status = 0
+  #source: HeadSource = 'reply'
+  #headSent = false
+  #leaving = false
+  #ended = false
+  /** The connection is done with this answer; `#complete` says whether it took all of it. */
+  #closed = false
+  #complete = false
+  /** Asynchronous steps under way. */
+  #working = 0
+  #settled = false
+  #error: Error | null = null
+  #tunnelled: TunnelResult | null = null
+
+  constructor (ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
+    this.ctx = ctx
+    this.#wire = wire
+    this.#chain = chain
+    this.#events = events
+    wire.listener = this
+  }
+
+  get gone (): boolean {
+    return this.#closed || this.#wire.gone
+  }
+
+  /** Runs the request. Never throws. */
+  start (): void {
+    try {
+      const step = this.#chain.enter(this.ctx, this.#progress)
+      if (step === undefined) this.#handle()
+      else if ('then' in step) void this.#later(step, true)
+      else this.#reply(step, 'reply')
+    } catch (error) {
+      this.#refuse(error)
+    }
+  }
+
+  #handle (): void {
+    if (this.#closed) return
+    const step = this.#chain.handle(this.ctx, this)
+    if (step === undefined) return
+    if ('then' in step) void this.#later(step, false)
+    else this.#reply(step, 'reply')
+  }
+
+  /** Goes on once an asynchronous step has settled: with its reply, else (`entering`) with the terminal plugin. Never rejects. */
+  async #later (step: Promise<void | Reply>, entering: boolean): Promise<void> {
+    this.#working++
+    try {
+      const reply = await step
+      if (reply !== undefined) this.#reply(reply, 'reply')
+      else if (entering) this.#handle()
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#worked()
+    }
+  }
+
+  #worked (): void {
+    this.#working--
+    if (this.#closed) this.#settle()
+  }
+
+  forwarding (out: UpstreamRequest): void {
+    this.#chain.forwarding(this.ctx, out)
+  }
+
+  interim (status: number, headers: readonly string[]): void {
+    if (!this.#headSent && !this.#closed) this.#wire.interim(status, headers)
+  }
+
+  head (status: number, headers: HeaderList): void | Promise<void> {
+    if (this.#closed || this.#leaving) return
+    // A hook that fails has its error answered there; the terminal plugin is told by `onClose` like of any other end.
+    return this.#head({ status, headers, source: 'upstream' }, null)
+  }
+
+  write (bytes: Uint8Array): boolean {
+    if (this.#closed || this.#ended || !this.#headSent) return true
+    if (this.#chain.watchesChunks) {
+      try {
+        this.#chain.chunk(this.ctx, bytes, this.#progress)
+      } catch (error) {
+        // The caller is the upstream's reader and could not tell a watcher's fault from its own.
+        this.#refuse(error)
+        return true
+      }
+    }
+    return this.#wire.write(bytes)
+  }
+
+  end (trailers: readonly string[] | null): void {
+    if (this.#closed || this.#ended || !this.#headSent) return
+    this.#ended = true
+    this.#wire.end(null, trailers)
+  }
+
+  fail (error: Error): void {
+    if (this.#closed || this.#ended) return
+    this.#refuse(error)
+  }
+
+  async tunnel (target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
+    this.#working++
+    try {
+      const result = await this.#wire.tunnel(target, async answer => {
+        this.#leaving = true
+        const head: Head = { status: answer.status, headers: policy.answer(answer.status, answer.headers), source: 'upstream' }
+        await this.#chain.leave(this.ctx, head, this.#progress)
+        this.#stamp(head)
+        answer.headers.splice(0, answer.headers.length, ...head.headers.pairs)
+        this.#status = head.status
+        this.#source = 'upstream'
+        this.#headSent = true
+      })
+      this.#tunnelled = result
+      if (result.kind === 'refused') {
+        await this.head(result.answer.status, policy.answer(result.answer.status, result.answer.headers))
+        if (result.body.byteLength > 0) this.write(result.body)
+        this.end(null)
+      }
+    } catch (error) {
+      this.#refuse(policy.failure(error instanceof Error ? error : new Error(String(error))))
+    } finally {
+      this.#worked()
+    }
+  }
+
+  drained (): void {
+    this.onDrain?.()
+  }
+
+  closed (complete: boolean): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#complete = complete
+    this.#progress.stopped = true
+    try {
+      this.onClose?.()
+    } catch (error) {
+      this.#fault(error)
+    }
+    this.#settle()
+  }
+
+  /** Tells everybody, once the connection is closed and nobody works on the request any more. */
+  #settle (): void {
+    if (this.#settled || this.#working > 0) return
+    this.#settled = true
+    const delivered = this.#complete && this.#headSent
+    const tunnelled = this.#tunnelled?.kind === 'closed' ? this.#tunnelled : null
+    const outcome: Outcome = {
+      status: this.#headSent ? this.#status : 499,
+      source: this.#source,
+      headSent: this.#headSent,
+      delivered,
+      bytesIn: tunnelled?.bytesIn ?? this.ctx.body.received,
+      bytesOut: tunnelled?.bytesOut ?? this.#wire.bytesOut,
+      duration: this.#events.monotonic() - this.ctx.startedAt,
+      error: this.#error ?? (delivered ? null : new ClientGone())
+    }
+    this.#chain.settle(this.ctx, outcome, this.#progress, fault => { this.#fault(fault) })
+    this.#events.finished(this)
+  }
+
+  #fault (error: unknown): void {
+    this.#events.fault(this.ctx, error instanceof Error ? error : new Error(String(error)))
+  }
+
+  #refuse (cause: unknown): void {
+    if (this.#settled) return
+    const error = this.#named(asGatewayError(cause))
+    // What follows from the client's leaving is told by the outcome; a fault of ours is told even when nobody waits for it.
+    if (error.status >= 500) this.#fault(error)
+    if (this.#closed) {
+      if (error.status >= 500) this.#error ??= error
+      return
+    }
+    // The answer is whole: what fails after it must not break it off.
+    if (this.#ended) return
+    this.#error ??= error
+    if (error instanceof ClientGone || this.#headSent) {
+      this.#ended = true
+      this.#wire.destroy()
+      return
+    }
+    const reply = this.#bytes(error)
+    if (this.#leaving) this.#bare(reply)
+    else this.#reply(reply, 'error')
+  }
+
+  /** The body's reader knows no target; its refusal names the proxy like every other refusal of one (contract, Errors). */
+  #named (error: GatewayError): GatewayError {
+    const target = this.ctx.upstreamTarget
+    if (target === null || !(error instanceof PayloadTooLarge)) return error
+    return new PayloadTooLarge(error.limit, { ...error.more, ...target.errorMembers })
+  }
+
+  /** Answers without going up the chain again, past the watchers too, after a hook failed on the way up. */
+  #bare (reply: Reply): void {
+    this.#write({ status: reply.status, headers: replyHeaders(reply), source: 'error' })
+    this.#ended = true
+    this.#wire.end(reply.body ?? '', null)
+  }
+
+  #bytes (error: GatewayError): Reply {
+    return errorReply(error, { correlationId: this.ctx.correlationId, now: this.#events.now(), mode: this.#events.mode })
+  }
+
+  #reply (reply: Reply, source: HeadSource): void {
+    if (this.#settled || this.#headSent || this.#leaving) return
+    void this.#head({ status: reply.status, headers: replyHeaders(reply), source }, reply)
+  }
+
+  /** Takes a head up the chain and writes it, with its reply where it has one. Neither throws nor rejects: what a hook throws is answered. */
+  #head (head: Head, reply: Reply | null): void | Promise<void> {
+    this.#source = head.source
+    this.#leaving = true
+    try {
+      const pending = this.#chain.leave(this.ctx, head, this.#progress)
+      if (pending !== undefined) return this.#headLater(pending, head, reply)
+      this.#write(head)
+      if (reply !== null) this.#finish(reply, head)
+    } catch (error) {
+      this.#refuse(error)
+    }
+  }
+
+  async #headLater (pending: Promise<void>, head: Head, reply: Reply | null): Promise<void> {
+    this.#working++
+    try {
+      await pending
+      this.#write(head)
+      if (reply !== null) this.#finish(reply, head)
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#worked()
+    }
+  }
+
+  /** Writes the head, unless an error was answered while hooks still worked on it. */
+  #write (head: Head): void {
+    if (this.#closed || this.#headSent) return
+    this.#stamp(head)
+    this.#source = head.source
+    this.#status = head.status
+    // It throws when a name or value cannot be written; then nothing has been, and the error can still be answered.
+    this.#wire.head(head.status, head.headers.pairs)
+    this.#headSent = true
+  }
+
+  #finish (reply: Reply, head: Head): void {
+    if (this.#settled || this.#ended) return
+    const empty = EMPTY_BODY_STATUS.has(head.status)
+    if (this.#chain.watchesChunks && reply.body !== null && !empty) {
+      this.#chain.chunk(this.ctx, typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body, this.#progress)
+    }
+    if (this.#closed) return
+    this.#ended = true
+    this.#wire.end(empty ? null : reply.body ?? '', null)
+  }
+
+  /** The two headers that every answer carries (contract, Versioning; decisions 13 and 14). */
+  #stamp (head: Head): void {
+    head.headers.set('X-Correlation-Id', this.ctx.correlationId)
+    if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version')) head.headers.set('X-API-Version', API_VERSION)
+  }
+}

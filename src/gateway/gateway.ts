@@ -1,0 +1,40 @@
+import type { Context } from './context.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { Wire } from './wire.ts'
+
+/** The running gateway: a pointer to the snapshot that new requests take. Swapping it is the whole of a reload. */
+export class Gateway {
+  #current: Snapshot
+  readonly #retiring = new Set<Promise<void>>()
+
+  constructor (first: Snapshot) {
+    this.#current = first
+  }
+
+  /** The generation that new requests take. */
+  get generation (): number {
+    return this.#current.generation
+  }
+
+  handle (ctx: Context, wire: Wire): void {
+    this.#current.handle(ctx, wire)
+  }
+
+  /** Lets new requests take `next`; those under way keep theirs, which closes when the last of them is over. */
+  swap (next: Snapshot): void {
+    const old = this.#current
+    this.#current = next
+    this.#watch(old.retire())
+  }
+
+  /** Resolves when every generation has closed; call it once no more requests come. */
+  async close (): Promise<void> {
+    this.#watch(this.#current.retire())
+    await Promise.all(this.#retiring)
+  }
+
+  #watch (retired: Promise<void>): void {
+    const gone = retired.finally(() => { this.#retiring.delete(gone) })
+    this.#retiring.add(gone)
+  }
+}

@@ -1,0 +1,164 @@
+import fastJson from 'fast-json-stringify'
+import type { TSchema } from 'typebox'
+import type { Context } from './context.ts'
+import { LongError, methodNotAllowed, notFound, ValidationError } from './errors.ts'
+import type { Answer, AnyOperation, Result } from './operation.ts'
+import type { Reply } from './reply.ts'
+import { Router } from './router.ts'
+import { bodyReader, paramsFit, queryReader } from './validation.ts'
+
+type Write = (body: unknown) => string
+
+interface Mounted {
+  readonly operation: AnyOperation
+  readonly fits: ((params: Readonly<Record<string, string>>) => boolean) | null
+  readonly readQuery: ((query: string) => unknown) | null
+  readonly readBody: ((bytes: Uint8Array) => unknown) | null
+  readonly write: ReadonlyMap<number, { readonly mediaType: string, readonly write: Write }>
+}
+
+/** One path of an internal upstream with the operations that stand on it. */
+class Resource {
+  readonly operations = new Map<string, Mounted>()
+
+  allowed (): string[] {
+    const methods = [...this.operations.keys()]
+    if (methods.includes('GET')) methods.push('HEAD')
+    return [...methods, 'OPTIONS'].sort()
+  }
+}
+
+/** Throws 405 with Allow when the path does not take the method. */
+function operationOf (resource: Resource, method: string): Mounted {
+  const mounted = resource.operations.get(method === 'HEAD' ? 'GET' : method)
+  if (mounted === undefined) throw methodNotAllowed(method, resource.allowed())
+  return mounted
+}
+
+const NO_MEMBERS = Object.freeze({})
+
+/** Bytes of a body that an operation collects where the chain has no `body-limit` (decision 172). */
+const BODY_LIMIT = 1_048_576
+
+/** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
+function writerOf (answer: Answer): { readonly mediaType: string, readonly write: Write } {
+  if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: String }
+  // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
+  return { mediaType: answer.mediaType ?? 'application/json; charset=utf-8', write: fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema) }
+}
+
+/**
+ * Operations behind one name, mounted by `upstream: { internal: name }`. It answers 404 and 405 itself, checks what comes
+ * in against the operation's schemas, and writes what goes out through them, so that nothing leaves that they do not name.
+ */
+export class InternalUpstream {
+  readonly operations: readonly AnyOperation[]
+  readonly #router = new Router<Resource>()
+
+  /** Throws when two operations share an id, or a method and a path. */
+  constructor (operations: readonly AnyOperation[]) {
+    this.operations = operations
+    const resources = new Map<string, Resource>()
+    const ids = new Set<string>()
+    for (const operation of operations) {
+      if (ids.has(operation.id)) throw new TypeError(`operation ${operation.id} is declared twice`)
+      ids.add(operation.id)
+      const shape = operation.path.replaceAll(/:[A-Za-z]+/g, ':')
+      let resource = resources.get(shape)
+      if (resource === undefined) {
+        resources.set(shape, resource = new Resource())
+        this.#router.add({ host: null, methods: [], path: operation.path }, resource)
+      }
+      if (resource.operations.has(operation.method)) throw new TypeError(`two operations answer ${operation.method} ${operation.path}`)
+      resource.operations.set(operation.method, mount(operation))
+    }
+  }
+
+  /** Throws the 404 or 405 that `handle` would throw, and does nothing else; a plain OPTIONS is answered wherever a path is. */
+  requireServed (ctx: Context): void {
+    const found = this.#router.find('', ctx.method, ctx.path)
+    if (found === null) throw notFound()
+    if (ctx.method !== 'OPTIONS') operationOf(found.value, ctx.method)
+  }
+
+  /** The answer to a request; throws the errors of the contract. */
+  handle (ctx: Context): Reply | Promise<Reply> {
+    const found = this.#router.find('', ctx.method, ctx.path)
+    if (found === null) throw notFound()
+    const resource = found.value
+    if (ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', resource.allowed().join(', ')], body: null }
+    const mounted = operationOf(resource, ctx.method)
+    requireCaller(ctx, mounted.operation)
+    if (mounted.fits !== null && !mounted.fits(found.params)) throw notFound()
+    const query = mounted.readQuery === null ? NO_MEMBERS : read(mounted, mounted.readQuery, ctx.query)
+    if (mounted.readBody !== null) return this.#withBody(ctx, mounted, found.params, query)
+    return finish(mounted, mounted.operation.handle(input(ctx, found.params, query, undefined)))
+  }
+
+  async #withBody (ctx: Context, mounted: Mounted, params: Readonly<Record<string, string>>, query: unknown): Promise<Reply> {
+    // Only a chunked body can turn out to be empty; then that is what is wrong, and not the type it does not name.
+    const unsure = ctx.body.length === null && !ctx.headers.has('content-type')
+    if (!unsure) requireJson(ctx)
+    if (ctx.body.limit === Number.POSITIVE_INFINITY) ctx.body.limit = BODY_LIMIT
+    const bytes = await ctx.body.bytes()
+    if (unsure && bytes.byteLength > 0) requireJson(ctx)
+    const body = mounted.readBody === null ? undefined : read(mounted, mounted.readBody, bytes)
+    return await finish(mounted, mounted.operation.handle(input(ctx, params, query, body)))
+  }
+}
+
+function read<T> (mounted: Mounted, reader: (given: T) => unknown, given: T): unknown {
+  try {
+    return reader(given)
+  } catch (error) {
+    if (error instanceof ValidationError && mounted.operation.refuse !== undefined) throw mounted.operation.refuse(error)
+    throw error
+  }
+}
+
+function input (ctx: Context, params: unknown, query: unknown, body: unknown): never {
+  // Each part was checked against the very schema from which the handler's types were made.
+  return { ctx, params, query, body } as never
+}
+
+function finish (mounted: Mounted, result: Result | Promise<Result>): Reply | Promise<Reply> {
+  return result instanceof Promise ? result.then(value => toReply(mounted, value)) : toReply(mounted, result)
+}
+
+function toReply (mounted: Mounted, result: Result): Reply {
+  const headers = result.headers ?? []
+  if (result.body === null) return { status: result.status, headers, body: null }
+  const writer = mounted.write.get(result.status)
+  if (writer === undefined) throw new TypeError(`operation ${mounted.operation.id} declares no answer ${result.status}`)
+  return { status: result.status, headers: ['Content-Type', writer.mediaType, ...headers], body: writer.write(result.body) }
+}
+
+/**
+ * The chain in front authenticates; a route that leads here without that is a fault of the configuration, answered 500 and
+ * logged, so that an operation mounted later is never open by a catch-all route.
+ */
+function requireCaller (ctx: Context, { access, id }: AnyOperation): void {
+  if (access !== 'merchant' && access !== 'admin') return
+  if (ctx.principal?.kind !== access) throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
+}
+
+/** 415 for a body that is there and does not say that it is JSON (decision 5). */
+function requireJson (ctx: Context): void {
+  if (ctx.body.length === 0) return
+  const type = ctx.headers.get('content-type')
+  const essence = type?.split(';', 1)[0]?.trim().toLowerCase()
+  if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence))) return
+  throw new LongError(415, 'Unsupported media type', `The body must be JSON with Content-Type: application/json${type === undefined ? '' : `, not ${essence ?? type}`}.`)
+}
+
+function mount (operation: AnyOperation): Mounted {
+  const write = new Map<number, { mediaType: string, write: Write }>()
+  for (const [status, answer] of Object.entries(operation.answers)) write.set(Number(status), writerOf(answer))
+  return {
+    operation,
+    fits: operation.params === undefined ? null : paramsFit(operation.params),
+    readQuery: operation.query === undefined ? null : queryReader(operation.query),
+    readBody: operation.body === undefined ? null : bodyReader(operation.body),
+    write
+  }
+}

@@ -1,0 +1,30 @@
+import type { Metrics } from '../platform/metrics.ts'
+import { LongError } from './errors.ts'
+import { isLocalCaller } from './local-caller.ts'
+import { defineOperation, type AnyOperation } from './operation.ts'
+
+/**
+ * `GET /metrics` in Prometheus' text form, for callers on the gateway's own machine and for the admin key (decision 23:
+ * revenue figures are not public). Its chain has `auth` as admin, optional, in front, so that a wrong key is counted there.
+ */
+export function metricsOperation (metrics: Metrics): AnyOperation {
+  return defineOperation({
+    id: 'getMetrics',
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Measurements for Prometheus',
+    tag: 'health',
+    access: 'public',
+    answers: {
+      200: { description: 'All measurements in Prometheus\' text form.', mediaType: metrics.contentType },
+      403: { description: 'The caller is neither on this machine nor the admin.' }
+    },
+    async handle ({ ctx }) {
+      const admin = ctx.principal !== null && ctx.principal.kind === 'admin'
+      if (!admin && !isLocalCaller(ctx)) {
+        throw new LongError(403, 'Forbidden', 'Measurements are given on the gateway\'s own machine, or with the admin key in X-API-Key.')
+      }
+      return { status: 200, headers: ['Cache-Control', 'no-store'], body: await metrics.render() }
+    }
+  })
+}

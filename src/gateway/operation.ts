@@ -1,0 +1,66 @@
+import type { Static, TSchema } from 'typebox'
+import type { Context } from './context.ts'
+import type { GatewayError, ValidationError } from './errors.ts'
+
+/** Who may call an operation; the chains of `gateway.yaml` enforce it, OpenAPI and the authorisation tests read it here. */
+export type Access = 'public' | 'merchant' | 'admin' | 'credential'
+
+/** What an operation answers. The body is written through the schema of its status; null writes none. */
+export interface Result {
+  readonly status: number
+  readonly body: unknown
+  /** Further headers, flat. */
+  readonly headers?: readonly string[]
+}
+
+/** What a handler is given: everything checked against the operation's schemas. */
+export interface Input<P, Q, B> {
+  readonly params: P
+  readonly query: Q
+  readonly body: B
+  readonly ctx: Context
+}
+
+/** One answer of an operation, for output and for OpenAPI. */
+export interface Answer {
+  readonly description: string
+  /** JSON body; left out when there is none, or when the handler gives ready bytes. */
+  readonly schema?: TSchema
+  /** Media type, when it is not application/json. The handler then gives the body as a string. */
+  readonly mediaType?: string
+}
+
+/**
+ * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas, calls
+ * the handler, and writes what it answers through the schema of that status, which is the whitelist of what may leave.
+ */
+export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSchema, B extends TSchema = TSchema> {
+  /** operationId in OpenAPI, unique. */
+  readonly id: string
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH'
+  /** Path with `:name` parameters, each one segment; a last `*` takes the rest. */
+  readonly path: string
+  readonly summary: string
+  readonly tag: string
+  readonly access: Access
+  /** Path parameters as strings; those that do not fit give 404 (decision 10). */
+  readonly params?: P
+  /** Query parameters; integers are read from their decimal text. What does not fit gives a validation problem. */
+  readonly query?: Q
+  /** JSON body. Left out: the operation ignores any body (decision 5). */
+  readonly body?: B
+  /** Request headers that the operation reads, for OpenAPI. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly answers: Readonly<Record<number, Answer>>
+  /** Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem goes out. */
+  readonly refuse?: (error: ValidationError) => GatewayError
+  handle (input: Input<Static<P>, Static<Q>, Static<B>>): Result | Promise<Result>
+}
+
+/** An operation whose handler's types have been checked where it was defined. */
+export type AnyOperation = Omit<Operation, 'handle'> & { handle (input: Input<never, never, never>): Result | Promise<Result> }
+
+/** Declares an operation; only there so that the handler's types follow from the schemas. */
+export function defineOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema> (operation: Operation<P, Q, B>): AnyOperation {
+  return operation
+}

@@ -1,0 +1,70 @@
+import type { Static, TSchema } from 'typebox'
+import type { Context, Slot } from './context.ts'
+import type { Head, Outcome, Reply } from './reply.ts'
+import type { RouteInfo } from './route.ts'
+import type { Services } from './services.ts'
+import type { Responder } from './responder.ts'
+import type { HeaderList } from './headers.ts'
+
+/** Go on (nothing), answer now (a reply), or either of them later. */
+export type Step = void | Reply | Promise<void | Reply>
+
+/** The request as it will go to the upstream; plugins may change its headers just before it leaves. */
+export interface UpstreamRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: HeaderList
+}
+
+/**
+ * What a plugin does at each point of a request's way. All hooks are optional; those left out cost nothing.
+ *
+ * `request` runs down the chain in the order of the file. `response` runs up the chain, in reverse, for the plugins that
+ * were entered, before the head is written; it also sees replies and errors. `done` runs for the same plugins exactly once
+ * in every ending: delivered, refused, upstream failed, client gone.
+ */
+export interface Hooks {
+  request? (ctx: Context): Step
+  /** Just before forwarding; synchronous. */
+  upstream? (ctx: Context, out: UpstreamRequest): void
+  response? (ctx: Context, head: Head): void | Promise<void>
+  /** Watches the bytes of the answer; must neither keep nor change them. */
+  chunk? (ctx: Context, bytes: Uint8Array): void
+  done? (ctx: Context, outcome: Outcome): void
+  /** This generation of the configuration retires: end timers, give back pools. */
+  close? (): void | Promise<void>
+  /** Terminal plugins only: answers with a reply, or takes over `responder` and returns nothing. */
+  handle? (ctx: Context, responder: Responder): Step
+}
+
+/** What a plugin gets when its place in a chain is built. */
+export interface Scope<K extends keyof Services = keyof Services> {
+  readonly services: Pick<Services, K>
+  readonly route: RouteInfo
+  readonly mode: 'development' | 'production'
+  /** Reserves a place on the context for a value of this plugin. */
+  slot<T> (name: string): Slot<T>
+}
+
+/** A plugin: its name, the schema of its configuration, what it needs, and how it is set up for a route. */
+export interface Plugin<S extends TSchema = TSchema, K extends keyof Services = keyof Services> {
+  readonly name: string
+  readonly config: S
+  /** One paragraph for the generated reference. */
+  readonly description?: string
+  /** Services it uses; only these are in its scope. */
+  readonly uses?: readonly K[]
+  /** Facts that an earlier plugin of the chain must provide. */
+  readonly needs?: readonly string[]
+  readonly provides?: readonly string[]
+  /** Plugins that must not stand later in the chain: `challenge` says `after: ['throttle']`. */
+  readonly after?: readonly string[]
+  /** Ends a chain: has `handle`, stands last. */
+  readonly terminal?: boolean
+  setup (config: Static<S>, scope: Scope<K>): Hooks | Promise<Hooks>
+}
+
+/** Declares a plugin; only there so that the types of configuration and services are inferred. */
+export function definePlugin<const S extends TSchema, const K extends keyof Services = never> (plugin: Plugin<S, K>): Plugin<S, K> {
+  return plugin
+}

@@ -1,0 +1,138 @@
+import { Chain } from './chain.ts'
+import type { Context } from './context.ts'
+import { methodNotAllowed, notFound } from './errors.ts'
+import { Exchange, type ExchangeEvents } from './exchange.ts'
+import { NO_ROUTE, type RouteInfo } from './route.ts'
+import type { Router } from './router.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Wire } from './wire.ts'
+
+/** A route as it is walked: nothing about it is left to decide. */
+export interface CompiledRoute {
+  readonly info: RouteInfo
+  readonly chain: Chain
+}
+
+/** What a snapshot is made of. */
+export interface SnapshotParts {
+  readonly generation: number
+  readonly mode: 'development' | 'production'
+  readonly router: Router<CompiledRoute>
+  readonly chains: readonly Chain[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * The end of requests that no route takes: 404 for a path that nothing serves, 405 with Allow for another method of one that
+ * is served, and 204 with Allow for a plain OPTIONS on own operations (decision 6). Routes that take every path leave
+ * nothing to it.
+ */
+function withoutRoute (router: Router<CompiledRoute>): Chain {
+  return new Chain([{
+    handle (ctx) {
+      const routes = router.methodsAt(ctx.host, ctx.path)
+      if (routes.size === 0) throw notFound()
+      const allowed = [...routes.keys()]
+      const own = [...routes.values()].some(route => route.info.config?.upstream.kind === 'internal')
+      if (own) allowed.push('OPTIONS')
+      allowed.sort()
+      if (own && ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', allowed.join(', ')], body: null }
+      throw methodNotAllowed(ctx.method, allowed)
+    }
+  }], 0)
+}
+
+/**
+ * One generation of the configuration, complete and unchangeable. A request keeps the one it began with; when it has been
+ * replaced and its last request is over, its plugins are closed.
+ */
+export class Snapshot implements ExchangeEvents {
+  readonly generation: number
+  readonly mode: 'development' | 'production'
+  readonly #router: Router<CompiledRoute>
+  readonly #chains: readonly Chain[]
+  readonly #withoutRoute: Chain
+  readonly #clock: Clock
+  readonly #log: Log
+  #active = 0
+  #retired = false
+  readonly #closed = Promise.withResolvers<void>()
+
+  constructor (parts: SnapshotParts) {
+    this.generation = parts.generation
+    this.mode = parts.mode
+    this.#router = parts.router
+    this.#chains = parts.chains
+    this.#withoutRoute = withoutRoute(parts.router)
+    this.#clock = parts.clock
+    this.#log = parts.log
+  }
+
+  /** Requests under way. */
+  get active (): number {
+    return this.#active
+  }
+
+  /** Runs one request through its route. */
+  handle (ctx: Context, wire: Wire): void {
+    this.#active++
+    const found = this.#router.find(ctx.host, ctx.method, ctx.path)
+    if (found === null) {
+      ctx.route = NO_ROUTE
+      new Exchange(ctx, wire, this.#withoutRoute, this).start()
+      return
+    }
+    const { info, chain } = found.value
+    ctx.route = info
+    ctx.params = found.params
+    if (chain.slotCount > 0) ctx.slots = emptySlots(chain.slotCount)
+    new Exchange(ctx, wire, chain, this).start()
+  }
+
+  /** Takes no further requests; resolves once the last one is over and every plugin has closed. */
+  retire (): Promise<void> {
+    if (!this.#retired) {
+      this.#retired = true
+      this.#closeWhenIdle()
+    }
+    return this.#closed.promise
+  }
+
+  now (): number {
+    return this.#clock.now()
+  }
+
+  monotonic (): number {
+    return this.#clock.monotonic()
+  }
+
+  fault (ctx: Context, error: Error): void {
+    this.#log.error({ err: error, correlationId: ctx.correlationId, route: ctx.route.name }, 'request failed')
+  }
+
+  finished (): void {
+    this.#active--
+    this.#closeWhenIdle()
+  }
+
+  #closeWhenIdle (): void {
+    if (this.#retired && this.#active === 0) void this.#close()
+  }
+
+  /** Never rejects: what a plugin throws while it closes is logged. */
+  async #close (): Promise<void> {
+    for (const result of await Promise.allSettled(this.#chains.map(chain => chain.close()))) {
+      if (result.status === 'rejected') this.#log.error({ err: result.reason as unknown }, 'a plugin failed to close')
+    }
+    this.#closed.resolve()
+  }
+}
+
+/** Empty places read as undefined, which is what `Context.get` promises; filling them would cost every request. */
+function emptySlots (count: number): unknown[] {
+  const slots: unknown[] = []
+  slots.length = count
+  return slots
+}

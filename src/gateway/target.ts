@@ -1,0 +1,22 @@
+/** Where a request is forwarded to: constant for an operator's route, looked up for a merchant's proxy. */
+export interface UpstreamTarget {
+  /** Scheme, host and port. */
+  readonly origin: string
+  /** Raw path and query for the upstream's request line. */
+  readonly path: string
+  /** Flat list of headers that are set on the upstream's request, in the place of any that the client sent. */
+  readonly requestHeaders: readonly string[]
+  /** Flat list of headers that are set on the upstream's answer, and only on that. */
+  readonly responseHeaders: readonly string[]
+  /** Milliseconds to the response head; then the longest pause between two pieces (decision 97). */
+  readonly timeout: number
+  /** Bytes of response body; Infinity for no limit (decision 96). */
+  readonly responseLimit: number
+  /** Connections are never shared between two tenants. */
+  readonly tenant: string
+  /** The address comes from a merchant: check it at connect, and strip every Authorization (decisions 92 and 100). */
+  readonly untrusted: boolean
+  readonly tls: { readonly ca?: string, readonly servername?: string } | null
+  /** Members that error bodies carry besides error and message, such as `proxy_id`. */
+  readonly errorMembers: Readonly<Record<string, unknown>>
+}

@@ -1,0 +1,205 @@
+import { Compile } from 'typebox/compile'
+import { Settings } from 'typebox/system'
+import type { TSchema } from 'typebox'
+import { ValidationError } from './errors.ts'
+
+// The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
+Settings.Set({ maxErrors: 256 })
+
+/** Deepest nesting of a JSON body that is read; more is refused before anything walks it. */
+const MAX_DEPTH = 32
+
+/** `orderId` → `OrderId`, `items/0/quantity` → `Items[0].Quantity`, '' → `$` (decision 2). The one place that knows the casing. */
+export function fieldName (instancePath: string): string {
+  if (instancePath === '' || instancePath === '/') return '$'
+  let name = ''
+  for (const part of instancePath.slice(1).split('/')) {
+    const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (/^\d+$/.test(key)) name += `[${key}]`
+    else name += `${name === '' ? '' : '.'}${key.charAt(0).toUpperCase()}${key.slice(1)}`
+  }
+  return name
+}
+
+/** Refuses one field by hand, in the same shape as the schemas do. `path` is a JSON pointer such as `/items/0/quantity`. */
+export function invalidField (path: string, message: string): ValidationError {
+  return new ValidationError({ [fieldName(path)]: [message] })
+}
+
+/** What is said of a member that must be there and is not. */
+export const FIELD_REQUIRED = 'This field is required.'
+
+interface SchemaError {
+  readonly keyword: string
+  readonly schemaPath: string
+  readonly instancePath: string
+  readonly message: string
+  /** By keyword: `limit`, `type`, `allowedValue`, `allowedValues`, `pattern`, `format`, `multipleOf`, `requiredProperties`. */
+  readonly params: Readonly<Record<string, unknown>>
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a string', integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'an array', object: 'an object'
+}
+
+/** What the value should have been, of a `type` error; null, which is the same as absent, is not worth naming. */
+function kindsOf (error: SchemaError): string[] {
+  const { type } = error.params
+  return (Array.isArray(type) ? type : [type]).filter(name => name !== 'null').map(name => KINDS[String(name)] ?? String(name))
+}
+
+/** The values that would have been right, of a `const` or `enum` error. */
+function valuesOf (error: SchemaError): string[] {
+  const { allowedValue, allowedValues } = error.params
+  return (Array.isArray(allowedValues) ? allowedValues : [allowedValue]).map(value => typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+function isChoice (error: SchemaError): boolean {
+  return error.keyword === 'const' || error.keyword === 'enum'
+}
+
+function oneOf (values: readonly string[], kinds: readonly string[] = []): string {
+  const distinct = [...new Set(values)]
+  const [only] = distinct
+  const listed = distinct.length === 1 ? only ?? '' : `one of: ${distinct.join(', ')}`
+  return `Must be ${[listed, ...new Set(kinds)].join(', or ')}.`
+}
+
+function mustBe (kinds: readonly string[]): string {
+  return `Must be ${[...new Set(kinds)].join(' or ')}.`
+}
+
+/** The library's terms in plain words; what has no line here keeps its own text. */
+function messageOf (error: SchemaError): string {
+  const { limit } = error.params
+  switch (error.keyword) {
+    case 'type': return mustBe(kindsOf(error))
+    case 'const':
+    case 'enum': return oneOf(valuesOf(error))
+    case 'minLength': return limit === 1 ? 'Must not be empty.' : `Must have at least ${limit} characters.`
+    case 'maxLength': return `Must have at most ${limit} characters.`
+    case 'minItems': return limit === 1 ? 'Must have at least 1 item.' : `Must have at least ${limit} items.`
+    case 'maxItems': return `Must have at most ${limit} items.`
+    case 'minimum': return `Must be at least ${limit}.`
+    case 'maximum': return `Must be at most ${limit}.`
+    case 'pattern': return `Must match the pattern ${String(error.params['pattern'])}.`
+    case 'format': return `Must be a valid ${String(error.params['format'])}.`
+    default: {
+      const text = error.message.charAt(0).toUpperCase() + error.message.slice(1)
+      return text.endsWith('.') ? text : `${text}.`
+    }
+  }
+}
+
+/** Says once what a union would have taken, instead of what each of its branches thinks; answers what is left to be said branch by branch. */
+function ofUnion (union: SchemaError, branches: readonly SchemaError[], add: (path: string, message: string) => void): readonly SchemaError[] {
+  // A branch that went deeper is the one that was meant.
+  const deeper = branches.filter(error => error.instancePath !== union.instancePath || error.keyword === 'required')
+  if (deeper.length > 0) return deeper
+  const choices = branches.filter(isChoice)
+  const kinds = branches.filter(error => error.keyword === 'type' && !choices.some(choice => choice.schemaPath === error.schemaPath)).flatMap(kindsOf)
+  if (choices.length > 0) {
+    add(union.instancePath, oneOf(choices.flatMap(valuesOf), kinds))
+    return []
+  }
+  const rest = branches.filter(error => error.keyword !== 'type' && error.keyword !== 'anyOf')
+  if (rest.length === 0) add(union.instancePath, kinds.length === 0 ? 'Has a form that is not allowed.' : mustBe(kinds))
+  return rest
+}
+
+function collect (errors: Iterable<SchemaError>): ValidationError {
+  const fields: Record<string, string[]> = {}
+  const add = (path: string, message: string): void => {
+    const list = fields[fieldName(path)] ??= []
+    if (!list.includes(message)) list.push(message)
+  }
+  let left: readonly SchemaError[] = [...errors]
+  const unions = left.filter(error => error.keyword === 'anyOf').sort((a, b) => a.schemaPath.length - b.schemaPath.length)
+  for (const union of unions) {
+    if (!left.includes(union)) continue
+    const inside = (error: SchemaError): boolean => error.schemaPath.startsWith(`${union.schemaPath}/anyOf/`) && error.instancePath.startsWith(union.instancePath)
+    const branches = left.filter(inside)
+    left = [...left.filter(error => error !== union && !inside(error)), ...ofUnion(union, branches, add)]
+  }
+  for (const error of left) {
+    if (error.keyword === 'required') {
+      // `requiredProperties` is what typebox gives with this keyword.
+      for (const name of error.params['requiredProperties'] as readonly string[] | undefined ?? []) add(`${error.instancePath}/${name}`, FIELD_REQUIRED)
+    } else if (error.keyword !== 'type' || !left.some(other => isChoice(other) && other.instancePath === error.instancePath)) {
+      // Which values would be right says of which type they are.
+      add(error.instancePath, messageOf(error))
+    }
+  }
+  return new ValidationError(fields)
+}
+
+/** Null members mean the same as absent ones (decision 4). Throws on a body nested deeper than 32 levels. */
+function withoutNulls (value: unknown, depth = 0): unknown {
+  if (depth > MAX_DEPTH) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
+  if (Array.isArray(value)) return value.map(item => withoutNulls(item, depth + 1))
+  if (typeof value !== 'object' || value === null) return value
+  const copy: Record<string, unknown> = {}
+  for (const [name, member] of Object.entries(value)) {
+    if (member !== null && name !== '__proto__') copy[name] = withoutNulls(member, depth + 1)
+  }
+  return copy
+}
+
+/** Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers (decision 4). */
+export function bodyReader (schema: TSchema): (bytes: Uint8Array) => unknown {
+  const validator = Compile(schema)
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  return bytes => {
+    if (bytes.byteLength === 0) throw invalidField('', 'A JSON body is required.')
+    let parsed: unknown
+    try {
+      parsed = JSON.parse(decoder.decode(bytes))
+    } catch (cause) {
+      throw invalidField('', cause instanceof SyntaxError ? `The body is not valid JSON: ${plainSyntaxError(cause)}` : 'The body is not valid UTF-8.')
+    }
+    const value = withoutNulls(parsed)
+    if (!validator.Check(value)) throw collect(validator.Errors(value))
+    return value
+  }
+}
+
+/** Keeps the position of a JSON error and leaves out the quoted body. */
+function plainSyntaxError (error: SyntaxError): string {
+  const at = /position (\d+)/.exec(error.message)
+  return at === null ? 'it ends too early.' : `unexpected text at position ${at[1] ?? ''}.`
+}
+
+/** Reads a query string against an object schema; integers and booleans from their text. The last of repeated names counts. */
+export function queryReader (schema: TSchema): (query: string) => unknown {
+  const validator = Compile(schema)
+  const properties = propertiesOf(schema)
+  return query => {
+    const values: Record<string, unknown> = {}
+    for (const [name, text] of new URLSearchParams(query)) {
+      const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+      if (property === undefined || text === '') continue
+      values[name] = fromText(property, text)
+    }
+    if (!validator.Check(values)) throw collect(validator.Errors(values))
+    return values
+  }
+}
+
+/** Checks path parameters; false when they do not fit, which makes the path unknown. */
+export function paramsFit (schema: TSchema): (params: Readonly<Record<string, string>>) => boolean {
+  const validator = Compile(schema)
+  return params => validator.Check(params)
+}
+
+function propertiesOf (schema: TSchema): Readonly<Record<string, TSchema>> {
+  // Object schemas keep their members under `properties`.
+  return (schema as { properties?: Record<string, TSchema> }).properties ?? {}
+}
+
+function fromText (property: TSchema, text: string): unknown {
+  const type = (property as { type?: unknown }).type
+  // Paging out of range is clamped and not refused, however far out it is (decision 12).
+  if (type === 'integer' && /^-?\d+$/.test(text)) return Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  return text
+}

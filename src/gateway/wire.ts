@@ -1,0 +1,63 @@
+/** What a tunnel (WebSocket or another upgraded protocol) is connected to. */
+export interface TunnelTarget {
+  /** Scheme, host and port of the upstream. */
+  readonly origin: string
+  /** Raw path and query, exactly as they go on the upstream's request line. */
+  readonly path: string
+  /** `[name, value, …]`, already cleaned by the header policy; the upgrade headers are added by the tunnel itself. */
+  readonly headers: readonly string[]
+  /** The checked address to connect to instead of resolving the name again, or null to resolve. */
+  readonly address: string | null
+  /** TLS options of the upstream, when it is https. */
+  readonly tls: { readonly ca?: string, readonly servername?: string } | null
+  /** Milliseconds until the upstream must have answered the upgrade. */
+  readonly timeout: number
+}
+
+/** The upstream's answer to an upgrade, before it is passed on. */
+export interface TunnelAnswer {
+  readonly status: number
+  readonly headers: string[]
+}
+
+/** Told about the client's side of the connection. */
+export interface WireListener {
+  /** The connection takes bytes again after a `write` that returned false. */
+  drained (): void
+  /** The connection is finished with this answer: `complete` when all of it was handed over. */
+  closed (complete: boolean): void
+}
+
+/**
+ * The client's side of one request, as the engine sees it. `http/` implements it over Node's response; tests implement it
+ * over an array. After `end` or `destroy` every call is ignored.
+ */
+export interface Wire {
+  /** Set once by the engine before anything is written. */
+  listener: WireListener | null
+  /** The client is gone; nothing more will be delivered. */
+  readonly gone: boolean
+  /** Bytes of answer body handed over so far. */
+  readonly bytesOut: number
+  /** Passes on a 102 or 103. */
+  interim (status: number, headers: readonly string[]): void
+  /** Writes the head. `headers` is a flat list and may be kept. */
+  head (status: number, headers: string[]): void
+  /** Hands over a piece of the body; false asks the caller to wait for `drained`. */
+  write (bytes: Uint8Array): boolean
+  /** Ends the answer, with a last piece and trailers where there are any. */
+  end (last: string | Uint8Array | null, trailers: readonly string[] | null): void
+  /** Breaks the connection off so that the client sees an error, never a clean end. */
+  destroy (): void
+  /**
+   * Connects an upgrade request to its upstream. `accepted` may change the answer's headers before the 101 is written.
+   * Resolves when the tunnel has closed; rejects with a `GatewayError` when the upstream did not switch protocols and
+   * nothing has been written yet. An answer other than 101 is resolved with `refused` and left to the caller.
+   */
+  tunnel (target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult>
+}
+
+/** How a tunnel ended. */
+export type TunnelResult =
+  | { readonly kind: 'closed', readonly bytesIn: number, readonly bytesOut: number }
+  | { readonly kind: 'refused', readonly answer: TunnelAnswer, readonly body: Uint8Array }
