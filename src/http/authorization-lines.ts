@@ -1,0 +1,26 @@
+const SCHEME = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +(.*))?$/
+
+/**
+ * Why the Authorization lines of a request are refused, or null. Allowed are at most one payment credential, where an LSAT
+ * and an L402 line with the same credential count as one, and one credential of another scheme (decision 125).
+ */
+export function authorizationFault (lines: readonly string[]): string | null {
+  let others = 0
+  let payments = 0
+  let lsat: string | null = null
+  let l402: string | null = null
+  for (const line of lines) {
+    const match = SCHEME.exec(line)
+    const scheme = match?.[1]?.toLowerCase()
+    const credential = match?.[2] ?? ''
+    if (scheme === 'lsat' && lsat === null) lsat = credential
+    else if (scheme === 'l402' && l402 === null) l402 = credential
+    else if (scheme === 'lsat' || scheme === 'l402' || scheme === 'payment') payments++
+    else others++
+  }
+  if (lsat !== null && l402 !== null && lsat !== l402) return 'The LSAT and the L402 credential differ; send one, or the same in both.'
+  if (lsat !== null || l402 !== null) payments++
+  if (payments > 1) return 'More than one payment credential in Authorization; send one.'
+  if (others > 1) return 'More than one Authorization header; send one.'
+  return null
+}

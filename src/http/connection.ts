@@ -1,0 +1,181 @@
+import type { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
+import { LongError } from '../gateway/errors.ts'
+import { Watch } from './deadlines.ts'
+import { rawReply, rawReplyBytes } from './raw-reply.ts'
+import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
+
+/** A refusal of the front door, for the log and the measurements. */
+export interface RefusalEvent {
+  readonly status: number
+  readonly message: string
+  readonly peerAddress: string
+  readonly correlationId: string
+}
+
+/** What a connection needs of its listener. */
+export interface ConnectionHost {
+  readonly draining: boolean
+  /** Wall-clock milliseconds. */
+  now (): number
+  monotonic (): number
+  /** The offered id where it is a good one, else a fresh one. */
+  correlationId (offered: string | null): string
+  refused (event: RefusalEvent): void
+  /** Takes the next request of the connection: lets it in or refuses it. */
+  take (connection: Connection, req: IncomingMessage, res: WireResponse): void
+}
+
+interface Waiting {
+  readonly req: IncomingMessage
+  readonly res: WireResponse
+}
+
+/** So many requests may wait behind the one being answered before the connection is read no further. */
+const PIPELINE = 8
+
+/**
+ * One client connection. Its requests are answered one after the other, so that a request behind the one that closes the
+ * connection is never looked at.
+ */
+export class Connection implements WireConnection {
+  readonly socket: Socket
+  readonly peerAddress: string
+  /** Under which its address is counted. */
+  readonly key: string
+  /** The other end is a proxy that is believed. */
+  readonly trusted: boolean
+  readonly watch: Watch
+  current: ResponseWire | null = null
+  closing = false
+  tunnelling = false
+  /** It has had an answer. */
+  served = false
+  readonly #host: ConnectionHost
+  readonly #waiting: Waiting[] = []
+  #request: IncomingMessage | null = null
+  #verdict: { readonly status: number, readonly message: string, readonly offered: string | null } | null = null
+
+  constructor (socket: Socket, peerAddress: string, key: string, trusted: boolean, host: ConnectionHost) {
+    this.socket = socket
+    this.peerAddress = peerAddress
+    this.key = key
+    this.trusted = trusted
+    this.#host = host
+    this.watch = new Watch(host.monotonic())
+  }
+
+  get draining (): boolean {
+    return this.#host.draining
+  }
+
+  /** The request that was answered last has not arrived completely. */
+  get leftover (): boolean {
+    return this.#request !== null && !this.#request.complete
+  }
+
+  /** Bytes handed to the system that it has not sent; Node keeps this number for its own timeouts and does not type it. */
+  get unsent (): number {
+    // `_handle` is Node's own; without it the number is 0 and only whole writes count as progress.
+    return (this.socket as { _handle?: { writeQueueSize?: number } | null })._handle?.writeQueueSize ?? 0
+  }
+
+  /** A request has come: it is taken now, or when those before it are answered. */
+  arrive (req: IncomingMessage, res: WireResponse): void {
+    if (this.closing || this.#verdict !== null) return
+    if (this.current === null && this.#waiting.length === 0) {
+      this.#request = req
+      this.#host.take(this, req, res)
+      return
+    }
+    this.#waiting.push({ req, res })
+    if (this.#waiting.length >= PIPELINE) this.socket.pause()
+  }
+
+  /** The socket no longer belongs to the parser, so no message of it can be unfinished. */
+  upgraded (): void {
+    this.#request = null
+  }
+
+  lastAnswer (): void {
+    this.closing = true
+    this.#waiting.length = 0
+  }
+
+  settled (wire: ResponseWire): void {
+    if (this.current !== wire) return
+    this.current = null
+    this.served = true
+    this.watch.idle(this.#host.monotonic(), this.socket.bytesRead)
+    if (this.socket.destroyed) return
+    if (this.closing) return
+    const next = this.#waiting.shift()
+    if (next === undefined) {
+      const verdict = this.#verdict
+      if (verdict !== null) this.#write(verdict.status, verdict.message, verdict.offered)
+      else if (this.draining && !this.leftover) this.socket.destroySoon()
+      return
+    }
+    if (this.#waiting.length < PIPELINE && this.socket.isPaused()) this.socket.resume()
+    this.#request = next.req
+    this.#host.take(this, next.req, next.res)
+  }
+
+  /**
+   * Answers on the bare socket, in its turn behind the answers that are under way, and takes nothing more from this
+   * connection. `offered` is the client's own correlation id, where its head could be read.
+   */
+  refuse (status: number, message: string, offered: string | null = null): void {
+    if (this.closing || this.#verdict !== null) return
+    if (this.current === null && this.#waiting.length === 0) this.#write(status, message, offered)
+    else this.#verdict = { status, message, offered }
+  }
+
+  /** The bytes of the request that is being answered are wrong or late: its reader is told, and it is the last. */
+  failBody (status: number, message: string): void {
+    this.closing = true
+    this.current?.body.fail(new LongError(status, status === 408 ? 'Request Timeout' : 'Bad Request', message))
+  }
+
+  /** The other side of what the parser refuses: in the body of the current request, or in a head behind it. */
+  malformed (status: number, message: string): void {
+    if (this.current?.body.unfinished === true) this.failBody(status, message)
+    else this.refuse(status, message)
+  }
+
+  /**
+   * Takes the place of the socket's own `destroySoon`, which closes at once: with unread bytes of an upload that would be a
+   * reset, and the client would lose the answer. The deadlines end what stays.
+   */
+  finishSoon (): void {
+    this.lastAnswer()
+    if (!this.leftover) {
+      Socket.prototype.destroySoon.call(this.socket)
+      return
+    }
+    this.socket.end()
+  }
+
+  #write (status: number, message: string, offered: string | null): void {
+    this.closing = true
+    this.#waiting.length = 0
+    const correlationId = this.#host.correlationId(offered)
+    this.#host.refused({ status, message, peerAddress: this.peerAddress, correlationId })
+    if (this.socket.writable) this.socket.end(rawReplyBytes(rawReply(status, message, correlationId), this.#host.now()))
+    else this.socket.destroy()
+  }
+}
+
+/** Refuses a request that Node has parsed, in its turn among the answers of its connection. */
+export function refuseRequest (connection: Connection, req: IncomingMessage, res: WireResponse, reply: { readonly status: number, readonly headers: string[], readonly body: string }): void {
+  connection.lastAnswer()
+  if (!req.complete) {
+    let left = DISCARD
+    req.on('data', (chunk: Buffer) => {
+      left -= chunk.byteLength
+      if (left < 0) req.pause()
+    })
+  }
+  res.writeHead(reply.status, reply.headers)
+  res.end(reply.body)
+}

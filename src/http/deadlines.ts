@@ -1,0 +1,160 @@
+import type { Connection } from './connection.ts'
+
+/** What a single client may take from the listener (`server.limits`). Times in milliseconds, sizes in bytes. */
+export interface ListenerLimits {
+  /** For a request head to arrive completely, from its first byte. */
+  readonly headerDeadline: number
+  /** Longest pause between two pieces of a request body. */
+  readonly idleReadDeadline: number
+  /** Longest time a client may leave written bytes unread. */
+  readonly idleWriteDeadline: number
+  /** How long an idle connection is kept between two requests. */
+  readonly keepAlive: number
+  readonly headerSize: number
+  readonly headerCount: number
+  readonly connectionsPerAddress: number
+  /** Slowest upload in bytes a second, measured over `idleReadDeadline`; 0 switches it off. */
+  readonly uploadFloor: number
+  /** How long running requests may go on once the listener drains. */
+  readonly drainTimeout: number
+}
+
+/** The values of the configuration's defaults, for tests and embedding. */
+export const defaultLimits: ListenerLimits = Object.freeze({
+  headerDeadline: 10_000,
+  idleReadDeadline: 60_000,
+  idleWriteDeadline: 60_000,
+  keepAlive: 75_000,
+  headerSize: 80 * 1024,
+  headerCount: 200,
+  connectionsPerAddress: 1024,
+  uploadFloor: 64,
+  drainTimeout: 30_000
+})
+
+/** How long a connection that had its last answer is kept open for the client to read it. */
+export const LINGER = 2000
+
+/**
+ * How often connections are looked at: often enough for the shortest deadline, never more than a hundred times a second.
+ * One round over all connections replaces timers that would be set and cleared for each request.
+ */
+export function sweepInterval (limits: ListenerLimits): number {
+  const shortest = Math.min(limits.headerDeadline, limits.idleReadDeadline, limits.idleWriteDeadline, Math.max(limits.keepAlive, 40), LINGER)
+  return Math.min(1000, Math.max(10, Math.floor(shortest / 4)))
+}
+
+/** What was seen of one connection at earlier rounds. Times are monotonic milliseconds. */
+export class Watch {
+  /** Since when nothing is being answered. */
+  idleSince: number
+  /** `bytesRead` at that moment; more means that a head has begun. */
+  bytesAtIdle = 0
+  headSince: number | null = null
+  closingSince: number | null = null
+  bytesAtClosing = 0
+  unread = 0
+  unreadQueue = 0
+  unreadSince: number | null = null
+  received = 0
+  receivedAt: number | null = null
+  windowReceived = 0
+  windowAt = 0
+
+  constructor (now: number) {
+    this.idleSince = now
+  }
+
+  /** An answer is over; the connection waits for the next request. */
+  idle (now: number, bytesRead: number): void {
+    this.idleSince = now
+    this.bytesAtIdle = bytesRead
+    this.headSince = null
+    this.receivedAt = null
+  }
+}
+
+/** Looks at one connection and ends it where a deadline has passed. */
+export function enforce (connection: Connection, now: number, limits: ListenerLimits): void {
+  const watch = connection.watch
+  if (stalled(connection, watch, now, limits.idleWriteDeadline)) {
+    connection.socket.resetAndDestroy()
+    return
+  }
+  const current = connection.current
+  if (current !== null) {
+    if (!connection.tunnelling) upload(connection, watch, now, limits)
+    return
+  }
+  if (connection.closing) {
+    linger(connection, watch, now)
+    return
+  }
+  const read = connection.socket.bytesRead
+  if (connection.leftover) {
+    // The answer is out, the small rest of its upload is not: it has as long as a head has.
+    if (now - watch.idleSince >= limits.headerDeadline) connection.socket.destroy()
+    return
+  }
+  if (read === watch.bytesAtIdle) {
+    const allowed = connection.served ? limits.keepAlive : limits.headerDeadline
+    if (now - watch.idleSince >= allowed) connection.socket.destroy()
+    return
+  }
+  if (watch.headSince === null) watch.headSince = now
+  else if (now - watch.headSince >= limits.headerDeadline) connection.refuse(408, 'The request head did not arrive in time.')
+}
+
+/** The client has left the same bytes unread for too long. */
+function stalled (connection: Connection, watch: Watch, now: number, deadline: number): boolean {
+  const unread = connection.socket.writableLength
+  if (unread === 0) {
+    watch.unreadSince = null
+    return false
+  }
+  const queue = connection.unsent
+  if (watch.unreadSince === null || unread !== watch.unread || queue !== watch.unreadQueue) {
+    watch.unread = unread
+    watch.unreadQueue = queue
+    watch.unreadSince = now
+    return false
+  }
+  return now - watch.unreadSince >= deadline
+}
+
+/** The upload pauses for too long, or trickles. Time in which nobody wanted bytes does not count. */
+function upload (connection: Connection, watch: Watch, now: number, limits: ListenerLimits): void {
+  const body = connection.current?.body
+  if (body === undefined || !body.waiting || !body.unfinished) {
+    watch.receivedAt = null
+    return
+  }
+  if (watch.receivedAt === null) {
+    watch.receivedAt = watch.windowAt = now
+    watch.received = watch.windowReceived = body.received
+    return
+  }
+  if (body.received !== watch.received) {
+    watch.received = body.received
+    watch.receivedAt = now
+  } else if (now - watch.receivedAt >= limits.idleReadDeadline) {
+    connection.failBody(408, 'The request body stopped arriving.')
+    return
+  }
+  const elapsed = now - watch.windowAt
+  if (elapsed < limits.idleReadDeadline) return
+  const rate = (body.received - watch.windowReceived) * 1000 / elapsed
+  if (rate < limits.uploadFloor) connection.failBody(408, `The request body arrives more slowly than ${limits.uploadFloor} bytes a second.`)
+  watch.windowAt = now
+  watch.windowReceived = body.received
+}
+
+function linger (connection: Connection, watch: Watch, now: number): void {
+  if (watch.closingSince === null) {
+    watch.closingSince = now
+    watch.bytesAtClosing = connection.socket.bytesRead
+    return
+  }
+  // 4 MiB: many times what a client can have had in flight when the answer reached it.
+  if (now - watch.closingSince >= LINGER || connection.socket.bytesRead - watch.bytesAtClosing > 4 * 1024 * 1024) connection.socket.destroy()
+}

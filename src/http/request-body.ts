@@ -1,0 +1,193 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import type { RequestBody } from '../gateway/body.ts'
+import { ClientGone, PayloadTooLarge } from '../gateway/errors.ts'
+
+const EMPTY = new Uint8Array(0)
+
+function ignore (): void {
+  return undefined
+}
+
+type Consumer = (chunk: Buffer) => void
+
+/** The body as the upstream reads it: paused while the reader is full, ended by an error when it cannot be whole. */
+class BodyStream extends Readable {
+  readonly #body: IncomingBody
+
+  constructor (body: IncomingBody) {
+    super()
+    this.#body = body
+  }
+
+  override _read (): void {
+    this.#body.flow()
+  }
+
+  override _destroy (error: Error | null, done: (error?: Error | null) => void): void {
+    this.#body.leave()
+    done(error)
+  }
+}
+
+/** The body of one request over Node's message. Nothing is read, and no 100 is sent, before somebody asks for it. */
+export class IncomingBody implements RequestBody {
+  readonly length: number | null
+  collected: Uint8Array | null = null
+  received = 0
+  limit = Number.POSITIVE_INFINITY
+  /** A reader waits for the client's next piece; only then do the read deadlines run. */
+  waiting = false
+  readonly #req: IncomingMessage
+  readonly #res: ServerResponse
+  #expected: boolean
+  #promise: Promise<Uint8Array> | null = null
+  #stream: Readable | null = null
+  #reject: ((error: Error) => void) | null = null
+  #fault: Error | null = null
+  #consumer: Consumer | null = null
+  #onEnd: (() => void) | null = null
+
+  /** `expectsContinue`: the client waits for 100 before it sends. */
+  constructor (req: IncomingMessage, res: ServerResponse, length: number | null, expectsContinue: boolean) {
+    this.#req = req
+    this.#res = res
+    this.length = length
+    this.#expected = expectsContinue
+  }
+
+  /** The client still has to send some of it. */
+  get unfinished (): boolean {
+    return this.length !== 0 && !this.#req.complete
+  }
+
+  /** The client was told nothing yet about whether to send. */
+  get unasked (): boolean {
+    return this.#expected
+  }
+
+  bytes (): Promise<Uint8Array> {
+    this.#promise ??= this.#collect()
+    return this.#promise
+  }
+
+  stream (): Readable {
+    if (this.collected !== null) return Readable.from(this.collected.byteLength === 0 ? [] : [this.collected], { objectMode: false })
+    if (this.length === 0) return Readable.from([], { objectMode: false })
+    if (this.#promise !== null || this.#stream !== null) throw new TypeError('the request body is already being read')
+    const stream = new BodyStream(this)
+    // The client may leave before the reader listens; without a listener that would end the process.
+    stream.on('error', ignore)
+    this.#stream = stream
+    this.#reject = error => { stream.destroy(error) }
+    const early = this.#early()
+    if (early === null) this.#begin(chunk => { if (!stream.push(chunk)) this.#hold() }, () => { stream.push(null) })
+    else stream.destroy(early)
+    return stream
+  }
+
+  /** Ends the reading with an error: the deadline passed, or the bytes that came were malformed. Later readers get it too. */
+  fail (error: Error): void {
+    if (this.#fault !== null || (this.#promise !== null && this.collected !== null)) return
+    this.#fault = error
+    const reject = this.#reject
+    this.leave()
+    reject?.(error)
+  }
+
+  /** Bytes that came through the tunnel into which this request's connection has turned. */
+  tunnelled (bytes: number): void {
+    this.received += bytes
+  }
+
+  /** Lets the next pieces come. */
+  flow (): void {
+    if (this.#consumer === null) return
+    this.waiting = true
+    this.#req.resume()
+  }
+
+  /** The reader is gone; what still comes stays where it is until the answer is over. */
+  leave (): void {
+    if (this.#consumer === null) return
+    this.waiting = false
+    this.#req.off('data', this.#consumer)
+    if (this.#onEnd !== null) this.#req.off('end', this.#onEnd)
+    this.#req.off('close', this.#gone)
+    this.#consumer = null
+    this.#onEnd = null
+    this.#reject = null
+    this.#req.pause()
+  }
+
+  /**
+   * The answer is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the answer,
+   * and then stops reading.
+   */
+  discard (most: number): void {
+    if (!this.unfinished || this.#req.destroyed) return
+    if (this.#consumer !== null) this.fail(new ClientGone())
+    let left = most
+    this.#req.on('data', (chunk: Buffer) => {
+      this.received += chunk.byteLength
+      left -= chunk.byteLength
+      if (left < 0) this.#req.pause()
+    })
+    this.#req.resume()
+  }
+
+  #collect (): Promise<Uint8Array> {
+    if (this.length === 0) {
+      this.collected = EMPTY
+      return Promise.resolve(EMPTY)
+    }
+    if (this.#stream !== null) return Promise.reject(new TypeError('the request body is already being read'))
+    const early = this.#early()
+    if (early !== null) return Promise.reject(early)
+    return new Promise((resolve, reject) => {
+      const chunks: Buffer[] = []
+      this.#reject = reject
+      this.#begin(chunk => { chunks.push(chunk) }, () => {
+        const only = chunks.length === 1 ? chunks[0] : undefined
+        this.collected = only ?? Buffer.concat(chunks)
+        resolve(this.collected)
+      })
+    })
+  }
+
+  /** What is known to be wrong before the first byte, so that no 100 invites it. */
+  #early (): Error | null {
+    if (this.#fault !== null) return this.#fault
+    if (this.length !== null && this.length > this.limit) return new PayloadTooLarge(this.limit)
+    if (this.#req.destroyed && !this.#req.complete) return new ClientGone()
+    return null
+  }
+
+  #begin (take: Consumer, ended: () => void): void {
+    const req = this.#req
+    this.#consumer = chunk => {
+      this.received += chunk.byteLength
+      if (this.received > this.limit) this.fail(new PayloadTooLarge(this.limit))
+      else take(chunk)
+    }
+    this.#onEnd = () => {
+      this.leave()
+      ended()
+    }
+    req.on('data', this.#consumer)
+    req.on('end', this.#onEnd)
+    req.on('close', this.#gone)
+    this.waiting = true
+    if (this.#expected && !this.#res.headersSent) this.#res.writeContinue()
+    this.#expected = false
+  }
+
+  #hold (): void {
+    this.waiting = false
+    this.#req.pause()
+  }
+
+  readonly #gone = (): void => {
+    this.fail(new ClientGone())
+  }
+}

@@ -1,0 +1,108 @@
+import type { Socket } from 'node:net'
+import { isIP } from 'node:net'
+import { buildConnector } from 'undici'
+import { normalAddress } from '../gateway/addresses.ts'
+import { AddressRefused, type AddressGuard } from './guard.ts'
+
+/** TLS towards an upstream; certificates and key as PEM text. */
+export interface UpstreamTls {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  /** The name to ask for and to check, where it is not the host of the address. */
+  readonly servername?: string
+}
+
+/** How connections to one upstream are opened. */
+export interface ConnectOptions {
+  readonly tls: UpstreamTls | null
+  /** Milliseconds to open one connection, TLS included. */
+  readonly timeout: number
+}
+
+/** Opens a connection for undici. */
+export type Connector = buildConnector.connector
+
+/** Attempts on further addresses of one name; more would only stretch the wait. */
+const MAX_ATTEMPTS = 3
+
+/**
+ * The SNI and certificate name. undici would take it from the Host header of the first request, so that a client's Host
+ * chose the name that is checked; here the upstream's own address decides.
+ */
+function servername (options: buildConnector.Options, tls: UpstreamTls | null): string | undefined {
+  return tls?.servername ?? (isIP(options.hostname) === 0 ? options.hostname : undefined)
+}
+
+function base (options: ConnectOptions): Connector {
+  const { ca, cert, key } = options.tls ?? {}
+  return buildConnector({
+    allowH2: false,
+    timeout: options.timeout,
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key })
+  })
+}
+
+/** The request for a connection to `hostname`, under the upstream's own name. */
+function aimed (options: buildConnector.Options, hostname: string, tls: UpstreamTls | null): buildConnector.Options {
+  const name = options.protocol === 'https:' ? servername(options, tls) : undefined
+  return {
+    hostname,
+    protocol: options.protocol,
+    port: options.port,
+    // Without a name the connector falls back on `host`; an address there gives no SNI, as it must.
+    host: options.hostname,
+    ...(name === undefined ? {} : { servername: name })
+  }
+}
+
+/** Connections to an operator's own upstream: any address, resolved by the system. */
+export function plainConnector (options: ConnectOptions): Connector {
+  const connect = base(options)
+  return (wanted, callback) => { connect(aimed(wanted, wanted.hostname, options.tls), callback) }
+}
+
+/**
+ * Connections to an address that a user gave. The name is resolved here, all its addresses are checked, and the connection
+ * goes to a checked one, so that no second resolution can lead elsewhere; literals, for which undici skips its lookup hook,
+ * are checked too (decision 92). Fails with `AddressRefused` or `NameUnresolved`.
+ */
+export function guardedConnector (guard: AddressGuard, options: ConnectOptions): Connector {
+  const connect = base(options)
+  return (wanted, callback) => { void open(guard, connect, wanted, options.tls, callback) }
+}
+
+async function open (guard: AddressGuard, connect: Connector, wanted: buildConnector.Options, tls: UpstreamTls | null, callback: buildConnector.Callback): Promise<void> {
+  let addresses: readonly string[]
+  try {
+    addresses = await guard.connectable(`${wanted.protocol}//${isIP(wanted.hostname) === 6 ? `[${wanted.hostname}]` : wanted.hostname}:${wanted.port}`)
+  } catch (error) {
+    callback(error instanceof Error ? error : new Error(String(error)), null)
+    return
+  }
+  attempt(connect, wanted, tls, addresses, 0, callback)
+}
+
+/** Tries one address after the other. */
+function attempt (connect: Connector, wanted: buildConnector.Options, tls: UpstreamTls | null, addresses: readonly string[], index: number, callback: buildConnector.Callback): void {
+  const address = addresses[index] ?? ''
+  connect(aimed(wanted, address, tls), (...result) => {
+    const [error, socket] = result
+    if (error !== null) {
+      if (index + 1 < Math.min(addresses.length, MAX_ATTEMPTS)) attempt(connect, wanted, tls, addresses, index + 1, callback)
+      else callback(error, null)
+      return
+    }
+    if (reached(socket, address)) callback(null, socket)
+    else {
+      socket.destroy()
+      callback(new AddressRefused('range', 'The connection did not reach the address that was checked.'), null)
+    }
+  })
+}
+
+function reached (socket: Socket, address: string): boolean {
+  return socket.remoteAddress !== undefined && normalAddress(socket.remoteAddress) === normalAddress(address)
+}

@@ -1,0 +1,234 @@
+import { readFile } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import type { UrlUpstreamConfig } from '../config/schema.ts'
+import type { Context } from '../gateway/context.ts'
+import { LongError } from '../gateway/errors.ts'
+import type { Responder, TunnelPolicy } from '../gateway/responder.ts'
+import { HeaderList } from '../gateway/headers.ts'
+import type { UpstreamTarget } from '../gateway/target.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { UpstreamTls } from './connector.ts'
+import { Deadlines } from './deadlines.ts'
+import { badGateway, upstreamFailure } from './failure.ts'
+import { AddressGuard, type ResolveName } from './guard.ts'
+import { circular, refusedByClient, requestHeaders, responseHeaders } from './header-policy.ts'
+import { Pools, type DispatchRequest, type PoolSettings, type Upstream } from './pool.ts'
+import { Sink } from './sink.ts'
+
+declare module '../gateway/services.ts' {
+  interface Services {
+    readonly forwarder: Forwarder
+  }
+}
+
+/** What the forwarder is built from. */
+export interface ForwarderOptions {
+  readonly clock: Clock
+  /** Production calls no address of the machine itself for merchants (decision 162). */
+  readonly production: boolean
+  /** Finds the addresses of merchants' hosts; DNS when left out. */
+  readonly resolve?: ResolveName
+  /** Most pools of merchants' targets that are kept. */
+  readonly poolCap?: number
+  /** Milliseconds after which an unused pool is closed. */
+  readonly poolIdle?: number
+}
+
+/** Connections of merchants' targets: few for each, so that none takes the gateway's for all. */
+const DYNAMIC = { connections: 64, connectTimeout: 5000, keepAlive: 4000 } as const
+
+/** An operator's upstream, opened for one generation of the configuration; `release` gives it back. */
+export interface RouteUpstream {
+  readonly target: UpstreamTarget
+  readonly upstream: Upstream
+  /** Send the client's Host in the place of the upstream's own. */
+  readonly preserveHost: boolean
+  /** Path of the configured address, without a slash at the end. */
+  readonly basePath: string
+  /** Leading part of the request's path that is left out; empty for none. */
+  readonly stripPrefix: string
+  release (): void
+}
+
+/**
+ * Sends requests on to upstreams: chooses the connections, cleans the head, and joins the answer to the client. One for the
+ * whole process; the generations of the configuration share its pools.
+ */
+export class Forwarder {
+  /** Checks addresses that users give; also for calls other than forwarding. */
+  readonly guard: AddressGuard
+  readonly #pools: Pools
+  readonly #deadlines: Deadlines
+
+  constructor (options: ForwarderOptions) {
+    this.guard = new AddressGuard({ production: options.production, ...(options.resolve === undefined ? {} : { resolve: options.resolve }) })
+    this.#pools = new Pools(this.guard, { cap: options.poolCap ?? 1000, idle: Deadlines.ticks(options.poolIdle ?? 60_000) })
+    this.#deadlines = new Deadlines(options.clock, tick => { this.#pools.sweep(tick) })
+  }
+
+  /** How many requests are running, and how many pools there are. */
+  get load (): { readonly requests: number, readonly pools: number } {
+    return { requests: this.#deadlines.size, pools: this.#pools.size }
+  }
+
+  /**
+   * Opens an operator's upstream. Reads its certificate files; throws when one cannot be read or the address is not one of
+   * an HTTP server.
+   */
+  async open (config: UrlUpstreamConfig): Promise<RouteUpstream> {
+    const url = new URL(config.url)
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError(`upstream ${config.url}: the address must begin with http:// or https://`)
+    const tls = config.tls === undefined ? null : await readTls(config.tls)
+    const settings: PoolSettings = {
+      origin: url.origin,
+      tenant: '',
+      untrusted: false,
+      tls,
+      connections: config.connections,
+      connectTimeout: config.connectTimeout,
+      keepAlive: config.keepAlive
+    }
+    const upstream = this.#pools.hold(settings, this.#deadlines.tick)
+    const target: UpstreamTarget = {
+      origin: url.origin,
+      path: '',
+      requestHeaders: Object.entries(config.headers).flat(),
+      responseHeaders: [],
+      timeout: config.timeout,
+      responseLimit: config.responseLimit ?? Infinity,
+      tenant: '',
+      untrusted: false,
+      tls,
+      errorMembers: {}
+    }
+    let held = true
+    return {
+      target,
+      upstream,
+      preserveHost: config.preserveHost,
+      basePath: withoutSlash(url.pathname),
+      stripPrefix: withoutSlash(config.stripPrefix ?? ''),
+      release: () => {
+        if (held) this.#pools.release(upstream, this.#deadlines.tick)
+        held = false
+      }
+    }
+  }
+
+  /** Forwards to an operator's upstream: its base path, then the raw target of the request (decision 100 on credentials). */
+  forwardTo (ctx: Context, responder: Responder, route: RouteUpstream): void | Promise<void> {
+    return this.#send(ctx, responder, route.target, route.upstream, routePath(ctx, route), route.preserveHost ? ctx.host : route.upstream.authority)
+  }
+
+  /** Forwards to a target that was looked up for this request, such as a merchant's. */
+  forward (ctx: Context, responder: Responder, target: UpstreamTarget): void | Promise<void> {
+    const upstream = this.#pools.take({
+      origin: target.origin,
+      tenant: target.tenant,
+      untrusted: target.untrusted,
+      tls: target.tls,
+      connections: DYNAMIC.connections,
+      connectTimeout: DYNAMIC.connectTimeout,
+      keepAlive: DYNAMIC.keepAlive
+    }, this.#deadlines.tick)
+    return this.#send(ctx, responder, target, upstream, target.path, upstream.authority)
+  }
+
+  /** Ends all connections and the timer. */
+  async close (): Promise<void> {
+    this.#deadlines.close()
+    await this.#pools.close()
+  }
+
+  #send (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, host: string): void | Promise<void> {
+    if (responder.gone) return
+    const headers = new HeaderList(requestHeaders(ctx, host, target.untrusted, target.requestHeaders))
+    if (circular(headers.get('via'))) throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
+    responder.forwarding({ method: ctx.method, path, headers })
+    const refusal = refusedByClient(path, headers)
+    if (refusal !== null) {
+      if (refusal.startsWith('the path')) throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
+      throw new Error(`the request cannot be forwarded: ${refusal}`)
+    }
+    if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
+    const body = bodyOf(ctx)
+    const request: DispatchRequest = {
+      path,
+      method: ctx.method,
+      headers: headers.pairs,
+      body,
+      servername: upstream.servername
+    }
+    new Sink(ctx, responder, target, upstream, this.#deadlines, request, isStream(body) ? body : null).start()
+  }
+
+  async #tunnel (responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, headers: HeaderList): Promise<void> {
+    let address: string | null = null
+    if (target.untrusted) {
+      try {
+        address = (await this.guard.connectable(upstream.origin))[0] ?? null
+      } catch (error) {
+        throw upstreamFailure(error instanceof Error ? error : new Error(String(error)), target)
+      }
+    }
+    if (responder.gone) return
+    await responder.tunnel({ origin: target.origin, path, headers: headers.pairs, address, tls: target.tls, timeout: target.timeout }, new UpgradePolicy(target))
+  }
+}
+
+/** The header policy and the error bodies of a target, for the answer to an upgrade. */
+class UpgradePolicy implements TunnelPolicy {
+  readonly #target: UpstreamTarget
+
+  constructor (target: UpstreamTarget) {
+    this.#target = target
+  }
+
+  answer (status: number, raw: readonly string[]): HeaderList {
+    const headers = new HeaderList(responseHeaders(raw, status).pairs)
+    const set = this.#target.responseHeaders
+    for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
+    return headers
+  }
+
+  failure (error: Error): Error {
+    if (error instanceof LongError && (error.status === 502 || error.status === 504)) {
+      if (error.cause instanceof Error) return upstreamFailure(error.cause, this.#target)
+      return new LongError(error.status, error.error, error.message, { ...this.#target.errorMembers, ...error.more, details: error.message }, error.headers)
+    }
+    return error
+  }
+}
+
+/** What is sent as the body: what was collected, else the stream, else nothing. */
+function bodyOf (ctx: Context): Uint8Array | Readable | null {
+  const body = ctx.body
+  if (body.length === 0) return null
+  return body.collected ?? body.stream()
+}
+
+function isStream (body: Uint8Array | Readable | null): body is Readable {
+  return body !== null && !(body instanceof Uint8Array)
+}
+
+function withoutSlash (path: string): string {
+  return path.endsWith('/') ? path.slice(0, -1) : path
+}
+
+function routePath (ctx: Context, route: RouteUpstream): string {
+  const prefix = route.stripPrefix
+  const target = ctx.target
+  if (prefix === '' || !(ctx.path === prefix || ctx.path.startsWith(`${prefix}/`))) return route.basePath === '' ? target : route.basePath + target
+  const rest = target.slice(prefix.length)
+  return rest.startsWith('/') ? route.basePath + rest : `${route.basePath}/${rest}`
+}
+
+async function readTls (tls: NonNullable<UrlUpstreamConfig['tls']>): Promise<UpstreamTls> {
+  const [ca, cert, key] = await Promise.all([tls.ca, tls.cert, tls.key].map(async file => file === undefined ? undefined : await readFile(file, 'utf8')))
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(tls.servername === undefined ? {} : { servername: tls.servername })
+  }
+}

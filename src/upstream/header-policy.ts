@@ -1,0 +1,295 @@
+import type { Context } from '../gateway/context.ts'
+import type { HeaderList } from '../gateway/headers.ts'
+
+/**
+ * Which header fields cross the gateway, in each direction (RFC 9110 7.6; contract, Reverse proxy). Each walk goes once over
+ * the flat list. Names are put in lower case only when some name of interest has their length, since most have not.
+ */
+
+/** What a field is to the policy. */
+type Fate = 'strip' | 'connection' | 'authorization' | 'macaroon' | 'te' | 'forwarding' | 'via' | 'own-key' | 'encoding' | 'length' | 'keep'
+
+type Buckets = ReadonlyArray<ReadonlyMap<string, Fate> | undefined>
+
+function buckets (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): Buckets {
+  const table: Array<Map<string, Fate> | undefined> = []
+  for (const [fate, names] of Object.entries(fates)) {
+    for (const name of names) {
+      // The keys of the literal are fates; Object.entries forgets it.
+      (table[name.length] ??= new Map()).set(name, fate as Fate)
+    }
+  }
+  // Holes would make every look-up walk the prototype.
+  return Array.from(table)
+}
+
+function fateOf (table: Buckets, name: string): Fate {
+  const bucket = table[name.length]
+  if (bucket === undefined) return 'keep'
+  return bucket.get(name.toLowerCase()) ?? 'keep'
+}
+
+const HOP_BY_HOP = ['keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'upgrade', 'http2-settings']
+
+/** Fields that the gateway sets on answers; one from anybody else would be taken for ours. */
+const OURS_ON_ANSWERS = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
+
+const REQUEST = buckets({
+  connection: ['connection'],
+  te: ['te'],
+  authorization: ['authorization'],
+  macaroon: ['macaroon', 'grpc-metadata-macaroon'],
+  via: ['via'],
+  // Expect was answered here; trailers of a request are not sent on (RFC 9110 6.5.1 lets an intermediary drop them).
+  strip: [...HOP_BY_HOP, 'transfer-encoding', 'trailer', 'expect', 'host', 'accept-payment',
+    'x-correlation-id', ...OURS_ON_ANSWERS],
+  forwarding: ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-server', 'x-forwarded-prefix',
+    'x-forwarded-ssl', 'x-real-ip', 'forwarded'],
+  'own-key': ['x-api-key', 'x-admin-key']
+})
+
+const RESPONSE = buckets({
+  connection: ['connection'],
+  encoding: ['transfer-encoding'],
+  length: ['content-length'],
+  strip: [...HOP_BY_HOP, 'te', 'trailer', 'x-correlation-id', ...OURS_ON_ANSWERS]
+})
+
+/** Fields that a Connection list cannot take away: they frame the message. */
+const FRAMING = new Set(['content-length', 'host'])
+const PAYMENT_SCHEMES = new Set(['l402', 'lsat', 'payment'])
+
+/** Name of the gateway in Via (RFC 9110 7.6.3). */
+const PSEUDONYM = 'boltgate'
+const VIA = `1.1 ${PSEUDONYM}`
+/** Gateways of this kind that may stand one behind the other. */
+const MAX_PASSES = 8
+
+/**
+ * Whether a request has come through gateways of this kind so often that it must be running in a circle, as it does when a
+ * merchant's free proxy has the gateway itself as its target. Each turn would hold one more connection.
+ */
+export function circular (via: string | undefined): boolean {
+  if (via === undefined) return false
+  let passes = 0
+  for (let at = via.indexOf(PSEUDONYM); at >= 0; at = via.indexOf(PSEUDONYM, at + PSEUDONYM.length)) passes++
+  return passes > MAX_PASSES
+}
+
+/** Whether an Authorization value is a payment credential, by its scheme. */
+export function paymentCredential (value: string): boolean {
+  let end = 0
+  while (end < value.length && value.charCodeAt(end) > 0x20) end++
+  return (end === 4 || end === 7) && PAYMENT_SCHEMES.has(value.slice(0, end).toLowerCase())
+}
+
+const PREIMAGE_CAVEAT = Buffer.from('preimage=').toString('hex')
+
+/** Whether a macaroon in hex is an L402 credential: other services take macaroons of their own in the same headers. */
+function carriesPreimage (value: string): boolean {
+  return value.toLowerCase().includes(PREIMAGE_CAVEAT)
+}
+
+/** Takes away the fields that a Connection list names (RFC 9110 7.6.1). */
+function stripListed (pairs: string[], listed: string): void {
+  // What nearly every message says names no field.
+  if (listed === 'keep-alive' || listed === 'close') return
+  for (const item of listed.split(',')) {
+    const name = item.trim().toLowerCase()
+    if (name === '' || name === 'close' || name === 'keep-alive' || FRAMING.has(name)) continue
+    for (let at = pairs.length - 2; at >= 0; at -= 2) {
+      if (pairs[at]?.toLowerCase() === name) pairs.splice(at, 2)
+    }
+  }
+}
+
+function asksForTrailers (te: string): boolean {
+  return te.split(',').some(item => item.trim().toLowerCase() === 'trailers')
+}
+
+/**
+ * The flat list of headers for the upstream's request, beginning with Host. `untrusted` keeps every credential of the
+ * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent.
+ */
+export function requestHeaders (ctx: Context, host: string, untrusted: boolean, set: readonly string[]): string[] {
+  const from = ctx.headers.pairs
+  const out: string[] = ['Host', host]
+  // A trusted proxy stands in front when the client is not the peer; only then is what it says of the client's side believed.
+  const behindProxy = ctx.clientAddress !== ctx.peerAddress
+  let listed = ''
+  let trailers = false
+  let forwardedFor = ''
+  let forwarded = ''
+  let forwardedHost = ''
+  let via = ''
+  for (let at = 0; at < from.length; at += 2) {
+    // An even flat list: both exist.
+    const name = from[at] as string
+    const value = from[at + 1] as string
+    switch (fateOf(REQUEST, name)) {
+      case 'keep': out.push(name, value); break
+      case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
+      case 'te': trailers ||= asksForTrailers(value); break
+      case 'authorization': if (!untrusted && !paymentCredential(value)) out.push(name, value); break
+      case 'macaroon': if (!untrusted && !carriesPreimage(value)) out.push(name, value); break
+      case 'own-key': if (!untrusted) out.push(name, value); break
+      case 'via': via = via === '' ? value : `${via}, ${value}`; break
+      case 'forwarding':
+        if (behindProxy) {
+          const lower = name.toLowerCase()
+          if (lower === 'x-forwarded-for') forwardedFor = forwardedFor === '' ? value : `${forwardedFor}, ${value}`
+          else if (lower === 'forwarded') forwarded = forwarded === '' ? value : `${forwarded}, ${value}`
+          else if (lower === 'x-forwarded-host') forwardedHost = value
+          else if (lower !== 'x-forwarded-proto') out.push(name, value)
+        }
+        break
+      default: break
+    }
+  }
+  if (listed !== '') stripListed(out, listed)
+  // From here on nothing can be stripped by the client. TE stands in its sender's own Connection list (RFC 9110 10.1.4).
+  if (trailers) out.push('TE', 'trailers')
+  const proto = ctx.secure ? 'https' : 'http'
+  out.push(
+    'X-Forwarded-For', behindProxy ? chainOf(forwardedFor, ctx.clientAddress, ctx.peerAddress) : ctx.peerAddress,
+    'X-Forwarded-Proto', proto,
+    'X-Forwarded-Host', forwardedHost === '' ? ctx.host : forwardedHost,
+    'Forwarded', forwarded === '' ? element(ctx.clientAddress, ctx.host, proto) : `${forwarded}, for=${node(ctx.peerAddress)}`,
+    'Via', via === '' ? VIA : `${via}, ${VIA}`,
+    'X-Correlation-Id', ctx.correlationId
+  )
+  if (set.length > 0) replace(out, set)
+  return out
+}
+
+/**
+ * X-Forwarded-For behind a trusted proxy: from the client on. What stands before the client's address was written by the
+ * client itself and is left out.
+ */
+function chainOf (chain: string, client: string, peer: string): string {
+  const items = chain.split(',')
+  let at = items.length - 1
+  while (at >= 0 && items[at]?.trim() !== client) at--
+  return at < 0 ? `${client}, ${peer}` : `${items.slice(at).map(item => item.trim()).join(', ')}, ${peer}`
+}
+
+/** A node name of RFC 7239 6; an IPv6 address is bracketed and quoted. */
+function node (address: string): string {
+  return address.includes(':') ? `"[${address}]"` : address
+}
+
+function element (address: string, host: string, proto: string): string {
+  return `for=${node(address)};host="${host.replaceAll('"', '')}";proto=${proto}`
+}
+
+/** Sets fields in the place of all of the same name. */
+function replace (pairs: string[], set: readonly string[]): void {
+  for (let at = 0; at < set.length; at += 2) {
+    const name = (set[at] ?? '').toLowerCase()
+    for (let found = pairs.length - 2; found >= 0; found -= 2) {
+      const candidate = pairs[found]
+      if (candidate !== undefined && candidate.length === name.length && candidate.toLowerCase() === name) pairs.splice(found, 2)
+    }
+  }
+  for (const item of set) pairs.push(item)
+}
+
+/** The upstream's head after the policy. */
+export interface CleanHead {
+  readonly pairs: string[]
+  /** Content-Length in bytes, or -1 when the length is not announced. */
+  readonly length: number
+  /** The body is coded in a way that cannot be passed on: some Transfer-Encoding other than chunked. */
+  readonly undecodable: boolean
+}
+
+/**
+ * The flat list of headers for the client's answer, from undici's raw buffers or from text. Bytes are kept: they are read
+ * and written as Latin-1. `status` decides whether Content-Length may stand (RFC 9110 8.6).
+ */
+export function responseHeaders (raw: ReadonlyArray<Uint8Array | string>, status: number): CleanHead {
+  const out: string[] = []
+  let listed = ''
+  let length = -1
+  let encodings = 0
+  let undecodable = false
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = text(raw[at])
+    const value = text(raw[at + 1])
+    switch (fateOf(RESPONSE, name)) {
+      case 'keep': out.push(name, value); break
+      case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
+      case 'length':
+        if (status >= 200 && status !== 204) {
+          length = Number(value)
+          out.push(name, value)
+        }
+        break
+      case 'encoding':
+        encodings++
+        undecodable ||= encodings > 1 || value.trim().toLowerCase() !== 'chunked'
+        break
+      default: break
+    }
+  }
+  if (listed !== '') stripListed(out, listed)
+  if (status >= 200) out.push('Via', VIA)
+  return { pairs: out, length, undecodable }
+}
+
+function text (item: Uint8Array | string | undefined): string {
+  if (item === undefined || typeof item === 'string') return item ?? ''
+  return Buffer.isBuffer(item) ? item.toString('latin1') : Buffer.from(item.buffer, item.byteOffset, item.byteLength).toString('latin1')
+}
+
+/** Trailers that mean the same whoever passes them on. */
+const TRAILERS = new Set(['grpc-status', 'grpc-message', 'grpc-status-details-bin', 'server-timing', 'etag', 'digest', 'content-digest', 'repr-digest', 'content-md5', 'signature', 'signature-input'])
+/** Beginnings of names that look private but are the gateway's, or that change how an answer is read. */
+const GUARDED_PREFIXES = ['x-l402', 'x-correlation-id', 'x-api-version', 'x-forwarded', 'x-frame-options', 'x-content-type-options', 'x-accel']
+
+/**
+ * The trailers that may be passed on: names of the list, and private `x-` names that are not the gateway's own. All others
+ * are dropped, for a trailer must never replace what the head decided (RFC 9110 6.5.1). Null when nothing is left.
+ */
+export function responseTrailers (raw: ReadonlyArray<Uint8Array | string> | null): string[] | null {
+  if (raw === null || raw.length === 0) return null
+  const out: string[] = []
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = text(raw[at])
+    const lower = name.toLowerCase()
+    const allowed = TRAILERS.has(lower) || (lower.startsWith('x-') && !GUARDED_PREFIXES.some(prefix => lower.startsWith(prefix)))
+    if (allowed) out.push(name, text(raw[at + 1]))
+  }
+  return out.length === 0 ? null : out
+}
+
+const REFUSED = buckets({
+  strip: ['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect'],
+  connection: ['host'],
+  length: ['content-length']
+})
+
+/**
+ * What undici would refuse in a request, or null. A request that undici refuses can cost a slot of its pool, and a plugin's
+ * `upstream` hook may have put anything into the list; so it is asked before.
+ */
+export function refusedByClient (path: string, headers: HeaderList): string | null {
+  if (path.charCodeAt(0) !== 0x2f) return 'the path does not begin with a slash'
+  for (let at = 0; at < path.length; at++) {
+    const code = path.charCodeAt(at)
+    if (code < 0x21 || code > 0xff) return 'the path holds a space, a control character or one beyond Latin-1'
+  }
+  const pairs = headers.pairs
+  let hosts = 0
+  let lengths = 0
+  for (let at = 0; at < pairs.length; at += 2) {
+    const name = pairs[at] as string
+    switch (fateOf(REFUSED, name)) {
+      case 'strip': return `${name} cannot be set on a forwarded request`
+      case 'connection': if (++hosts > 1) return 'there is more than one Host'; break
+      case 'length': if (++lengths > 1) return 'there is more than one Content-Length'; break
+      default: break
+    }
+  }
+  return null
+}

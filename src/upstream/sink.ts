@@ -1,0 +1,265 @@
+import type { Readable } from 'node:stream'
+import type { Dispatcher } from 'undici'
+import type { Context } from '../gateway/context.ts'
+import { ClientGone, GatewayError } from '../gateway/errors.ts'
+import type { Responder } from '../gateway/responder.ts'
+import { HeaderList } from '../gateway/headers.ts'
+import type { UpstreamTarget } from '../gateway/target.ts'
+import { Deadlines, type Waiting } from './deadlines.ts'
+import { badGateway, faultCode, gatewayTimeout, upstreamFailure } from './failure.ts'
+import { responseHeaders, responseTrailers } from './header-policy.ts'
+import type { Connection, DispatchRequest, SlotHandler, Upstream } from './pool.ts'
+
+/** Interim answers that are passed on before the upstream is taken for a broken one. */
+const MAX_INTERIM = 32
+/** Requests that may be sent twice (RFC 9110 9.2.2). */
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
+
+/** Thrown into undici for a request that ended before its turn came; it takes it from the queue and keeps the connection. */
+const ENDED = new Error('the request ended before it was sent')
+
+/**
+ * Takes one answer from undici and writes it straight to the client, piece by piece. It waits for nothing but the client:
+ * each piece is handed on as it comes, and a client that does not take it pauses the upstream.
+ */
+export class Sink implements SlotHandler, Waiting {
+  rejected = false
+  connection: Connection | null = null
+  touched: number
+  place = -1
+  readonly patience: number
+  readonly #ctx: Context
+  readonly #responder: Responder
+  readonly #target: UpstreamTarget
+  readonly #upstream: Upstream
+  readonly #deadlines: Deadlines
+  readonly #request: DispatchRequest
+  /** The body of the request, while it is streamed. */
+  readonly #body: Readable | null
+  #controller: Dispatcher.DispatchController | null = null
+  #sent = false
+  #headSeen = false
+  /** A hook takes its time with the head; pieces are kept until it is written. */
+  #waiting = false
+  #held: Uint8Array[] = []
+  #ended = false
+  #trailers: string[] | null = null
+  #failed: Error | null = null
+  #paused = false
+  #over = false
+  #retried = false
+  #interims = 0
+  #received = 0
+
+  constructor (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, deadlines: Deadlines, request: DispatchRequest, body: Readable | null) {
+    this.#ctx = ctx
+    this.#responder = responder
+    this.#target = target
+    this.#upstream = upstream
+    this.#deadlines = deadlines
+    this.#request = request
+    this.#body = body
+    this.touched = deadlines.tick
+    this.patience = Deadlines.ticks(target.timeout)
+  }
+
+  /** Sends the request. */
+  start (): void {
+    // The one closure that the responder's contract asks of each request.
+    this.#responder.onClose = () => { this.#close() }
+    // Without a listener an error while the request waits in the pool's queue would end the process.
+    this.#body?.on('error', (error: Error) => { this.#stop(error) })
+    this.#deadlines.add(this)
+    this.#upstream.pool.dispatch(this.#request, this)
+  }
+
+  /**
+   * The head's time does not run while the client is still sending and the upstream takes what comes, nor the body's while
+   * the client is the one that does not take it.
+   */
+  get suspended (): boolean {
+    if (this.#headSeen) return this.#paused || this.#waiting
+    return this.#body !== null && this.#controller !== null && !this.#sent && !this.#body.isPaused()
+  }
+
+  expire (): void {
+    this.#stop(gatewayTimeout(this.#target, this.#headSeen ? 'the upstream fell silent in the middle of its answer' : 'no answer came in time'))
+  }
+
+  onRequestStart (controller: Dispatcher.DispatchController): void {
+    if (this.#over) throw ENDED
+    this.#controller = controller
+    this.touched = this.#deadlines.tick
+  }
+
+  onBodySent (): void {
+    this.touched = this.#deadlines.tick
+  }
+
+  onRequestSent (): void {
+    this.#sent = true
+  }
+
+  onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
+    if (this.#over) return
+    const raw = controller.rawHeaders
+    // HTTP/1.1 gives a flat list always; the object form is that of HTTP/2, which is switched off.
+    const head = responseHeaders(Array.isArray(raw) ? raw : [], status)
+    if (status < 200) {
+      this.#interim(status, head.pairs)
+      return
+    }
+    this.#headSeen = true
+    this.touched = this.#deadlines.tick
+    if (head.undecodable) {
+      this.#stop(badGateway(this.#target, 'The upstream did not give a usable answer.', 'its answer has a transfer coding other than chunked'))
+      return
+    }
+    const limit = this.#target.responseLimit
+    if (head.length > limit && this.#ctx.method !== 'HEAD' && status !== 304) {
+      this.#stop(this.#tooLarge())
+      return
+    }
+    const headers = new HeaderList(head.pairs)
+    const set = this.#target.responseHeaders
+    for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
+    const pending = this.#responder.head(status, headers)
+    if (pending !== undefined) void this.#await(pending, controller)
+  }
+
+  #interim (status: number, headers: readonly string[]): void {
+    if (++this.#interims > MAX_INTERIM) {
+      this.#stop(badGateway(this.#target, 'The upstream did not give a usable answer.', 'it sent too many interim answers'))
+      return
+    }
+    // An HTTP/1.0 client knows none (RFC 9110 15.2).
+    if ((status === 102 || status === 103) && this.#ctx.httpVersion === '1.1') this.#responder.interim(status, headers)
+  }
+
+  #tooLarge (): GatewayError {
+    return badGateway(this.#target, 'The answer of the upstream is too large.', `its body is larger than ${this.#target.responseLimit} bytes`)
+  }
+
+  async #await (pending: Promise<void>, controller: Dispatcher.DispatchController): Promise<void> {
+    this.#waiting = true
+    controller.pause()
+    try {
+      await pending
+    } catch (error) {
+      this.#failed ??= error instanceof Error ? error : new Error(String(error))
+    }
+    this.#headWritten(controller)
+  }
+
+  #headWritten (controller: Dispatcher.DispatchController): void {
+    this.#waiting = false
+    this.touched = this.#deadlines.tick
+    if (this.#over) return
+    let free = true
+    for (const piece of this.#held) free = this.#responder.write(piece)
+    this.#held = []
+    if (this.#failed !== null) this.#stop(this.#failed)
+    else if (this.#ended) this.#finish()
+    else if (free) controller.resume()
+    else this.#pause(controller)
+  }
+
+  onResponseData (controller: Dispatcher.DispatchController, piece: Uint8Array): void {
+    if (this.#over) return
+    this.touched = this.#deadlines.tick
+    this.#received += piece.byteLength
+    if (this.#received > this.#target.responseLimit) {
+      this.#stop(this.#tooLarge())
+      return
+    }
+    // undici ignores the pause once the upstream has closed, and hands over what it still holds.
+    if (this.#waiting) this.#held.push(piece)
+    else if (!this.#responder.write(piece)) this.#pause(controller)
+  }
+
+  #pause (controller: Dispatcher.DispatchController): void {
+    this.#paused = true
+    this.#responder.onDrain ??= () => { this.#drained() }
+    controller.pause()
+  }
+
+  #drained (): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.touched = this.#deadlines.tick
+    if (!this.#over) this.#controller?.resume()
+  }
+
+  onResponseEnd (controller: Dispatcher.DispatchController): void {
+    if (this.#over) return
+    // An answer without a length ends with its connection; a reset there is a cut, not an end.
+    if (this.connection?.broken === true) {
+      this.#stop(badGateway(this.#target, 'The upstream did not give a usable answer.', 'the upstream closed the connection'))
+      return
+    }
+    const raw = controller.rawTrailers
+    this.#trailers = Array.isArray(raw) && this.#ctx.httpVersion === '1.1' ? responseTrailers(raw) : null
+    if (this.#waiting) this.#ended = true
+    else this.#finish()
+  }
+
+  #finish (): void {
+    this.#leave()
+    this.#responder.end(this.#trailers)
+  }
+
+  onResponseError (_controller: Dispatcher.DispatchController | null, error: Error): void {
+    if (this.#over) return
+    if (this.#controller === null) {
+      this.rejected = true
+      if (this.#repeatable(error)) {
+        this.#retried = true
+        // Not at once: undici is going through its queue and expects to find it as it left it.
+        process.nextTick(retry, this)
+        return
+      }
+    }
+    this.#stop(error)
+  }
+
+  /** Nothing was sent, it may be sent twice, and the connection was refused: the one case in which it is tried again. */
+  #repeatable (error: Error): boolean {
+    return !this.#retried && this.#body === null && IDEMPOTENT.has(this.#ctx.method) && faultCode(error) === 'ECONNREFUSED'
+  }
+
+  retry (): void {
+    if (this.#over) return
+    this.rejected = false
+    this.#upstream.pool.dispatch(this.#request, this)
+  }
+
+  /** Ends both sides with an error: before the head the client gets it as an answer, after it as a break. */
+  #stop (error: Error): void {
+    if (this.#over) return
+    if (this.#waiting) {
+      // The head is on its way up the chain and cannot be replaced; the break comes behind it.
+      this.#failed ??= error
+      return
+    }
+    this.#leave()
+    this.#responder.fail(this.#responder.gone ? new ClientGone() : upstreamFailure(error, this.#target))
+    this.#controller?.abort(error)
+  }
+
+  /** The client's side is over. */
+  #close (): void {
+    if (this.#over) return
+    this.#leave()
+    this.#controller?.abort(new ClientGone())
+  }
+
+  #leave (): void {
+    this.#over = true
+    this.#held = []
+    this.#deadlines.delete(this)
+  }
+}
+
+function retry (sink: Sink): void {
+  sink.retry()
+}

@@ -1,0 +1,240 @@
+import t from 'tap'
+import type { Context } from '../../src/gateway/context.ts'
+import type { Wire } from '../../src/gateway/wire.ts'
+import { createListener } from '../../src/http/listener.ts'
+import { defaultLimits, sweepInterval } from '../../src/http/deadlines.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { openDoor, reply, replyError, watchWire } from './support.ts'
+
+const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+const answer = (_ctx: Context, wire: Wire): void => { reply(wire, 200, 'ok') }
+
+t.test('a raw 400 has exactly these headers and this body', async t => {
+  const door = await openDoor(t, { handle: answer, clock: new ManualClock('2026-11-21T00:54:00Z') })
+  const parser = await door.connect()
+  parser.send('GET / HTTP/1.1\r\nHost: a\r\nX Y: z\r\n\r\n')
+  await parser.ending()
+  const body = '{"error":"Bad Request","message":"A header line is malformed."}'
+  t.equal(parser.received, `HTTP/1.1 400 Bad Request\r\nDate: Sat, 21 Nov 2026 00:54:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-API-Version: 1.0.0\r\nX-Correlation-Id: fresh-id\r\nConnection: close\r\n\r\n${body}`)
+  const rules = await door.connect()
+  rules.send('GET /../x HTTP/1.1\r\nHost: a\r\nX-Correlation-Id: mine\r\n\r\n')
+  const response = await rules.response()
+  t.equal(response.body, '{"error":"Bad Request","message":"The path contains a dot segment; resolve it before sending."}')
+  t.equal(response.header('x-correlation-id'), 'mine', 'the client\'s own id is echoed')
+  t.equal(response.header('x-api-version'), '1.0.0')
+  t.strictSame(door.refusals, [
+    { status: 400, message: 'A header line is malformed.', peerAddress: '127.0.0.1', correlationId: 'fresh-id' },
+    { status: 400, message: 'The path contains a dot segment; resolve it before sending.', peerAddress: '127.0.0.1', correlationId: 'mine' }
+  ], 'refusals are told for the log')
+})
+
+t.test('a head that does not arrive in time is answered with 408', async t => {
+  const clock = new ManualClock()
+  const door = await openDoor(t, { handle: answer, clock })
+  const client = await door.connect()
+  client.send(get)
+  await client.response()
+  clock.advance(30_000)
+  client.send('GET / HTTP/1.1\r\n')
+  // The bytes are here once the server has answered another connection.
+  const other = await door.connect()
+  other.send(get)
+  await other.response()
+  clock.advance(1000)
+  client.send('Host: a\r\n')
+  clock.advance(9500)
+  clock.advance(1500)
+  const response = await client.response()
+  t.equal(response.status, 408)
+  t.equal(response.body, '{"error":"Request Timeout","message":"The request head did not arrive in time."}')
+  t.equal((await client.ending()).how, 'end')
+})
+
+t.test('a connection that sends nothing is closed, one that was used only after the keep-alive time', async t => {
+  const clock = new ManualClock()
+  const door = await openDoor(t, { handle: answer, clock })
+  const used = await door.connect()
+  used.send(get)
+  await used.response()
+  const silent = await door.connect()
+  silent.send('\r\n')
+  const fresh = await door.connect()
+  used.send(get)
+  await used.response()
+  clock.advance(12_000)
+  t.equal((await fresh.ending()).how, 'end')
+  t.equal((await silent.response()).status, 408, 'empty lines do not keep a connection')
+  used.send(get)
+  t.equal((await used.response()).status, 200)
+  clock.advance(74_000)
+  used.send(get)
+  t.equal((await used.response()).status, 200, 'the time begins again with each answer')
+  clock.advance(77_000)
+  t.equal((await used.ending()).how, 'end')
+  t.equal(used.unparsed, '', 'an idle connection is closed without an answer')
+})
+
+t.test('an upload that stops, or trickles, is ended with 408', async t => {
+  const clock = new ManualClock()
+  const started = Promise.withResolvers<Context>()
+  const contexts: Context[] = []
+  const door = await openDoor(t, {
+    clock,
+    limits: { uploadFloor: 10 },
+    handle (ctx, wire) {
+      ctx.body.bytes().catch((error: unknown) => { replyError(ctx, wire, error) })
+      contexts.push(ctx)
+      if (contexts.length === 2) started.resolve(ctx)
+    }
+  })
+  const stopped = await door.connect()
+  const trickling = await door.connect()
+  for (const client of [stopped, trickling]) client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc')
+  await started.promise
+  clock.advance(50_000)
+  const before = contexts.map(ctx => ctx.body.received)
+  trickling.send('d')
+  while (contexts.every((ctx, at) => ctx.body.received === before[at])) await new Promise(resolve => { setImmediate(resolve) })
+  clock.advance(14_000)
+  const messages = [(await stopped.response()).body, (await trickling.response()).body]
+  t.match(messages[0], 'stopped arriving')
+  t.match(messages[1], 'more slowly than 10 bytes a second')
+})
+
+t.test('time in which nobody reads the body does not count against the client', async t => {
+  const clock = new ManualClock()
+  const arrived = Promise.withResolvers<{ ctx: Context, wire: Wire }>()
+  const door = await openDoor(t, { clock, handle (ctx, wire) { arrived.resolve({ ctx, wire }) } })
+  const client = await door.connect()
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc')
+  const { ctx, wire } = await arrived.promise
+  clock.advance(600_000)
+  const bytes = ctx.body.bytes()
+  client.send('def')
+  t.equal((await bytes).byteLength, 6)
+  clock.advance(600_000)
+  reply(wire, 200, 'late')
+  t.equal((await client.response()).body, 'late', 'nor does the time of the answer')
+})
+
+t.test('a client that leaves its answer unread is cut off', async t => {
+  const clock = new ManualClock()
+  const arrived = Promise.withResolvers<Wire>()
+  const door = await openDoor(t, { clock, handle (_ctx, wire) { arrived.resolve(wire) } })
+  const client = await door.connect()
+  client.socket.pause()
+  client.send(get)
+  const wire = await arrived.promise
+  const watch = watchWire(wire)
+  wire.head(200, [])
+  for (let pieces = 0; pieces < 64; pieces++) wire.write(Buffer.alloc(1024 * 1024))
+  // Until the system takes no more, the number of unsent bytes still moves.
+  for (let turn = 0; turn < 50; turn++) await new Promise(resolve => { setImmediate(resolve) })
+  clock.advance(59_000)
+  t.strictSame(watch.closes, [])
+  clock.advance(3000)
+  t.equal(await watch.closed, false)
+})
+
+t.test('connections of one address are capped, and counted down when they close', async t => {
+  const door = await openDoor(t, { handle: answer, limits: { connectionsPerAddress: 2 } })
+  const first = await door.connect()
+  const second = await door.connect()
+  for (const client of [first, second]) {
+    client.send(get)
+    await client.response()
+  }
+  // The reset may come before the client knows that it was connected.
+  const third = await door.connect().then(async client => (await client.ending()).how, (error: NodeJS.ErrnoException) => error.code)
+  t.equal(third, 'ECONNRESET')
+  first.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  await first.ending()
+  first.close()
+  while (door.listener.connections > 1) await new Promise(resolve => { setImmediate(resolve) })
+  const fourth = await door.connect()
+  fourth.send(get)
+  t.equal((await fourth.response()).status, 200)
+})
+
+t.test('a trusted proxy may have as many connections as it wants', async t => {
+  const door = await openDoor(t, { handle: answer, limits: { connectionsPerAddress: 1 }, trustedProxies: ['127.0.0.1'] })
+  for (let opened = 0; opened < 3; opened++) {
+    const client = await door.connect()
+    client.send(get)
+    t.equal((await client.response()).status, 200)
+  }
+})
+
+t.test('draining finishes what runs, closes what idles, and takes nothing new', async t => {
+  const arrived: Wire[] = []
+  const two = Promise.withResolvers<void>()
+  const door = await openDoor(t, {
+    clock: new ManualClock(),
+    handle (ctx, wire) {
+      if (ctx.path === '/idle') reply(wire, 200, '')
+      else if (arrived.push(wire) === 2) two.resolve()
+    }
+  })
+  const idle = await door.connect()
+  idle.send('GET /idle HTTP/1.1\r\nHost: a\r\n\r\n')
+  await idle.response()
+  const silent = await door.connect()
+  const waiting = await door.connect()
+  waiting.send(get)
+  const streaming = await door.connect()
+  streaming.send(get)
+  await two.promise
+  const [first, second] = arrived
+  if (first === undefined || second === undefined) throw new Error('two requests were expected')
+  second.head(200, [])
+  second.write(Buffer.from('a'))
+  await streaming.until('a\r\n')
+  const drained = door.listener.drain(10_000)
+  t.equal(door.listener.drain(1), drained, 'a second call joins the first')
+  t.equal((await idle.ending()).how, 'end')
+  t.equal((await silent.ending()).how, 'end')
+  await t.rejects(door.connect(), { code: 'ECONNREFUSED' })
+  reply(first, 200, 'done')
+  const response = await waiting.response()
+  t.equal(response.body, 'done')
+  t.equal(response.header('connection'), 'close')
+  t.equal((await waiting.ending()).how, 'end')
+  second.end(null, null)
+  t.equal((await streaming.response()).body, 'a')
+  t.equal((await streaming.ending()).how, 'end', 'also where the head was already out')
+  for (const client of [idle, silent, waiting, streaming]) client.socket.end()
+  await drained
+  t.equal(door.listener.connections, 0)
+  t.equal(door.listener.address, null)
+})
+
+t.test('draining cuts what has not finished in time', async t => {
+  const clock = new ManualClock()
+  const arrived = Promise.withResolvers<Wire>()
+  const door = await openDoor(t, { clock, handle (_ctx, wire) { arrived.resolve(wire) } })
+  const client = await door.connect()
+  client.send(get)
+  const watch = watchWire(await arrived.promise)
+  const drained = door.listener.drain(5000)
+  clock.advance(4999)
+  t.strictSame(watch.closes, [])
+  clock.advance(1)
+  t.equal(await watch.closed, false)
+  await drained
+  await client.ending()
+})
+
+t.test('a listener opens nothing before it is told, and says why it cannot', async t => {
+  const door = await openDoor(t, { handle: answer })
+  const options = { limits: defaultLimits, trustedProxies: [], clock: new ManualClock(), freshId: () => 'x', handle: answer }
+  const second = createListener(options)
+  t.equal(second.address, null)
+  await t.rejects(second.listen('127.0.0.1', door.port), { code: 'EADDRINUSE' })
+  t.throws(() => createListener({ ...options, trustedProxies: ['nonsense'] }), { name: 'TypeError' })
+})
+
+t.test('connections are looked at often enough for the shortest deadline', async t => {
+  t.equal(sweepInterval(defaultLimits), 500)
+  t.equal(sweepInterval({ ...defaultLimits, headerDeadline: 100 }), 25)
+  t.equal(sweepInterval({ ...defaultLimits, keepAlive: 0 }), 10)
+})
