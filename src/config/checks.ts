@@ -1,0 +1,163 @@
+import { didYouMean, formatNames, formatPath, nearest, quote, type Path, type Problem } from './diagnose.ts'
+import type { Origin } from './document.ts'
+import { internalPlugin, type ReadEntry } from './chains.ts'
+import type { FoundReference } from './read.ts'
+import type { FileConfig, PluginFacts, RouteConfig } from './schema.ts'
+
+/** Collects what is wrong, each at its place in the file. */
+export class Findings {
+  readonly problems: Problem[] = []
+  readonly #origin: Origin
+
+  constructor (origin: Origin) {
+    this.#origin = origin
+  }
+
+  /** Notes one problem at a value or its key. */
+  report (path: Path, message: string, part: 'key' | 'value' = 'value'): void {
+    this.problems.push({ ...this.#origin.position(path, part), path: formatPath(path), message })
+  }
+
+  /** The text as it was written, where a variable was put into it: its value is not for messages. */
+  expression (path: Path): string | undefined {
+    return this.#origin.expression(path)
+  }
+
+  /** Takes over problems that were found elsewhere. */
+  add (problems: readonly Problem[]): void {
+    this.problems.push(...problems)
+  }
+
+  /** Whether nothing is wrong at, below or above a path, so that its value has the type that the schema says. */
+  isSound (path: Path): boolean {
+    const text = formatPath(path)
+    return !this.problems.some(problem => isWithin(problem.path, text) || (problem.path !== '' && isWithin(text, problem.path)))
+  }
+}
+
+function isWithin (path: string, outer: string): boolean {
+  return path === outer || path.startsWith(`${outer}.`) || path.startsWith(`${outer}[`)
+}
+
+/** Every name that the file uses must be defined in it (or built in, for policies). */
+export function checkReferences (references: readonly FoundReference[], names: Readonly<Record<FoundReference['kind'], readonly string[]>>, findings: Findings): void {
+  for (const { kind, name, path } of references) {
+    if (names[kind].includes(name)) continue
+    const written = findings.expression(path)
+    const suggestion = written === undefined ? didYouMean(nearest(name, names[kind])) : ''
+    findings.report(path, `found the unknown ${kind} ${quote(written ?? name)}; allowed: ${formatNames([...names[kind]].sort())}${suggestion}`)
+  }
+}
+
+const targets = ['internal', 'proxy', 'url'] as const
+
+/** A route has exactly one upstream, and the settings of an HTTP upstream stand beside `url` alone. */
+export function checkUpstream (raw: unknown, path: Path, findings: Findings): void {
+  if (typeof raw !== 'object' || raw === null) return
+  const keys = Object.keys(raw)
+  const given = targets.filter(target => keys.includes(target))
+  const [only] = given
+  if (only === undefined) findings.report(path, 'found an upstream without a target; allowed: exactly one of internal, proxy and url')
+  else if (given.length > 1) findings.report(path, `found ${given.join(' and ')} in one upstream; allowed: exactly one of internal, proxy and url`)
+  else if (only !== 'url') {
+    const extra = keys.find(key => key !== only)
+    if (extra !== undefined) findings.report([...path, extra], `found ${extra} beside ${only}; allowed: ${extra} only beside url`, 'key')
+  }
+}
+
+/** Two routes for the same host, method and path; parameters with other names match the same requests. */
+export function checkDuplicates (routes: readonly { readonly route: RouteConfig, readonly index: number }[], findings: Findings): void {
+  const seen = new Map<string, RouteConfig>()
+  const names = new Map<string, RouteConfig>()
+  for (const { route, index } of routes) {
+    const { host, method, path } = route.match
+    for (const verb of method ?? ['*']) {
+      for (const pattern of path) {
+        const key = `${host?.toLowerCase() ?? '*'} ${verb} ${pattern.replace(/:[^/]+/g, ':')}`
+        const earlier = seen.get(key)
+        if (earlier === undefined) seen.set(key, route)
+        else findings.report(['routes', index, 'match'], `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern)}; allowed: one (the first stands on line ${earlier.at.line})`, 'key')
+      }
+    }
+    const earlier = names.get(route.name)
+    if (earlier === undefined) names.set(route.name, route)
+    else if (findings.isSound(['routes', index])) findings.report(['routes', index, 'name'], `found the name ${quote(route.name)} a second time; allowed: each name once (the first stands on line ${earlier.at.line})`)
+  }
+}
+
+/** What only concerns one route: the parameter of a proxy, TLS beside plain HTTP, a price that nothing would ask for. */
+export function checkRoute (route: RouteConfig, index: number, chain: readonly ReadEntry[] | undefined, internals: readonly string[] | undefined, findings: Findings): void {
+  const path: Path = ['routes', index]
+  const { upstream } = route
+  if (upstream.kind === 'proxy') {
+    const lacking = route.match.path.find(pattern => !pattern.split('/').includes(`:${upstream.param}`))
+    if (lacking !== undefined) findings.report([...path, 'upstream', 'proxy'], `found ${quote(`:${upstream.param}`)}, which the path ${quote(lacking)} does not have; allowed: a parameter of every path of the route`)
+  }
+  if (upstream.kind === 'internal' && internals !== undefined && !internals.includes(upstream.name)) {
+    findings.report([...path, 'upstream', 'internal'], `found the unknown internal upstream ${quote(upstream.name)}; allowed: ${formatNames([...internals].sort())}${didYouMean(nearest(upstream.name, internals))}`)
+  }
+  const last = chain?.findLast(({ entry }) => !entry.disabled)
+  if (last?.facts?.terminal === true && (last.entry.plugin === internalPlugin.name) !== (upstream.kind === 'internal')) {
+    findings.report([...path, 'upstream'], `found ${upstream.kind === 'internal' ? 'an internal upstream' : 'an HTTP upstream'}, but the chain ${quote(route.chain)} ends with ${last.entry.plugin}; allowed: a chain that leaves its end to the route, or ends with ${upstream.kind === 'internal' ? 'internal' : 'forward'}`)
+  }
+  if (chain === undefined || chain.some(({ facts }) => facts === undefined)) return
+  const provides = (fact: string): boolean => chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes(fact) === true)
+  // A limit that nothing enforces would be believed.
+  if (route.bodyLimit !== undefined && !provides('body-limit')) {
+    findings.report([...path, 'bodyLimit'], `found a body limit, but the chain ${quote(route.chain)} has nothing that enforces it; allowed: a chain with the entry body-limit`, 'key')
+  }
+  if (route.price !== undefined && !provides('payment')) {
+    findings.report([...path, 'price'], `found a price, but the chain ${quote(route.chain)} asks for no payment; allowed: a chain with an entry that does, such as challenge`, 'key')
+  }
+}
+
+/**
+ * The order of a chain by what its plugins say of themselves: a terminal one only at the end, what an entry needs provided
+ * before it, and `before` and `after` kept. Disabled entries count for nothing.
+ */
+export function checkChain (chain: readonly ReadEntry[], known: Iterable<PluginWithNeeds>, findings: Findings): void {
+  const active = chain.filter(({ entry }) => !entry.disabled)
+  const provided = new Set<string>()
+  for (const [index, { entry, facts, path }] of active.entries()) {
+    const last = index === active.length - 1
+    if (facts === undefined) continue
+    if (facts.terminal === true && !last) findings.report(path, `found ${quote(entry.plugin)} before the end of the chain; allowed: ${entry.plugin} as the last entry only, because it answers the request`)
+    else if (facts.terminal === true && (entry.when !== undefined || entry.mode === 'observe')) findings.report(path, `found ${entry.when === undefined ? 'mode: observe' : 'a condition'} at ${quote(entry.plugin)}, which answers the request; allowed: the end of a chain without when and mode`)
+    for (const need of facts.needs ?? []) {
+      if (provided.has(need)) continue
+      const providers = [...known].filter(plugin => plugin.provides?.includes(need) === true).map(plugin => plugin.name)
+      findings.report(path, `found ${quote(entry.plugin)}, which needs the ${need}, without an earlier entry that provides it; allowed: ${entry.plugin} after ${providers.length === 0 ? `a plugin that provides the ${need}` : providers.join(' or ')}`)
+    }
+    // One report for one wrong pair, whichever of the two plugins says so.
+    // An earlier entry that needs what this one provides has been reported already.
+    const wrong = active.slice(0, index).find(earlier =>
+      (facts.before?.includes(earlier.entry.plugin) === true || earlier.facts?.after?.includes(entry.plugin) === true) &&
+      earlier.facts?.needs?.some(need => facts.provides?.includes(need) === true) !== true)
+    if (wrong !== undefined) findings.report(path, `found ${quote(entry.plugin)} after ${wrong.entry.plugin}; allowed: ${entry.plugin} before ${wrong.entry.plugin}`)
+    for (const fact of facts.provides ?? []) provided.add(fact)
+  }
+}
+
+/** The part of a plugin's facts that order is judged by. */
+export type PluginWithNeeds = Pick<PluginFacts, 'name' | 'provides'>
+
+/** Several processes need stores outside of them, in every mode. */
+export function checkWorkers (config: FileConfig, findings: Findings): void {
+  const { workers } = config.server
+  if (workers < 2) return
+  if (config.state.url === 'memory:') findings.report(['server', 'workers'], `found ${workers} workers with state in memory; allowed: 1 worker, or state.url with the address of a Redis server`)
+  if (config.database.url.startsWith('pglite:')) findings.report(['server', 'workers'], `found ${workers} workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server`)
+}
+
+/** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
+export function checkProduction (config: FileConfig, findings: Findings): void {
+  if (config.mode !== 'production') return
+  for (const side of ['primary', 'alternate'] as const) {
+    if (config.lightning[side].kind === 'sandbox') findings.report(['lightning', side, 'kind'], 'found the sandbox in production; allowed: strike, opennode, lnd')
+  }
+  if (config.secrets.master === '') findings.report(['secrets', 'master'], 'found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`')
+  if (config.database.url.startsWith('pglite:')) findings.report(['database', 'url'], 'found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name')
+  const { publicUrl } = config.server
+  if (publicUrl === '') findings.report(['server', 'publicUrl'], 'found nothing in production; allowed: the https address that clients use, such as https://api.example.com')
+  else if (!publicUrl.startsWith('https:')) findings.report(['server', 'publicUrl'], 'found a plain http address in production; allowed: an https address, such as https://api.example.com')
+}

@@ -1,0 +1,222 @@
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments, Scalar, visit, type Document, type Node, type ParsedNode, type YAMLError } from 'yaml'
+import { formatPath, quote, type Path, type Problem } from './diagnose.ts'
+import { interpolate, type Environment } from './interpolate.ts'
+import type { Position } from './schema.ts'
+
+/** Where the values of a file stand, and which of them came out of the environment. */
+export interface Origin {
+  /** The place of a value or of its key; of the nearest thing around it where it does not stand in the file. */
+  position (path: Path, part?: 'key' | 'value'): Position
+  /** The text as it was written, when a variable or a default was put into it. */
+  expression (path: Path): string | undefined
+}
+
+/** A parsed file: plain values with variables put in, and where each stands. */
+export interface ParsedFile {
+  readonly value: unknown
+  readonly origin: Origin
+  readonly problems: readonly Problem[]
+}
+
+/** An origin for values that come from no file: everything stands at line 1, column 1. */
+export function noOrigin (file: string): Origin {
+  return { position: () => ({ file, line: 1, column: 1 }), expression: () => undefined }
+}
+
+// A configuration of thousands of routes is far below these; an alias bomb or a binary file is above.
+const maxCharacters = 1024 * 1024
+const maxNodes = 100_000
+// Finding an alias's anchor reads the document from its start.
+const maxAliases = 1000
+const maxDepth = 64
+
+interface Place { readonly key: number | undefined, readonly value: number }
+
+/**
+ * Parses YAML, strictly: one document, no duplicate keys, no tags, no tabs. Only the first syntax error is told, because
+ * what follows one is mostly its echo. Never throws for any text.
+ */
+export function parseFile (file: string, text: string, env: Environment): ParsedFile {
+  const lines = new LineCounter()
+  const places = new Map<string, Place>()
+  const expressions = new Map<string, string>()
+  const problems: Problem[] = []
+  const at = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset)
+    return { file, line: Math.max(line, 1), column: Math.max(col, 1) }
+  }
+  const origin: Origin = {
+    position (path, part = 'value') {
+      for (let length = path.length; length >= 0; length--) {
+        const place = places.get(JSON.stringify(path.slice(0, length)))
+        // What is missing is reported at the key of the mapping that lacks it.
+        if (place !== undefined) return at(part === 'value' && length === path.length ? place.value : place.key ?? place.value)
+      }
+      return { file, line: 1, column: 1 }
+    },
+    expression: path => expressions.get(JSON.stringify(path))
+  }
+  const report = (offset: number, path: Path, message: string): void => {
+    problems.push({ ...at(offset), path: formatPath(path), message })
+  }
+  const failed = (): ParsedFile => ({ value: undefined, origin, problems })
+
+  if (text.length > maxCharacters) {
+    report(0, [], `found ${text.length} characters; allowed: at most ${maxCharacters}`)
+    return failed()
+  }
+  let document: Document.Parsed | undefined
+  try {
+    const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false, logLevel: 'silent', stringKeys: false })
+    if (Array.isArray(documents)) {
+      const [first, second] = documents
+      document = first
+      const error = first?.errors[0]
+      if (error !== undefined) {
+        report(syntaxOffset(error, first), [], syntaxMessage(error, text))
+        return failed()
+      }
+      if (second !== undefined) {
+        report(second.range[0], [], 'found a second document (a line with ---); allowed: one document in the file')
+        return failed()
+      }
+      const warning = first?.warnings[0]
+      if (warning !== undefined) report(warning.pos[0], [], 'found a YAML tag or directive; allowed: plain YAML 1.2 without tags (quote a text that begins with "!")')
+    }
+  } catch (error) {
+    // The parser is recursive: nesting beyond the stack is the one way in which text can make it throw.
+    if (!(error instanceof RangeError)) throw error
+    report(0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
+    return failed()
+  }
+  if (document === undefined || document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
+    report(0, [], 'found an empty file; allowed: a mapping with keys such as mode, server, chains and routes')
+    return failed()
+  }
+
+  const parsed = document
+  const open = new Set<Node>()
+  let nodes = 0
+  let aliases = 0
+  const walk = (node: ParsedNode | Node | null, path: Path, keyOffset: number | undefined, outside: number): unknown => {
+    const offset = node?.range?.[0] ?? keyOffset ?? outside
+    places.set(JSON.stringify(path), { key: keyOffset, value: offset })
+    if (node === null) return null
+    if (++nodes > maxNodes || path.length > maxDepth) {
+      if (nodes <= maxNodes + 1) report(offset, [], `found too many or too deeply nested values; allowed: at most ${maxNodes} values in ${maxDepth} levels`)
+      nodes = maxNodes + 1
+      return undefined
+    }
+    if (isAlias(node)) {
+      if (++aliases > maxAliases) {
+        if (aliases === maxAliases + 1) report(offset, path, `found more than ${maxAliases} aliases; allowed: at most ${maxAliases}`)
+        return undefined
+      }
+      const target = node.resolve(parsed)
+      if (target === undefined || open.has(target)) {
+        report(offset, path, `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value that stands above it`)
+        return undefined
+      }
+      return walkOpen(target, path, offset)
+    }
+    return walkOpen(node, path, offset)
+  }
+  const walkOpen = (node: Node, path: Path, offset: number): unknown => {
+    open.add(node)
+    try {
+      if (isMap(node)) return walkMap(node.items, path, offset)
+      if (isSeq(node)) return walkList(node.items, path, offset)
+      if (!isScalar(node)) return undefined
+      return readScalar(node.value, path, offset)
+    } finally {
+      open.delete(node)
+    }
+  }
+  const walkMap = (items: readonly { key: unknown, value: unknown }[], path: Path, outside: number): Record<string, unknown> => {
+    const result: Record<string, unknown> = {}
+    const first = new Map<string, number>()
+    for (const item of items) {
+      // The parser makes nodes of all keys and values; its type does not say so.
+      const key = item.key as Node | null
+      const offset = key?.range?.[0] ?? outside
+      const plain = isScalar(key) ? key.value : undefined
+      if (typeof plain !== 'string' && typeof plain !== 'number' && typeof plain !== 'boolean') {
+        report(offset, path, 'found a key that is no text; allowed: plain text as a key (quote it if it is meant as text)')
+        continue
+      }
+      const name = String(plain)
+      const earlier = first.get(name)
+      if (earlier !== undefined) {
+        report(offset, [...path, name], `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`)
+        continue
+      }
+      first.set(name, offset)
+      if (name === '__proto__') {
+        report(offset, path, 'found the key "__proto__"; allowed: any other name')
+        continue
+      }
+      result[name] = walk(item.value as Node | null, [...path, name], offset, offset)
+    }
+    return result
+  }
+  const walkList = (items: readonly unknown[], path: Path, outside: number): unknown[] => {
+    const result: unknown[] = []
+    for (const item of items) {
+      const at: Path = [...path, result.length]
+      // As above: the items of a parsed list are nodes.
+      const value = walk(item as Node | null, at, undefined, outside)
+      // An optional variable that is empty, as in ["${EXTRA_PROXY:-}"], means one item less.
+      if (value === '' && expressions.delete(JSON.stringify(at))) continue
+      result.push(value)
+    }
+    return result
+  }
+  const readScalar = (value: unknown, path: Path, offset: number): unknown => {
+    if (typeof value !== 'string') return value
+    const outcome = interpolate(value, env)
+    if ('problem' in outcome) {
+      report(offset, path, outcome.problem)
+      return undefined
+    }
+    if (outcome.changed) expressions.set(JSON.stringify(path), value)
+    return outcome.value
+  }
+  const value = walk(parsed.contents, [], undefined, 0)
+  return { value, origin, problems }
+}
+
+/** The parser notices what was never closed only where the file goes on; the reader needs the place where it was opened. */
+function syntaxOffset (error: YAMLError, document: Document.Parsed | undefined): number {
+  const quoted = error.code === 'MISSING_CHAR' && /quote/.test(error.message)
+  const flow = error.code === 'BAD_INDENT' && error.message.startsWith('Flow')
+  if (document === undefined || (!quoted && !flow)) return error.pos[0]
+  let opened = error.pos[0]
+  visit(document, (_key, node) => {
+    const candidate = (quoted && isScalar(node) && (node.type === Scalar.QUOTE_DOUBLE || node.type === Scalar.QUOTE_SINGLE)) ||
+      (flow && (isMap(node) || isSeq(node)) && node.flow === true)
+    // The innermost that was open comes last: visiting goes from the outside in.
+    const range = candidate ? node.range : undefined
+    if (range !== undefined && range !== null && range[0] < error.pos[0] && range[1] >= error.pos[0] - 1) opened = range[0]
+  })
+  return opened
+}
+
+/** Our own words for the parser's errors; the parser's can repeat parts of the file, and a secret might be one. */
+function syntaxMessage (error: YAMLError, text: string): string {
+  const start = text.lastIndexOf('\n', error.pos[0] - 1) + 1
+  if (error.code === 'TAB_AS_INDENT' || /^[ ]*\t/.test(text.slice(start, error.pos[1]))) return 'found a tab in the indentation; allowed: spaces only'
+  switch (error.code) {
+    case 'BAD_INDENT': return error.message.startsWith('Flow')
+      ? 'found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
+      : 'found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
+    case 'BLOCK_AS_IMPLICIT_KEY': return 'found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
+    case 'MULTILINE_IMPLICIT_KEY': return 'found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value'
+    case 'BAD_SCALAR_START': return 'found a text that begins with a reserved character; allowed: the same text in quotes'
+    case 'MISSING_CHAR': return /quote/.test(error.message)
+      ? 'found a text that begins with a quote and has no closing one; allowed: a quote at both ends'
+      : 'found something missing, such as a colon, a comma or a bracket; allowed: "key: value" pairs and "- item" lists'
+    case 'BAD_DQ_ESCAPE': return 'found an unknown escape after a backslash; allowed: single quotes around a text with backslashes'
+    case 'UNEXPECTED_TOKEN': return 'found something after the end of a value (a list and a mapping mixed, or text after a closing quote or bracket); allowed: one value'
+    default: return 'found text that is no valid YAML; allowed: "key: value" pairs and "- item" lists, indented by spaces'
+  }
+}

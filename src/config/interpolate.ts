@@ -1,0 +1,42 @@
+/** The environment: names and their values. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What became of a text: its value, or what is wrong with it. `changed` when a variable or a default stands in it. */
+export type Interpolated =
+  | { readonly value: string, readonly changed: boolean }
+  | { readonly problem: string }
+
+/**
+ * Puts environment variables into one text. `${NAME}` must be set and not empty; `${NAME:-default}` takes the default when it
+ * is not set or empty; `$${` is a plain `${`. What a variable holds is not looked at again. A problem never shows a value.
+ */
+export function interpolate (text: string, env: Environment): Interpolated {
+  let value = ''
+  let changed = false
+  let at = 0
+  for (;;) {
+    const open = text.indexOf('${', at)
+    if (open === -1) return { value: value + text.slice(at), changed }
+    if (open > at && text[open - 1] === '$') {
+      value += `${text.slice(at, open - 1)}\${`
+      at = open + 2
+      continue
+    }
+    value += text.slice(at, open)
+    const close = text.indexOf('}', open)
+    if (close === -1) return { problem: 'found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"' }
+    const match = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^]*))?$/.exec(text.slice(open + 2, close))
+    const [, name, fallback] = match ?? []
+    if (name === undefined) return { problem: 'found "${" without the name of a variable; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"' }
+    const found = Object.hasOwn(env, name) ? env[name] : undefined
+    if (found === undefined || found === '') {
+      if (fallback === undefined) {
+        const state = found === undefined ? 'is not set' : 'is empty'
+        return { problem: `the environment variable ${name} ${state}; set it, or give a default: \${${name}:-default}` }
+      }
+      value += fallback
+    } else value += found
+    changed = true
+    at = close + 1
+  }
+}

@@ -1,0 +1,213 @@
+import { access, readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
+import { checkChain, checkDuplicates, checkProduction, checkReferences, checkRoute, checkUpstream, checkWorkers, Findings } from './checks.ts'
+import { ConfigError, type Path } from './diagnose.ts'
+import { parseFile } from './document.ts'
+import { parseListen } from './formats.ts'
+import { deepFreeze } from './freeze.ts'
+import type { Environment } from './interpolate.ts'
+import { readConfig, type FoundReference } from './read.ts'
+import { builtInPolicies, FileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
+
+/** What the loader may be told about the rest of the gateway. */
+export interface LoadOptions {
+  /** The gateway's own plugins. Without them chains are read as they are written, and their order is not checked. */
+  readonly plugins?: ReadonlyMap<string, PluginFacts>
+  /** Loads a user's plugin file by its absolute path. Without it such entries are read as they are written. */
+  readonly importPlugin?: (file: string) => Promise<PluginFacts>
+  /** Names of the upstreams inside the gateway; unchecked without. */
+  readonly internals?: readonly string[]
+  /** Folder that relative paths in the file start from; the file's own by default. */
+  readonly folder?: string
+}
+
+/**
+ * Reads, checks and freezes a configuration file. Throws ConfigError, with every problem at once, for whatever is wrong with
+ * the file; nothing else. `file` is shown in messages as it is given.
+ */
+export async function loadConfig (file: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    throw new ConfigError([{ file, line: 1, column: 1, path: '', message: `the file cannot be read (${code}); name a readable file` }])
+  }
+  return loadConfigText(file, text, env, options)
+}
+
+/** The same for text that was already read; `file` names it in messages. Throws ConfigError. */
+export async function loadConfigText (file: string, text: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
+  const folder = options.folder ?? dirname(resolve(file))
+  const { value, origin, problems } = parseFile(file, text, env)
+  const findings = new Findings(origin)
+  findings.add(problems)
+  if (value === undefined) throw new ConfigError(findings.problems)
+  const { value: config, problems: mistakes, references } = readConfig(FileSchema, value, origin)
+  findings.add(mistakes)
+  if (typeof config !== 'object') throw new ConfigError(findings.problems)
+
+  const sources: PluginSources = { named: options.plugins === undefined ? undefined : new Map([[internalPlugin.name, internalPlugin], ...options.plugins]), files: await importPlugins(pluginFiles(config.chains, folder), options.importPlugin) }
+  const found: FoundReference[] = [...references]
+  const chains = readChains(config, origin, folder, sources, found, findings)
+  const names = (map: unknown): string[] => typeof map === 'object' && map !== null ? Object.keys(map) : []
+  checkReferences(found, {
+    policy: [...Object.keys(builtInPolicies), ...names(config.policies)],
+    chain: names(config.chains),
+    upstream: names(config.upstreams)
+  }, findings)
+
+  const known = [...sources.named?.values() ?? [], ...[...sources.files.values()].filter(facts => 'config' in facts)]
+  for (const [name, chain] of chains) if (findings.isSound(['chains', name])) checkChain(chain, known, findings)
+  if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
+  if (['mode', 'server', 'secrets', 'database', 'lightning'].every(key => findings.isSound([key]))) checkProduction(config, findings)
+
+  const upstreams: Record<string, UrlUpstreamConfig> = {}
+  for (const name of names(config.upstreams)) {
+    const upstream = Object.hasOwn(config.upstreams, name) ? config.upstreams[name] : undefined
+    if (upstream !== undefined && findings.isSound(['upstreams', name])) upstreams[name] = { kind: 'url', name, ...withFiles(upstream, folder) }
+  }
+  const routes = readRoutes(config, value, origin, folder, upstreams, findings)
+  checkDuplicates(routes, findings)
+  for (const { route, index } of routes) {
+    // A chain with a problem of its own may lack the very entry that a route is judged by.
+    const chain = findings.isSound(['chains', route.chain]) ? chains.get(route.chain) : undefined
+    checkRoute(route, index, chain, options.internals, findings)
+  }
+  if (findings.isSound(['lightning']) && findings.isSound(['mode']) && config.mode === 'production' && config.lightning.primary.key === undefined) {
+    const priced = routes.find(({ route }) => route.price !== undefined)
+    if (priced !== undefined) findings.report(['lightning', 'primary', 'key'], `found nothing, but the route on line ${priced.route.at.line} has a price; allowed: the provider key that its payments go to`)
+  }
+  await checkFiles(routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })), findings)
+  await checkFiles(Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })), findings)
+  if (findings.problems.length > 0) throw new ConfigError(findings.problems)
+  return deepFreeze(assemble(file, folder, config, chains, upstreams, routes.map(({ route }) => route)))
+}
+
+async function importPlugins (files: readonly string[], load: LoadOptions['importPlugin']): Promise<PluginSources['files']> {
+  const found = new Map<string, PluginFacts | { failure: string }>()
+  if (load === undefined) return found
+  for (const file of files) {
+    try {
+      found.set(file, await load(file))
+    } catch (error) {
+      // Whatever a stranger's file throws while it loads is a mistake in the configuration that names it.
+      const [line] = (error instanceof Error ? error.message : String(error)).split('\n')
+      found.set(file, { failure: line ?? '' })
+    }
+  }
+  return found
+}
+
+type Origin = ReturnType<typeof parseFile>['origin']
+
+function readChains (config: FileConfig, origin: Origin, folder: string, sources: PluginSources, references: FoundReference[], findings: Findings): Map<string, readonly ReadEntry[]> {
+  const chains = new Map<string, readonly ReadEntry[]>()
+  // A part with a problem may be undefined, whatever its type says.
+  for (const [name, raw] of Object.entries(config.chains ?? {})) {
+    const entries: ReadEntry[] = []
+    for (const [index, item] of raw.entries()) {
+      const result = readEntry(item, ['chains', name, index], origin, folder, sources)
+      findings.add(result.problems)
+      references.push(...result.references)
+      if (result.read !== undefined) entries.push(result.read)
+    }
+    chains.set(name, entries)
+  }
+  return chains
+}
+
+function readRoutes (config: FileConfig, raw: unknown, origin: Origin, folder: string, upstreams: Readonly<Record<string, UrlUpstreamConfig>>, findings: Findings): { route: RouteConfig, index: number }[] {
+  const routes: { route: RouteConfig, index: number }[] = []
+  // As above: undefined where `routes` itself has a problem.
+  for (const [index, route] of (config.routes ?? []).entries()) {
+    const path: Path = ['routes', index]
+    checkUpstream(valueAt(raw, [...path, 'upstream']), [...path, 'upstream'], findings)
+    if (!findings.isSound(path)) continue
+    const { name, match, upstream: given, ...rest } = route
+    const upstream = resolveUpstream(given, folder, upstreams)
+    if (upstream === undefined) continue
+    const label = name ?? `${match.method?.join(',') ?? '*'} ${match.host ?? ''}${match.path[0] ?? ''}`
+    routes.push({ index, route: { ...rest, name: label, match, upstream, at: origin.position(path) } })
+  }
+  return routes
+}
+
+function valueAt (value: unknown, path: Path): unknown {
+  let inner = value
+  for (const step of path) {
+    if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return undefined
+    // Just seen to be an own property.
+    inner = (inner as Record<string | number, unknown>)[step]
+  }
+  return inner
+}
+
+/** Undefined for a named upstream that has a problem of its own. */
+function resolveUpstream (given: FileConfig['routes'][number]['upstream'], folder: string, upstreams: Readonly<Record<string, UrlUpstreamConfig>>): UpstreamConfig | undefined {
+  if (typeof given === 'string') return Object.hasOwn(upstreams, given) ? upstreams[given] : undefined
+  const { internal, proxy, url, ...rest } = given
+  if (internal !== undefined) return { kind: 'internal', name: internal }
+  if (proxy !== undefined) return { kind: 'proxy', param: proxy.slice(1) }
+  return url === undefined ? undefined : { kind: 'url', ...withFiles({ url, ...rest }, folder) }
+}
+
+/** The files of `tls` as absolute paths. */
+function withFiles<const T extends FileConfig['upstreams'][string]> (upstream: T, folder: string): T {
+  if (upstream.tls === undefined) return upstream
+  const tls = { ...upstream.tls }
+  for (const key of ['ca', 'cert', 'key'] as const) {
+    const file = tls[key]
+    if (file !== undefined) tls[key] = resolve(folder, file)
+  }
+  return { ...upstream, tls }
+}
+
+/** The files that an upstream names must be there, and TLS settings need an https address. */
+async function checkFiles (upstreams: readonly { readonly upstream: UpstreamConfig, readonly path: Path }[], findings: Findings): Promise<void> {
+  for (const { upstream, path } of upstreams) {
+    // A named upstream is checked where it stands, not again for every route that uses it.
+    if (upstream.kind !== 'url' || upstream.tls === undefined || (upstream.name !== undefined && path[0] === 'routes')) continue
+    if (upstream.url.startsWith('http:')) findings.report([...path, 'tls'], 'found tls beside a plain http address; allowed: tls beside an https address', 'key')
+    for (const key of ['ca', 'cert', 'key'] as const) {
+      const file = upstream.tls[key]
+      if (file === undefined) continue
+      try {
+        await access(file)
+      } catch {
+        // The reason matters little to the reader: the file is not there for this process.
+        findings.report([...path, 'tls', key], 'found a file that cannot be read; allowed: the path of a readable PEM file, seen from this file')
+      }
+    }
+  }
+}
+
+function assemble (file: string, folder: string, config: FileConfig, chains: ReadonlyMap<string, readonly ReadEntry[]>, upstreams: Record<string, UrlUpstreamConfig>, routes: readonly RouteConfig[]): GatewayConfig {
+  // The schema's format has accepted this text.
+  const listen = parseListen(config.server.listen) ?? { host: '127.0.0.1', port: 8080 }
+  const publicUrl = config.server.publicUrl === '' ? defaultPublicUrl(listen) : new URL(config.server.publicUrl).origin
+  const realm = config.payment.realm !== '' ? config.payment.realm : publicUrl === '' ? listen.host : new URL(publicUrl).hostname
+  const compiled: Record<string, readonly ChainEntryConfig[]> = {}
+  for (const [name, entries] of chains) compiled[name] = entries.map(({ entry }) => entry)
+  return {
+    ...config,
+    file,
+    data: resolve(folder, config.data),
+    server: { ...config.server, listen, publicUrl },
+    payment: { ...config.payment, realm },
+    policies: { ...builtInPolicies, ...config.policies },
+    chains: compiled,
+    upstreams,
+    routes
+  }
+}
+
+/** Decision 21: derived from `listen`. Empty for port 0, whose number is known only once the listener is open. */
+function defaultPublicUrl ({ host, port }: { host: string, port: number }): string {
+  if (port === 0) return ''
+  // Nobody can connect to the address that means all addresses.
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
+  return new URL(`http://${reachable}:${port}`).origin
+}
+

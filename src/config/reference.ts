@@ -1,0 +1,121 @@
+import { entrySiblings } from './chains.ts'
+import { isRequired } from './json-schema.ts'
+import { choicesOf, describeAllowed, keywordsOf, type Keywords } from './read.ts'
+import { builtInPolicies, FileSchema, type PluginFacts } from './schema.ts'
+import { formatDuration, formatUnit } from './units.ts'
+
+/** One line of the reference: a key, what it may hold, its default, and what it is for. */
+interface Row { readonly key: string, readonly type: string, readonly fallback: string, readonly description: string }
+
+/**
+ * The reference page of `gateway.yaml` as Markdown: every key with its type, default and description, the built-in policies,
+ * the entries of chains, and each given plugin with its settings and what it needs and provides.
+ */
+export function referencePage (plugins: Iterable<PluginFacts>): string {
+  const sections = [
+    '# Configuration',
+    'This page is generated from the schemas; do not edit it.',
+    'A text may hold `${NAME}`, which must be set and not empty, or `${NAME:-default}`; `$${` is a plain `${`. An optional key or list item whose variable is empty counts as left out. Unknown keys are errors. Relative paths start from the folder of the file.'
+  ]
+  const file = keywordsOf(FileSchema)
+  const single: Row[] = []
+  const groups: string[] = []
+  for (const [name, property] of Object.entries(file.properties ?? {})) {
+    const rows = rowsOf(property, name, isRequired(file, name))
+    if (rows.length === 1) single.push(...rows)
+    else groups.push(`## ${name}`, property.description ?? '', table(rows))
+    if (name === 'policies') groups.push('Built in:', policyTable())
+  }
+  sections.push(table(single), ...groups)
+  sections.push('## Entries of a chain', 'An entry is the name of a plugin, the path of a plugin file (`./my-plugin.ts`), or either as a key with its settings below it. Beside that key may stand:', table(rowsOf(keywordsOf(entrySiblings), '', false)))
+  sections.push('## Plugins')
+  for (const plugin of plugins) sections.push(...pluginSection(plugin))
+  return `${sections.filter(section => section !== '').join('\n\n')}\n`
+}
+
+function pluginSection (plugin: PluginFacts): string[] {
+  const settings = keywordsOf(plugin.config)
+  const rows = rowsOf(settings, '', false).filter(row => row.key !== '')
+  const traits = [
+    ...(plugin.needs ?? []).map(need => `needs the ${need}`),
+    ...(plugin.provides ?? []).map(fact => `provides the ${fact}`),
+    ...(plugin.terminal === true ? ['stands last in its chain'] : []),
+    ...(plugin.before ?? []).map(other => `stands before \`${other}\``),
+    ...(plugin.after ?? []).map(other => `stands after \`${other}\``)
+  ]
+  const sentence = traits.join('; ')
+  return [
+    `### ${plugin.name}`,
+    plugin.description ?? '',
+    sentence === '' ? '' : `${sentence[0]?.toUpperCase() ?? ''}${sentence.slice(1)}.`,
+    rows.length === 0 ? 'No settings.' : table(rows)
+  ]
+}
+
+function rowsOf (schema: Keywords, key: string, required: boolean): Row[] {
+  const inner = objectOf(schema)
+  if (inner === undefined) return [rowOf(schema, key, required)]
+  const { object, suffix } = inner
+  const rows: Row[] = object === schema ? [] : [rowOf(schema, key, required)]
+  const prefix = `${key}${suffix}`
+  for (const [name, property] of Object.entries(object.properties ?? {})) {
+    rows.push(...rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name)))
+  }
+  return rows
+}
+
+/** The mapping inside a schema that has rows of its own, and how the way to it is written. */
+function objectOf (schema: Keywords): { object: Keywords, suffix: string } | undefined {
+  if (schema['x-list'] !== undefined || schema['x-unit'] !== undefined) return undefined
+  if (schema.type === 'object' && schema.properties !== undefined) return { object: schema, suffix: '' }
+  const [record] = Object.values(schema.patternProperties ?? {})
+  if (record?.properties !== undefined) return { object: record, suffix: '.<name>' }
+  if (schema.type === 'array' && schema.items !== undefined && !Array.isArray(schema.items)) {
+    const items = keywordsOf(schema.items)
+    if (items.properties !== undefined) return { object: items, suffix: '[]' }
+  }
+  const alternative = schema.anyOf?.find(form => form.properties !== undefined)
+  return alternative === undefined ? undefined : { object: alternative, suffix: '' }
+}
+
+function rowOf (schema: Keywords, key: string, required: boolean): Row {
+  return { key, type: typeOf(schema), fallback: required ? '*required*' : defaultOf(schema), description: schema.description ?? '' }
+}
+
+function typeOf (schema: Keywords): string {
+  if (schema['x-unit'] !== undefined) return schema['x-unit']
+  if (schema['x-secret'] === true) return 'text (secret)'
+  const item = schema['x-list']
+  if (item !== undefined) return `${typeOf(item)}, or a list of such`
+  if (schema['x-form'] === 'chain-entry') return 'entry of a chain'
+  const choices = choicesOf(schema)
+  if (choices !== undefined) return choices.map(choice => `\`${String(choice)}\``).join(', ')
+  if (schema['x-reference'] !== undefined) return `name of ${schema['x-reference'] === 'upstream' ? 'an' : 'a'} ${schema['x-reference']}`
+  if (schema.type === 'array') return schema.items === undefined || Array.isArray(schema.items) ? 'list' : `list of: ${typeOf(keywordsOf(schema.items))}`
+  const [record] = Object.values(schema.patternProperties ?? {})
+  if (record !== undefined) return `mapping of name to: ${typeOf(record)}`
+  if (schema.type === 'object') return 'mapping'
+  return describeAllowed(schema)
+}
+
+function defaultOf (schema: Keywords): string {
+  const value = schema.default
+  if (value === undefined) return ''
+  if (typeof value === 'number' && schema['x-unit'] !== undefined) return `\`${formatUnit(schema['x-unit'], value)}\``
+  if (value === '') return 'empty'
+  return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
+}
+
+function table (rows: readonly Row[]): string {
+  const lines = rows.map(row => `| ${[`\`${row.key}\``, row.type, row.fallback, row.description].map(cell).join(' | ')} |`)
+  return ['| Key | Type | Default | Meaning |', '|---|---|---|---|', ...lines].join('\n')
+}
+
+function policyTable (): string {
+  const lines = Object.entries(builtInPolicies).map(([name, policy]) => `| \`${name}\` | ${policy.limit} | ${formatDuration(policy.window)}${policy.sliding === undefined ? '' : `, sliding in ${policy.sliding} segments`} | ${policy.by} |`)
+  return ['| Policy | Limit | Window | By |', '|---|---|---|---|', ...lines].join('\n')
+}
+
+function cell (text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+}

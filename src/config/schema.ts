@@ -1,0 +1,285 @@
+import { Type, type Static, type TSchema } from 'typebox'
+import { List, Reference, Secret } from './fields.ts'
+import { Duration, Price, Size } from './units.ts'
+
+/** Every object of the file is strict: a key that is not listed is an error. */
+const strict = { additionalProperties: false } as const
+const describe = (description: string): { additionalProperties: false, description: string } => ({ ...strict, description })
+
+const limits = Type.Object({
+  headerDeadline: Duration({ default: '10s', minimum: '1ms', description: 'Time for a request head to arrive completely, from its first byte.' }),
+  idleReadDeadline: Duration({ default: '60s', minimum: '1ms', description: 'Longest pause between two pieces of a request body.' }),
+  idleWriteDeadline: Duration({ default: '60s', minimum: '1ms', description: 'Longest time a client may leave written bytes unread.' }),
+  keepAlive: Duration({ default: '75s', description: 'How long an idle client connection is kept between two requests.' }),
+  headerSize: Size({ default: '80KiB', minimum: '1KiB', maximum: '1MiB', description: 'Largest request head. Payment credentials of up to 64 KiB must fit.' }),
+  headerCount: Type.Integer({ default: 200, minimum: 10, maximum: 10000, description: 'Most header lines of a request.' }),
+  connectionsPerAddress: Type.Integer({ default: 1024, minimum: 1, description: 'Most open connections from one client address.' }),
+  uploadFloor: Size({ default: '64B', description: 'Slowest upload, in bytes a second, measured over the idle deadline. 0 switches it off.' }),
+  drainTimeout: Duration({ default: '30s', description: 'How long running requests may go on after SIGTERM before they are cut.' })
+}, describe('What a single client may take from the listener.'))
+
+const server = Type.Object({
+  listen: Type.String({ default: '127.0.0.1:8080', 'x-format': 'listen', description: 'Address and port to listen on, such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:80. Port 0 takes any free one.' }),
+  publicUrl: Type.String({ default: '', 'x-format': 'origin', description: 'The address that clients use, without a path. Derived from `listen` when empty; required and https in production. Never taken from a request.' }),
+  workers: Type.Integer({ default: 1, minimum: 1, maximum: 1024, description: 'Processes that share the port. More than one needs PostgreSQL and Redis.' }),
+  trustedProxies: Type.Array(Type.String({ 'x-format': 'address-range' }), { default: [], description: 'Addresses or ranges (CIDR) whose X-Forwarded-* headers are believed.' }),
+  limits
+}, describe('The listener.'))
+
+const secrets = Type.Object({
+  master: Secret({ default: '', pattern: '^$|^.{32}', 'x-allowed': 'at least 32 characters, such as the output of `openssl rand -base64 48`', description: 'At least 32 characters, from which every key is derived. Generated into the data folder when empty; required in production.' }),
+  adminKey: Secret({ default: '', pattern: '^$|^.{16}', 'x-allowed': 'at least 16 characters', description: 'Key of the operator, sent in X-API-Key. Generated into keys.json in the data folder when empty.' }),
+  previous: Type.Array(Secret({ minLength: 32 }), { default: [], description: 'Former masters, newest first. What they signed still verifies until they are removed.' })
+}, describe('Keys for macaroons, Payment ids and encryption come from here.'))
+
+
+const provider = (side: string) => Type.Object({
+  kind: Type.Union([Type.Literal('sandbox'), Type.Literal('strike'), Type.Literal('opennode'), Type.Literal('lnd')], {
+    default: 'sandbox', description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
+  }),
+  key: Type.Optional(Secret({ minLength: 1, description: 'The operator\'s own provider key, for routes priced in this file and for ping.' })),
+  url: Type.Optional(Type.String({ 'x-format': 'http-url', description: 'Address of the provider\'s API, where it is not the public one.' })),
+  timeout: Duration({ default: '10s', minimum: '1ms', description: 'How long one call to the provider may take.' })
+}, describe(`The ${side} payment provider.`))
+
+const lightning = Type.Object({ primary: provider('primary'), alternate: provider('alternate') }, describe('Who makes invoices.'))
+
+const payment = Type.Object({
+  realm: Type.String({ default: '', 'x-format': 'realm', description: 'Realm of Payment challenges. The host name of publicUrl when empty.' }),
+  schemes: Type.Array(Type.Union([Type.Literal('l402'), Type.Literal('payment')]), {
+    default: ['l402', 'payment'], minItems: 1, uniqueItems: true, description: 'Schemes offered in a 402 answer.'
+  }),
+  order: Type.Union([Type.Literal('auto'), Type.Literal('l402-first'), Type.Literal('payment-first')], {
+    default: 'auto', description: 'Order of the two challenge lines. `auto` puts L402 first, and Payment first when Accept-Payment names lightning.'
+  }),
+  serviceName: Type.String({ default: 'boltgate', pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'Name in the services caveat of the operator\'s own routes.' }),
+  macaroonLocation: Type.String({ default: 'l402', pattern: '^[\\x21-\\x7e]{1,128}$', description: 'Location written into macaroons.' }),
+  l402Lsat: Type.Boolean({ default: false, description: 'Also send a challenge line with the old scheme name LSAT.' }),
+  problemBase: Type.String({ default: 'https://paymentauth.org/problems', 'x-format': 'http-url', description: 'Base of the type URIs in payment problems.' }),
+  tokenValidity: Duration({ default: '1h', minimum: '1s', description: 'How long a paid token is accepted.' }),
+  invoiceExpiry: Duration({ default: '10m', minimum: '1m', maximum: '1d', description: 'How long an invoice can be paid.' }),
+  defaultPrice: Price({ default: '10 sats', minimum: 1, maximum: 1_000_000_000, description: 'Price where a route with a challenge names none.' }),
+  maxOutstanding: Type.Object({
+    address: Type.Integer({ default: 10, minimum: 1, maximum: 10000, description: 'Unpaid invoices that one client address may hold for the same request before the newest is handed out again.' }),
+    proxy: Type.Integer({ default: 1000, minimum: 1, description: 'Unpaid invoices that one proxy or route may have open; above it the answer is 429.' })
+  }, describe('Caps on unpaid invoices.')),
+  leaseTimeout: Duration({ default: '30s', minimum: '1s', maximum: '10m', description: 'After this time the lease of a gateway that died comes back.' })
+}, describe('How payments are asked for and checked.'))
+
+const paidPlan = (name: string) => Type.Object({
+  endpoints: Type.Optional(Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })),
+  challengesPerMonth: Type.Optional(Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })),
+  maxPriceSats: Type.Optional(Type.Integer({ minimum: 0, description: 'Highest price of one challenge, in satoshis. Unlimited when left out.' })),
+  webhookEndpoints: Type.Integer({ minimum: 0, default: 5, description: 'Most webhook endpoints.' })
+}, describe(`Caps of the plan ${name}.`))
+const plans = Type.Object({
+  free: Type.Object({
+    endpoints: Type.Integer({ minimum: 0, default: 3, description: 'Most distinct endpoints.' }),
+    challengesPerMonth: Type.Integer({ minimum: 0, default: 200, description: 'Most challenges in a UTC month.' }),
+    maxPriceSats: Type.Integer({ minimum: 0, default: 1000, description: 'Highest price of one challenge, in satoshis.' }),
+    webhookEndpoints: Type.Integer({ minimum: 0, default: 1, description: 'Most webhook endpoints.' })
+  }, describe('Caps of the plan free.')),
+  individual: paidPlan('individual'),
+  l402: paidPlan('l402')
+}, describe('What each plan allows.'))
+
+/** A rate limit, as it stands under `policies` (contract, Limits; decisions 30 to 34). */
+export const PolicySchema = Type.Object({
+  limit: Type.Integer({ minimum: 1, description: 'Requests allowed in one window.' }),
+  window: Duration({ minimum: '1s', maximum: '1d', description: 'Length of the window.' }),
+  sliding: Type.Optional(Type.Integer({ minimum: 2, maximum: 60, description: 'Slide the window in this many segments. A fixed window when left out.' })),
+  by: Type.Union([Type.Literal('principal'), Type.Literal('address')], {
+    default: 'principal', description: 'Whom a counter belongs to: the authenticated principal (the address where there is none), or always the client address.'
+  })
+}, describe('A rate limit.'))
+
+/** Conditions under which a chain entry takes part; all that are given must hold. */
+export const WhenSchema = Type.Object({
+  method: Type.Optional(List(Type.String({ 'x-format': 'method' }), { description: 'Methods of the request.' })),
+  path: Type.Optional(List(Type.String({ 'x-format': 'path' }), { description: 'Paths of the request; a trailing /* covers everything below.' })),
+  header: Type.Optional(List(Type.String({ pattern: '^[!#$%&\'*+.^_`|~0-9A-Za-z-]+$' }), { description: 'Header names, of which each must be present.' })),
+  authenticated: Type.Optional(Type.Boolean({ description: 'Whether the request has a principal.' }))
+}, describe('Conditions under which the entry takes part; all that are given must hold.'))
+
+/** An HTTP upstream of the operator: its address and how to speak to it. */
+const upstreamUrl = {
+  tls: Type.Optional(Type.Object({
+    ca: Type.Optional(Type.String({ 'x-format': 'file', description: 'File with the certificates to trust (PEM).' })),
+    cert: Type.Optional(Type.String({ 'x-format': 'file', description: 'File with a client certificate (PEM).' })),
+    key: Type.Optional(Type.String({ 'x-format': 'file', description: 'File with the client certificate\'s key (PEM).' })),
+    servername: Type.Optional(Type.String({ minLength: 1, description: 'Name to ask for and to check, where it is not the host of the address.' }))
+  }, describe('TLS towards the upstream.'))),
+  timeout: Duration({ default: '30s', minimum: '1ms', description: 'Time until the response head; then the longest pause between two pieces.' }),
+  connectTimeout: Duration({ default: '5s', minimum: '1ms', description: 'Time to open a connection.' }),
+  responseLimit: Type.Optional(Size({ minimum: 1, description: 'Largest response body. Unlimited when left out.' })),
+  keepAlive: Duration({ default: '4s', description: 'How long an idle upstream connection is kept.' }),
+  connections: Type.Integer({ default: 256, minimum: 1, maximum: 65535, description: 'Most connections to this upstream from one worker.' }),
+  preserveHost: Type.Boolean({ default: false, description: 'Send the client\'s Host instead of the upstream\'s own.' }),
+  stripPrefix: Type.Optional(Type.String({ pattern: '^/[^:*?#\\s]+$', 'x-allowed': 'the beginning of a path, such as /v1', description: 'Leading part of the request path that is left out upstream.' })),
+  headers: Type.Record(Type.String(), Secret(), { default: {}, description: 'Headers set on every forwarded request.' })
+}
+const url = { 'x-format': 'upstream-url', description: 'Address of an HTTP server; a path in it stands before the request\'s own.' }
+
+/** A named upstream under `upstreams`. */
+export const NamedUpstreamSchema = Type.Object({ url: Type.String(url), ...upstreamUrl }, describe('An HTTP upstream.'))
+
+/** The upstream of a route; exactly one of `internal`, `proxy` and `url` may stand in it. */
+export const UpstreamSchema = Type.Object({
+  internal: Type.Optional(Type.String({ minLength: 1, description: 'Name of an upstream inside the gateway.' })),
+  proxy: Type.Optional(Type.String({ pattern: '^:[A-Za-z_][A-Za-z0-9_]*$', description: 'Path parameter that holds the id of a merchant\'s proxy, such as `:proxyId`.' })),
+  url: Type.Optional(Type.String(url)),
+  ...upstreamUrl
+}, describe('Where the request goes.'))
+
+/** What a route matches (find-my-way syntax). */
+export const MatchSchema = Type.Object({
+  host: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.-]+$', description: 'Host name of the request, without a port. Any when left out.' })),
+  method: Type.Optional(List(Type.String({ 'x-format': 'method' }), { description: 'Method or methods. Any when left out.' })),
+  path: List(Type.String({ 'x-format': 'path' }), { description: 'Path or paths, with `:name` for a segment and a trailing `/*` for the rest.' })
+}, describe('Which requests the route takes.'))
+
+/** A route as it stands in the file. */
+export const RouteSchema = Type.Object({
+  name: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9 ._:/*,-]{1,128}$', description: 'Name in logs and metrics. Method and path when left out.' })),
+  match: MatchSchema,
+  chain: Reference('chain', { 'x-allowed': 'the name of a chain under chains', description: 'Name of the chain that requests run through.' }),
+  upstream: Type.Union([Reference('upstream'), UpstreamSchema], { 'x-allowed': 'a name under upstreams, or a mapping with exactly one of internal, proxy and url', description: 'Where requests go: a name under `upstreams`, or exactly one of `internal`, `proxy` and `url`.' }),
+  price: Type.Optional(Price({ maximum: 1_000_000_000, description: 'Price of one request.' })),
+  tokenPath: Type.Union([Type.Literal('exact'), Type.Literal('pattern')], { default: 'exact', description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' }),
+  tokenValidity: Type.Optional(Duration({ minimum: '1s', description: 'How long a paid token is accepted, where it is not `payment.tokenValidity`.' })),
+  description: Type.Optional(Type.String({ maxLength: 500, description: 'What is sold; stands in invoices, the price list and the OpenAPI document.' })),
+  releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx')]), { default: ['5xx'], description: 'Upstream answers that give a single-use credential back to its payer. Failures of the gateway always do.' }),
+  rechallenge: Type.Boolean({ default: false, description: 'Send a fresh challenge with 400, 401 and 403 answers to a classic credential.' }),
+  bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' }))
+}, describe('A route.'))
+
+/** The keyword by which the editors' schema puts the forms of chain entries in. */
+const chainEntry = Type.Unsafe<unknown>({ 'x-form': 'chain-entry', description: 'A plugin name or path, or `{ name: { settings } }` with `when`, `disabled` and `mode` beside it.' })
+
+/** The whole of `gateway.yaml`, as it is written. */
+export const FileSchema = Type.Object({
+  mode: Type.Union([Type.Literal('development'), Type.Literal('production')], { default: 'development', description: 'Production refuses the sandbox, missing secrets, the embedded database and plain HTTP.' }),
+  server,
+  secrets,
+  data: Type.String({ default: './data', minLength: 1, description: 'Folder for generated keys and the embedded database, seen from this file.' }),
+  database: Type.Object({
+    url: Secret({ default: 'pglite:', 'x-format': 'database-url', description: '`pglite:` for the embedded database, or the address of a PostgreSQL server (15 or later).' }),
+    connections: Type.Integer({ default: 10, minimum: 1, maximum: 1000, description: 'Most connections from one worker to PostgreSQL. The embedded database has one.' })
+  }, describe('Where money and merchants are kept.')),
+  state: Type.Object({
+    url: Secret({ default: 'memory:', 'x-format': 'state-url', description: '`memory:`, or the address of a Redis server.' })
+  }, describe('Where counters and replays are kept.')),
+  lightning,
+  payment,
+  plans,
+  policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, { default: {}, 'x-name': 'policy', description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.' }),
+  chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order.' }),
+  upstreams: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), NamedUpstreamSchema, { default: {}, 'x-name': 'upstream', description: 'HTTP upstreams that several routes share, by name.' }),
+  routes: Type.Array(RouteSchema, { default: [], description: 'What is served; the most specific match wins.' }),
+  log: Type.Object({
+    level: Type.Enum(['error', 'warn', 'info', 'debug', 'silent'], { default: 'info', description: 'Least important lines that are written.' })
+  }, describe('Log lines, as JSON on standard output.')),
+  metrics: Type.Object({
+    process: Type.Boolean({ default: true, description: 'Measure the process as well: memory, event loop, collections.' })
+  }, describe('Measurements for Prometheus.'))
+}, describe('The configuration of the gateway.'))
+
+/** The file's values after defaults and units, before chains and routes are resolved. */
+export type FileConfig = Static<typeof FileSchema>
+
+/** A place in a configuration file; lines and columns begin at 1. */
+export interface Position { readonly file: string, readonly line: number, readonly column: number }
+
+/** A rate limit: `limit` requests in `window` milliseconds, in `sliding` segments where given (decisions 32 to 34). */
+export type PolicyConfig = DeepReadonly<Static<typeof PolicySchema>>
+
+/** Conditions of a chain entry: every given one must hold. */
+export type WhenConfig = DeepReadonly<Static<typeof WhenSchema>>
+
+/** One step of a chain, with its plugin's settings read, defaulted and frozen. */
+export interface ChainEntryConfig {
+  /** Name of the plugin; for a plugin file the path as written. */
+  readonly plugin: string
+  /** Absolute path of the plugin file, for an entry that names one. */
+  readonly file?: string
+  /** The plugin's settings; as written where the plugin's schema was not given to the loader. */
+  readonly config: unknown
+  readonly when?: WhenConfig
+  readonly disabled: boolean
+  /** `observe` decides and logs but does not act. */
+  readonly mode: 'enforce' | 'observe'
+  /** Where the entry stands, for messages about it. */
+  readonly at: Position
+}
+
+type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url'>
+
+/** An operator's own HTTP upstream. Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. */
+export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url', name?: string, url: string } & UrlOptions>
+
+/** Where a route sends its requests. `param` is the path parameter's name without its colon. */
+export type UpstreamConfig =
+  | { readonly kind: 'internal', readonly name: string }
+  | { readonly kind: 'proxy', readonly param: string }
+  | UrlUpstreamConfig
+
+/** A route, resolved: lists are lists, prices satoshis, times milliseconds, limits bytes. */
+export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' | 'match' | 'upstream'>> & {
+  readonly name: string
+  /** No `host` or `method` matches any. */
+  readonly match: { readonly host?: string, readonly method?: readonly string[], readonly path: readonly string[] }
+  readonly upstream: UpstreamConfig
+  readonly at: Position
+}
+
+/** The whole configuration, checked and frozen. Times in milliseconds, sizes in bytes, prices in satoshis, `data` absolute. */
+export type GatewayConfig = DeepReadonly<Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies'>> & {
+  /** The file it was read from, as it was named. */
+  readonly file: string
+  readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {
+    /** Host without brackets, and port; port 0 takes any free one. */
+    readonly listen: { readonly host: string, readonly port: number }
+  }
+  /** Built-in policies (contract, Limits) and the file's own. */
+  readonly policies: Readonly<Record<string, PolicyConfig>>
+  readonly chains: Readonly<Record<string, readonly ChainEntryConfig[]>>
+  readonly upstreams: Readonly<Record<string, UrlUpstreamConfig>>
+  readonly routes: readonly RouteConfig[]
+}
+
+/** The same type with every property read-only, all the way down. */
+export type DeepReadonly<T> = T extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T
+
+/** What the loader needs to know of a plugin; the plugin itself stays unknown to it. */
+export interface PluginFacts {
+  readonly name: string
+  /** One paragraph for the reference page. */
+  readonly description?: string
+  /** Schema of the settings under the plugin's name. */
+  readonly config: TSchema
+  /** Facts that an earlier entry of the chain must provide. */
+  readonly needs?: readonly string[]
+  /** Facts that later entries may count on. */
+  readonly provides?: readonly string[]
+  /** Answers the request: must stand last. A chain without one ends with the upstream of the route. */
+  readonly terminal?: boolean
+  /** Plugins that must not stand earlier in the chain: `throttle` may have `before: ['challenge']`. */
+  readonly before?: readonly string[]
+  /** Plugins that must not stand later in the chain: `challenge` has `after: ['throttle']`. */
+  readonly after?: readonly string[]
+}
+
+/** The contract's rate limits (contract, Limits); the file may replace each by its name. */
+export const builtInPolicies: Readonly<Record<string, PolicyConfig>> = Object.freeze({
+  global: { limit: 100, window: 60_000, by: 'principal' },
+  read: { limit: 200, window: 60_000, by: 'principal' },
+  'payment-create': { limit: 10, window: 60_000, by: 'principal' },
+  write: { limit: 20, window: 60_000, by: 'principal' },
+  'checkout-create': { limit: 5, window: 60_000, by: 'principal' },
+  admin: { limit: 30, window: 60_000, by: 'principal' },
+  webhook: { limit: 100, window: 60_000, sliding: 4, by: 'principal' },
+  'l402-proxy': { limit: 100, window: 60_000, by: 'address' },
+  'magic-link': { limit: 3, window: 900_000, by: 'address' }
+} satisfies Record<string, PolicyConfig>)

@@ -1,0 +1,127 @@
+import { watch as watchFolder } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import type { Clock, Timer } from '../platform/clock.ts'
+
+/** What the watcher needs from outside. */
+export interface WatchOptions {
+  readonly file: string
+  readonly clock: Clock
+  /** Called after the file's text has changed (`saved`) or on SIGHUP (`signal`), never twice at once. */
+  readonly onChange: (reason: 'saved' | 'signal') => void | Promise<void>
+  /** Told what could not be watched, and what `onChange` threw. Watching goes on. */
+  readonly onError: (error: Error) => void
+  /** Milliseconds of quiet after the last event before the file is looked at. */
+  readonly quiet?: number
+  /** Where SIGHUP comes from; the process by default. */
+  readonly signals?: SignalSource
+  /** Watches a folder; `fs.watch` by default. */
+  readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close (): void }
+  /** Reads the file's text; rejects while it is not there. */
+  readonly read?: (file: string) => Promise<string>
+}
+
+/** The part of `process` that signals come from. */
+export interface SignalSource {
+  on (name: 'SIGHUP', run: () => void): unknown
+  off (name: 'SIGHUP', run: () => void): unknown
+}
+
+/** A running watch. `close` may be called twice. */
+export interface ConfigWatch { close (): void }
+
+/**
+ * Watches a configuration file for saves and the process for SIGHUP. The folder is watched, not the file: editors write a new
+ * file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the file
+ * changed is judged by its text, so that touching it or a neighbour reloads nothing.
+ */
+export async function watchConfig (options: WatchOptions): Promise<ConfigWatch> {
+  const watcher = new Watcher(options)
+  await watcher.start()
+  return watcher
+}
+
+class Watcher implements ConfigWatch {
+  readonly #file: string
+  readonly #options: WatchOptions
+  readonly #read: (file: string) => Promise<string>
+  readonly #onSignal = (): void => { this.#request('signal') }
+  #known: string | undefined
+  #timer: Timer | undefined
+  #folder: { close (): void } | undefined
+  #wanted: 'saved' | 'signal' | undefined
+  #busy = false
+  #closed = false
+
+  constructor (options: WatchOptions) {
+    this.#file = resolve(options.file)
+    this.#options = options
+    this.#read = options.read ?? (file => readFile(file, 'utf8'))
+  }
+
+  async start (): Promise<void> {
+    const { watch = systemWatch, signals = process, onError } = this.#options
+    signals.on('SIGHUP', this.#onSignal)
+    try {
+      this.#folder = watch(dirname(this.#file), () => { this.#settle() }, onError)
+    } catch (error) {
+      // A system without watches, or out of them, still has SIGHUP.
+      onError(new Error(`${basename(this.#file)} is not watched for changes; use SIGHUP`, { cause: error }))
+    }
+    this.#known = await this.#text()
+  }
+
+  close (): void {
+    this.#closed = true
+    this.#timer?.cancel()
+    this.#folder?.close()
+    const { signals = process } = this.#options
+    signals.off('SIGHUP', this.#onSignal)
+  }
+
+  /** One save is several events; the file is looked at when they have ended. */
+  #settle (): void {
+    if (this.#closed) return
+    this.#timer?.cancel()
+    this.#timer = this.#options.clock.after(this.#options.quiet ?? 100, () => { this.#request('saved') })
+  }
+
+  #request (reason: 'saved' | 'signal'): void {
+    if (this.#closed) return
+    if (this.#wanted !== 'signal') this.#wanted = reason
+    if (this.#busy) return
+    this.#busy = true
+    this.#serve().catch(error => { this.#options.onError(error instanceof Error ? error : new Error(String(error))) })
+  }
+
+  async #serve (): Promise<void> {
+    try {
+      while (this.#wanted !== undefined && !this.#closed) {
+        const reason = this.#wanted
+        this.#wanted = undefined
+        const text = await this.#text()
+        if (this.#closed) return
+        const changed = text !== undefined && text !== this.#known
+        if (text !== undefined) this.#known = text
+        if (changed || reason === 'signal') await this.#options.onChange(reason)
+      }
+    } finally {
+      this.#busy = false
+    }
+  }
+
+  /** Undefined between the two halves of a rename; the second half is an event of its own. */
+  async #text (): Promise<string | undefined> {
+    try {
+      return await this.#read(this.#file)
+    } catch {
+      return undefined
+    }
+  }
+}
+
+function systemWatch (folder: string, onEvent: () => void, onError: (error: Error) => void): { close (): void } {
+  const watcher = watchFolder(folder, { persistent: false }, onEvent)
+  watcher.on('error', onError)
+  return watcher
+}

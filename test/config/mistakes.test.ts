@@ -1,0 +1,313 @@
+import t from 'tap'
+import { ConfigError } from '../../src/config/diagnose.ts'
+import type { Environment } from '../../src/config/interpolate.ts'
+import { loadConfigText } from '../../src/config/load.ts'
+import { pluginFacts } from './plugin-facts.ts'
+
+/** A sound file; each mistake below is one replacement in it. */
+const sound = `mode: development
+server:
+  listen: 127.0.0.1:8080
+  publicUrl: "\${PUBLIC_URL:-}"
+  workers: 1
+secrets: { master: "\${BOLTGATE_SECRET:-}" }
+payment: { realm: boltgate.local, tokenValidity: 1h }
+policies:
+  burst: { limit: 5, window: 10s }
+chains:
+  paid:
+    - correlation
+    - throttle: { policy: burst }
+    - body-limit: { limit: 1MiB }
+    - challenge
+    - forward
+  merchant: [correlation, { auth: { as: merchant } }, { throttle: { policy: read } }, idempotency, internal]
+routes:
+  - match: { method: POST, path: [/api/payments, /api/refunds] }
+    chain: merchant
+    upstream: { internal: api }
+  - match: { path: "/l402/proxy/:proxyId/*" }
+    chain: paid
+    upstream: { proxy: ":proxyId" }
+  - match: { host: api.example.com, path: /v1/* }
+    price: 10 sats
+    chain: paid
+    upstream: { url: "https://internal.example:8443" }
+`
+
+async function problemsOf (text: string, env: Environment = {}): Promise<string[]> {
+  try {
+    await loadConfigText('gateway.yaml', text, env, { plugins: pluginFacts, internals: ['api'] })
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n')
+    throw error
+  }
+}
+
+interface Mistake {
+  readonly name: string
+  readonly from: string
+  readonly to: string
+  readonly env?: Environment
+  readonly line: string
+}
+
+const mistakes: readonly Mistake[] = [
+  {
+    name: 'a tab in the indentation', from: '  workers: 1', to: '\tworkers: 1',
+    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only'
+  },
+  {
+    name: 'a key indented too little', from: '  workers: 1', to: ' workers: 1',
+    line: 'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
+  },
+  {
+    name: 'a key indented too far', from: '  workers: 1', to: '    workers: 1',
+    line: 'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
+  },
+  {
+    name: 'a line without its colon', from: 'mode: development', to: 'mode development',
+    line: 'gateway.yaml:1:1: found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value'
+  },
+  {
+    name: 'a bracket that is not closed', from: '[/api/payments, /api/refunds]', to: '[/api/payments, /api/refunds',
+    line: 'gateway.yaml:19:34: found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
+  },
+  {
+    name: 'a quote that is not closed', from: 'realm: boltgate.local', to: 'realm: "boltgate.local',
+    line: 'gateway.yaml:7:19: found a text that begins with a quote and has no closing one; allowed: a quote at both ends'
+  },
+  {
+    name: 'a text with a colon and without quotes', from: 'mode: development', to: 'mode: a: b',
+    line: 'gateway.yaml:1:7: found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
+  },
+  {
+    name: 'a key that stands twice', from: '  workers: 1', to: '  workers: 1\n  workers: 2',
+    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first stands on line 5)'
+  },
+  {
+    name: 'an unknown key', from: '  workers: 1', to: '  wrokers: 1',
+    line: 'gateway.yaml:5:3: server.wrokers: found the unknown key "wrokers"; allowed: listen, publicUrl, workers, trustedProxies, limits. Did you mean "workers"?'
+  },
+  {
+    name: 'a misspelt plugin', from: '- throttle: { policy: burst }', to: '- thorttle: { policy: burst }',
+    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"?'
+  },
+  {
+    name: 'a misspelt key beside a plugin', from: '- body-limit: { limit: 1MiB }', to: '- body-limit: { limit: 1MiB }\n      disable: true',
+    line: 'gateway.yaml:15:7: chains.paid[2].disable: found the unknown key "disable" beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it. Did you mean "disabled"?'
+  },
+  {
+    name: 'an unknown setting of a plugin', from: 'body-limit: { limit: 1MiB }', to: 'body-limit: { limits: 1MiB }',
+    line: 'gateway.yaml:14:21: chains.paid[2].body-limit.limits: found the unknown key "limits"; allowed: limit. Did you mean "limit"?'
+  },
+  {
+    name: 'an unknown policy', from: 'policy: burst', to: 'policy: brust',
+    line: 'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, global, l402-proxy, magic-link, payment-create, read, webhook, write. Did you mean "burst"?'
+  },
+  {
+    name: 'an unknown chain', from: 'chain: merchant', to: 'chain: merchants',
+    line: 'gateway.yaml:20:12: routes[0].chain: found the unknown chain "merchants"; allowed: merchant, paid. Did you mean "merchant"?'
+  },
+  {
+    name: 'an unknown internal upstream', from: 'internal: api }', to: 'internal: apo }',
+    line: 'gateway.yaml:21:27: routes[0].upstream.internal: found the unknown internal upstream "apo"; allowed: api. Did you mean "api"?'
+  },
+  {
+    name: 'a route without an upstream', from: '    upstream: { proxy: ":proxyId" }\n', to: '',
+    line: 'gateway.yaml:22:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of internal, proxy and url'
+  },
+  {
+    name: 'an upstream without a target', from: 'upstream: { proxy: ":proxyId" }', to: 'upstream: { timeout: 3s }',
+    line: 'gateway.yaml:24:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url'
+  },
+  {
+    name: 'a route with two upstreams', from: '{ proxy: ":proxyId" }', to: '{ proxy: ":proxyId", internal: api }',
+    line: 'gateway.yaml:24:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url'
+  },
+  {
+    name: 'a setting of an HTTP upstream beside an internal one', from: '{ internal: api }', to: '{ internal: api, timeout: 3s }',
+    line: 'gateway.yaml:21:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url'
+  },
+  {
+    name: 'the id of a proxy from a parameter that the path lacks', from: 'proxy: ":proxyId"', to: 'proxy: ":id"',
+    line: 'gateway.yaml:24:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route'
+  },
+  {
+    name: 'a value of the wrong type', from: 'workers: 1', to: 'workers: two',
+    line: 'gateway.yaml:5:12: server.workers: found "two"; allowed: a whole number from 1 to 1024'
+  },
+  {
+    name: 'a list where a mapping belongs', from: 'payment: { realm: boltgate.local, tokenValidity: 1h }', to: 'payment: [boltgate.local]',
+    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys realm, schemes, order, serviceName, macaroonLocation, l402Lsat, problemBase, tokenValidity, invoiceExpiry, defaultPrice, maxOutstanding, leaseTimeout'
+  },
+  {
+    name: 'a value that is not one of the choices', from: 'mode: development', to: 'mode: developement',
+    line: 'gateway.yaml:1:7: mode: found "developement"; allowed: development, production. Did you mean "development"?'
+  },
+  {
+    name: 'a duration without a unit', from: 'tokenValidity: 1h', to: 'tokenValidity: 3600',
+    line: 'gateway.yaml:7:50: payment.tokenValidity: found 3600; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s'
+  },
+  {
+    name: 'a duration in an unknown unit', from: 'window: 10s', to: 'window: 10 seconds',
+    line: 'gateway.yaml:9:30: policies.burst.window: found "10 seconds"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 1d'
+  },
+  {
+    name: 'a size in an unknown unit', from: 'limit: 1MiB', to: 'limit: 1 meg',
+    line: 'gateway.yaml:14:28: chains.paid[2].body-limit.limit: found "1 meg"; allowed: a size such as "64KiB", "1MiB" or "10MB", or a whole number of bytes'
+  },
+  {
+    name: 'a variable that is not set', from: '127.0.0.1:8080', to: '"127.0.0.1:${PORT}"',
+    line: 'gateway.yaml:3:11: server.listen: the environment variable PORT is not set; set it, or give a default: ${PORT:-default}'
+  },
+  {
+    name: 'a variable that is empty', from: '127.0.0.1:8080', to: '"127.0.0.1:${PORT}"', env: { PORT: '' },
+    line: 'gateway.yaml:3:11: server.listen: the environment variable PORT is empty; set it, or give a default: ${PORT:-default}'
+  },
+  {
+    name: 'a variable without its closing brace', from: '127.0.0.1:8080', to: '"127.0.0.1:${PORT"',
+    line: 'gateway.yaml:3:11: server.listen: found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"'
+  },
+  {
+    name: 'a port out of range', from: '127.0.0.1:8080', to: '127.0.0.1:80800',
+    line: 'gateway.yaml:3:11: server.listen: found "127.0.0.1:80800"; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080'
+  },
+  {
+    name: 'a bad port out of the environment', from: '127.0.0.1:8080', to: '"127.0.0.1:${PORT}"', env: { PORT: 'http' },
+    line: 'gateway.yaml:3:11: server.listen: found what "127.0.0.1:${PORT}" gives; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080'
+  },
+  {
+    name: 'a path without its leading slash', from: 'path: /v1/*', to: 'path: v1/*',
+    line: 'gateway.yaml:25:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"?'
+  },
+  {
+    name: 'a star in the middle of a path', from: 'path: /v1/*', to: 'path: /v1/*/x',
+    line: 'gateway.yaml:25:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*'
+  },
+  {
+    name: 'a method in small letters', from: 'method: POST', to: 'method: post',
+    line: 'gateway.yaml:19:22: routes[0].match.method: found "post"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"?'
+  },
+  {
+    name: 'an unknown method in a list', from: 'method: POST', to: 'method: [GET, PSOT]',
+    line: 'gateway.yaml:19:28: routes[0].match.method[1]: found "PSOT"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"?'
+  },
+  {
+    name: 'a negative price', from: 'price: 10 sats', to: 'price: -10',
+    line: 'gateway.yaml:26:12: routes[2].price: found -10; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats'
+  },
+  {
+    name: 'a price in another currency', from: 'price: 10 sats', to: 'price: 1 USD',
+    line: 'gateway.yaml:26:12: routes[2].price: found "1 USD"; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats'
+  },
+  {
+    name: 'a price on a chain that asks for no payment', from: '    chain: merchant', to: '    chain: merchant\n    price: 1 sat',
+    line: 'gateway.yaml:21:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge'
+  },
+  {
+    name: 'a second route for the same requests', from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats', to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
+    line: 'gateway.yaml:25:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 22)'
+  },
+  {
+    name: 'a plugin after the one that answers', from: '    - challenge\n    - forward\n', to: '    - forward\n    - challenge\n    - forward\n',
+    line: 'gateway.yaml:15:7: chains.paid[3]: found "forward" before the end of the chain; allowed: forward as the last entry only, because it answers the request'
+  },
+  {
+    name: 'a chain that ends with forward for an internal upstream', from: 'chain: merchant', to: 'chain: paid',
+    line: 'gateway.yaml:21:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal'
+  },
+  {
+    name: 'a throttle after the challenge', from: '    - throttle: { policy: burst }\n    - body-limit: { limit: 1MiB }\n    - challenge\n', to: '    - body-limit: { limit: 1MiB }\n    - challenge\n    - throttle: { policy: burst }\n',
+    line: 'gateway.yaml:15:7: chains.paid[3]: found "throttle" after challenge; allowed: throttle before challenge'
+  },
+  {
+    name: 'idempotency without auth before it', from: '{ auth: { as: merchant } }, ', to: '',
+    line: 'gateway.yaml:17:59: chains.merchant[2]: found "idempotency", which needs the principal, without an earlier entry that provides it; allowed: idempotency after auth'
+  },
+  {
+    name: 'several workers with state in memory', from: 'workers: 1', to: 'workers: 2\ndatabase: { url: "postgres://127.0.0.1/boltgate" }',
+    line: 'gateway.yaml:5:12: server.workers: found 2 workers with state in memory; allowed: 1 worker, or state.url with the address of a Redis server'
+  },
+  {
+    name: 'several workers with the embedded database', from: 'workers: 1', to: 'workers: 2\nstate: { url: "redis://127.0.0.1" }',
+    line: 'gateway.yaml:5:12: server.workers: found 2 workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server'
+  },
+  {
+    name: 'a secret that is too short', from: '"${BOLTGATE_SECRET:-}"', to: 'hunter2',
+    line: 'gateway.yaml:6:20: secrets.master: found a secret of 7 characters; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`'
+  },
+  {
+    name: 'a realm that clients would split', from: 'realm: boltgate.local', to: 'realm: "a, b"',
+    line: 'gateway.yaml:7:19: payment.realm: found "a, b"; allowed: printable ASCII without | " \\ and comma, at most 128 characters'
+  },
+  {
+    name: 'a publicUrl with a path', from: '"${PUBLIC_URL:-}"', to: 'https://example.com/api',
+    line: 'gateway.yaml:4:14: server.publicUrl: found "https://example.com/api"; allowed: an http or https address without a path, such as https://api.example.com'
+  },
+  {
+    name: 'a key without its value', from: 'tokenValidity: 1h', to: 'tokenValidity:',
+    line: 'gateway.yaml:7:50: payment.tokenValidity: found nothing; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s'
+  }
+]
+
+t.test('the file that the mistakes are made in is sound', async t => {
+  t.same(await problemsOf(sound), [])
+})
+
+for (const { name, from, to, env, line } of mistakes) {
+  t.test(`${name} gives one clear line`, async t => {
+    t.equal(sound.split(from).length, 2, 'the place of the mistake is unique')
+    t.same(await problemsOf(sound.replace(from, () => to), env), [line])
+  })
+}
+
+const production = `mode: production
+server: { publicUrl: https://api.example.com }
+secrets: { master: 0123456789abcdef0123456789abcdef }
+database: { url: "postgres://u:p@127.0.0.1/boltgate" }
+lightning:
+  primary: { kind: strike, key: k }
+  alternate: { kind: opennode }
+`
+
+t.test('a production file with all that production needs is sound', async t => {
+  t.same(await problemsOf(production), [])
+})
+
+const refused: readonly (readonly [name: string, from: string, to: string, line: string])[] = [
+  ['the sandbox', 'kind: strike', 'kind: sandbox', 'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd'],
+  ['a sandbox that stands there by default', '  alternate: { kind: opennode }\n', '', 'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd'],
+  ['a missing master secret', 'master: 0123456789abcdef0123456789abcdef', 'master: "${BOLTGATE_SECRET:-}"', 'gateway.yaml:3:20: secrets.master: found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`'],
+  ['the embedded database', 'postgres://u:p@127.0.0.1/boltgate', 'pglite:', 'gateway.yaml:4:18: database.url: found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name'],
+  ['a missing publicUrl', '{ publicUrl: https://api.example.com }', '{}', 'gateway.yaml:2:1: server.publicUrl: found nothing in production; allowed: the https address that clients use, such as https://api.example.com'],
+  ['a plain-HTTP publicUrl', 'https://api.example.com', 'http://api.example.com', 'gateway.yaml:2:22: server.publicUrl: found a plain http address in production; allowed: an https address, such as https://api.example.com']
+]
+
+for (const [name, from, to, line] of refused) {
+  t.test(`production refuses ${name}`, async t => {
+    t.same(await problemsOf(production.replace(from, () => to)), [line])
+  })
+}
+
+t.test('production with priced routes needs the provider key that they are paid to', async t => {
+  const routes = `chains: { paid: [challenge, forward] }
+routes: [{ match: { path: /a }, price: 1, chain: paid, upstream: { url: "https://a.example" } }]
+`
+  t.same(await problemsOf(production + routes), [])
+  t.same(await problemsOf(production.replace(', key: k', '') + routes), ['gateway.yaml:6:3: lightning.primary.key: found nothing, but the route on line 9 has a price; allowed: the provider key that its payments go to'])
+})
+
+t.test('a misspelt plugin makes no second line at the routes that need it', async t => {
+  t.same((await problemsOf(sound.replace('- challenge', '- chalenge'))).length, 1)
+})
+
+t.test('all mistakes are told at once, in the order of the file', async t => {
+  const lines = await problemsOf(sound
+    .replace('mode: development', 'mode: producton')
+    .replace('policy: burst', 'policy: brust')
+    .replace('chain: merchant', 'chain: merchants')
+    .replace('price: 10 sats', 'price: free'))
+  t.same(lines.map(line => line.split(': ')[0]), ['gateway.yaml:1:7', 'gateway.yaml:13:27', 'gateway.yaml:20:12', 'gateway.yaml:26:12'])
+})
