@@ -1,0 +1,260 @@
+import type { GatewayConfig } from '../config/schema.ts'
+import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
+import { generateApiKey, matchesApiKey, parseApiKey } from '../platform/api-key.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isConnectionFault } from '../platform/database.ts'
+import { systemRandom, type Random } from '../platform/ids.ts'
+import type { Sealer, Secret } from '../platform/secrets.ts'
+import { choiceAfterSaving, type ProviderSlot } from '../providers/account.ts'
+import { ProviderKeyRequired } from '../providers/errors.ts'
+import { gate, mayBeRenewed, type GatedFeature } from './gate.ts'
+import { flagsOfTier, planCaps, type PlanCaps, type PlanTier } from './plans.ts'
+import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
+import { EmailTaken, sealedColumn, type MerchantChanges, type MerchantStore, type SealedColumn } from './store.ts'
+
+declare module '../gateway/services.ts' {
+  interface Services { readonly merchants: Merchants }
+}
+
+/** What `Merchants` needs. */
+export interface MerchantsOptions {
+  readonly store: MerchantStore
+  readonly sealer: Sealer
+  readonly clock: Clock
+  /** Asked each time, since a reload changes them. */
+  plans (): GatewayConfig['plans']
+  readonly random?: Random
+  /**
+   * Asks the billing provider how a subscription stands now; null when it has nothing newer. Left out where there is no
+   * billing. It is asked once before a merchant is refused for an ended period (decision 83).
+   */
+  readonly billing?: (merchant: Merchant) => Promise<SubscriptionFacts | null>
+}
+
+/** A new account. */
+export interface CreateMerchant {
+  readonly name: string
+  /** Stored in lower case; unique. */
+  readonly email: string
+  /** Free when left out, as for an account that an admin makes (decision 76). */
+  readonly tier?: PlanTier
+  /** Status `active` without billing ids when left out (decision 76). */
+  readonly subscription?: SubscriptionFacts
+  /** Set beside those of the plan. */
+  readonly flags?: Partial<MerchantFlags>
+  readonly primaryApiKey?: Secret<string>
+  readonly alternateApiKey?: Secret<string>
+  readonly webhookUrl?: string
+}
+
+/** An account with its new key, which is shown this once and never again. */
+export interface Issued {
+  readonly merchant: Merchant
+  readonly apiKey: Secret<string>
+}
+
+// What an unknown key id is compared with, so that it takes the time of a known one. Nothing is known to hash to it.
+const nobody = Buffer.alloc(32)
+
+/**
+ * The accounts. Nothing is cached: what one node changes, the next request on any node sees (decision 37). Methods that
+ * change an account answer null when no account has that id.
+ */
+export class Merchants {
+  readonly #store: MerchantStore
+  readonly #sealer: Sealer
+  readonly #clock: Clock
+  readonly #plans: () => GatewayConfig['plans']
+  readonly #random: Random
+  readonly #billing: ((merchant: Merchant) => Promise<SubscriptionFacts | null>) | null
+
+  constructor (options: MerchantsOptions) {
+    this.#store = options.store
+    this.#sealer = options.sealer
+    this.#clock = options.clock
+    this.#plans = () => options.plans()
+    this.#random = options.random ?? systemRandom
+    this.#billing = options.billing ?? null
+  }
+
+  /**
+   * Makes an account with its first key. A saved primary key makes the explicit choice, as it would later (decision 68).
+   * @throws ShortError 409 when another account has the address (decision 24), ProviderKeyRequired for a blank provider key
+   */
+  async create (wanted: CreateMerchant): Promise<Issued> {
+    const now = this.#clock.now()
+    const tier = wanted.tier ?? 'free'
+    const key = generateApiKey(this.#random)
+    const id = await this.#store.nextId()
+    const sealKey = (column: SealedColumn, secret: Secret<string> | undefined): string | null =>
+      secret === undefined ? null : this.#seal(id, column, providerKey(secret))
+    const primaryKey = sealKey('primary_key', wanted.primaryApiKey)
+    const merchant = await conflicting(this.#store.insert({
+      id,
+      name: wanted.name,
+      email: normalEmail(wanted.email),
+      keyId: key.id,
+      keyDigest: key.digest,
+      planTier: tier,
+      subscription: wanted.subscription ?? { subscriptionStatus: 'active', currentPeriodEnd: null, billingCustomerId: null, billingSubscriptionId: null },
+      flags: { refundsEnabled: false, ...flagsOfTier(tier), ...wanted.flags },
+      providerChoice: primaryKey === null ? null : choiceAfterSaving('primary', null),
+      primaryKey,
+      alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
+      webhookUrl: wanted.webhookUrl ?? null,
+      webhookSecret: null,
+      now
+    }))
+    return { merchant, apiKey: key.key }
+  }
+
+  /**
+   * The account of an API key as a client sent it; null for a malformed, unknown, replaced or deactivated one, which nothing
+   * tells apart, not even the time it takes (contract, Authentication 5).
+   * @throws Unavailable when the database is away: that is never a verdict on the key
+   */
+  async byApiKey (text: string): Promise<Merchant | null> {
+    const parsed = parseApiKey(text)
+    if (parsed === null) return null
+    const found = await reaching(this.#store.byKeyId(parsed.id))
+    const matches = matchesApiKey(parsed, found?.keyDigest ?? nobody)
+    return matches && found !== null && found.merchant.isActive ? found.merchant : null
+  }
+
+  /** @throws Unavailable when the database is away */
+  byId (id: number): Promise<Merchant | null> {
+    return reaching(this.#store.byId(id))
+  }
+
+  /** Those that stand, by id. @throws Unavailable when the database is away */
+  async byIds (ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
+    const merchants = await reaching(this.#store.byIds(ids))
+    return new Map(merchants.map(merchant => [merchant.id, merchant]))
+  }
+
+  /** Compared in lower case. @throws Unavailable when the database is away */
+  byEmail (email: string): Promise<Merchant | null> {
+    return reaching(this.#store.byEmail(normalEmail(email)))
+  }
+
+  /** Gives the account another key; the old one is invalid everywhere once this resolves. */
+  async regenerateKey (id: number): Promise<Issued | null> {
+    const key = generateApiKey(this.#random)
+    const merchant = await this.#store.replaceKey(id, key.id, key.digest, this.#clock.now())
+    return merchant === null ? null : { merchant, apiKey: key.key }
+  }
+
+  /** Repeatable, as is `reactivate` (decision 151). */
+  deactivate (id: number): Promise<Merchant | null> {
+    return this.#update(id, { isActive: false })
+  }
+
+  reactivate (id: number): Promise<Merchant | null> {
+    return this.#update(id, { isActive: true })
+  }
+
+  /** @throws ShortError 409 when another account has the address (decision 152) */
+  rename (id: number, changes: { readonly name?: string, readonly email?: string }): Promise<Merchant | null> {
+    return this.#update(id, changes.email === undefined ? changes : { ...changes, email: normalEmail(changes.email) })
+  }
+
+  /**
+   * Saves a provider key, encrypted for its row and column. Saving a primary key makes it the explicit choice where there is
+   * none (contract, What the service does 4; decision 68).
+   * @throws ProviderKeyRequired for a blank key
+   */
+  setProviderKey (id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
+    const ciphertext = this.#seal(id, `${slot}_key`, providerKey(key))
+    return this.#store.setKey(id, slot, ciphertext, choiceAfterSaving(slot, null) === slot, this.#clock.now())
+  }
+
+  /** Makes the explicit choice, also of a slot without a key (decision 69). */
+  setProviderChoice (id: number, slot: ProviderSlot): Promise<Merchant | null> {
+    return this.#update(id, { providerChoice: slot })
+  }
+
+  setFlags (id: number, flags: Partial<MerchantFlags>): Promise<Merchant | null> {
+    return this.#update(id, flags)
+  }
+
+  /** Moves the account to a plan and sets the flags that come with it; refunds stay as they are (decision 77). */
+  setTier (id: number, tier: PlanTier): Promise<Merchant | null> {
+    return this.#update(id, { planTier: tier, ...flagsOfTier(tier) })
+  }
+
+  /** Writes what billing says. */
+  setSubscription (id: number, facts: Partial<SubscriptionFacts>): Promise<Merchant | null> {
+    return this.#update(id, facts)
+  }
+
+  /** Writes the callback URL and the secret that signs its deliveries; left out stays, null clears. Neither is checked here. */
+  setWebhook (id: number, webhook: { readonly url?: string | null, readonly secret?: Secret<string> | null }): Promise<Merchant | null> {
+    return this.#update(id, {
+      ...(webhook.url === undefined ? {} : { webhookUrl: webhook.url }),
+      ...(webhook.secret === undefined ? {} : { webhookSecret: webhook.secret === null ? null : this.#seal(id, 'webhook_secret', webhook.secret.reveal()) })
+    })
+  }
+
+  /** The secret of the account's webhooks, opened; null when none is stored. @throws UnsealError */
+  webhookSecret (merchant: Merchant): Secret<string> | null {
+    return merchant.webhookSecret === null ? null : this.#sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)
+  }
+
+  /** What the account's plan allows. */
+  caps (merchant: Merchant): PlanCaps {
+    return planCaps(this.#plans(), merchant.tier)
+  }
+
+  /**
+   * Why the account may not go on, or null: the subscription gate, which asks billing once more before it refuses for an
+   * ended period (decision 83). `now` in milliseconds.
+   */
+  refusal (merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null> {
+    const refused = gate(merchant, feature, now)
+    if (refused === null || this.#billing === null || !mayBeRenewed(refused)) return refused
+    return this.#recheck(merchant, feature, now, this.#billing)
+  }
+
+  async #recheck (merchant: Merchant, feature: GatedFeature | null, now: number, ask: NonNullable<MerchantsOptions['billing']>): Promise<GateError | null> {
+    const facts = await ask(merchant)
+    const fresh = facts === null ? merchant : await this.setSubscription(merchant.id, facts) ?? merchant
+    return gate(fresh, feature, now)
+  }
+
+  #update (id: number, changes: MerchantChanges): Promise<Merchant | null> {
+    return conflicting(this.#store.update(id, changes, this.#clock.now()))
+  }
+
+  #seal (id: number, column: SealedColumn, text: string): string {
+    const { place } = sealedColumn(id, column, '')
+    return this.#sealer.seal(text, place)
+  }
+}
+
+function providerKey (key: Secret<string>): string {
+  const text = key.reveal().trim()
+  if (text === '') throw new ProviderKeyRequired()
+  return text
+}
+
+function normalEmail (email: string): string {
+  return email.trim().toLowerCase()
+}
+
+async function conflicting<T> (writing: Promise<T>): Promise<T> {
+  try {
+    return await writing
+  } catch (error) {
+    if (error instanceof EmailTaken) throw new ShortError(409, 'A merchant with this email already exists')
+    throw error
+  }
+}
+
+async function reaching<T> (reading: Promise<T>): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.', 5, {}, error)
+  }
+}

@@ -1,0 +1,268 @@
+import { isUniqueViolation, type Database, type Sql } from '../platform/database.ts'
+import type { ProviderSlot, SealedValue } from '../providers/account.ts'
+import { resolveTier } from './plans.ts'
+import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
+
+/** Another account has this address. */
+export class EmailTaken extends Error {
+  override name = 'EmailTaken'
+}
+
+/** A new account. Times in milliseconds; ciphertexts are sealed for its id. */
+export interface NewMerchant {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+  readonly keyId: string
+  /** SHA-256 of the key, 32 bytes. */
+  readonly keyDigest: Uint8Array
+  readonly planTier: string
+  readonly subscription: SubscriptionFacts
+  readonly flags: MerchantFlags
+  readonly providerChoice: ProviderSlot | null
+  readonly primaryKey: string | null
+  readonly alternateKey: string | null
+  readonly webhookUrl: string | null
+  readonly webhookSecret: string | null
+  readonly now: number
+}
+
+/** Columns that change on their own; those left out stay. `null` clears where the column can be empty. */
+export interface MerchantChanges {
+  readonly name?: string
+  readonly email?: string
+  readonly planTier?: string
+  readonly subscriptionStatus?: string | null
+  readonly currentPeriodEnd?: number | null
+  readonly billingCustomerId?: string | null
+  readonly billingSubscriptionId?: string | null
+  readonly isActive?: boolean
+  readonly refundsEnabled?: boolean
+  readonly multiCurrencyEnabled?: boolean
+  readonly l402Enabled?: boolean
+  readonly providerChoice?: ProviderSlot
+  readonly webhookUrl?: string | null
+  /** Sealed. */
+  readonly webhookSecret?: string | null
+}
+
+/** An account with the digest that its key is checked against. */
+export interface StoredMerchant {
+  readonly merchant: Merchant
+  /** 32 bytes. */
+  readonly keyDigest: Uint8Array
+}
+
+/**
+ * Where accounts are kept. Every method reads or writes the database itself, never a cache, and each is one statement: what
+ * has resolved is seen by the next request on every node. Every write also tells the listeners of `merchantsChannel`.
+ * Methods that change an account answer null when there is none with that id.
+ */
+export interface MerchantStore {
+  /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
+  nextId (): Promise<number>
+  /** @throws EmailTaken; of several at once with one address exactly one succeeds */
+  insert (merchant: NewMerchant): Promise<Merchant>
+  byId (id: number): Promise<Merchant | null>
+  /** Those of the ids that stand. */
+  byIds (ids: readonly number[]): Promise<Merchant[]>
+  byEmail (email: string): Promise<Merchant | null>
+  /** By the id part of an API key; whether the key is right is for the caller to check. */
+  byKeyId (keyId: string): Promise<StoredMerchant | null>
+  /** Replaces the key: the old one is unknown from the moment this resolves, and of two at once the later stands alone. */
+  replaceKey (id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
+  /**
+   * Saves a slot's key, sealed. `choose` makes that slot the explicit choice where there is none, in the same statement, so
+   * that a choice made meanwhile is never overwritten.
+   */
+  setKey (id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
+  /** @throws EmailTaken */
+  update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
+}
+
+/** Notifications carry the id of the account that was written. */
+export const merchantsChannel = 'boltgate_merchants'
+
+interface Row {
+  id: number
+  name: string
+  email: string
+  key_id: string
+  key_digest: Buffer
+  key_created_at: Date
+  key_rotated_at: Date | null
+  plan_tier: string | null
+  subscription_status: string | null
+  current_period_end: Date | null
+  billing_customer_id: string | null
+  billing_subscription_id: string | null
+  is_active: boolean
+  refunds_enabled: boolean
+  multi_currency_enabled: boolean
+  l402_enabled: boolean
+  provider_choice: ProviderSlot | null
+  primary_key: string | null
+  alternate_key: string | null
+  webhook_url: string | null
+  webhook_secret: string | null
+  created_at: Date
+}
+
+/** The sealed columns of the table. */
+export type SealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
+
+/** A ciphertext with its place in the table `merchants`. */
+export function sealedColumn (id: number, column: SealedColumn, ciphertext: string): SealedValue {
+  return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
+}
+
+/** Accounts in the database's table `merchants`. */
+export class SqlMerchantStore implements MerchantStore {
+  readonly #sql: Sql
+
+  constructor (database: Pick<Database, 'sql'>) {
+    this.#sql = database.sql
+  }
+
+  async nextId (): Promise<number> {
+    const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
+    // A select without a table answers exactly one row.
+    return Number(row!.id)
+  }
+
+  async insert (merchant: NewMerchant): Promise<Merchant> {
+    const now = new Date(merchant.now)
+    const { subscription, flags } = merchant
+    const row = await this.#write(this.#sql<Row[]>`
+      insert into merchants (
+        id, name, email, key_id, key_digest, key_created_at, plan_tier, subscription_status, current_period_end,
+        billing_customer_id, billing_subscription_id, is_active, refunds_enabled, multi_currency_enabled, l402_enabled,
+        provider_choice, primary_key, alternate_key, webhook_url, webhook_secret, created_at, updated_at)
+      values (
+        ${merchant.id}, ${merchant.name}, ${merchant.email}, ${merchant.keyId}, ${merchant.keyDigest}, ${now}, ${merchant.planTier},
+        ${subscription.subscriptionStatus}, ${date(subscription.currentPeriodEnd)}, ${subscription.billingCustomerId},
+        ${subscription.billingSubscriptionId}, true, ${flags.refundsEnabled}, ${flags.multiCurrencyEnabled}, ${flags.l402Enabled},
+        ${merchant.providerChoice}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
+        ${now}, ${now})
+      returning *, pg_notify(${merchantsChannel}, id::text)`)
+    // An insert answers its row or throws.
+    return row!
+  }
+
+  async byId (id: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const [row] = await this.#sql<Row[]>`select * from merchants where id = ${id}`
+    return row === undefined ? null : read(row)
+  }
+
+  async byIds (ids: readonly number[]): Promise<Merchant[]> {
+    if (ids.length === 0) return []
+    const rows = await this.#sql<Row[]>`select * from merchants where id in ${this.#sql(ids)}`
+    return rows.map(read)
+  }
+
+  async byEmail (email: string): Promise<Merchant | null> {
+    const [row] = await this.#sql<Row[]>`select * from merchants where email = ${email}`
+    return row === undefined ? null : read(row)
+  }
+
+  async byKeyId (keyId: string): Promise<StoredMerchant | null> {
+    const [row] = await this.#sql<Row[]>`select * from merchants where key_id = ${keyId}`
+    return row === undefined ? null : { merchant: read(row), keyDigest: row.key_digest }
+  }
+
+  async replaceKey (id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    return this.#write(this.#sql<Row[]>`
+      update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async setKey (id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const column = this.#sql(`${slot}_key`)
+    return this.#write(this.#sql<Row[]>`
+      update merchants set ${column} = ${ciphertext}, provider_choice = coalesce(provider_choice, ${choose ? slot : null}), updated_at = ${new Date(now)}
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const columns = {
+      ...pick('name', changes.name),
+      ...pick('email', changes.email),
+      ...pick('plan_tier', changes.planTier),
+      ...pick('subscription_status', changes.subscriptionStatus),
+      ...pick('current_period_end', changes.currentPeriodEnd === undefined ? undefined : date(changes.currentPeriodEnd)),
+      ...pick('billing_customer_id', changes.billingCustomerId),
+      ...pick('billing_subscription_id', changes.billingSubscriptionId),
+      ...pick('is_active', changes.isActive),
+      ...pick('refunds_enabled', changes.refundsEnabled),
+      ...pick('multi_currency_enabled', changes.multiCurrencyEnabled),
+      ...pick('l402_enabled', changes.l402Enabled),
+      ...pick('provider_choice', changes.providerChoice),
+      ...pick('webhook_url', changes.webhookUrl),
+      ...pick('webhook_secret', changes.webhookSecret),
+      updated_at: new Date(now)
+    }
+    return this.#write(this.#sql<Row[]>`
+      update merchants set ${this.#sql(columns)} where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async #write (statement: PromiseLike<readonly Row[]>): Promise<Merchant | null> {
+    try {
+      const [row] = await statement
+      return row === undefined ? null : read(row)
+    } catch (error) {
+      if (isUniqueViolation(error, 'merchants_email')) throw new EmailTaken('Another account has this email address', { cause: error })
+      throw error
+    }
+  }
+}
+
+// The column is an integer: a larger number from a path would be an error of the database in the place of "no such account".
+function isRowId (id: number): boolean {
+  return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
+}
+
+function pick<T> (column: string, value: T | undefined): Record<string, T> {
+  return value === undefined ? {} : { [column]: value }
+}
+
+function date (ms: number | null): Date | null {
+  return ms === null ? null : new Date(ms)
+}
+
+function time (at: Date | null): number | null {
+  return at === null ? null : at.getTime()
+}
+
+function read (row: Row): Merchant {
+  const sealed = (column: SealedColumn): SealedValue | null => row[column] === null ? null : sealedColumn(row.id, column, row[column])
+  return {
+    id: row.id,
+    name: row.name,
+    email: row.email,
+    keyId: row.key_id,
+    keyCreatedAt: row.key_created_at.getTime(),
+    keyRotatedAt: time(row.key_rotated_at),
+    storedTier: row.plan_tier,
+    tier: resolveTier(row.plan_tier),
+    subscriptionStatus: row.subscription_status,
+    currentPeriodEnd: time(row.current_period_end),
+    billingCustomerId: row.billing_customer_id,
+    billingSubscriptionId: row.billing_subscription_id,
+    isActive: row.is_active,
+    flags: {
+      refundsEnabled: row.refunds_enabled,
+      multiCurrencyEnabled: row.multi_currency_enabled,
+      l402Enabled: row.l402_enabled && row.is_active
+    },
+    providerChoice: row.provider_choice,
+    primaryKey: sealed('primary_key'),
+    alternateKey: sealed('alternate_key'),
+    webhookUrl: row.webhook_url,
+    webhookSecret: sealed('webhook_secret'),
+    createdAt: row.created_at.getTime()
+  }
+}

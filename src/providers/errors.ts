@@ -1,0 +1,42 @@
+import { LongError, ShortError, Unavailable } from '../gateway/errors.ts'
+
+/**
+ * The account has no key for the provider that would make its invoice. Answered as 400 on payments (decision 54); the
+ * producer API and the proxies turn it into their own shapes (decisions 93 and 103).
+ */
+export class ProviderKeyRequired extends ShortError {
+  constructor () {
+    super(400, 'Payment provider key required')
+  }
+}
+
+/**
+ * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with Retry-After,
+ * never as a 402 (decision 17).
+ */
+export class ProviderUnavailable extends Unavailable {
+  /** `retryAfter` in whole seconds. `message` reaches the client: no address, no key. */
+  constructor (message = 'The payment provider cannot be reached at the moment.', retryAfter = 5, cause?: unknown) {
+    super('Payment provider unavailable', message, retryAfter, {}, cause)
+  }
+}
+
+/** What a provider found wrong: the key itself, a scope that the key lacks, or what was asked for. */
+export type RefusalReason = 'key' | 'scope' | 'request'
+
+/**
+ * The provider answered, and said no; asking again would not help. 502 on payments and refunds; where a challenge should be
+ * minted the callers answer 503 (decision 17).
+ */
+export class ProviderRefused extends LongError {
+  readonly reason: RefusalReason
+  /** The missing scope in the provider's own spelling; null for other reasons. */
+  readonly scope: string | null
+
+  /** `message` reaches the client: no key in it. */
+  constructor (reason: RefusalReason, message: string, scope: string | null = null, cause?: unknown) {
+    super(502, 'Payment provider error', message, {}, [], cause)
+    this.reason = reason
+    this.scope = scope
+  }
+}

@@ -1,0 +1,63 @@
+import { join } from 'node:path'
+import type { GatewayConfig } from '../config/schema.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/database.ts'
+import { Secret } from '../platform/secrets.ts'
+import type { ProviderSlot } from './account.ts'
+import { loadNodeKey } from './node-key.ts'
+import type { ProviderSeat } from './payees.ts'
+import { SandboxProvider } from './sandbox.ts'
+import { SqlSandboxStore } from './sandbox-store.ts'
+import { InvoiceSigner } from './signer.ts'
+
+/** What the providers are made from. */
+export interface ProviderOptions {
+  readonly mode: 'development' | 'production'
+  readonly lightning: GatewayConfig['lightning']
+  /** Absolute path of the data folder. */
+  readonly dataDir: string
+  readonly database: Database
+  readonly clock: Clock
+}
+
+/** The providers of both slots. */
+export interface Providers {
+  readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
+  /** The sandbox, where a slot has it. */
+  readonly sandbox: SandboxProvider | null
+  close (): Promise<void>
+}
+
+/** A slot of `lightning` names a kind that cannot stand there. */
+export class ProviderKindError extends Error {
+  override name = 'ProviderKindError'
+}
+
+/**
+ * Makes the providers that the configuration names. Two slots of the sandbox share one node; its key is in
+ * `<data>/sandbox-node.key`, made when it is first needed.
+ * @throws ProviderKindError, NodeKeyError
+ */
+export function openProviders (options: ProviderOptions): Providers {
+  const { lightning, mode } = options
+  let sandbox: SandboxProvider | null = null
+  const seat = (slot: ProviderSlot): ProviderSeat => {
+    const { kind, key } = lightning[slot]
+    if (kind !== 'sandbox') throw new ProviderKindError(`lightning.${slot}.kind is ${kind}, which this version cannot speak yet; it can speak sandbox`)
+    if (mode === 'production') throw new ProviderKindError(`lightning.${slot}.kind is sandbox, which makes invoices without money and is refused in production`)
+    sandbox ??= new SandboxProvider({
+      store: new SqlSandboxStore(options.database.sql),
+      signer: new InvoiceSigner(loadNodeKey(join(options.dataDir, 'sandbox-node.key'))),
+      clock: options.clock
+    })
+    return { provider: sandbox, key: key === undefined ? null : new Secret(key) }
+  }
+  const seats = { primary: seat('primary'), alternate: seat('alternate') }
+  return {
+    seats,
+    sandbox,
+    close: async () => {
+      await Promise.all([...new Set([seats.primary.provider, seats.alternate.provider])].map(provider => provider.close()))
+    }
+  }
+}

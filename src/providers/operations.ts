@@ -1,0 +1,58 @@
+import { Type } from 'typebox'
+import { LongError } from '../gateway/errors.ts'
+import { isLocalCaller } from '../gateway/local-caller.ts'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import type { SandboxProvider } from './sandbox.ts'
+
+const Payment = Type.Object({
+  preimage: Type.String({ description: '64 lower-case hex characters.' }),
+  paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+  amountSats: Type.Integer()
+})
+
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
+
+/** What the operations of the providers need. */
+export interface ProviderOperations {
+  /** Null where no slot is the sandbox. */
+  readonly sandbox: SandboxProvider | null
+  readonly mode: 'development' | 'production'
+  /** Told of each invoice that has just been paid, before the payer is answered; it should not reject. */
+  readonly onSettled?: (paymentHash: string) => void | Promise<void>
+}
+
+/**
+ * `POST /sandbox/pay`: pays an invoice of the sandbox. Its chain has `auth` as admin, optional, in front, so that a wrong key
+ * is counted and refused there.
+ */
+export function providerOperations (options: ProviderOperations): AnyOperation[] {
+  return [defineOperation({
+    id: 'paySandboxInvoice',
+    method: 'POST',
+    path: '/sandbox/pay',
+    summary: 'Pay an invoice of the sandbox provider',
+    tag: 'Sandbox',
+    access: 'public',
+    body: Type.Object({
+      invoice: Type.String({ minLength: 1, maxLength: 8192, description: 'A BOLT 11 invoice that the sandbox made; `lightning:` may stand in front.' })
+    }),
+    answers: {
+      200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
+      400: { description: 'Not an invoice, or one that has expired.', schema: ErrorBody },
+      403: { description: 'The sandbox is off, or the caller is neither on this machine nor the admin.', schema: ErrorBody },
+      404: { description: 'Not an invoice of this sandbox.', schema: ErrorBody },
+      503: { description: 'The sandbox cannot be asked at the moment.', schema: ErrorBody }
+    },
+    handle: async ({ body, ctx }) => {
+      if (options.mode === 'production' || options.sandbox === null) {
+        throw new LongError(403, 'Sandbox disabled', 'This gateway does not pay invoices: the sandbox provider is off.')
+      }
+      if (ctx.principal?.kind !== 'admin' && !isLocalCaller(ctx)) {
+        throw new LongError(403, 'Forbidden', 'Invoices of the sandbox are paid from the gateway\'s own machine, or with the admin key in X-API-Key.')
+      }
+      const payment = await options.sandbox.settle(body.invoice)
+      await options.onSettled?.(payment.paymentHash)
+      return { status: 200, body: payment }
+    }
+  })]
+}

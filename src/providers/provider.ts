@@ -1,0 +1,81 @@
+import type { InvoiceNetwork } from '../lightning/bolt11.ts'
+import type { Secret } from '../platform/secrets.ts'
+
+/** The kinds of provider that `gateway.yaml` can name. */
+export type ProviderKind = 'sandbox' | 'strike' | 'opennode' | 'lnd'
+
+/** What an invoice is asked for. */
+export interface ChargeRequest {
+  /** At least 1. */
+  readonly amountSats: number
+  /** Stands on the invoice; a kind with a shorter limit cuts it at a character's edge. */
+  readonly description: string
+  /** Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the truth. */
+  readonly expirySeconds: number
+}
+
+/** An invoice that a provider made. */
+export interface Charge {
+  /** The provider's own id; the `charge_id` caveat (decision 116). */
+  readonly chargeId: string
+  /** BOLT 11. */
+  readonly invoice: string
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
+  readonly network: InvoiceNetwork
+  /** An address for paying on chain; null where the kind gives none. */
+  readonly onchainAddress: string | null
+  /** The provider's own page; null where the kind has none. */
+  readonly checkoutUrl: string | null
+}
+
+/** How a charge stands at its provider. */
+export interface ChargeState {
+  readonly status: 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
+  /** Satoshis received so far; null where the provider does not say. */
+  readonly receivedSats: number | null
+  /** Milliseconds since the epoch; null while not settled. */
+  readonly settledAt: number | null
+}
+
+/** What came of trying a key (contract, Merchant self-service: Validation rules). */
+export interface KeyVerdict {
+  readonly isValid: boolean
+  /** For people; names the missing scope where that is the reason. */
+  readonly message: string
+}
+
+/** What a kind can do besides taking Lightning payments. */
+export interface Capabilities {
+  /** Converts fiat amounts itself; its BOLT 11 amount is then the truth (decision 47). */
+  readonly convertsFiat: boolean
+  readonly onchain: boolean
+  readonly hostedCheckout: boolean
+  /** Notifies us, so that a poller is only the back-up. */
+  readonly notifies: boolean
+  /** Pays out over Lightning, over the chain. */
+  readonly payout: { readonly lightning: boolean, readonly chain: boolean }
+}
+
+/**
+ * One kind of provider at one address. It holds no merchant's key: every call is given the key it acts with, opened just
+ * before and dropped after. Every call ends within the configured timeout.
+ *
+ * All methods throw `ProviderUnavailable` when asking again later may help and `ProviderRefused` when it will not; a lost
+ * answer of `createCharge` leaves at worst an invoice that nobody knows, so it may be called again.
+ */
+export interface Provider {
+  readonly kind: ProviderKind
+  readonly capabilities: Capabilities
+  /** Works without a key; only the sandbox does. */
+  readonly keyless: boolean
+  createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
+  /** Null when the provider knows no such charge under this key. */
+  lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
+  /** Tries a key as far as making an invoice. A bad key is a verdict, not an error; `ProviderUnavailable` is still thrown. */
+  validateKey (key: Secret<string>): Promise<KeyVerdict>
+  /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */
+  close (): Promise<void>
+}

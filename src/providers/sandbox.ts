@@ -1,0 +1,163 @@
+import { hash, randomUUID } from 'node:crypto'
+import { LongError } from '../gateway/errors.ts'
+import { decodeInvoice, InvoiceError, shortDescription, type InvoiceTerms } from '../lightning/bolt11.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isConnectionFault } from '../platform/database.ts'
+import { systemRandom, type Random } from '../platform/ids.ts'
+import type { Secret } from '../platform/secrets.ts'
+import { ProviderRefused, ProviderUnavailable } from './errors.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Provider } from './provider.ts'
+import type { SandboxStore } from './sandbox-store.ts'
+import { SignerStopped } from './signer.ts'
+
+/** What signs the sandbox's invoices: `InvoiceSigner`, or a test's own. */
+export interface Signer {
+  sign (terms: InvoiceTerms): Promise<string>
+  close (): Promise<void>
+}
+
+/** What the sandbox needs. */
+export interface SandboxOptions {
+  readonly store: SandboxStore
+  readonly signer: Signer
+  readonly clock: Clock
+  readonly random?: Random
+}
+
+/** What a payer of the sandbox gets: `{preimage, paymentHash, amountSats}`. */
+export interface SandboxPayment {
+  /** 64 lower-case hex characters, as the hash. */
+  readonly preimage: string
+  readonly paymentHash: string
+  readonly amountSats: number
+}
+
+const capabilities: Capabilities = Object.freeze({
+  convertsFiat: false,
+  onchain: false,
+  hostedCheckout: false,
+  notifies: false,
+  payout: Object.freeze({ lightning: false, chain: false })
+})
+
+const shortestKey = 8
+// Two keys that let people try the bad cases (decision 72).
+const invalidKey = 'sandbox-invalid'
+const readOnlyKey = 'sandbox-no-create'
+/** The scope that `sandbox-no-create` lacks, spelt as a primary key's scopes are (contract, Merchant self-service). */
+const createScope = 'partner.receive-request.create'
+
+/**
+ * A Lightning provider without Lightning: real invoices, signed by a node of its own on regtest, that are settled by asking
+ * (`POST /sandbox/pay`). Refused in production.
+ */
+export class SandboxProvider implements Provider {
+  readonly kind = 'sandbox'
+  readonly keyless = true
+  readonly capabilities = capabilities
+  readonly #store: SandboxStore
+  readonly #signer: Signer
+  readonly #clock: Clock
+  readonly #random: Random
+
+  constructor (options: SandboxOptions) {
+    this.#store = options.store
+    this.#signer = options.signer
+    this.#clock = options.clock
+    this.#random = options.random ?? systemRandom
+  }
+
+  async createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+    if (key !== null) {
+      const fault = faultOf(key)
+      if (fault !== null) throw fault
+    }
+    if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
+      throw new ProviderRefused('request', `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`)
+    }
+    // BOLT 11 counts whole seconds; the remembered times must be the invoice's own.
+    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const preimage = Buffer.from(this.#random(32))
+    const paymentHash = hash('sha256', preimage, 'hex')
+    const description = shortDescription(request.description)
+    try {
+      const invoice = await this.#signer.sign({
+        network: 'regtest',
+        amountMsat: BigInt(request.amountSats) * 1000n,
+        paymentHash,
+        paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
+        timestamp,
+        expirySeconds: request.expirySeconds,
+        description
+      })
+      const chargeId = `sbx_${randomUUID()}`
+      const expiresAt = (timestamp + request.expirySeconds) * 1000
+      await this.#store.insert({
+        chargeId, paymentHash, preimage: preimage.toString('hex'), invoice, amountSats: request.amountSats, description, createdAt: timestamp * 1000, expiresAt
+      })
+      return { chargeId, invoice, paymentHash, expiresAt, network: 'regtest', onchainAddress: null, checkoutUrl: null }
+    } catch (error) {
+      throw away(error)
+    }
+  }
+
+  async lookUp (_key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    const row = await this.#store.byChargeId(chargeId).catch((error: unknown) => { throw away(error) })
+    if (row === null) return null
+    if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
+    return { status: row.expiresAt <= this.#clock.now() ? 'expired' : 'unpaid', receivedSats: 0, settledAt: null }
+  }
+
+  async validateKey (key: Secret<string>): Promise<KeyVerdict> {
+    const fault = faultOf(key)
+    return fault === null
+      ? { isValid: true, message: 'The sandbox accepts this key.' }
+      : { isValid: false, message: fault.message }
+  }
+
+  /**
+   * Pays an invoice of the sandbox. Paying again gives the same preimage, also after its expiry.
+   * @throws LongError 400 for a text that is no invoice and for an expired one, 404 for one of somebody else's;
+   *   ProviderUnavailable when the database is away
+   */
+  async settle (invoice: string): Promise<SandboxPayment> {
+    const paymentHash = readHash(invoice)
+    const settlement = await this.#store.settle(paymentHash, this.#clock.now()).catch((error: unknown) => { throw away(error) })
+    if (settlement.kind === 'unknown') {
+      throw new LongError(404, 'Invoice not found', 'The sandbox made no invoice with this payment hash; it can pay only its own.')
+    }
+    if (settlement.kind === 'expired') {
+      throw new LongError(400, 'Invoice expired', `The invoice could be paid until ${new Date(settlement.invoice.expiresAt).toISOString()}; ask for a new one.`)
+    }
+    const { preimage, amountSats } = settlement.invoice
+    return { preimage, paymentHash, amountSats }
+  }
+
+  async close (): Promise<void> {
+    await this.#signer.close()
+  }
+}
+
+function faultOf (key: Secret<string>): ProviderRefused | null {
+  const text = key.reveal()
+  if (text === readOnlyKey) return new ProviderRefused('scope', `The provider key lacks the scope ${createScope}.`, createScope)
+  if (text === invalidKey) return new ProviderRefused('key', 'The provider does not accept this key.')
+  if (text.length < shortestKey) return new ProviderRefused('key', `A sandbox key has at least ${shortestKey} characters.`)
+  return null
+}
+
+function readHash (invoice: string): string {
+  try {
+    // Its signature adds nothing: only what the table holds is ever paid.
+    return decodeInvoice(invoice.trim().replace(/^lightning:/i, ''), { signature: false }).paymentHash
+  } catch (error) {
+    if (!(error instanceof InvoiceError)) throw error
+    throw new LongError(400, 'Invalid invoice', `${error.message}.`)
+  }
+}
+
+function away (error: unknown): unknown {
+  return isConnectionFault(error) || error instanceof SignerStopped
+    ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
+    : error
+}

@@ -1,0 +1,244 @@
+import t, { type Test as T } from 'tap'
+import { firstRunMerchant } from '../../src/merchants/first-run.ts'
+import { gate } from '../../src/merchants/gate.ts'
+import type { Merchant, SubscriptionFacts } from '../../src/merchants/schema.ts'
+import { Merchants } from '../../src/merchants/service.ts'
+import { merchantsChannel, SqlMerchantStore } from '../../src/merchants/store.ts'
+import { generateApiKey } from '../../src/platform/api-key.ts'
+import { DatabaseStopped, type Database } from '../../src/platform/database.ts'
+import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { providerOf } from '../../src/providers/account.ts'
+import { eachDatabase } from '../support/database.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { errorLike } from '../support/error-like.ts'
+
+const plans = {
+  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+  individual: { webhookEndpoints: 5 },
+  l402: { webhookEndpoints: 5 }
+}
+const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
+
+function setUp (database: Database, billing?: (merchant: Merchant) => Promise<SubscriptionFacts | null>): { merchants: Merchants, clock: ManualClock } {
+  const clock = new ManualClock()
+  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans, ...(billing === undefined ? {} : { billing }) })
+  return { merchants, clock }
+}
+
+/** The value, which must be there. */
+function there<V> (value: V | null | undefined): V {
+  if (value === null || value === undefined) throw new Error('expected a value')
+  return value
+}
+
+void eachDatabase(t, 'accounts', async (t: T, database) => {
+  const { merchants, clock } = setUp(database)
+  let count = 0
+  const fresh = () => merchants.create({ name: 'Shop', email: `shop${++count}@example.com` })
+  const column = async (id: number, name: string): Promise<unknown> => {
+    const [row] = await database.sql`select ${database.sql(name)} as value from merchants where id = ${id}`
+    return row?.['value']
+  }
+
+  await t.test('an account made without a plan is free, active, l402 on and the other flags off (decision 76)', async t => {
+    const { merchant, apiKey } = await merchants.create({ name: 'Acme', email: ' Acme@Example.COM ' })
+    t.match(merchant, {
+      name: 'Acme', email: 'acme@example.com', storedTier: 'free', tier: 'free', subscriptionStatus: 'active', currentPeriodEnd: null, isActive: true,
+      flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true },
+      providerChoice: null, primaryKey: null, alternateKey: null, webhookUrl: null, createdAt: clock.now(), keyCreatedAt: clock.now(), keyRotatedAt: null
+    })
+    t.type(merchant.id, 'number')
+    t.same(await merchants.byApiKey(apiKey.reveal()), merchant)
+    t.same(await merchants.byId(merchant.id), merchant)
+    t.same(await merchants.byEmail('ACME@example.com'), merchant)
+  })
+
+  await t.test('the key is stored as its SHA-256 and nowhere else', async t => {
+    const { merchant, apiKey } = await fresh()
+    const [row] = await database.sql`select m::text as everything from merchants m where id = ${merchant.id}`
+    const secret = apiKey.reveal().split('_').slice(2).join('_')
+    t.notMatch(String(row?.['everything']), secret)
+    t.notMatch(JSON.stringify(merchant), secret)
+    t.ok(apiKey.reveal().includes(merchant.keyId), 'the id part is no secret')
+  })
+
+  await t.test('409: a second account with the same email, whatever its case; of many at once one stands', async t => {
+    await merchants.create({ name: 'A', email: 'taken@example.com' })
+    await t.rejects(merchants.create({ name: 'B', email: 'Taken@Example.com' }), errorLike({ status: 409, message: 'A merchant with this email already exists' }))
+    const results = await Promise.allSettled(Array.from({ length: 8 }, () => merchants.create({ name: 'C', email: 'race@example.com' })))
+    t.equal(results.filter(result => result.status === 'fulfilled').length, 1)
+    const other = await fresh()
+    await t.rejects(merchants.rename(other.merchant.id, { email: 'taken@example.com' }), errorLike({ status: 409 }))
+    t.equal(there(await merchants.rename(other.merchant.id, { name: 'New', email: 'New@example.com' })).email, 'new@example.com')
+  })
+
+  await t.test('a regenerated key invalidates the old one immediately', async t => {
+    const { merchant, apiKey } = await fresh()
+    clock.advance(1000)
+    const second = there(await merchants.regenerateKey(merchant.id))
+    t.equal(await merchants.byApiKey(apiKey.reveal()), null)
+    t.equal(there(await merchants.byApiKey(second.apiKey.reveal())).id, merchant.id)
+    t.equal(second.merchant.keyRotatedAt, clock.now())
+    t.equal(second.merchant.keyCreatedAt, merchant.keyCreatedAt)
+    t.equal(await merchants.regenerateKey(2_000_000_000), null, 'an unknown account has no key')
+  })
+
+  await t.test('malformed, unknown, half-right, replaced and deactivated keys all give nothing', async t => {
+    const { merchant, apiKey } = await fresh()
+    const text = apiKey.reveal()
+    const last = text.endsWith('A') ? 'B' : 'A'
+    for (const wrong of ['', 'x', 'bg_', text.slice(0, -1), `${text} `, `${text.slice(0, -1)}${last}`, generateApiKey().key.reveal(), text.toUpperCase()]) {
+      t.equal(await merchants.byApiKey(wrong), null, JSON.stringify(wrong))
+    }
+    await merchants.deactivate(merchant.id)
+    t.equal(await merchants.byApiKey(text), null)
+    await merchants.reactivate(merchant.id)
+    t.equal(there(await merchants.byApiKey(text)).id, merchant.id)
+  })
+
+  await t.test('l402Enabled is false whenever isActive is false, and comes back; both acts are repeatable', async t => {
+    const { merchant } = await fresh()
+    await merchants.deactivate(merchant.id)
+    const off = there(await merchants.deactivate(merchant.id))
+    t.match(off, { isActive: false, flags: { l402Enabled: false } })
+    await merchants.reactivate(merchant.id)
+    t.match(there(await merchants.reactivate(merchant.id)), { isActive: true, flags: { l402Enabled: true } })
+    t.equal(await merchants.deactivate(2_000_000_000), null)
+  })
+
+  await t.test('provider keys are ciphertext in the row, bound to row and column', async t => {
+    const canary = 'canary-provider-key'
+    const { merchant } = await merchants.create({ name: 'K', email: 'keys@example.com', alternateApiKey: new Secret(canary) })
+    const stored = String(await column(merchant.id, 'alternate_key'))
+    t.notMatch(stored, canary)
+    t.notMatch(JSON.stringify(merchant), canary)
+    const { ciphertext, place } = there(merchant.alternateKey)
+    t.equal(sealer.open(ciphertext, place).reveal(), canary)
+    t.throws(() => sealer.open(ciphertext, { ...place, column: 'primary_key' }))
+    t.throws(() => sealer.open(ciphertext, { ...place, row: String(merchant.id + 1) }))
+  })
+
+  await t.test('a blank provider key is refused: payment provider key required', async t => {
+    const { merchant } = await fresh()
+    for (const blank of ['', '   ']) {
+      await t.rejects(async () => await merchants.setProviderKey(merchant.id, 'primary', new Secret(blank)), errorLike({ status: 400, message: 'Payment provider key required' }))
+    }
+    await t.rejects(merchants.create({ name: 'B', email: 'blank@example.com', primaryApiKey: new Secret(' ') }), { message: 'Payment provider key required' })
+    t.equal(await merchants.byEmail('blank@example.com'), null)
+  })
+
+  await t.test('saving a primary key writes the choice primary only where there is none; alternate never does', async t => {
+    const one = (await fresh()).merchant
+    t.equal(there(await merchants.setProviderKey(one.id, 'alternate', new Secret('alternate-key'))).providerChoice, null)
+    t.equal(providerOf(there(await merchants.byId(one.id))), 'alternate', 'the only key decides')
+    const both = there(await merchants.setProviderKey(one.id, 'primary', new Secret('primary-key')))
+    t.equal(both.providerChoice, 'primary', 'even over a lone alternate key')
+    const two = (await fresh()).merchant
+    await merchants.setProviderChoice(two.id, 'alternate')
+    const kept = there(await merchants.setProviderKey(two.id, 'primary', new Secret('primary-key')))
+    t.equal(kept.providerChoice, 'alternate', 'an explicit choice is never overwritten')
+    t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key stands')
+    const three = await merchants.create({ name: 'P', email: 'primary@example.com', primaryApiKey: new Secret('primary-key') })
+    t.equal(three.merchant.providerChoice, 'primary')
+  })
+
+  await t.test('a change of plan sets its flags, and refunds stay as an operator set them', async t => {
+    const { merchant } = await fresh()
+    await merchants.setFlags(merchant.id, { refundsEnabled: true, l402Enabled: false })
+    const paid = there(await merchants.setTier(merchant.id, 'individual'))
+    t.match(paid, { tier: 'individual', flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true } })
+    t.same(merchants.caps(paid), { endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
+    const off = there(await merchants.setFlags(merchant.id, { multiCurrencyEnabled: false }))
+    t.match(off.flags, { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: true }, 'then flags live on their own')
+  })
+
+  await t.test('retired and unknown stored tiers are read as the contract says, and kept as they are', async t => {
+    const { merchant } = await fresh()
+    await database.sql`update merchants set plan_tier = 'standalone' where id = ${merchant.id}`
+    t.match(await merchants.byId(merchant.id), { storedTier: 'standalone', tier: 'individual' })
+    await database.sql`update merchants set plan_tier = null where id = ${merchant.id}`
+    t.match(await merchants.byId(merchant.id), { storedTier: null, tier: 'free' })
+  })
+
+  await t.test('what billing says is kept to the millisecond, and what it does not say stays', async t => {
+    const { merchant } = await fresh()
+    const end = Date.parse('2026-12-21T00:00:00.123Z')
+    await merchants.setSubscription(merchant.id, { subscriptionStatus: 'trialing', currentPeriodEnd: end, billingCustomerId: 'cus_1', billingSubscriptionId: 'sub_1' })
+    const later = there(await merchants.setSubscription(merchant.id, { subscriptionStatus: 'past_due' }))
+    t.match(later, { subscriptionStatus: 'past_due', currentPeriodEnd: end, billingCustomerId: 'cus_1', billingSubscriptionId: 'sub_1' })
+    t.equal(there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
+  })
+
+  await t.test('the webhook secret is sealed, opened for its merchant, and can be cleared', async t => {
+    const { merchant } = await fresh()
+    t.equal(merchants.webhookSecret(merchant), null)
+    const set = there(await merchants.setWebhook(merchant.id, { url: 'https://shop.example/hook', secret: new Secret('canary-webhook-secret') }))
+    t.equal(set.webhookUrl, 'https://shop.example/hook')
+    t.equal(there(merchants.webhookSecret(set)).reveal(), 'canary-webhook-secret')
+    t.notMatch(String(await column(merchant.id, 'webhook_secret')), 'canary')
+    t.equal(there(await merchants.setWebhook(merchant.id, { url: null })).webhookUrl, null)
+    t.equal(there(await merchants.setWebhook(merchant.id, { secret: null })).webhookSecret, null)
+  })
+
+  await t.test('several accounts are read at once; those that do not stand are left out', async t => {
+    const one = (await fresh()).merchant
+    const two = (await fresh()).merchant
+    t.same([...(await merchants.byIds([one.id, 2_000_000_000, two.id])).keys()].sort((a, b) => a - b), [one.id, two.id])
+    t.equal((await merchants.byIds([])).size, 0)
+  })
+
+  await t.test('a number that cannot be an id is an account that does not stand', async t => {
+    for (const id of [0, -1, 1.5, Number.NaN, 2 ** 31, 1e20]) {
+      t.equal(await merchants.byId(id), null)
+      t.equal(await merchants.regenerateKey(id), null)
+      t.equal(await merchants.deactivate(id), null)
+      t.equal(await merchants.setProviderKey(id, 'primary', new Secret('a-primary-key')), null)
+    }
+  })
+
+  await t.test('every write tells the listeners which account it was', async t => {
+    const { merchant } = await fresh()
+    const heard = Promise.withResolvers<string>()
+    const stop = await database.listen(merchantsChannel, payload => { heard.resolve(payload) })
+    t.teardown(stop)
+    await merchants.deactivate(merchant.id)
+    t.equal(await heard.promise, String(merchant.id))
+  })
+
+  await t.test('the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)', async t => {
+    const first = await firstRunMerchant(merchants, null)
+    const merchant = there(await merchants.byApiKey(first.apiKey.reveal()))
+    t.match(merchant, { id: first.id, tier: 'individual', isActive: true, flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true } })
+    t.not(merchant.primaryKey, null)
+    for (const feature of ['refunds', 'multi_currency', 'l402'] as const) t.equal(gate(merchant, feature, clock.now()), null, feature)
+    t.equal(await firstRunMerchant(merchants, first), first, 'what the keys file names is left alone')
+    const again = await firstRunMerchant(merchants, null)
+    t.equal(again.id, first.id, 'a lost keys file does not make a second account')
+    t.equal(await merchants.byApiKey(first.apiKey.reveal()), null)
+    t.equal(there(await merchants.byApiKey(again.apiKey.reveal())).id, first.id)
+  })
+
+  await t.test('billing is asked once more before an ended period is refused (decision 83)', async t => {
+    let asked = 0
+    let renewed: SubscriptionFacts | null = null
+    const { merchants, clock } = setUp(database, async () => { asked++; return renewed })
+    const { merchant } = await merchants.create({ name: 'R', email: 'renewal@example.com', tier: 'individual' })
+    const ended = there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
+    t.match(await merchants.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
+    t.equal(asked, 1)
+    renewed = { subscriptionStatus: 'active', currentPeriodEnd: clock.now() + 1000, billingCustomerId: null, billingSubscriptionId: null }
+    t.equal(await merchants.refusal(ended, null, clock.now()), null)
+    t.equal(there(await merchants.byId(merchant.id)).currentPeriodEnd, clock.now() + 1000, 'what was learnt is kept')
+    t.match(await merchants.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), { error: 'Subscription not active' })
+    t.equal(asked, 2, 'other refusals do not ask')
+  })
+})
+
+t.test('a database that is away is 503 with Retry-After, never "no such key"', async t => {
+  const away = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
+  // Only the methods that this test calls.
+  const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore
+  const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
+  await t.rejects(merchants.byApiKey(generateApiKey().key.reveal()), errorLike({ status: 503, headers: ['Retry-After', '5'] }))
+  await t.rejects(merchants.byId(1), errorLike({ status: 503 }))
+})
