@@ -1,0 +1,107 @@
+import type { Database, Sql } from '../platform/database.ts'
+import { Unavailable } from '../gateway/errors.ts'
+import type { ChallengeCounters } from './counters.ts'
+import type { Lease, Leases } from './leases.ts'
+import type { Challenge, ChallengeStore, Claimed } from './store.ts'
+
+/**
+ * Called once for each challenge, at its first successful verification, inside the transaction that records it: what it
+ * writes with `tx` is durable exactly when the claim is. It must make no network call. When it throws, the claim fails too.
+ */
+export type OnPaid = (tx: Sql, challenge: Challenge) => Promise<void>
+
+/**
+ * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the database
+ * becomes 503 with Retry-After and claims nothing: never a 402, which would make the payer pay again.
+ */
+export class Claims {
+  readonly #database: Database
+  readonly #store: ChallengeStore
+  readonly #leases: Leases
+  readonly #counters: ChallengeCounters
+  /** Set where webhooks hook in; null while nobody listens, which saves the transaction. */
+  onPaid: OnPaid | null = null
+
+  constructor (database: Database, store: ChallengeStore, leases: Leases, counters: ChallengeCounters) {
+    this.#database = database
+    this.#store = store
+    this.#leases = leases
+    this.#counters = counters
+  }
+
+  /** The stored challenge; null when there is none. @throws Unavailable */
+  async find (paymentHash: string): Promise<Challenge | null> {
+    try {
+      return await this.#store.find(paymentHash)
+    } catch (error) {
+      throw away(error)
+    }
+  }
+
+  /** Claims for a credential that may be repeated. Null when the payment is another scheme's, or not this token's. @throws Unavailable */
+  async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Challenge | null> {
+    let claimed: Claimed | null
+    try {
+      claimed = await this.#run(sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
+    } catch (error) {
+      throw away(error)
+    }
+    if (claimed === null) return null
+    this.#count(claimed, scheme)
+    return claimed.challenge
+  }
+
+  /** Leases for a single-use credential. Null when it is spent, leased or another scheme's. @throws Unavailable */
+  async lease (paymentHash: string): Promise<{ readonly lease: Lease, readonly challenge: Challenge } | null> {
+    let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
+    try {
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, until, now) => this.#run(sql => this.#store.lease(sql, key, gateway, until, now)))
+    } catch (error) {
+      throw away(error)
+    }
+    if (taken === null) return null
+    this.#count(taken.claimed, 'payment')
+    return { lease: taken.lease, challenge: taken.claimed.challenge }
+  }
+
+  /**
+   * Consumes a single-use credential here and now, durably: what resolves is spent. Null when it is spent, leased or another
+   * scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated. @throws Unavailable
+   */
+  async consume (paymentHash: string): Promise<Challenge | null> {
+    let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
+    try {
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) => this.#run(sql => this.#store.consume(sql, key, gateway, now)))
+    } catch (error) {
+      throw away(error)
+    }
+    if (taken === null) return null
+    this.#count(taken.claimed, 'payment')
+    try {
+      // Spent in the database already; this ends the lease here.
+      await this.#leases.spend(taken.lease)
+    } catch (error) {
+      await this.#leases.release(taken.lease)
+      throw error
+    }
+    return taken.claimed.challenge
+  }
+
+  #run (claim: (sql: Sql) => Promise<Claimed | null>): Promise<Claimed | null> {
+    const onPaid = this.onPaid
+    if (onPaid === null) return claim(this.#database.sql)
+    return this.#database.transaction(async tx => {
+      const claimed = await claim(tx)
+      if (claimed?.first === true) await onPaid(tx, claimed.challenge)
+      return claimed
+    })
+  }
+
+  #count (claimed: Claimed, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
+    if (claimed.first) this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
+  }
+}
+
+function away (cause: unknown): Unavailable {
+  return new Unavailable('Payment verification unavailable', 'The payment could not be verified at the moment; nothing was used up. Send the same request again.', 5, {}, cause)
+}

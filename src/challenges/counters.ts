@@ -1,0 +1,41 @@
+import type { Metrics } from '../platform/metrics.ts'
+import type { ChallengeSource } from './offer.ts'
+import type { ClaimScheme } from './store.ts'
+
+/** What pay-per-request counts. Labels are from fixed lists, never from requests. */
+export interface ChallengeCounters {
+  /** A 402 was sent; `again` when an open invoice was handed out once more. */
+  challenge (source: ChallengeSource, again: boolean): void
+  /** A payment was claimed for the first time. */
+  payment (source: ChallengeSource, scheme: ClaimScheme, amountSats: number): void
+  /** A credential was judged: `ok` or the reason of its refusal. */
+  verified (scheme: ClaimScheme, result: string): void
+}
+
+/** Counts nothing. */
+export const noCounters: ChallengeCounters = { challenge: () => {}, payment: () => {}, verified: () => {} }
+
+/** Counts in the gateway's measurements. */
+export function challengeCounters (metrics: Metrics): ChallengeCounters {
+  const challenges = metrics.counter('boltgate_challenges_total', 'Payment challenges answered with 402, by what is sold.', ['source', 'invoice'])
+  const payments = metrics.counter('boltgate_payments_total', 'Payments claimed for the first time.', ['source', 'scheme'])
+  const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of the payments claimed for the first time.', ['source', 'scheme'])
+  const verified = metrics.counter('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
+  // Good ones are counted on every paid request: their labels are worked out once.
+  const good: Record<ClaimScheme, { inc (): void }> = {
+    l402: verified.labels({ scheme: 'l402', result: 'ok' }),
+    payment: verified.labels({ scheme: 'payment', result: 'ok' }),
+    'payment-legacy': verified.labels({ scheme: 'payment-legacy', result: 'ok' })
+  }
+  return {
+    challenge: (source, again) => { challenges.inc({ source, invoice: again ? 'again' : 'new' }) },
+    payment: (source, scheme, amountSats) => {
+      payments.inc({ source, scheme })
+      satoshis.inc({ source, scheme }, amountSats)
+    },
+    verified: (scheme, result) => {
+      if (result === 'ok') good[scheme].inc()
+      else verified.inc({ scheme, result })
+    }
+  }
+}

@@ -1,0 +1,275 @@
+import { randomUUID } from 'node:crypto'
+import { Unavailable } from '../gateway/errors.ts'
+import type { Clock, Timer } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { ChallengeStore, Claimed, LeaseKey } from './store.ts'
+
+/**
+ * One redemption under way. `held`: leased, nothing decided. `spending`: the head went out, the spend is being written.
+ * `spent`: it is durable. `released`: given back. `lost`: somebody else has it.
+ */
+export type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
+
+/** A lease as its holder sees it. */
+export interface Lease extends LeaseKey {
+  readonly state: LeaseState
+}
+
+interface Held extends LeaseKey {
+  state: LeaseState
+  /** Until when we trust it without asking; the database keeps it longer. Milliseconds since the epoch. */
+  until: number
+  /** Resolved when a release that was asked for is durable or has been given up. */
+  settled: PromiseWithResolvers<void> | null
+}
+
+/** Runs the UPDATE that takes a lease. Times in milliseconds since the epoch. */
+export type Take = (key: LeaseKey, gateway: string, until: number, now: number) => Promise<Claimed | null>
+
+/** What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
+export interface LeaseParts {
+  readonly store: ChallengeStore
+  readonly clock: Clock
+  readonly log: Log
+  readonly timeout: number
+  /** A hook for tests; a random UUID for each process otherwise. */
+  readonly gateway?: string
+}
+
+const FIRST_RETRY = 100
+const LAST_RETRY = 5_000
+// A client that was refused should find its payment given back when it comes again; it is not kept waiting for ever.
+const RELEASE_WAIT = 2_000
+// Releases of leases that perhaps never were, kept while the database is away; the rest lapse by themselves.
+const MAX_DOUBTFUL = 10_000
+
+/**
+ * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent, started
+ * when the head of the answer goes out, or released. Both are gathered into one statement for all that wait, and repeated
+ * until the database has taken them. While they are held, a heartbeat extends them; when the process dies, they lapse.
+ */
+export class Leases {
+  readonly gateway: string
+  readonly #store: ChallengeStore
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #duration: number
+  readonly #kept: number
+  readonly #heartbeatEvery: number
+  readonly #held = new Map<string, Held>()
+  readonly #byHash = new Map<string, Held>()
+  #spends = new Set<Held>()
+  #releases = new Set<Held>()
+  #flushing: Promise<void> | null = null
+  #retry: Timer | null = null
+  #retryAfter = FIRST_RETRY
+  #heartbeat: Timer | null = null
+  #beating = false
+
+  constructor (parts: LeaseParts) {
+    this.#store = parts.store
+    this.#clock = parts.clock
+    this.#log = parts.log
+    this.gateway = parts.gateway ?? randomUUID()
+    // The holder trusts a lease for two thirds of the time that was promised, and the others leave it alone for five sixths:
+    // clocks of several nodes may differ by a sixth either way.
+    this.#duration = Math.floor(parts.timeout * 2 / 3)
+    this.#kept = Math.floor(parts.timeout * 5 / 6)
+    this.#heartbeatEvery = Math.floor(parts.timeout / 6)
+  }
+
+  /** Leases that are not settled yet, for metrics and tests. */
+  get open (): number {
+    return this.#held.size
+  }
+
+  /**
+   * Takes the payment for one redemption. `take` runs the one conditional UPDATE, `ChallengeStore.lease`, alone or in a
+   * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is away;
+   * then nothing is known to be taken.
+   */
+  async acquire (paymentHash: string, take: Take): Promise<{ readonly lease: Lease, readonly claimed: Claimed } | null> {
+    // A spend of ours that the database has not seen yet is a spend all the same, even when its lease has lapsed.
+    if (this.#byHash.get(paymentHash)?.state === 'spending') return null
+    const now = this.#clock.now()
+    const held: Held = { paymentHash, leaseId: randomUUID(), state: 'held', until: now + this.#duration, settled: null }
+    let claimed: Claimed | null
+    try {
+      claimed = await take(held, this.gateway, now + this.#kept, now)
+    } catch (error) {
+      // Perhaps it was taken and only the answer was lost; the payer must not find it in use when it comes again.
+      if (this.#releases.size < MAX_DOUBTFUL) {
+        held.state = 'released'
+        this.#releases.add(held)
+        this.#flush()
+      }
+      throw error
+    }
+    if (claimed === null) return null
+    this.#held.set(held.leaseId, held)
+    this.#byHash.set(paymentHash, held)
+    this.#heartbeat ??= this.#clock.every(this.#heartbeatEvery, () => { this.#beat() })
+    return { lease: held, claimed }
+  }
+
+  /**
+   * The head is about to go out: the payment is spent. Nothing to wait for while the lease is good. When it has lapsed here
+   * the answer is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be had.
+   */
+  spend (lease: Lease): void | Promise<void> {
+    if (lease.state === 'spending' || lease.state === 'spent') return
+    const held = this.#held.get(lease.leaseId)
+    if (held === undefined || held.state !== 'held') return Promise.reject(lapsed())
+    if (this.#clock.now() >= held.until) return this.#confirm(held)
+    held.state = 'spending'
+    this.#spends.add(held)
+    this.#flush()
+  }
+
+  /**
+   * Spends a lease and resolves once that is durable, for callers whose answer is itself the proof of it.
+   * @throws Unavailable when that cannot be had; nothing is known to be spent then
+   */
+  async spendDurably (lease: Lease): Promise<void> {
+    const held = this.#held.get(lease.leaseId)
+    if (held === undefined || held.state !== 'held') throw lapsed()
+    await this.#confirm(held)
+  }
+
+  /**
+   * Gives the payment back, also when its spend was begun or done: the answer could not be delivered. Resolves when the next
+   * redemption can have it, or after a short time at most; the write is repeated in any case.
+   */
+  async release (lease: Lease): Promise<void> {
+    // Every Lease that left this class is a Held.
+    const held = lease as Held
+    if (held.state === 'lost') return
+    if (held.state === 'released') return held.settled?.promise
+    this.#spends.delete(held)
+    held.state = 'released'
+    this.#releases.add(held)
+    const settled = held.settled ??= Promise.withResolvers<void>()
+    this.#flush()
+    const timer = this.#clock.after(RELEASE_WAIT, settled.resolve)
+    await settled.promise
+    timer.cancel()
+  }
+
+  /** Writes what waits to be written, once more if need be. For shutdown: leases that are still held lapse by themselves. */
+  async close (): Promise<void> {
+    this.#heartbeat?.cancel()
+    this.#heartbeat = null
+    await this.#flushing
+    if (this.#spends.size + this.#releases.size > 0) {
+      this.#flush()
+      await this.#flushing
+    }
+    this.#retry?.cancel()
+    this.#retry = null
+    const lost = this.#spends.size
+    if (lost > 0) this.#log.error({ spends: lost }, 'Spends of delivered credentials could not be written before the end; their payments become usable again')
+  }
+
+  #forget (held: Held, state: LeaseState): void {
+    held.state = state
+    this.#held.delete(held.leaseId)
+    if (this.#byHash.get(held.paymentHash) === held) this.#byHash.delete(held.paymentHash)
+    held.settled?.resolve()
+    if (this.#held.size === 0) {
+      this.#heartbeat?.cancel()
+      this.#heartbeat = null
+    }
+  }
+
+  async #confirm (held: Held): Promise<void> {
+    held.state = 'spending'
+    let spent: string[]
+    try {
+      spent = await this.#store.spend([held], this.#clock.now())
+    } catch (error) {
+      // Not known whether it was written; releasing it afterwards settles both cases.
+      if (held.state === 'spending') held.state = 'held'
+      throw lapsed(error)
+    }
+    if (spent.includes(held.leaseId)) {
+      // A client that left meanwhile has had it released.
+      if (held.state === 'spending') this.#forget(held, 'spent')
+      return
+    }
+    this.#forget(held, 'lost')
+    throw lapsed()
+  }
+
+  #flush (): void {
+    this.#flushing ??= this.#write().finally(() => { this.#flushing = null })
+  }
+
+  /** Spends first, then releases, one after the other: a release that follows a spend must be the later write. */
+  async #write (): Promise<void> {
+    this.#retry?.cancel()
+    this.#retry = null
+    while (this.#spends.size + this.#releases.size > 0) {
+      const spends = [...this.#spends]
+      try {
+        if (spends.length > 0) {
+          const done = new Set(await this.#store.spend(spends, this.#clock.now()))
+          for (const held of spends) this.#spent(held, done.has(held.leaseId))
+        }
+        const releases = [...this.#releases]
+        if (releases.length > 0) {
+          await this.#store.release(releases)
+          for (const held of releases) {
+            this.#releases.delete(held)
+            this.#forget(held, 'released')
+          }
+        }
+        this.#retryAfter = FIRST_RETRY
+      } catch (error) {
+        this.#log.warn({ spends: this.#spends.size, releases: this.#releases.size, retryMs: this.#retryAfter, err: error }, 'Spends and releases could not be written yet')
+        this.#retry = this.#clock.after(this.#retryAfter, () => { this.#flush() })
+        this.#retryAfter = Math.min(LAST_RETRY, this.#retryAfter * 2)
+        return
+      }
+    }
+  }
+
+  #spent (held: Held, durable: boolean): void {
+    this.#spends.delete(held)
+    // Released while the spend was on its way: the release is written next.
+    if (held.state !== 'spending') return
+    if (!durable) this.#log.error({ paymentHash: held.paymentHash }, 'A lease lapsed before its spend was written and the payment was used again')
+    this.#forget(held, durable ? 'spent' : 'lost')
+  }
+
+  #beat (): void {
+    if (this.#beating || this.#held.size === 0) return
+    this.#beating = true
+    this.#extend().finally(() => { this.#beating = false })
+  }
+
+  async #extend (): Promise<void> {
+    const ids: string[] = []
+    for (const held of this.#held.values()) {
+      if (held.state === 'held' || held.state === 'spending') ids.push(held.leaseId)
+    }
+    if (ids.length === 0) return
+    const now = this.#clock.now()
+    let kept: Set<string>
+    try {
+      kept = new Set(await this.#store.extend(this.gateway, ids, now + this.#kept))
+    } catch (error) {
+      this.#log.warn({ leases: ids.length, err: error }, 'Leases could not be extended')
+      return
+    }
+    for (const id of ids) {
+      const held = this.#held.get(id)
+      if (held === undefined || held.state !== 'held') continue
+      if (kept.has(id)) held.until = now + this.#duration
+      else this.#forget(held, 'lost')
+    }
+  }
+}
+
+function lapsed (cause?: unknown): Unavailable {
+  return new Unavailable('Payment not confirmed', 'The payment could not be confirmed in time; it was not used up. Send the same request again.', 5, {}, cause)
+}

@@ -1,0 +1,188 @@
+import { hash } from 'node:crypto'
+import type { RouteConfig } from '../config/schema.ts'
+import type { Context, RequestOffer } from '../gateway/context.ts'
+import { routedPath } from '../gateway/path.ts'
+import { serviceCaveat } from '../lightning/caveats.ts'
+
+/** Who made an offer; kept with its challenge. */
+export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront'
+
+/** Upstream answers that give a single-use credential back to its payer. */
+export type ReleaseClass = '4xx' | '5xx'
+
+declare module '../gateway/context.ts' {
+  interface RequestOffer {
+    readonly source: ChallengeSource
+    /** Value of the services caveat, `<name>:0` (decision 113). */
+    readonly service: string
+    /** Whose resource it is; null for the operator's own (decision 115). */
+    readonly merchantId: string | null
+    readonly proxyId: string | null
+    /** What the cap on open invoices counts for: one route, proxy, merchant's producer resources or store (decision 132). */
+    readonly place: string
+    /** The request's raw path without query, or the producer's resource: what a path caveat must cover (decision 114). */
+    readonly path: string
+    /** What a new token's path caveat says: `path` itself, or a pattern. */
+    readonly tokenPath: string
+    /** Whether a `/*` at the end of `tokenPath` is a wildcard; false for a path that came from a request. */
+    readonly wildcard: boolean
+    readonly method: string
+    /** The raw query without its question mark. */
+    readonly query: string
+    readonly tokenValiditySeconds: number
+    readonly invoiceExpirySeconds: number
+    /** Stands on the invoice. */
+    readonly description: string
+    /** Whose provider key makes the invoice. */
+    readonly payee: 'platform' | 'merchant'
+    /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
+    readonly bindsDigest: boolean
+    /** Send fresh challenge lines with the 400, 401 and 403 of a classic credential. */
+    readonly rechallenge: boolean
+    readonly releaseOn: readonly ReleaseClass[]
+    /** Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision 93). */
+    readonly closed: { readonly error: string, readonly message: string } | null
+    /** Members that this offer's 503 bodies carry besides error and message, such as `proxy_id`. */
+    readonly errorMembers: Readonly<Record<string, unknown>>
+  }
+}
+
+/** What a request would buy, and everything that its challenge and its credential are bound to. */
+export type Offer = RequestOffer
+
+/** What routes take from the `payment` part of the configuration. */
+export interface RouteDefaults {
+  readonly serviceName: string
+  /** Satoshis, for a route that names no price. */
+  readonly defaultPrice: number
+  /** Milliseconds. */
+  readonly tokenValidity: number
+  /** Milliseconds. */
+  readonly invoiceExpiry: number
+}
+
+/** Where the ping stands (contract, Pay-per-request gating). */
+const PING_PATH = '/l402/test/ping'
+
+const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
+
+/**
+ * Makes the offers of one operator's route. All that does not depend on the request is worked out once. The ping is such a
+ * route too, told apart in counts and rows only (decision 129).
+ */
+export class RouteOffers {
+  readonly #elsewhere: boolean
+  readonly #source: 'route' | 'ping'
+  readonly #service: string
+  readonly #place: string
+  readonly #pattern: string | null
+  readonly #amountSats: number
+  readonly #tokenValiditySeconds: number
+  readonly #invoiceExpirySeconds: number
+  readonly #description: string
+  readonly #rechallenge: boolean
+  readonly #releaseOn: readonly ReleaseClass[]
+
+  constructor (route: RouteConfig, defaults: RouteDefaults) {
+    this.#elsewhere = route.upstream.kind === 'proxy'
+    this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
+    this.#service = serviceCaveat(defaults.serviceName)
+    this.#place = `route:${route.name}`
+    this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
+    this.#amountSats = route.price ?? defaults.defaultPrice
+    this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
+    this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
+    this.#description = route.description ?? `${defaults.serviceName}: ${route.name}`
+    this.#rechallenge = route.rechallenge
+    this.#releaseOn = route.releaseOn
+  }
+
+  /**
+   * What a request must pay for, set on the context where nobody has done so; null for what is free. A proxy's prices come
+   * from the plugin `proxy`, which leaves no offer on a free path.
+   * @throws Error on a proxy's route that the plugin `proxy` has not seen, rather than serving it for nothing
+   */
+  due (ctx: Context): Offer | null {
+    let offer = ctx.offer
+    if (offer === null) {
+      if (this.#elsewhere) {
+        if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must stand before credential and challenge')
+        return null
+      }
+      offer = this.offer(ctx)
+      ctx.offer = offer
+    }
+    return offer.amountSats === 0 ? null : offer
+  }
+
+  /** The offer of one request. */
+  offer (ctx: Context): Offer {
+    return {
+      amountSats: this.#amountSats,
+      source: this.#source,
+      service: this.#service,
+      merchantId: null,
+      proxyId: null,
+      place: this.#place,
+      path: this.#pattern === null ? ctx.path : withinPattern(ctx.path, this.#pattern),
+      tokenPath: this.#pattern ?? ctx.path,
+      wildcard: this.#pattern !== null,
+      method: ctx.method,
+      query: ctx.query,
+      tokenValiditySeconds: this.#tokenValiditySeconds,
+      invoiceExpirySeconds: this.#invoiceExpirySeconds,
+      description: this.#description,
+      payee: 'platform',
+      bindsDigest: true,
+      rechallenge: this.#rechallenge,
+      releaseOn: this.#releaseOn,
+      closed: null,
+      errorMembers: NO_MEMBERS
+    }
+  }
+}
+
+/**
+ * The path caveat of a route that sells its whole pattern. Null when the pattern is one that a caveat cannot say (a named
+ * segment, or several paths): such a route's tokens are good for the request's own path.
+ */
+function patternOf (route: RouteConfig): string | null {
+  const [only, ...more] = route.match.path
+  if (only === undefined || more.length > 0) return null
+  const body = only.endsWith('/*') ? only.slice(0, -2) : only
+  return /[:*()]/.test(body) ? null : only
+}
+
+/**
+ * The path with the pattern's own letters at its beginning: a request may have written them encoded, which leads to the same
+ * route, and would be sold a token that does not cover it. The rest, and a path that does not fit, stay as they are.
+ */
+function withinPattern (path: string, pattern: string): string {
+  if (!pattern.endsWith('/*')) return routedPath(path) === pattern ? pattern : path
+  const prefix = pattern.slice(0, -1)
+  if (path.startsWith(prefix)) return path
+  // Encoded slashes do not count for the router, so both have the same segments up to the rest.
+  let at = 0
+  for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1)) at = path.indexOf('/', at + 1)
+  return at >= 0 && routedPath(path.slice(0, at + 1)) === prefix ? prefix + path.slice(at + 1) : path
+}
+
+function wholeSeconds (milliseconds: number): number {
+  return Math.max(1, Math.floor(milliseconds / 1000))
+}
+
+const MAX_DIGEST_BODY = 1_048_576
+
+/** Whether this request's body is one that a Payment challenge would be bound to, as far as its head tells (decision 121). */
+export function hasBoundBody (ctx: Context, offer: Offer): boolean {
+  if (!offer.bindsDigest || ctx.body.length === 0 || ctx.body.limit > MAX_DIGEST_BODY) return false
+  return ctx.method === 'POST' || ctx.method === 'PUT' || ctx.method === 'PATCH'
+}
+
+/**
+ * A query as it is kept with its challenge: only to be compared, so as a digest. Clients send keys of upstreams in queries, and
+ * those must not lie in a database.
+ */
+export function boundQuery (query: string): string {
+  return query === '' ? '' : `sha256-${hash('sha256', query, 'base64url')}`
+}

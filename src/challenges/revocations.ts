@@ -1,0 +1,81 @@
+import type { Clock, Timer } from '../platform/clock.ts'
+import type { Database } from '../platform/database.ts'
+import type { Log } from '../platform/log.ts'
+import { REVOCATIONS_CHANNEL, type ChallengeStore } from './store.ts'
+
+const REFRESH = 5_000
+
+/**
+ * The revocation list in memory. It is read again when the database announces a change, and every 5 seconds in case an
+ * announcement was lost, so that a revocation reaches every process within that time.
+ */
+export class Revocations {
+  readonly #store: ChallengeStore
+  readonly #database: Database
+  readonly #clock: Clock
+  readonly #log: Log
+  #payments: ReadonlySet<string> = new Set()
+  #proxies: ReadonlySet<string> = new Set()
+  #merchants: ReadonlySet<string> = new Set()
+  #empty = true
+  #timer: Timer | null = null
+  #stop: (() => Promise<void>) | null = null
+  #reading: Promise<void> | null = null
+  #again = false
+  #closed = false
+
+  constructor (store: ChallengeStore, database: Database, clock: Clock, log: Log) {
+    this.#store = store
+    this.#database = database
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Whether what was paid with this hash, for this proxy and merchant, has been revoked. */
+  has (paymentHash: string, proxyId: string | null, merchantId: string | null): boolean {
+    if (this.#empty) return false
+    return this.#payments.has(paymentHash) ||
+      (proxyId !== null && this.#proxies.has(proxyId)) ||
+      (merchantId !== null && this.#merchants.has(merchantId))
+  }
+
+  /** Reads the list and begins to follow it. Resolves when it was read or the database was found to be away. */
+  async start (): Promise<void> {
+    this.#timer ??= this.#clock.every(REFRESH, () => { void this.refresh() })
+    await this.refresh()
+  }
+
+  /** Reads the list again. Never rejects: while the database is away the list stays as it was, and that is logged. */
+  refresh (): Promise<void> {
+    // What was announced while a reading ran may be missing from it.
+    if (this.#reading !== null) this.#again = true
+    return this.#reading ??= this.#read().finally(() => { this.#reading = null })
+  }
+
+  async close (): Promise<void> {
+    this.#closed = true
+    this.#timer?.cancel()
+    this.#timer = null
+    await this.#reading
+    await this.#stop?.()
+    this.#stop = null
+  }
+
+  async #read (): Promise<void> {
+    do {
+      this.#again = false
+      try {
+        // Listened to before the first reading, so that nothing falls between the two.
+        this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => { void this.refresh() })
+        const all = await this.#store.revocations()
+        this.#payments = new Set(all.filter(entry => entry.kind === 'payment').map(entry => entry.id))
+        this.#proxies = new Set(all.filter(entry => entry.kind === 'proxy').map(entry => entry.id))
+        this.#merchants = new Set(all.filter(entry => entry.kind === 'merchant').map(entry => entry.id))
+        this.#empty = all.length === 0
+      } catch (error) {
+        this.#log.warn({ err: error }, 'The revocation list could not be read')
+        return
+      }
+    } while (this.#again && !this.#closed)
+  }
+}

@@ -1,0 +1,282 @@
+import type { Context } from '../gateway/context.ts'
+import { clientNetwork } from '../gateway/addresses.ts'
+import { GatewayError } from '../gateway/errors.ts'
+import type { Head, Reply } from '../gateway/reply.ts'
+import type { RouteConfig } from '../config/schema.ts'
+import { contentDigest } from '../lightning/content-digest.ts'
+import { encodeReceipt } from '../lightning/receipt.ts'
+import type { KeyRing } from '../lightning/root-key.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/database.ts'
+import { systemRandom, type Random } from '../platform/ids.ts'
+import type { Log } from '../platform/log.ts'
+import { Claims, type OnPaid } from './claims.ts'
+import { noCounters, type ChallengeCounters } from './counters.ts'
+import { Leases, type Lease } from './leases.ts'
+import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
+import { hasBoundBody, RouteOffers, type Offer } from './offer.ts'
+import { challengeLines, offeredSchemes, paymentRequired } from './replies.ts'
+import { Revocations } from './revocations.ts'
+import type { ChallengeSettings } from './settings.ts'
+import type { Challenge, ChallengeStore, RevokedKind } from './store.ts'
+import { SqlChallengeStore } from './store-sql.ts'
+import type { ClassicRefused, Paid, Refusal, Verdict } from './verdict.ts'
+import { Verifier } from './verify.ts'
+
+declare module '../gateway/services.ts' {
+  interface Services { readonly challenges: Challenges }
+}
+
+/** What changes when the configuration is read again. */
+export interface ChallengeRules {
+  readonly settings: ChallengeSettings
+  readonly keys: KeyRing
+}
+
+/** What the service is built from. */
+export interface ChallengeParts extends ChallengeRules {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  readonly payee: FindPayee
+  readonly counters?: ChallengeCounters
+  readonly random?: Random
+  /** The rows, where they are not the database's own: tests put faults here. */
+  readonly store?: ChallengeStore
+  /** Name of this process in its leases; random unless a test fixes it. */
+  readonly gateway?: string
+}
+
+const PURGE_EVERY = 3_600_000
+const PURGE_UNPAID = 86_400_000
+const PURGE_PAID = 30 * 86_400_000
+const PURGE_BATCH = 1_000
+
+/**
+ * Pay-per-request: asks for payment, judges what was paid, and sees to it that a single-use credential is used once. The
+ * plugins, the producer API, the ping and the storefront are callers of this.
+ */
+export class Challenges {
+  readonly store: ChallengeStore
+  readonly claims: Claims
+  readonly verifier: Verifier
+  readonly leases: Leases
+  readonly counters: ChallengeCounters
+  readonly #mint: Mint
+  readonly #revocations: Revocations
+  readonly #clock: Clock
+  readonly #log: Log
+  #rules: ChallengeRules
+  #purge: { cancel (): void } | null = null
+
+  constructor (parts: ChallengeParts) {
+    const { database, clock, log } = parts
+    const counters = parts.counters ?? noCounters
+    this.#rules = { settings: parts.settings, keys: parts.keys }
+    this.#clock = clock
+    this.#log = log
+    this.counters = counters
+    this.store = parts.store ?? new SqlChallengeStore(database)
+    const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
+    const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }
+    this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
+    this.claims = new Claims(database, this.store, this.leases, counters)
+    this.#revocations = new Revocations(this.store, database, clock, log)
+    this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
+    this.#mint = new Mint({ store: this.store, database, clock, log, counters, payee: parts.payee, random: parts.random ?? systemRandom, ...rules })
+  }
+
+  get settings (): ChallengeSettings {
+    return this.#rules.settings
+  }
+
+  get keys (): KeyRing {
+    return this.#rules.keys
+  }
+
+  /** Follows revocations and begins to clean up. Call once the database has been migrated. */
+  async start (): Promise<void> {
+    this.#purge ??= this.#clock.every(PURGE_EVERY, () => { void this.purge() })
+    await this.#revocations.start()
+  }
+
+  /** Ends timers and writes the spends that are still on their way. */
+  async close (): Promise<void> {
+    this.#purge?.cancel()
+    this.#purge = null
+    await this.#revocations.close()
+    await this.leases.close()
+  }
+
+  /** Takes new settings and keys. Requests under way may see either; when the keys are others, all tokens are verified anew. */
+  configure (rules: ChallengeRules): void {
+    const rekeyed = rules.keys !== this.#rules.keys
+    this.#rules = { settings: rules.settings, keys: rules.keys }
+    if (rekeyed) this.verifier.forget()
+  }
+
+  /** The function that is called once for each challenge, at its first successful verification; null for none. */
+  set onPaid (hook: OnPaid | null) {
+    this.claims.onPaid = hook
+  }
+
+  /** Makes the offers of one operator's route, with the settings of now. */
+  routeOffers (route: RouteConfig): RouteOffers {
+    return new RouteOffers(route, this.#rules.settings)
+  }
+
+  /** Judges the request's credential; see `Verifier.verify`. */
+  verify (ctx: Context, offer: Offer): Verdict | Promise<Verdict> {
+    return this.verifier.verify(ctx, offer)
+  }
+
+  /** Makes a challenge or hands one out again; see `Mint.mint`. */
+  mint (offer: Offer, request: MintRequest): Promise<Minted> {
+    return this.#mint.mint(offer, request)
+  }
+
+  /**
+   * The answer to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential. A credential
+   * that failed gets its fresh challenge here too, under the same caps as a first one (decision 132).
+   * @throws Unavailable, RateLimited where a challenge should be made and cannot be
+   */
+  async answer (ctx: Context, offer: Offer, refusal: Refusal): Promise<Reply> {
+    if (refusal.kind === 'classic') return this.#refuseClassic(ctx, offer, refusal)
+    const { challenge } = await this.#challenge(ctx, offer)
+    return paymentRequired(challenge, refusal.kind === 'payment' ? refusal : null, ctx.headers, this.settings)
+  }
+
+  /**
+   * The head of a paid answer: receipt, Cache-Control, and the end of the lease. Answers a promise only where the head must
+   * wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
+   */
+  settle (head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
+    keepPrivate(head)
+    const { lease } = paid
+    if (lease === null) return
+    if (!sells(head, releaseOn)) return this.leases.release(lease)
+    const confirmed = this.leases.spend(lease)
+    if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
+    this.#receipt(head, paid)
+  }
+
+  /** The request has ended and its head never went out: whatever was spent for it is given back. */
+  undelivered (lease: Lease): void {
+    void this.leases.release(lease)
+  }
+
+  /** A stored challenge; null when there is none. @throws Unavailable */
+  find (paymentHash: string): Promise<Challenge | null> {
+    return this.claims.find(paymentHash)
+  }
+
+  /**
+   * Notes that an invoice was paid at its provider, so that it is not handed out again (decision 122). Never rejects: the
+   * money has moved whether or not this could be written.
+   */
+  async settled (paymentHash: string): Promise<void> {
+    try {
+      await this.store.settled(paymentHash, this.#clock.now())
+    } catch (error) {
+      this.#log.warn({ paymentHash, err: error }, 'A settled invoice could not be noted')
+    }
+  }
+
+  /** Refuses everything issued for a payment, proxy or merchant, here at once and in every process within 5 seconds. */
+  async revoke (kind: RevokedKind, id: string): Promise<void> {
+    await this.store.revoke({ kind, id }, this.#clock.now())
+    await this.#revocations.refresh()
+  }
+
+  /** Takes a revocation back. */
+  async reinstate (kind: RevokedKind, id: string): Promise<void> {
+    await this.store.reinstate({ kind, id })
+    await this.#revocations.refresh()
+  }
+
+  /** Deletes rows that nobody can use any more (decision 173). Never rejects; the next hour tries again. */
+  async purge (): Promise<number> {
+    const now = this.#clock.now()
+    let purged = 0
+    try {
+      for (;;) {
+        const gone = await this.store.purge(now - PURGE_UNPAID, now - PURGE_PAID, PURGE_BATCH)
+        purged += gone
+        if (gone < PURGE_BATCH) return purged
+      }
+    } catch (error) {
+      this.#log.warn({ err: error }, 'Old challenges could not be deleted')
+      return purged
+    }
+  }
+
+  async #challenge (ctx: Context, offer: Offer): Promise<Minted> {
+    return this.#mint.mint(offer, { clientKey: clientNetwork(ctx.clientAddress), digest: await this.#digest(ctx, offer) })
+  }
+
+  /** The digest that a new Payment challenge is bound to, or null (decision 121). */
+  async #digest (ctx: Context, offer: Offer): Promise<string | null> {
+    if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.settings, ctx.headers).includes('payment')) return null
+    // A client that waits for 100 gets its 402 before it has sent the body.
+    if (ctx.expectsContinue && ctx.body.collected === null) return null
+    const body = await ctx.body.bytes()
+    return body.byteLength === 0 ? null : contentDigest(body)
+  }
+
+  async #refuseClassic (ctx: Context, offer: Offer, refusal: ClassicRefused): Promise<Reply> {
+    const lines = offer.rechallenge ? await this.#rechallenge(ctx, offer) : []
+    return {
+      status: refusal.status,
+      headers: ['Content-Type', 'application/json; charset=utf-8', ...lines, 'X-L402-Error', refusal.detail, 'Cache-Control', 'no-store'],
+      body: JSON.stringify(refusal.body)
+    }
+  }
+
+  async #rechallenge (ctx: Context, offer: Offer): Promise<string[]> {
+    try {
+      const { challenge } = await this.#challenge(ctx, offer)
+      return challengeLines(challenge, offeredSchemes(this.settings, ctx.headers), this.settings)
+    } catch (error) {
+      // The verdict stands without a way to pay; a cap or a provider that is away must not turn it into another one.
+      if (!(error instanceof GatewayError)) throw error
+      this.#log.debug({ place: offer.place, err: error }, 'A refusal went out without a fresh challenge')
+      return []
+    }
+  }
+
+  async #confirmed (confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {
+    await confirmed
+    this.#receipt(head, paid)
+  }
+
+  #receipt (head: Head, paid: Paid): void {
+    if (paid.challengeId === null || head.status < 200 || head.status > 299) return
+    head.headers.set('Payment-Receipt', encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#clock.now() / 1000)))
+  }
+}
+
+/**
+ * Whether an answer is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route releases; an
+ * operation's reply is when it is no refusal; an error of ours never is.
+ */
+function sells (head: Head, releaseOn: Offer['releaseOn']): boolean {
+  if (head.source === 'error') return false
+  if (head.source === 'reply') return head.status < 400
+  if (head.status >= 500) return !releaseOn.includes('5xx')
+  return head.status < 400 || !releaseOn.includes('4xx')
+}
+
+const SHARED = /^(?:public|s-maxage|private)\b/i
+
+/** Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`; `no-store` stays (decision 130). */
+export function keepPrivate (head: Head): void {
+  const { headers } = head
+  if (!headers.has('cache-control')) {
+    headers.set('Cache-Control', 'private')
+    return
+  }
+  // Commas inside quotes do not separate directives.
+  const directives = headers.all('cache-control').join(',').match(/(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g) ?? []
+  const kept = directives.map(directive => directive.trim()).filter(directive => directive !== '' && !SHARED.test(directive))
+  headers.set('Cache-Control', kept.some(directive => /^no-store$/i.test(directive)) ? kept.join(', ') : ['private', ...kept].join(', '))
+}

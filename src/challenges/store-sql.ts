@@ -1,0 +1,268 @@
+import { REVOCATIONS_CHANNEL, type Challenge, type ChallengeStore, type ClaimScheme, type Claimed, type LeaseKey, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind } from './store.ts'
+import type { ChallengeSource } from './offer.ts'
+import type { Database, Sql } from '../platform/database.ts'
+
+/** A row of `challenges` as the client gives it. Where a member is narrower than text, a check of the table says so. */
+interface Row {
+  payment_hash: string
+  source: ChallengeSource
+  service: string
+  merchant_id: string | null
+  proxy_id: string | null
+  place: string
+  resource: string
+  path: string
+  method: string
+  query: string
+  amount_sats: bigint
+  digest: string | null
+  binding: string
+  payment_id: string | null
+  realm: string | null
+  request: string | null
+  payment_expires: string | null
+  macaroon: string
+  token_id: string
+  invoice: string
+  network: string
+  charge_id: string
+  provider_slot: string
+  provider_kind: string
+  client_key: string
+  idempotency_key: string | null
+  description: string
+  created_at: Date
+  expires_at: Date
+  token_expires_at: Date
+  state: 'unspent' | 'leased' | 'spent'
+  scheme: ClaimScheme | null
+  paid_at: Date | null
+  lease_id: string | null
+  lease_until: Date | null
+  verifications: number
+}
+
+/** A row of `challenges` as the rest of the program sees it. */
+export function readChallenge (row: Row): Challenge {
+  const { payment_id: id, realm, request, payment_expires: expires } = row
+  return {
+    paymentHash: row.payment_hash,
+    source: row.source,
+    service: row.service,
+    merchantId: row.merchant_id,
+    proxyId: row.proxy_id,
+    place: row.place,
+    resource: row.resource,
+    path: row.path,
+    method: row.method,
+    query: row.query,
+    // A check of the table keeps prices far below 2^53.
+    amountSats: Number(row.amount_sats),
+    digest: row.digest,
+    binding: row.binding,
+    payment: id === null || realm === null || request === null || expires === null ? null : { id, realm, request, expires },
+    macaroon: row.macaroon,
+    tokenId: row.token_id,
+    invoice: row.invoice,
+    network: row.network,
+    chargeId: row.charge_id,
+    providerSlot: row.provider_slot,
+    providerKind: row.provider_kind,
+    clientKey: row.client_key,
+    idempotencyKey: row.idempotency_key,
+    description: row.description,
+    createdAt: row.created_at.getTime(),
+    expiresAt: row.expires_at.getTime(),
+    tokenExpiresAt: row.token_expires_at.getTime(),
+    state: row.state,
+    scheme: row.scheme,
+    paidAt: row.paid_at?.getTime() ?? null,
+    leaseId: row.lease_id,
+    leaseUntil: row.lease_until?.getTime() ?? null
+  }
+}
+
+/** The row of a new challenge, for the INSERT. */
+function newRow (challenge: NewChallenge): Omit<Row, 'state' | 'scheme' | 'paid_at' | 'lease_id' | 'lease_until' | 'verifications'> {
+  const { payment } = challenge
+  return {
+    payment_hash: challenge.paymentHash,
+    source: challenge.source,
+    service: challenge.service,
+    merchant_id: challenge.merchantId,
+    proxy_id: challenge.proxyId,
+    place: challenge.place,
+    resource: challenge.resource,
+    path: challenge.path,
+    method: challenge.method,
+    query: challenge.query,
+    amount_sats: BigInt(challenge.amountSats),
+    digest: challenge.digest,
+    binding: challenge.binding,
+    payment_id: payment?.id ?? null,
+    realm: payment?.realm ?? null,
+    request: payment?.request ?? null,
+    payment_expires: payment?.expires ?? null,
+    macaroon: challenge.macaroon,
+    token_id: challenge.tokenId,
+    invoice: challenge.invoice,
+    network: challenge.network,
+    charge_id: challenge.chargeId,
+    provider_slot: challenge.providerSlot,
+    provider_kind: challenge.providerKind,
+    client_key: challenge.clientKey,
+    idempotency_key: challenge.idempotencyKey,
+    description: challenge.description,
+    created_at: new Date(challenge.createdAt),
+    expires_at: new Date(challenge.expiresAt),
+    token_expires_at: new Date(challenge.tokenExpiresAt)
+  }
+}
+
+function claimed (row: Row | undefined): Claimed | null {
+  return row === undefined ? null : { challenge: readChallenge(row), first: row.verifications === 1 }
+}
+
+/** The challenges of PostgreSQL or the embedded database. */
+export class SqlChallengeStore implements ChallengeStore {
+  readonly #database: Database
+
+  constructor (database: Database) {
+    this.#database = database
+  }
+
+  async insert (sql: Sql, challenge: NewChallenge): Promise<void> {
+    await sql`insert into challenges ${sql(newRow(challenge))}`
+  }
+
+  async find (paymentHash: string): Promise<Challenge | null> {
+    const [row] = await this.#database.sql<Row[]>`select * from challenges where payment_hash = ${paymentHash}`
+    return row === undefined ? null : readChallenge(row)
+  }
+
+  async outstanding (query: OutstandingQuery): Promise<Outstanding> {
+    const sql = this.#database.sql
+    const now = new Date(query.now)
+    // Limits inside the counts: what is above a cap need not be counted, so a flood does not make counting slow.
+    const [counts] = await sql<{ for_client: number, in_place: number }[]>`
+      select
+        (select count(*)::int from (
+          select 1 from challenges
+          where client_key = ${query.clientKey} and binding = ${query.binding} and state = 'unspent' and scheme is null and settled_at is null and expires_at > ${now}
+          limit ${query.clientLimit}
+        ) of_client) as for_client,
+        (select count(*)::int from (
+          select 1 from challenges
+          where place = ${query.place} and state = 'unspent' and scheme is null and settled_at is null and expires_at > ${now}
+          limit ${query.placeLimit}
+        ) of_place) as in_place`
+    const forClient = counts?.for_client ?? 0
+    const inPlace = counts?.in_place ?? 0
+    if (forClient < query.clientLimit) return { forClient, inPlace, newest: null }
+    const [row] = await sql<Row[]>`
+      select * from challenges
+      where client_key = ${query.clientKey} and binding = ${query.binding} and state = 'unspent' and scheme is null and settled_at is null
+        and expires_at >= ${new Date(query.payableUntil)}
+      order by created_at desc, payment_hash
+      limit 1`
+    return { forClient, inPlace, newest: row === undefined ? null : readChallenge(row) }
+  }
+
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null> {
+    const charge = condition?.chargeId ?? null
+    const token = condition?.tokenId ?? null
+    const [row] = await sql<Row[]>`
+      update challenges
+      set scheme = ${scheme}, paid_at = coalesce(paid_at, ${new Date(now)}::timestamptz), verifications = verifications + 1
+      where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
+        and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
+      returning *`
+    return claimed(row)
+  }
+
+  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number): Promise<Claimed | null> {
+    const at = new Date(now)
+    const [row] = await sql<Row[]>`
+      update challenges
+      set state = 'leased', lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = ${new Date(until)},
+        scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
+      where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
+        and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
+      returning *`
+    return claimed(row)
+  }
+
+  async consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<Claimed | null> {
+    const at = new Date(now)
+    const [row] = await sql<Row[]>`
+      update challenges
+      set state = 'spent', spent_at = ${at}, lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = null,
+        scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
+      where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
+        and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
+      returning *`
+    return claimed(row)
+  }
+
+  async extend (gateway: string, leaseIds: readonly string[], until: number): Promise<string[]> {
+    const rows = await this.#database.sql<{ lease_id: string }[]>`
+      update challenges set lease_until = ${new Date(until)}
+      where lease_gateway = ${gateway} and state = 'leased' and lease_id = any(${leaseIds.slice()}::text[])
+      returning lease_id`
+    return rows.map(row => row.lease_id)
+  }
+
+  async spend (keys: readonly LeaseKey[], now: number): Promise<string[]> {
+    const rows = await this.#database.sql<{ lease_id: string }[]>`
+      update challenges set state = 'spent', spent_at = coalesce(spent_at, ${new Date(now)}::timestamptz), lease_until = null
+      from unnest(${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[]) as held (hash, lease)
+      where challenges.payment_hash = held.hash and challenges.lease_id = held.lease and challenges.state in ('leased', 'spent')
+      returning challenges.lease_id`
+    return rows.map(row => row.lease_id)
+  }
+
+  async release (keys: readonly LeaseKey[]): Promise<void> {
+    await this.#database.sql`
+      update challenges set state = 'unspent', spent_at = null, lease_id = null, lease_gateway = null, lease_until = null
+      from unnest(${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[]) as held (hash, lease)
+      where challenges.payment_hash = held.hash and challenges.lease_id = held.lease and challenges.state in ('leased', 'spent')`
+  }
+
+  async settled (paymentHash: string, at: number): Promise<void> {
+    await this.#database.sql`update challenges set settled_at = ${new Date(at)} where payment_hash = ${paymentHash} and settled_at is null`
+  }
+
+  async revocations (): Promise<Revocation[]> {
+    const rows = await this.#database.sql<{ kind: RevokedKind, id: string }[]>`select kind, id from revocations`
+    return rows.map(row => ({ kind: row.kind, id: row.id }))
+  }
+
+  async revoke (revocation: Revocation, now: number): Promise<void> {
+    await this.#database.transaction(async tx => {
+      await tx`insert into revocations (kind, id, revoked_at) values (${revocation.kind}, ${revocation.id}, ${new Date(now)}) on conflict do nothing`
+      await this.#database.notify(REVOCATIONS_CHANNEL, revocation.kind, tx)
+    })
+  }
+
+  async reinstate (revocation: Revocation): Promise<void> {
+    await this.#database.transaction(async tx => {
+      await tx`delete from revocations where kind = ${revocation.kind} and id = ${revocation.id}`
+      await this.#database.notify(REVOCATIONS_CHANNEL, revocation.kind, tx)
+    })
+  }
+
+  async purge (unpaidBefore: number, paidBefore: number, limit: number): Promise<number> {
+    const unpaid = new Date(unpaidBefore)
+    const rows = await this.#database.sql<{ payment_hash: string }[]>`
+      delete from challenges where payment_hash in (
+        select payment_hash from challenges
+        where source in ('route', 'proxy', 'ping') and (
+          (scheme is null and expires_at < ${unpaid} and token_expires_at < ${unpaid}) or
+          (scheme is not null and (state <> 'leased' or lease_until < ${new Date(paidBefore)}) and token_expires_at < ${new Date(paidBefore)} and expires_at < ${new Date(paidBefore)})
+        )
+        limit ${limit}
+      )
+      returning payment_hash`
+    return rows.length
+  }
+}

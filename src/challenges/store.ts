@@ -1,0 +1,164 @@
+import type { Sql } from '../platform/database.ts'
+import type { ChallengeSource } from './offer.ts'
+
+/** Which scheme claimed a payment: the first one has it, the others are refused (one payment, one purchase). */
+export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'
+
+/** What is written when a challenge is made; nothing of it changes afterwards. Times in milliseconds since the epoch. */
+export interface NewChallenge {
+  /** 64 lower-case hex characters; the key of the row. */
+  readonly paymentHash: string
+  readonly source: ChallengeSource
+  /** Value of the services caveat. */
+  readonly service: string
+  readonly merchantId: string | null
+  readonly proxyId: string | null
+  /** What the cap on open invoices counts for. */
+  readonly place: string
+  /** The path caveat, or the producer's resource. */
+  readonly resource: string
+  readonly path: string
+  readonly method: string
+  /** `boundQuery` of the request's query. */
+  readonly query: string
+  readonly amountSats: number
+  /** `sha-256=:…:` of the challenged body, or null. */
+  readonly digest: string | null
+  /** Hash of place, method, path, query, price and digest: requests that may share an invoice have the same. */
+  readonly binding: string
+  /** The Payment challenge's parameters; null where the scheme cannot be offered for this invoice. */
+  readonly payment: StoredPaymentChallenge | null
+  /** Standard base64, as the L402 line carries it. */
+  readonly macaroon: string
+  /** 64 lower-case hex characters. */
+  readonly tokenId: string
+  readonly invoice: string
+  readonly network: string
+  readonly chargeId: string
+  /** Provider slot and kind that made the invoice. */
+  readonly providerSlot: string
+  readonly providerKind: string
+  /** Whose open invoices are counted: the client's address. */
+  readonly clientKey: string
+  readonly idempotencyKey: string | null
+  readonly description: string
+  readonly createdAt: number
+  /** When the invoice can no longer be paid. */
+  readonly expiresAt: number
+  /** When the macaroon ends. */
+  readonly tokenExpiresAt: number
+}
+
+/** The parameters of a Payment challenge as they were sent. */
+export interface StoredPaymentChallenge {
+  readonly id: string
+  readonly realm: string
+  readonly request: string
+  /** RFC 3339, whole seconds. */
+  readonly expires: string
+}
+
+/** A challenge as it stands. */
+export interface Challenge extends NewChallenge {
+  readonly state: 'unspent' | 'leased' | 'spent'
+  readonly scheme: ClaimScheme | null
+  /** First successful verification. */
+  readonly paidAt: number | null
+  readonly leaseId: string | null
+  readonly leaseUntil: number | null
+}
+
+/** A claimed challenge, and whether this claim was its first verification ever. */
+export interface Claimed {
+  readonly challenge: Challenge
+  readonly first: boolean
+}
+
+/** A lease in the database: which payment, and the id that only its holder knows. */
+export interface LeaseKey {
+  readonly paymentHash: string
+  readonly leaseId: string
+}
+
+/** What has been revoked, by kind. Everything that was issued for it is refused while it is listed. */
+export type RevokedKind = 'payment' | 'proxy' | 'merchant'
+
+/** One entry of the revocation list. `id` is a payment hash, proxy id or merchant id. */
+export interface Revocation {
+  readonly kind: RevokedKind
+  readonly id: string
+}
+
+/** How many open invoices there are, and the newest that could be handed out again. */
+export interface Outstanding {
+  /** Unsettled, unexpired and unclaimed ones of this client for this binding; counted up to the limit asked for. */
+  readonly forClient: number
+  /** The same of everybody in the place; counted up to the limit asked for. */
+  readonly inPlace: number
+  readonly newest: Challenge | null
+}
+
+/** What is asked about open invoices. Times in milliseconds since the epoch. */
+export interface OutstandingQuery {
+  readonly clientKey: string
+  readonly binding: string
+  readonly place: string
+  readonly clientLimit: number
+  readonly placeLimit: number
+  readonly now: number
+  /** The newest must be payable until at least then. */
+  readonly payableUntil: number
+}
+
+/** The channel on which a change of the revocation list is announced. */
+export const REVOCATIONS_CHANNEL = 'boltgate_revocations'
+
+/**
+ * The rows of pay-per-request challenges. Every method that changes a row does it with one conditional statement, so of any
+ * number of callers, in any number of processes, exactly one wins; the losers are told null or are left out of the answer.
+ * No method is retried here: a caller that does not get an answer does not know whether the statement took place, which is
+ * why the lease id stands in every condition and repeating is harmless.
+ */
+export interface ChallengeStore {
+  /** Writes a new row. It is durable when the promise resolves. Throws a unique violation when the payment hash is known. */
+  insert (sql: Sql, challenge: NewChallenge): Promise<void>
+  find (paymentHash: string): Promise<Challenge | null>
+  /** Counts open invoices. Not serialised with `insert`: processes that mint at the same moment may each see the last free place. */
+  outstanding (query: OutstandingQuery): Promise<Outstanding>
+  /**
+   * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it, or
+   * charge or token are not the row's. `first` is true for exactly one caller over all time.
+   */
+  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>
+  /**
+   * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it has
+   * lapsed, and no other scheme has claimed it; null otherwise. `until` in milliseconds since the epoch.
+   */
+  lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number): Promise<Claimed | null>
+  /**
+   * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves is
+   * spent under the lease id. Null where `lease` would say null.
+   */
+  consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<Claimed | null>
+  /** Extends the held leases of one gateway in one statement; answers those that are still its own. */
+  extend (gateway: string, leaseIds: readonly string[], until: number): Promise<string[]>
+  /** Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those that are spent by their lease now. */
+  spend (keys: readonly LeaseKey[], now: number): Promise<string[]>
+  /** Gives payments back in one statement: leased or spent under exactly this lease id. Others are left alone. */
+  release (keys: readonly LeaseKey[]): Promise<void>
+  /**
+   * Notes that the invoice has been paid at its provider; the first time counts, unknown hashes are ignored. `outstanding`
+   * leaves such rows out (decision 122); nothing else changes by it (decision 109).
+   */
+  settled (paymentHash: string, at: number): Promise<void>
+  revocations (): Promise<Revocation[]>
+  /** Adds to the list and announces it; both or neither. Repeating is harmless. */
+  revoke (revocation: Revocation, now: number): Promise<void>
+  /** Takes off the list and announces it; both or neither. */
+  reinstate (revocation: Revocation): Promise<void>
+  /**
+   * Deletes what nobody can use any more (decision 173): unpaid rows `unpaidBefore` after both invoice and token have
+   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Answers how many went.
+   */
+  purge (unpaidBefore: number, paidBefore: number, limit: number): Promise<number>
+}

@@ -1,0 +1,73 @@
+import { LRUCache } from 'lru-cache'
+import type { Grant } from '../lightning/caveats.ts'
+import type { Challenge } from './store.ts'
+import type { Paid } from './verdict.ts'
+
+/** A classic token that was verified and has claimed its payment. Nothing in it depends on a request. */
+export interface KnownToken {
+  readonly kind: 'l402'
+  readonly grant: Grant
+  readonly paid: Paid
+}
+
+/** A legacy credential that has claimed its payment, with the challenge that binds it. */
+export interface KnownLegacy {
+  readonly kind: 'payment-legacy'
+  readonly challenge: Challenge
+  readonly paid: Paid
+}
+
+/** What a raw Authorization value was found to be. */
+export type Known = KnownToken | KnownLegacy
+
+// Characters beside the credential's own that an entry is reckoned to take.
+const ENTRY_SIZE = 1_000
+
+/**
+ * Verified credentials by the raw value of their Authorization header. Only what is still good when time, path, price and
+ * revocations have been compared with the request may be served from here; single-use credentials are never kept.
+ */
+export class TokenCache {
+  readonly #entries: LRUCache<string, Known>
+
+  /**
+   * Bounded in characters, not in entries: whoever holds a token can append caveats to it and so make long ones at will.
+   */
+  constructor (maxChars = 64_000_000) {
+    this.#entries = new LRUCache({ maxSize: maxChars, sizeCalculation: (_known, key) => key.length + ENTRY_SIZE })
+  }
+
+  get (authorization: string): Known | undefined {
+    return this.#entries.get(authorization)
+  }
+
+  add (authorization: string, known: Known): void {
+    this.#entries.set(authorization, known)
+  }
+
+  /** Forgets everything: the keys have changed. */
+  clear (): void {
+    this.#entries.clear()
+  }
+}
+
+/**
+ * The raw value under which a request's credential may be looked up: its one Authorization line. Null when there is none, or
+ * several, or a macaroon header beside it; those are read the long way.
+ */
+export function soleAuthorization (pairs: readonly string[]): string | null {
+  let found: string | null = null
+  for (let at = 0; at < pairs.length; at += 2) {
+    const name = pairs[at]
+    if (name === undefined) continue
+    // Lengths rule out nearly every header without a lower-case copy.
+    if (name.length === 13) {
+      if (name.toLowerCase() !== 'authorization') continue
+      if (found !== null) return null
+      found = pairs[at + 1] ?? ''
+    } else if ((name.length === 8 && name.toLowerCase() === 'macaroon') || (name.length === 22 && name.toLowerCase() === 'grpc-metadata-macaroon')) {
+      return null
+    }
+  }
+  return found
+}

@@ -1,0 +1,341 @@
+import type { Context } from '../gateway/context.ts'
+import { checkGrant, checkStanding, readGrant, type CaveatFailure, type Grant } from '../lightning/caveats.ts'
+import { contentDigest } from '../lightning/content-digest.ts'
+import { readAuthorization, readCredential, type Credential } from '../lightning/credential.ts'
+import { decodeIdentifier, decodeMacaroonBase64, decodeMacaroonHex, MacaroonError, verifySignature, type Macaroon, type TokenIdentifier } from '../lightning/macaroon.ts'
+import { matchPaymentId } from '../lightning/payment-challenge.ts'
+import { parsePaymentToken, type PaymentCredential } from '../lightning/payment-credential.ts'
+import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
+import { parseTimestamp } from '../lightning/timestamp.ts'
+import type { KeyRing } from '../lightning/root-key.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Claims } from './claims.ts'
+import type { ChallengeCounters } from './counters.ts'
+import { boundQuery, type Offer } from './offer.ts'
+import type { Revocations } from './revocations.ts'
+import type { ChallengeSettings } from './settings.ts'
+import type { Challenge } from './store.ts'
+import { soleAuthorization, TokenCache, type Known } from './token-cache.ts'
+import { badCredential, caveatRefused, invalidToken, paymentRefused, UNPAID, type ClassicRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict, type Verdict } from './verdict.ts'
+
+type Classic = Extract<Credential, { kind: 'classic' }>
+
+/** A classic token that is genuine: its preimage and signature are right and nothing is said yet about any request. */
+export interface GenuineToken {
+  readonly paymentHash: string
+  /** 64 lower-case hex characters. */
+  readonly tokenId: string
+  readonly grant: Grant
+}
+
+/** A modern credential that is genuine: its id is ours, its preimage is right, and its challenge is known. */
+export interface GenuinePayment {
+  readonly credential: PaymentCredential
+  readonly challenge: Challenge
+}
+
+/** What verifying is done with. `keys` and `settings` are asked each time, since a reload changes them. */
+export interface VerifyParts {
+  readonly claims: Claims
+  readonly revocations: Revocations
+  readonly clock: Clock
+  readonly counters: ChallengeCounters
+  keys (): KeyRing
+  settings (): ChallengeSettings
+}
+
+/**
+ * Judges payment credentials. A credential that was judged good before is served from memory: no database, no promise, and
+ * what may have changed (time, path, price, revocations) is compared with each request. Everything else fails closed.
+ */
+export class Verifier {
+  readonly #parts: VerifyParts
+  readonly #known = new TokenCache()
+
+  constructor (parts: VerifyParts) {
+    this.#parts = parts
+  }
+
+  /** Forgets what was verified: the keys have changed. */
+  forget (): void {
+    this.#known.clear()
+  }
+
+  /**
+   * Judges the credential of a request against what it would buy. At once for known credentials and for those that their
+   * own bytes refuse; a promise where the database or the body must be asked.
+   * @throws Unavailable (in the promise) when the database is away: nothing was used up
+   */
+  verify (ctx: Context, offer: Offer): Verdict | Promise<Verdict> {
+    const pairs = ctx.headers.pairs
+    const raw = soleAuthorization(pairs)
+    if (raw === null) {
+      const credential = readCredential(pairs)
+      if (credential.kind !== 'classic') return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
+      // Sent twice, or in another header: known under a key that no header value can have.
+      const key = `\n${credential.encoding}:${credential.macaroon}:${credential.preimage}`
+      return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
+    }
+    const known = this.#recall(raw, offer)
+    if (known !== null) return known
+    const credential = readAuthorization(raw)
+    return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, raw)
+  }
+
+  /** The verdict on a credential that was verified before; null when it was not. Allocates little and never waits. */
+  #recall (key: string, offer: Offer): Verdict | null {
+    const known = this.#known.get(key)
+    if (known === undefined) return null
+    return known.kind === 'l402' ? this.#recallToken(known, offer) : this.#recallLegacy(known, offer)
+  }
+
+  #recallToken (known: Extract<Known, { kind: 'l402' }>, offer: Offer): Verdict {
+    const { grant, paid } = known
+    const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer) ?? this.#unfit(grant, offer)
+    this.#parts.counters.verified('l402', refused === null ? 'ok' : refused.reason)
+    return refused ?? paid
+  }
+
+  #recallLegacy (known: Extract<Known, { kind: 'payment-legacy' }>, offer: Offer): Verdict {
+    const refused = this.#paymentOff() ?? this.#unbound(known.challenge, offer)
+    this.#parts.counters.verified('payment-legacy', refused === null ? 'ok' : refused.reason)
+    return refused === null ? known.paid : legacyRefused(refused)
+  }
+
+  #judge (ctx: Context, offer: Offer, credential: Credential, key: string | null): Verdict | Promise<Verdict> {
+    switch (credential.kind) {
+      case 'none': return UNPAID
+      case 'classic': return this.#classic(offer, credential, key)
+      case 'modern': return this.#counted('payment', this.#modern(ctx, offer, credential.token))
+      case 'legacy': return this.#counted('payment-legacy', this.#legacy(ctx, offer, credential.preimage, key))
+      case 'malformed': return this.#malformed(credential)
+    }
+  }
+
+  #malformed (credential: Extract<Credential, { kind: 'malformed' }>): Verdict {
+    switch (credential.profile) {
+      case 'classic':
+      case 'request': return this.#refuse('l402', badCredential(credential.message))
+      case 'legacy': return this.#refuse('payment-legacy', { kind: 'legacy', detail: credential.message, reason: 'malformed' })
+      case 'modern': return this.#refuse('payment', this.#paymentOff() ?? paymentRefused('invalid-challenge', 'malformed', credential.message))
+    }
+  }
+
+  // --- classic ---
+
+  #classic (offer: Offer, credential: Classic, key: string | null): Verdict | Promise<Verdict> {
+    const token = this.#classicOff() ?? this.genuine(credential)
+    if ('kind' in token) return this.#refuse('l402', token)
+    const refused = this.#revoked(token.paymentHash, offer) ?? this.#unfit(token.grant, offer)
+    if (refused !== null) return this.#refuse('l402', refused)
+    return this.#counted('l402', this.#claimToken(token, key))
+  }
+
+  /**
+   * Whether a classic credential is genuine, in the contract's order: the preimage, then the signature. Its caveats are read
+   * but compared with nothing. Never waits.
+   */
+  genuine (credential: Classic): GenuineToken | ClassicRefused {
+    let macaroon: Macaroon
+    let identifier: TokenIdentifier
+    try {
+      macaroon = credential.encoding === 'hex' ? decodeMacaroonHex(credential.macaroon) : decodeMacaroonBase64(credential.macaroon)
+      identifier = decodeIdentifier(macaroon.identifier)
+    } catch (error) {
+      if (error instanceof MacaroonError) return invalidToken('macaroon', `The macaroon cannot be read: ${error.message}`)
+      throw error
+    }
+    if (!preimageMatches(credential.preimage, identifier.paymentHash)) return invalidToken('preimage', 'Preimage does not match payment hash')
+    const rootKey = this.#parts.keys().rootKey(identifier.tokenId)
+    if (rootKey === null || !verifySignature(macaroon, rootKey)) return invalidToken('signature', 'Invalid macaroon signature')
+    return {
+      paymentHash: identifier.paymentHash,
+      tokenId: Buffer.from(identifier.tokenId).toString('hex'),
+      grant: readGrant(macaroon.caveats, credential.preimage)
+    }
+  }
+
+  /** Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). */
+  standing (token: GenuineToken): ClassicRefused | null {
+    // A merchant's service is its proxy's id (decision 113).
+    const proxyId = token.grant.merchantId === null ? null : token.grant.service?.replace(/:0$/, '') ?? null
+    if (this.#parts.revocations.has(token.paymentHash, proxyId, token.grant.merchantId)) return revoked()
+    const failure = checkStanding(token.grant, this.#parts.clock.now() / 1000)
+    return failure === null ? null : caveatRefused(failure)
+  }
+
+  async #claimToken (token: GenuineToken, key: string | null): Promise<Verdict> {
+    const claimed = await this.claimToken(token)
+    if ('kind' in claimed) return claimed
+    const paid: Paid = Object.freeze({
+      kind: 'paid',
+      payment: Object.freeze({ scheme: 'l402', paymentHash: claimed.paymentHash, amountSats: claimed.amountSats }),
+      lease: null,
+      challengeId: null
+    })
+    if (key !== null) this.#known.add(key, { kind: 'l402', grant: token.grant, paid })
+    return paid
+  }
+
+  /** Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123). @throws Unavailable */
+  async claimToken (token: GenuineToken): Promise<Challenge | ClassicRefused> {
+    const { claims, clock } = this.#parts
+    const condition = { chargeId: token.grant.chargeId ?? '', tokenId: token.tokenId }
+    const claimed = await claims.claim(token.paymentHash, 'l402', condition, clock.now())
+    if (claimed !== null) return claimed
+    const challenge = await claims.find(token.paymentHash)
+    if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
+    if (challenge.scheme !== null && challenge.scheme !== 'l402') return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
+    return invalidToken('charge_id', 'Token not valid for this charge')
+  }
+
+  #unfit (grant: Grant, offer: Offer): ClassicRefused | null {
+    const failure: CaveatFailure | null = checkGrant(grant, {
+      service: offer.service,
+      path: offer.path,
+      merchantId: offer.merchantId,
+      chargeId: null,
+      amountSats: offer.amountSats
+    }, this.#parts.clock.now() / 1000)
+    return failure === null ? null : caveatRefused(failure)
+  }
+
+  #classicOff (): ClassicRefused | null {
+    return this.#parts.settings().schemes.includes('l402') ? null : invalidToken('disabled', 'L402 is not enabled on this server')
+  }
+
+  #revoked (paymentHash: string, offer: Offer): ClassicRefused | null {
+    return this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId) ? revoked() : null
+  }
+
+  // --- modern ---
+
+  async #modern (ctx: Context, offer: Offer, token: string): Promise<Verdict> {
+    const genuine = await this.genuinePayment(token)
+    if ('kind' in genuine) return genuine
+    const { challenge } = genuine
+    const refused = this.#unbound(challenge, offer) ?? await this.#wrongBody(challenge, ctx)
+    if (refused !== null) return refused
+    const { paymentHash, amountSats } = challenge
+    const taken = await this.#parts.claims.lease(paymentHash)
+    if (taken === null) return this.taken(await this.#parts.claims.find(paymentHash))
+    return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: genuine.credential.id }
+  }
+
+  /** Whether a modern token is genuine. It is compared with nothing but its own challenge. @throws Unavailable */
+  async genuinePayment (token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
+    const off = this.#paymentOff()
+    if (off !== null) return off
+    const parsed = parsePaymentToken(token)
+    if (!parsed.ok) return paymentRefused(parsed.slug, 'malformed', parsed.detail)
+    const { credential } = parsed
+    const keys = this.#parts.keys().paymentIdKeys
+    let ours = matchPaymentId(credential.id, credential, keys) !== null
+    // Only a digest that was not echoed can still make the id ours, and only the stored challenge knows it.
+    if (!ours && credential.digest !== null) return notOurs()
+    const { paymentHash } = credential.charge
+    if (!preimageMatches(credential.preimage, paymentHash)) return paymentRefused('verification-failed', 'preimage', 'The preimage does not hash to the payment hash')
+    const challenge = await this.#parts.claims.find(paymentHash)
+    if (challenge === null) return notOurs()
+    if (!ours && challenge.digest !== null) ours = matchPaymentId(credential.id, { ...credential, digest: challenge.digest }, keys) !== null
+    if (!ours || challenge.payment?.id !== credential.id) return notOurs()
+    return { credential, challenge }
+  }
+
+  /** Whether everything issued for this challenge, its proxy or its merchant has been revoked. */
+  isRevoked (challenge: Challenge): boolean {
+    return this.#parts.revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId)
+  }
+
+  /** Why a payment could not be leased. */
+  taken (challenge: Challenge | null): PaymentRefusedVerdict {
+    if (challenge === null) return notOurs()
+    if (challenge.scheme !== 'payment' && challenge.scheme !== null) return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
+    // Between our UPDATE and this reading it may have come back; to the client it was in use.
+    if (challenge.state !== 'spent') return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
+    return paymentRefused('verification-failed', 'redeemed', 'The credential was already redeemed')
+  }
+
+  /** Why a stored challenge does not fit the request, as far as its head tells. What has already been used up is told last. */
+  #unbound (challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
+    if (challenge.merchantId !== offer.merchantId) return failed('merchant', 'The challenge belongs to another merchant')
+    if (challenge.service !== offer.service) return failed('service', 'The challenge was made for another service')
+    if (this.expired(challenge)) return failed('expired', 'The challenge has expired')
+    if (challenge.method !== offer.method) return failed('method', `The challenge was made for ${challenge.method} requests`)
+    if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
+    if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
+    if (challenge.amountSats !== offer.amountSats) return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`)
+    if (this.#parts.revocations.has(challenge.paymentHash, offer.proxyId, offer.merchantId)) return failed('revoked', 'The challenge has been revoked')
+    return null
+  }
+
+  /** Whether a Payment challenge has expired; there is no leeway (decision 174). */
+  expired (challenge: Challenge): boolean {
+    const expires = challenge.payment === null ? null : parseTimestamp(challenge.payment.expires)
+    return expires === null || this.#parts.clock.now() / 1000 > expires
+  }
+
+  async #wrongBody (challenge: Challenge, ctx: Context): Promise<PaymentRefusedVerdict | null> {
+    if (challenge.digest === null) return null
+    const body = await ctx.body.bytes()
+    return contentDigest(body) === challenge.digest ? null : failed('digest', 'The request body is not the one that the challenge was made for')
+  }
+
+  #paymentOff (): PaymentRefusedVerdict | null {
+    if (this.#parts.settings().schemes.includes('payment')) return null
+    return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
+  }
+
+  // --- legacy ---
+
+  async #legacy (ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Verdict> {
+    const off = this.#paymentOff()
+    if (off !== null) return legacyRefused(off)
+    const { claims, clock } = this.#parts
+    const paymentHash = paymentHashOf(preimage)
+    const challenge = await claims.find(paymentHash)
+    if (challenge === null || challenge.payment === null) return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
+    const refused = this.#unbound(challenge, offer) ?? await this.#wrongBody(challenge, ctx)
+    if (refused !== null) return legacyRefused(refused)
+    const claimed = await claims.claim(paymentHash, 'payment-legacy', null, clock.now())
+    if (claimed === null) return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
+    const paid: Paid = Object.freeze({
+      kind: 'paid',
+      payment: Object.freeze({ scheme: 'payment-legacy', paymentHash, amountSats: claimed.amountSats }),
+      lease: null,
+      challengeId: null
+    })
+    // One that is bound to a body must have it checked each time.
+    if (key !== null && claimed.digest === null) this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
+    return paid
+  }
+
+  // --- counting ---
+
+  #refuse<T extends Verdict & { readonly reason: string }> (scheme: 'l402' | 'payment' | 'payment-legacy', verdict: T): T {
+    this.#parts.counters.verified(scheme, verdict.reason)
+    return verdict
+  }
+
+  async #counted (scheme: 'l402' | 'payment' | 'payment-legacy', pending: Promise<Verdict>): Promise<Verdict> {
+    const verdict = await pending
+    this.#parts.counters.verified(scheme, 'reason' in verdict ? verdict.reason : 'ok')
+    return verdict
+  }
+}
+
+function revoked (): ClassicRefused {
+  return invalidToken('revoked', 'The token has been revoked')
+}
+
+function notOurs (): PaymentRefusedVerdict {
+  return paymentRefused('invalid-challenge', 'unknown-challenge', 'The challenge is not one of this server, or it was changed')
+}
+
+function failed (reason: string, detail: string): PaymentRefusedVerdict {
+  return paymentRefused('verification-failed', reason, detail)
+}
+
+function legacyRefused (refused: PaymentRefusedVerdict): LegacyRefused {
+  return { kind: 'legacy', detail: refused.detail, reason: refused.reason }
+}

@@ -1,0 +1,43 @@
+import { Type } from 'typebox'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+
+const QUOTES = Object.freeze([
+  'Money is a matter of functions four: a medium, a measure, a standard, a store.',
+  'A penny saved is a penny earned.',
+  'Beware of little expenses; a small leak will sink a great ship.',
+  'He that goes a borrowing goes a sorrowing.',
+  'Pay what you owe, and you will know what is your own.'
+])
+
+const Quote = Type.Object({ quote: Type.String(), paidSats: Type.Integer() })
+const Echo = Type.Object({ echo: Type.Unknown(), paidSats: Type.Integer() })
+
+/** The upstream `demo` of the default deployment: something to pay for, before there is an API of one's own. */
+export function demoOperations (): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'getDemoQuote',
+      method: 'GET',
+      path: '/demo/quote',
+      summary: 'A proverb about money',
+      tag: 'demo',
+      access: 'credential',
+      answers: { 200: { description: 'The proverb.', schema: Quote } },
+      handle ({ ctx }) {
+        const quote = QUOTES[Math.floor(ctx.now / 1000) % QUOTES.length] ?? ''
+        return { status: 200, body: { quote, paidSats: ctx.payment?.amountSats ?? 0 } }
+      }
+    }),
+    defineOperation({
+      id: 'postDemoEcho',
+      method: 'POST',
+      path: '/demo/echo',
+      summary: 'Sends the JSON body back',
+      tag: 'demo',
+      access: 'credential',
+      body: Type.Unknown(),
+      answers: { 200: { description: 'The body.', schema: Echo } },
+      handle: ({ ctx, body }) => ({ status: 200, body: { echo: body, paidSats: ctx.payment?.amountSats ?? 0 } })
+    })
+  ]
+}

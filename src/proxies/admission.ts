@@ -1,0 +1,192 @@
+import type { Context } from '../gateway/context.ts'
+import { LongError } from '../gateway/errors.ts'
+import { comparablePath, mergedPath } from '../gateway/path.ts'
+import type { UpstreamTarget } from '../gateway/target.ts'
+import { serviceCaveat } from '../lightning/caveats.ts'
+import { gate } from '../merchants/gate.ts'
+import { providerOf } from '../providers/account.ts'
+import type { Offer } from '../challenges/offer.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { ListedProxy, ProxyDirectory } from './directory.ts'
+import { pathAllowed, priceOf } from './pricing.ts'
+import { proxyNotFound } from './service.ts'
+
+declare module '../gateway/services.ts' {
+  interface Services { readonly proxies: ProxyAdmission }
+}
+
+/** What admission takes from the configuration. */
+export interface AdmissionSettings {
+  /** Seconds for which an invoice can be paid; asked each time, since a reload changes it. */
+  invoiceExpirySeconds (): number
+  /** Bytes of an upstream's answer (contract, Limits: Proxy). */
+  readonly responseLimit: number
+}
+
+/** 10 MiB (contract, Limits: Proxy). */
+export const RESPONSE_LIMIT = 10_485_760
+
+const CLOSED = Object.freeze({ error: 'Proxy unavailable', message: 'This proxy cannot sell requests at the moment. Nothing was charged.' })
+
+interface Prepared {
+  readonly origin: string
+  readonly basePath: string
+  readonly requestHeaders: readonly string[]
+  readonly responseHeaders: readonly string[]
+  readonly members: Readonly<Record<string, unknown>>
+  readonly service: string
+  readonly place: string
+}
+
+/**
+ * Turns a request for `/l402/proxy/{proxyId}/…` into what it would buy and where it would go, before any charge: unknown
+ * and inactive proxies, refused paths and methods are answered here (decisions 91 to 95).
+ */
+export class ProxyAdmission {
+  readonly #directory: ProxyDirectory
+  readonly #clock: Clock
+  readonly #settings: AdmissionSettings
+  readonly #prepared = new WeakMap<ListedProxy, Prepared>()
+
+  constructor (directory: ProxyDirectory, clock: Clock, settings: AdmissionSettings) {
+    this.#directory = directory
+    this.#clock = clock
+    this.#settings = settings
+  }
+
+  /**
+   * Sets `ctx.offer` and `ctx.upstreamTarget`. `prefixSegments` is how many segments of the path stand before the rest that
+   * goes upstream. A promise only for a proxy that this process has not seen yet. Throws 404, 403, 405 and 503.
+   */
+  admit (ctx: Context, proxyId: string, prefixSegments: number): void | Promise<void> {
+    const found = this.#directory.find(proxyId)
+    if (found instanceof Promise) return this.#admitLater(ctx, found, prefixSegments)
+    this.#admit(ctx, found, prefixSegments)
+  }
+
+  async #admitLater (ctx: Context, found: Promise<ListedProxy | null>, prefixSegments: number): Promise<void> {
+    this.#admit(ctx, await found, prefixSegments)
+  }
+
+  #admit (ctx: Context, proxy: ListedProxy | null, prefixSegments: number): void {
+    if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
+    const { row, merchant } = proxy
+    const prepared = this.#prepare(proxy)
+    const rest = restOf(ctx.path, prefixSegments)
+    const path = comparablePath(rest)
+    if (row.allowedMethods.length > 0 && !allowsMethod(row.allowedMethods, ctx.method)) {
+      throw new LongError(405, 'Method not allowed', `This proxy does not take ${ctx.method}.`, prepared.members, ['Allow', served(row.allowedMethods).join(', ')])
+    }
+    const merged = mergedPath(path)
+    if (!pathAllowed(row.allowedPaths, row.blockedPaths, path) || (merged !== path && !pathAllowed(row.allowedPaths, row.blockedPaths, merged))) {
+      throw new LongError(403, 'Path not allowed', 'This proxy does not serve this path.', prepared.members)
+    }
+    const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
+    let price = priceOf(row.endpoints, row.defaultPriceSats, ctx.method, path)
+    if (merged !== path) {
+      // Many upstreams take both for the same; a request that could be either costs the dearer.
+      const other = priceOf(row.endpoints, row.defaultPriceSats, ctx.method, merged)
+      price = { amountSats: Math.max(price.amountSats, other.amountSats), pattern: null }
+    }
+    ctx.upstreamTarget = this.#target(ctx, proxy, prepared, rest)
+    if (price.amountSats === 0) {
+      if (closed) throw new LongError(503, CLOSED.error, CLOSED.message, prepared.members, ['Retry-After', '60'])
+      return
+    }
+    // Without a slash the request is the same as with one (decision 95), so its token is too.
+    const whole = ctx.path.endsWith(rest) ? ctx.path : `${ctx.path}${rest}`
+    // A pattern covers every spelling of what it sells, the one that was asked for first.
+    const bound = price.pattern === null ? whole : comparablePath(whole)
+    const offer: Offer = {
+      amountSats: price.amountSats,
+      source: 'proxy',
+      service: prepared.service,
+      merchantId: String(merchant.id),
+      proxyId: row.proxyId,
+      place: prepared.place,
+      path: bound,
+      tokenPath: price.pattern === null ? bound : `${bound.slice(0, bound.length - path.length)}${price.pattern}`,
+      wildcard: price.pattern?.endsWith('/*') ?? false,
+      method: ctx.method,
+      query: ctx.query,
+      tokenValiditySeconds: row.tokenValiditySeconds,
+      invoiceExpirySeconds: this.#settings.invoiceExpirySeconds(),
+      description: row.description ?? row.name,
+      payee: 'merchant',
+      bindsDigest: true,
+      rechallenge: false,
+      releaseOn: RELEASE_ON,
+      closed: closed ? CLOSED : null,
+      errorMembers: prepared.members
+    }
+    ctx.offer = offer
+  }
+
+  #target (ctx: Context, proxy: ListedProxy, prepared: Prepared, rest: string): UpstreamTarget {
+    const query = ctx.target.length > ctx.path.length ? ctx.target.slice(ctx.path.length) : ''
+    return {
+      origin: prepared.origin,
+      path: `${prepared.basePath}${rest}${query}`,
+      requestHeaders: prepared.requestHeaders,
+      responseHeaders: prepared.responseHeaders,
+      timeout: proxy.row.timeoutSeconds * 1000,
+      responseLimit: this.#settings.responseLimit,
+      tenant: `merchant:${proxy.row.merchantId}`,
+      untrusted: true,
+      tls: null,
+      errorMembers: prepared.members
+    }
+  }
+
+  /** What does not change until the proxy is read again. */
+  #prepare (proxy: ListedProxy): Prepared {
+    let prepared = this.#prepared.get(proxy)
+    if (prepared === undefined) {
+      const { row, authValue } = proxy
+      const url = new URL(row.targetBaseUrl)
+      prepared = {
+        origin: url.origin,
+        basePath: url.pathname === '/' ? '' : url.pathname.replace(/\/$/, ''),
+        requestHeaders: row.authHeader === null || authValue === null ? [] : [row.authHeader, authValue],
+        responseHeaders: ['X-L402-Proxy-Id', row.proxyId, 'X-L402-Proxy', 'true'],
+        members: Object.freeze({ proxy_id: row.proxyId }),
+        service: serviceCaveat(row.proxyId),
+        place: `proxy:${row.proxyId}`
+      }
+      this.#prepared.set(proxy, prepared)
+    }
+    return prepared
+  }
+}
+
+const RELEASE_ON = Object.freeze(['5xx'] as const)
+
+/** What Allow lists: HEAD goes wherever GET does (decision 6). */
+function served (allowed: readonly string[]): readonly string[] {
+  return allowed.includes('GET') && !allowed.includes('HEAD') ? allowed.toSpliced(allowed.indexOf('GET') + 1, 0, 'HEAD') : allowed
+}
+
+function allowsMethod (allowed: readonly string[], method: string): boolean {
+  return allowed.includes(method) || (method === 'HEAD' && allowed.includes('GET'))
+}
+
+function lacksKey (merchant: ListedProxy['merchant']): boolean {
+  return (providerOf(merchant) === 'primary' ? merchant.primaryKey : merchant.alternateKey) === null
+}
+
+/** The raw path after `segments` segments; `/` when nothing follows (decision 95). */
+function restOf (path: string, segments: number): string {
+  let at = 0
+  for (let seen = 0; seen <= segments; seen++) {
+    at = path.indexOf('/', seen === 0 ? 0 : at + 1)
+    if (at < 0) return '/'
+  }
+  return path.slice(at)
+}
+
+/** How many segments a route's pattern has before its rest: `/l402/proxy/:proxyId/*` has 3. Throws when `param` is not the last of them. */
+export function prefixSegments (pattern: string, param: string): number {
+  const parts = pattern.replace(/\/\*$/, '').split('/').slice(1)
+  if (parts.at(-1) !== `:${param}`) throw new TypeError(`the path ${pattern} must end with :${param} or with :${param}/*`)
+  return parts.length
+}

@@ -1,0 +1,99 @@
+import { Type, type Static } from 'typebox'
+
+/** Highest price of one request, in satoshis (decision 105). */
+export const MAX_PRICE_SATS = 1_000_000_000
+/** Longest a merchant's upstream may take to answer, in seconds (contract, Limits: Proxy). */
+export const MAX_TIMEOUT_SECONDS = 30
+/** Most entries of each list of a proxy. */
+const MAX_LIST = 100
+
+// The database holds no NUL, and other control characters have no business in a name or a path.
+const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
+const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
+const PATTERN = '^/[^\\s?#\\\\\\u0000-\\u001f\\u007f]*$'
+const HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"
+
+const method = Type.Enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const pathPattern = Type.String({ minLength: 1, maxLength: 500, pattern: PATTERN, description: 'Path within the proxy; a trailing /* covers everything below.' })
+const priceSats = Type.Integer({ minimum: 0, maximum: MAX_PRICE_SATS, description: 'Satoshis for one request; 0 is free.' })
+const tokenPath = Type.Enum(['exact', 'pattern'], { description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' })
+
+const EndpointInput = Type.Object({
+  method: Type.Optional(method),
+  pathPattern,
+  priceSats,
+  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT })),
+  tokenPath: Type.Optional(tokenPath)
+})
+
+const settings = {
+  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT })),
+  endpoints: Type.Optional(Type.Array(EndpointInput, { maxItems: MAX_LIST, description: 'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.' })),
+  tokenValiditySeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000, description: 'Seconds for which a paid token is good.' })),
+  timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_TIMEOUT_SECONDS, description: 'Seconds until the upstream must have answered.' })),
+  allowedMethods: Type.Optional(Type.Array(method, { maxItems: 10, description: 'All methods when empty.' })),
+  allowedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST, description: 'All paths when empty.' })),
+  blockedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST })),
+  authHeader: Type.Optional(Type.String({ pattern: HEADER, description: 'Header that is set on every request to the target. Set it together with authValue.' })),
+  authValue: Type.Optional(Type.String({ maxLength: 4096, pattern: '^[\\x20-\\x7e]*$', description: 'Value of that header; stored encrypted and never returned. Empty removes it.' })),
+  isActive: Type.Optional(Type.Boolean())
+}
+const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE })
+const targetBaseUrl = Type.String({ minLength: 1, maxLength: 2048, description: 'https address of the API, with a host name and without query; a path in it stands before the request\'s own.' })
+
+/** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */
+export const ProxyInput = Type.Object({ name, targetBaseUrl, defaultPriceSats: priceSats, ...settings })
+export type ProxyInput = Static<typeof ProxyInput>
+
+/** Body of `PUT /api/proxy/{proxyId}`: only what changes. */
+export const ProxyChange = Type.Object({ name: Type.Optional(name), targetBaseUrl: Type.Optional(targetBaseUrl), defaultPriceSats: Type.Optional(priceSats), ...settings })
+export type ProxyChange = Static<typeof ProxyChange>
+
+/** One price of a proxy, as it is stored and answered. */
+export interface Endpoint {
+  /** Null takes any method. */
+  readonly method: string | null
+  readonly pathPattern: string
+  readonly priceSats: number
+  readonly description: string | null
+  readonly tokenPath: 'exact' | 'pattern'
+}
+
+const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> => Type.Unsafe<string | null>({ type: [type, 'null'] })
+
+/** The proxy as its merchant sees it (decision 89). */
+export const ProxyView = Type.Object({
+  proxyId: Type.String(),
+  proxyUrl: Type.String(),
+  name: Type.String(),
+  description: nullable('string'),
+  targetBaseUrl: Type.String(),
+  defaultPriceSats: Type.Integer(),
+  endpoints: Type.Array(Type.Object({
+    method: nullable('string'),
+    pathPattern: Type.String(),
+    priceSats: Type.Integer(),
+    description: nullable('string'),
+    tokenPath: Type.String()
+  })),
+  tokenValiditySeconds: Type.Integer(),
+  timeout: Type.Integer(),
+  allowedMethods: Type.Array(Type.String()),
+  allowedPaths: Type.Array(Type.String()),
+  blockedPaths: Type.Array(Type.String()),
+  authHeader: nullable('string'),
+  hasAuthValue: Type.Boolean(),
+  isActive: Type.Boolean(),
+  createdAt: Type.String(),
+  updatedAt: Type.String()
+})
+export type ProxyView = Static<typeof ProxyView>
+
+/** Answer of `POST /api/proxy/{proxyId}/test` (decision 90). */
+export const ProbeView = Type.Object({
+  success: Type.Boolean(),
+  statusCode: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+  latencyMs: Type.Integer(),
+  message: Type.String()
+})
+export type ProbeView = Static<typeof ProbeView>

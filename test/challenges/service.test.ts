@@ -1,0 +1,171 @@
+import t from 'tap'
+import { UNPAID } from '../../src/challenges/verdict.ts'
+import { keepPrivate } from '../../src/challenges/service.ts'
+import { challengeSettings } from '../../src/challenges/settings.ts'
+import { RouteOffers } from '../../src/challenges/offer.ts'
+import { challengeCounters } from '../../src/challenges/counters.ts'
+import { Unavailable } from '../../src/gateway/errors.ts'
+import { HeaderList } from '../../src/gateway/headers.ts'
+import { KeyRing } from '../../src/lightning/root-key.ts'
+import { Metrics } from '../../src/platform/metrics.ts'
+import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
+import type { Challenge } from '../../src/challenges/store.ts'
+
+const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<Challenge> =>
+  (await f.challenges.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
+
+t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
+  const f = await fixture(t)
+  const told: string[] = []
+  f.challenges.onPaid = async (tx, challenge) => {
+    await tx`select 1`
+    told.push(`${challenge.paymentHash} ${challenge.scheme}`)
+  }
+  const [token, single] = [await minted(f), await minted(f)]
+  await Promise.all(Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, f.clock.now())))
+  t.same(told, [`${token.paymentHash} l402`])
+  const leased = await f.challenges.claims.lease(single.paymentHash)
+  if (leased === null) throw new Error('the lease was refused')
+  await f.challenges.leases.release(leased.lease)
+  t.ok(await f.challenges.claims.lease(single.paymentHash))
+  t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
+})
+
+t.test('when that function fails, nothing has been claimed and the answer is 503', async t => {
+  const f = await fixture(t)
+  f.challenges.onPaid = () => Promise.reject(new Error('no webhook row'))
+  const challenge = await minted(f)
+  await t.rejects(f.challenges.claims.claim(challenge.paymentHash, 'l402', null, f.clock.now()), Unavailable)
+  await t.rejects(f.challenges.claims.lease(challenge.paymentHash), Unavailable)
+  t.match(await f.challenges.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
+})
+
+t.test('the time of payment is that of the first verification and never changes', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const at = f.clock.now()
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, at)
+  f.clock.advance(60_000)
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, f.clock.now())
+  t.equal((await f.challenges.find(challenge.paymentHash))?.paidAt, at)
+})
+
+t.test('a token that is not the row\'s own cannot claim its payment', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const { paymentHash, chargeId, tokenId } = challenge
+  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId: 'another', tokenId }, f.clock.now()), null)
+  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId: '0'.repeat(64) }, f.clock.now()), null)
+  t.ok(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId }, f.clock.now()))
+})
+
+t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {
+  const f = await fixture(t)
+  const { challenges: other, watched } = f.another('gateway-2')
+  await f.challenges.start()
+  await other.start()
+  const readings = (): number => watched.calls.filter(call => call === 'revocations').length
+  const before = readings()
+  await f.challenges.revoke('proxy', `p-${freshAddress()}`)
+  while (readings() === before) await new Promise(resolve => setImmediate(resolve))
+  t.pass('announced')
+  const after = readings()
+  f.clock.advance(5_000)
+  t.equal(readings() > after, true, 'read again')
+})
+
+t.test('keys that are no longer configured make nothing good', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const credential = { kind: 'classic', macaroon: challenge.macaroon, encoding: 'base64', preimage: f.payee.pay(challenge.invoice) } as const
+  t.notOk('kind' in f.challenges.verifier.genuine(credential))
+  const next = Buffer.from('the next master secret, thirty-two bytes at least')
+  f.challenges.configure({ settings, keys: new KeyRing(next, [master]) })
+  t.notOk('kind' in f.challenges.verifier.genuine(credential), 'the previous master still verifies')
+  f.challenges.configure({ settings, keys: new KeyRing(next) })
+  t.match(f.challenges.verifier.genuine(credential), { status: 401 })
+})
+
+t.test('old rows are deleted when nobody can use them any more, and producers\' are kept', async t => {
+  const f = await fixture(t)
+  const day = 86_400_000
+  const [unpaid, long, paid, stranded, producer] = [
+    await minted(f), await minted(f, { tokenValiditySeconds: 10 * 86_400 }), await minted(f), await minted(f), await minted(f, { source: 'producer', merchantId: '5' })
+  ]
+  const { sql } = f.database
+  await f.challenges.store.lease(sql, { paymentHash: stranded.paymentHash, leaseId: 'of the dead' }, 'dead', f.clock.now() + 25_000, f.clock.now())
+  await f.challenges.claims.claim(paid.paymentHash, 'l402', null, f.clock.now())
+  const left = async (): Promise<boolean[]> => (await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.challenges.find(row.paymentHash)))).map(row => row !== null)
+  f.clock.advance(day)
+  await f.challenges.purge()
+  t.same(await left(), [true, true, true, true, true])
+  f.clock.advance(3_600_001)
+  await f.challenges.purge()
+  t.same(await left(), [false, true, true, true, true], 'unpaid, a day after invoice and token ended')
+  f.clock.advance(30 * day)
+  await f.challenges.purge()
+  t.same(await left(), [false, false, false, false, true], 'what a dead gateway had leased, too')
+})
+
+t.test('paid answers are kept out of shared caches', async t => {
+  const cases: ReadonlyArray<readonly [string | null, string]> = [
+    [null, 'private'],
+    ['public, max-age=60', 'private, max-age=60'],
+    ['s-maxage=600, max-age=60', 'private, max-age=60'],
+    ['no-store', 'no-store'],
+    ['public, no-store', 'no-store'],
+    ['private="set-cookie, x", max-age=1', 'private, max-age=1'],
+    ['private', 'private'],
+    ['no-cache="a, b"', 'private, no-cache="a, b"']
+  ]
+  for (const [before, after] of cases) {
+    const headers = new HeaderList(before === null ? [] : ['cache-control', before])
+    keepPrivate({ status: 200, headers, source: 'upstream' })
+    t.same(headers.all('cache-control'), [after], before ?? 'none')
+  }
+  const twice = new HeaderList(['Cache-Control', 'public', 'Cache-Control', 's-maxage=9'])
+  keepPrivate({ status: 200, headers: twice, source: 'upstream' })
+  t.same(twice.all('cache-control'), ['private'], 'several lines are one')
+})
+
+t.test('settings come from the configuration, the realm from publicUrl where none is given', async t => {
+  const payment = {
+    realm: '', schemes: ['payment', 'l402'], order: 'auto', serviceName: 'svc', macaroonLocation: 'l402', l402Lsat: false, problemBase: 'https://p.example',
+    tokenValidity: 1, invoiceExpiry: 2, defaultPrice: 3, maxOutstanding: { address: 4, proxy: 5 }, leaseTimeout: 6
+  } as const
+  // Only what is read of the server's part.
+  const server = { publicUrl: 'https://api.example.net:8443', listen: { host: '127.0.0.1', port: 0 } } as Parameters<typeof challengeSettings>[0]['server']
+  t.match(challengeSettings({ payment, server }), { realm: 'api.example.net', schemes: ['l402', 'payment'], orderByClient: true, maxPerClient: 4, maxPerPlace: 5 })
+  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first', realm: 'r' }, server }), { realm: 'r', schemes: ['payment', 'l402'], orderByClient: false })
+  t.throws(() => challengeSettings({ payment: { ...payment, realm: 'a|b' }, server }), /payment\.realm/)
+})
+
+t.test('a route\'s pattern is sold only where a caveat can say it', async t => {
+  const f = await fixture(t)
+  const path = (paths: string[]): { tokenPath: string, wildcard: boolean } => {
+    const offers = new RouteOffers(route({ tokenPath: 'pattern', match: { path: paths } }), settings)
+    // Only what an offer reads.
+    return offers.offer({ path: '/v1/x', method: 'GET', query: '' } as Parameters<typeof offers.offer>[0])
+  }
+  t.match(path(['/v1/*']), { tokenPath: '/v1/*', wildcard: true })
+  t.match(path(['/v1/:id']), { tokenPath: '/v1/x', wildcard: false })
+  t.match(path(['/v1/*', '/v2/*']), { tokenPath: '/v1/x', wildcard: false })
+  t.equal(f.challenges.routeOffers(route()).offer({ path: '/a/*', method: 'GET', query: '' } as never).wildcard, false)
+})
+
+t.test('what is counted has labels from fixed lists', async t => {
+  const metrics = new Metrics()
+  const counters = challengeCounters(metrics)
+  counters.challenge('route', false)
+  counters.payment('route', 'l402', 10)
+  counters.verified('payment', 'redeemed')
+  counters.verified('l402', 'ok')
+  counters.verified('l402', 'ok')
+  const text = await metrics.render()
+  for (const line of [
+    'boltgate_challenges_total{source="route",invoice="new"} 1', 'boltgate_payments_total{source="route",scheme="l402"} 1',
+    'boltgate_satoshis_earned_total{source="route",scheme="l402"} 10', 'boltgate_verifications_total{scheme="payment",result="redeemed"} 1',
+    'boltgate_verifications_total{scheme="l402",result="ok"} 2'
+  ]) t.ok(text.includes(line), line)
+  t.equal(UNPAID.kind, 'none')
+})

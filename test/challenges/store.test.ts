@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
+import type { NewChallenge } from '../../src/challenges/store.ts'
+import { isUniqueViolation } from '../../src/platform/database.ts'
+import { eachDatabase } from '../support/database.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { fixtureOn, offer } from './fixture.ts'
+
+const NOW = Date.parse('2026-11-21T00:00:00.123Z')
+
+function challenge (changes: Partial<NewChallenge> = {}): NewChallenge {
+  return {
+    paymentHash: randomBytes(32).toString('hex'), source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:a',
+    resource: '/a', path: '/a', method: 'GET', query: '', amountSats: 1_000_000_000, digest: null, binding: 'b',
+    payment: { id: 'id', realm: 'r', request: 'q', expires: '2026-11-21T00:10:00Z' }, macaroon: 'AAAA', tokenId: '0'.repeat(64), invoice: 'lnbcrt1',
+    network: 'regtest', chargeId: 'c', providerSlot: 'primary', providerKind: 'sandbox', clientKey: '203.0.113.1', idempotencyKey: null,
+    description: 'd', createdAt: NOW, expiresAt: NOW + 600_000, tokenExpiresAt: NOW + 3_600_000, ...changes
+  }
+}
+
+await eachDatabase(t, 'a row reads as it was written, and its payment hash is unique', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  for (const row of [challenge(), challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' })]) {
+    await store.insert(database.sql, row)
+    t.same(await store.find(row.paymentHash), { ...row, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null })
+    const again = await store.insert(database.sql, row).then(() => null, (error: unknown) => error)
+    t.ok(isUniqueViolation(again))
+  }
+  t.equal(await store.find('0'.repeat(64)), null)
+})
+
+await eachDatabase(t, 'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const row = challenge()
+  await store.insert(database.sql, row)
+  const attempts = await Promise.all(Array.from({ length: 60 }, async (_none, index) => {
+    const claimed = index % 2 === 0
+      ? await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `lease-${index}` }, 'gateway', NOW + 20_000, NOW)
+      : await store.claim(database.sql, row.paymentHash, index % 4 === 1 ? 'l402' : 'payment-legacy', null, NOW)
+    return claimed
+  }))
+  const won = attempts.filter(attempt => attempt !== null)
+  t.equal(new Set(won.map(attempt => attempt.challenge.scheme)).size, 1)
+  t.equal(won.filter(attempt => attempt.first).length, 1)
+  const stored = await store.find(row.paymentHash)
+  if (stored?.scheme === 'payment') t.equal(won.length, 1, 'one lease')
+  else t.ok(won.length > 1, 'a scheme that may be repeated')
+})
+
+await eachDatabase(t, 'two gateways redeem one credential once', async (t, database) => {
+  const f = fixtureOn(t, database, new ManualClock())
+  const other = f.another('gateway-2').challenges
+  const { challenge } = await f.challenges.mint(offer(), { clientKey: 'c', digest: null })
+  const taken = await Promise.all(Array.from({ length: 500 }, (_none, index) => (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash)))
+  t.equal(taken.filter(lease => lease !== null).length, 1)
+  t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
+})
+
+await eachDatabase(t, 'spending and releasing touch exactly the leases that are named', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const rows = [challenge(), challenge(), challenge()] as const
+  for (const [index, row] of rows.entries()) {
+    await store.insert(database.sql, row)
+    await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `l${index}` }, 'g', NOW + 20_000, NOW)
+  }
+  const key = (index: 0 | 1 | 2, leaseId = `l${index}`): { paymentHash: string, leaseId: string } => ({ paymentHash: rows[index].paymentHash, leaseId })
+  t.same(await store.spend([key(0), key(1, 'not mine')], NOW), ['l0'])
+  t.same(await store.spend([key(0)], NOW), ['l0'], 'repeating is harmless')
+  t.same((await store.extend('g', ['l0', 'l1', 'l2'], NOW + 40_000)).sort(), ['l1', 'l2'])
+  t.same(await store.extend('another', ['l1'], NOW + 40_000), [])
+  await store.release([key(1), key(2, 'not mine')])
+  const states = await Promise.all(rows.map(async row => (await store.find(row.paymentHash))?.state))
+  t.same(states, ['spent', 'unspent', 'leased'])
+  t.equal(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_000), null, 'not before it has lapsed')
+  t.match(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_001), { first: false, challenge: { leaseId: 'next' } })
+  await store.release([key(2)])
+  t.match(await store.find(rows[2].paymentHash), { state: 'leased', leaseId: 'next' }, 'the former holder cannot release it')
+})
+
+await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const [newest, paid, expired, leased, soon] = [
+    challenge({ createdAt: NOW + 1 }), challenge({ createdAt: NOW + 2 }), challenge({ expiresAt: NOW - 1 }), challenge({ createdAt: NOW + 3 }),
+    challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 })
+  ]
+  for (const row of [newest, paid, expired, leased, soon, challenge(), challenge({ binding: 'other' }), challenge({ clientKey: 'other', place: 'route:b' })]) await store.insert(database.sql, row)
+  await store.claim(database.sql, paid.paymentHash, 'l402', null, NOW)
+  await store.lease(database.sql, { paymentHash: leased.paymentHash, leaseId: 'l' }, 'g', NOW + 1, NOW)
+  await store.release([{ paymentHash: leased.paymentHash, leaseId: 'l' }])
+  const query = { clientKey: '203.0.113.1', binding: 'b', place: 'route:a', clientLimit: 3, placeLimit: 100, now: NOW, payableUntil: NOW + 120_000 }
+  t.match(await store.outstanding(query), { forClient: 3, inPlace: 4, newest: { paymentHash: newest.paymentHash } })
+  t.match(await store.outstanding({ ...query, clientLimit: 4, placeLimit: 2 }), { forClient: 3, inPlace: 2, newest: null })
+})
+
+await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW)
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW)
+  t.same(await store.revocations(), [{ kind: 'merchant', id: '7' }])
+  await store.reinstate({ kind: 'merchant', id: '7' })
+  t.same(await store.revocations(), [])
+})
