@@ -1,0 +1,25 @@
+import { definePlugin, Type, UNPAID, type Step } from '../src/index.ts'
+
+/**
+ * Asks for payment: whatever has a price and has not been paid ends here with a 402 and a fresh invoice.
+ */
+export default definePlugin({
+  name: 'challenge',
+  description: 'Answers unpaid requests for what has a price with 402 and a Lightning invoice, for L402 and the Payment scheme.',
+  config: Type.Object({}, { additionalProperties: false }),
+  uses: ['challenges'],
+  // Anonymous requests make invoices here (contract, Limits).
+  after: ['throttle'],
+  setup (_config, { services, route }) {
+    if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
+    const { challenges } = services
+    const offers = challenges.routeOffers(route.config)
+    return {
+      request (ctx): Step {
+        if (ctx.payment !== null) return
+        const offer = offers.due(ctx)
+        if (offer !== null) return challenges.answer(ctx, offer, UNPAID)
+      }
+    }
+  }
+})

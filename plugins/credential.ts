@@ -1,0 +1,47 @@
+import { definePlugin, Type, type Context, type CredentialVerdict, type Paid, type RequestOffer, type Step } from '../src/index.ts'
+
+/**
+ * Reads and judges the payment credential of a request. What is good goes on with `ctx.payment` set; what is refused is
+ * answered here. A request without a credential goes on unpaid, for `challenge` to answer. On the way back it ends the
+ * single use of a modern credential: spent with the head of what was sold, given back when it was not.
+ */
+export default definePlugin({
+  name: 'credential',
+  description: 'Verifies L402 and Payment credentials. Sets the payment on good ones, refuses bad ones, and spends or releases single-use ones with the answer.',
+  config: Type.Object({}, { additionalProperties: false }),
+  uses: ['challenges'],
+  provides: ['offer', 'payment'],
+  // A failed credential gets a fresh challenge, which must not be mintable without limit (decision 132).
+  after: ['throttle'],
+  setup (_config, { services, route, slot }) {
+    if (route.config === null) throw new TypeError('the plugin credential needs a route of the configuration')
+    const { challenges } = services
+    const offers = challenges.routeOffers(route.config)
+    const paidSlot = slot<Paid>('paid')
+
+    const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict): Step => {
+      if (verdict.kind === 'none') return
+      if (verdict.kind !== 'paid') return challenges.answer(ctx, offer, verdict)
+      ctx.payment = verdict.payment
+      ctx.set(paidSlot, verdict)
+    }
+
+    return {
+      request (ctx): Step {
+        const offer = offers.due(ctx)
+        if (offer === null) return
+        const verdict = challenges.verify(ctx, offer)
+        return 'then' in verdict ? verdict.then(later => judge(ctx, offer, later)) : judge(ctx, offer, verdict)
+      },
+      response (ctx, head) {
+        const paid = ctx.get(paidSlot)
+        if (paid !== undefined && ctx.offer !== null) return challenges.settle(head, paid, ctx.offer.releaseOn)
+      },
+      done (ctx, outcome) {
+        const lease = ctx.get(paidSlot)?.lease ?? null
+        // An error in the place of a head that had been paid for sold nothing either.
+        if (lease !== null && (!outcome.headSent || outcome.source === 'error')) challenges.undelivered(lease)
+      }
+    }
+  }
+})

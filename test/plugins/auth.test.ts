@@ -1,0 +1,169 @@
+import t from 'tap'
+import auth from '../../plugins/auth.ts'
+import { harness, MemoryState, StateUnavailable, type Harness, type HarnessRequest, type Merchants, type State } from '../../src/index.ts'
+import { AdminKey } from '../../src/merchants/admin-key.ts'
+import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
+import { Unavailable } from '../../src/gateway/errors.ts'
+import { Secret } from '../../src/platform/secrets.ts'
+import { aMerchant } from '../merchants/a-merchant.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+const goodKey = 'the right merchant key'
+const adminText = 'the admin key'
+const acme = aMerchant()
+
+interface Around { clock: ManualClock, looked: string[], state: State, chain: Harness }
+
+async function setUp (config: { as: 'merchant' | 'admin', optional?: boolean }, different: { state?: State, adminKey?: string | null, byApiKey?: (key: string) => Promise<typeof acme | null> } = {}): Promise<Around> {
+  const clock = new ManualClock()
+  const looked: string[] = []
+  const state = different.state ?? new MemoryState(clock)
+  const find = different.byApiKey ?? (async key => key === goodKey ? acme : null)
+  // Only what the plugin calls.
+  const merchants = { byApiKey: (key: string) => { looked.push(key); return find(key) } } as unknown as Merchants
+  const admin = different.adminKey === undefined ? adminText : different.adminKey
+  const chain = await harness([{ plugin: auth, config }], {
+    services: { clock, merchants, adminKey: new AdminKey(admin === null ? null : new Secret(admin)), authThrottle: new AuthThrottle(state, clock) }
+  })
+  return { clock, looked, state, chain }
+}
+
+const withKey = (key: string, more: Partial<HarnessRequest> = {}): HarnessRequest => ({ headers: { 'X-API-Key': key }, ...more })
+
+t.test('a right key sets the merchant as principal', async t => {
+  const { chain } = await setUp({ as: 'merchant' })
+  const { status, ctx } = await chain.run(withKey(goodKey))
+  t.equal(status, 200)
+  t.same(ctx.principal, { kind: 'merchant', id: '7', merchant: acme })
+})
+
+t.test('missing key returns 401 {error: API key required, message}', async t => {
+  const { chain, looked } = await setUp({ as: 'merchant' })
+  for (const request of [{}, withKey(''), withKey('  ')]) {
+    const result = await chain.run(request)
+    t.equal(result.status, 401)
+    t.equal(result.text, '{"error":"API key required","message":"Send the API key in the header X-API-Key."}')
+    t.equal(result.upstream, null)
+    t.equal(result.ctx.principal, null)
+  }
+  t.same(looked, [])
+})
+
+t.test('invalid key returns 401 {error: Invalid API key, message}, the same bytes whatever is wrong with it', async t => {
+  const merchant = await setUp({ as: 'merchant' })
+  const admin = await setUp({ as: 'admin' })
+  const results = [
+    await merchant.chain.run(withKey('wrong')),
+    await merchant.chain.run(withKey(adminText)),
+    await merchant.chain.run({ headers: ['X-API-Key', goodKey, 'X-API-Key', goodKey] }),
+    await admin.chain.run(withKey('wrong')),
+    await admin.chain.run(withKey(goodKey))
+  ]
+  for (const result of results) {
+    t.equal(result.status, 401)
+    t.equal(result.text, '{"error":"Invalid API key","message":"The API key in the header X-API-Key is not valid."}')
+    t.same(result.headers.pairs, results[0]?.headers.pairs)
+  }
+})
+
+t.test('the admin key passes as admin', async t => {
+  const { chain, looked } = await setUp({ as: 'admin' })
+  const { status, ctx } = await chain.run(withKey(adminText))
+  t.equal(status, 200)
+  t.same(ctx.principal, { kind: 'admin', id: 'admin' })
+  t.same(looked, [])
+})
+
+t.test('500 {error: Server configuration error} when no admin key is configured, and no key matches then', async t => {
+  for (const adminKey of [null, '']) {
+    const { chain } = await setUp({ as: 'admin' }, { adminKey })
+    for (const request of [{}, withKey('x'), withKey('')]) {
+      const result = await chain.run(request)
+      t.equal(result.status, 500)
+      t.equal(result.text, '{"error":"Server configuration error"}')
+    }
+  }
+})
+
+t.test('optional: no key passes without a principal, a wrong one does not', async t => {
+  const { chain } = await setUp({ as: 'admin', optional: true })
+  const none = await chain.run()
+  t.equal(none.status, 200)
+  t.equal(none.ctx.principal, null)
+  t.equal((await chain.run(withKey('wrong'))).status, 401)
+  t.match((await chain.run(withKey(adminText))).ctx.principal, { kind: 'admin' })
+})
+
+t.test('failures 1 to 21 get 401; from the 22nd request on 429 until 60 s after the first failure (decision 27)', async t => {
+  const { chain, clock, looked } = await setUp({ as: 'merchant' })
+  for (let failure = 1; failure <= 21; failure++) {
+    const result = await chain.run(failure % 2 === 0 ? {} : withKey('wrong'))
+    t.equal(result.status, 401, `failure ${failure}`)
+    clock.advance(1000)
+  }
+  const before = looked.length
+  const blocked = await chain.run(withKey(goodKey))
+  t.equal(blocked.status, 429, 'even with a right key')
+  t.equal(looked.length, before, 'before the key is looked up')
+  t.same(blocked.json(), {
+    error: 'Too many failed authentication attempts',
+    message: 'Too many requests with a missing or invalid API key came from this address. Try again in 39 seconds.'
+  })
+  t.equal(blocked.headers.get('retry-after'), '39')
+  clock.advance(38_999)
+  t.equal((await chain.run(withKey(goodKey))).status, 429, 'blocked to the end of the window')
+  clock.advance(1)
+  t.equal((await chain.run(withKey(goodKey))).status, 200)
+})
+
+t.test('right keys do not count as failures', async t => {
+  const { chain } = await setUp({ as: 'merchant' })
+  for (let n = 0; n < 40; n++) t.equal((await chain.run(withKey(goodKey))).status, 200)
+})
+
+t.test('the throttle is for each client address, IPv6 by /64, and shared by merchant and admin routes', async t => {
+  const { chain, clock, state } = await setUp({ as: 'merchant' })
+  for (let n = 0; n < 21; n++) await chain.run(withKey('wrong', { clientAddress: `2001:db8:1:1::${n.toString(16)}` }))
+  t.equal((await chain.run(withKey(goodKey, { clientAddress: '2001:db8:1:1:ffff::1' }))).status, 429)
+  t.equal((await chain.run(withKey(goodKey, { clientAddress: '2001:db8:1:2::1' }))).status, 200)
+  t.equal((await chain.run(withKey(goodKey, { clientAddress: '203.0.113.7' }))).status, 200)
+  const admin = await setUp({ as: 'admin' }, { state })
+  t.equal((await admin.chain.run(withKey(adminText, { clientAddress: '2001:db8:1:1::5' }))).status, 429)
+  clock.advance(60_000)
+  t.equal((await admin.chain.run(withKey(adminText, { clientAddress: '2001:db8:1:1::5' }))).status, 200)
+})
+
+t.test('of 100 wrong keys at once no more than 21 learn that they are wrong', async t => {
+  const { chain } = await setUp({ as: 'merchant' })
+  const results = await Promise.all(Array.from({ length: 100 }, (_, n) => chain.run(withKey(`wrong ${n}`))))
+  const verdicts = results.filter(result => result.status === 401).length
+  t.equal(verdicts, 21)
+  t.equal(results.filter(result => result.status === 429).length, 79)
+})
+
+t.test('database away: 503 with Retry-After, never 401, and not counted as a failure', async t => {
+  let away = true
+  const { chain } = await setUp({ as: 'merchant' }, {
+    byApiKey: async () => {
+      if (away) throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.')
+      return acme
+    }
+  })
+  for (let n = 0; n < 30; n++) {
+    const result = await chain.run(withKey(goodKey))
+    t.equal(result.status, 503)
+    t.equal(result.headers.get('retry-after'), '5')
+  }
+  away = false
+  t.equal((await chain.run(withKey(goodKey))).status, 200)
+})
+
+t.test('state away: each process counts by itself, so right keys pass and guessing stays throttled', async t => {
+  const refuse = (): Promise<never> => Promise.reject(new StateUnavailable('for the test'))
+  // Only what the throttle calls.
+  const state = { blockedFor: refuse, recordFailure: refuse } as unknown as State
+  const { chain } = await setUp({ as: 'merchant' }, { state })
+  t.equal((await chain.run(withKey(goodKey))).status, 200)
+  for (let n = 0; n < 21; n++) t.equal((await chain.run(withKey('wrong'))).status, 401)
+  t.equal((await chain.run(withKey(goodKey))).status, 429)
+})

@@ -1,0 +1,109 @@
+import t from 'tap'
+import cors from '../../plugins/cors.ts'
+import { definePlugin, harness, ShortError, Type, type HarnessOptions } from '../../src/index.ts'
+
+const preflight = { method: 'OPTIONS', headers: { 'Origin': 'https://shop.example', 'Access-Control-Request-Method': 'POST' } }
+
+function build (config: object = {}, options: HarnessOptions = {}): ReturnType<typeof harness> {
+  return harness([{ plugin: cors, config }], options)
+}
+
+t.test('a preflight is answered with 204 and goes no further', async t => {
+  let entered = 0
+  const counter = definePlugin({ name: 'counter', config: Type.Object({}), setup: () => ({ request () { entered++ } }) })
+  const chain = await harness([cors, counter])
+  const result = await chain.run(preflight)
+  t.equal(result.status, 204)
+  t.equal(result.text, '')
+  t.equal(result.upstream, null)
+  t.equal(entered, 0, 'what stands behind cors never sees it')
+  t.equal(result.headers.get('access-control-allow-origin'), '*')
+  t.match(result.headers.get('access-control-allow-methods'), /\bPOST\b/)
+  t.match(result.headers.get('access-control-allow-headers'), /\bX-API-Key\b/)
+  t.equal(result.headers.get('access-control-max-age'), '3600')
+  t.notOk(result.headers.has('access-control-expose-headers'))
+  t.notOk(result.headers.has('content-length'))
+})
+
+t.test('an OPTIONS that is no preflight is an ordinary request', async t => {
+  const chain = await build()
+  for (const headers of [{}, { Origin: 'https://shop.example' }, { 'Access-Control-Request-Method': 'POST' }]) {
+    const result = await chain.run({ method: 'OPTIONS', headers })
+    t.equal(result.status, 200)
+    t.ok(result.upstream)
+  }
+})
+
+t.test('an ordinary request of any origin may read the headers of payment', async t => {
+  const { headers } = await (await build()).run({ headers: { Origin: 'https://shop.example' } })
+  t.equal(headers.get('access-control-allow-origin'), '*')
+  for (const name of ['WWW-Authenticate', 'Payment-Receipt', 'X-L402-Error', 'X-Correlation-Id', 'X-API-Version', 'X-Idempotency-Replayed', 'X-Total-Count', 'Retry-After']) {
+    t.ok(headers.get('access-control-expose-headers')?.split(', ').includes(name), name)
+  }
+  t.notOk(headers.has('vary'), 'the answer is the same for every origin')
+  t.notOk(headers.has('access-control-allow-credentials'))
+})
+
+t.test('a request without Origin gets no CORS headers', async t => {
+  const { headers } = await (await build()).run()
+  t.notOk(headers.pairs.some(name => name.startsWith('Access-Control')))
+})
+
+t.test('with a list only its origins are allowed, and caches are told', async t => {
+  const chain = await build({ origins: ['https://shop.example', 'https://admin.example'], credentials: true })
+  const listed = await chain.run({ headers: { Origin: 'https://shop.example' } })
+  t.equal(listed.headers.get('access-control-allow-origin'), 'https://shop.example')
+  t.equal(listed.headers.get('access-control-allow-credentials'), 'true')
+  t.equal(listed.headers.get('vary'), 'Origin')
+  for (const headers of [{ Origin: 'https://evil.example' }, { Origin: 'https://shop.example.evil.example' }, { Origin: 'null' }, {}]) {
+    const other = await chain.run({ headers })
+    t.equal(other.status, 200, 'it is served; the browser keeps it from the page')
+    t.notOk(other.headers.has('access-control-allow-origin'))
+    t.notOk(other.headers.has('access-control-expose-headers'))
+    t.equal(other.headers.get('vary'), 'Origin')
+  }
+})
+
+t.test('a preflight of another origin is answered without any permission', async t => {
+  const chain = await build({ origins: 'https://admin.example' })
+  const result = await chain.run(preflight)
+  t.equal(result.status, 204)
+  t.notOk(result.headers.pairs.some(name => name.startsWith('Access-Control')))
+  t.equal(result.headers.get('vary'), 'Origin')
+})
+
+t.test('Vary keeps what the upstream put there, on one line or several', async t => {
+  const chain = await build({ origins: 'https://shop.example' }, { answer: { headers: ['Vary', 'Accept', 'Vary', 'Accept-Encoding'] } })
+  const { headers } = await chain.run({ headers: { Origin: 'https://shop.example' } })
+  t.equal(headers.all('vary').join(', '), 'Accept, Accept-Encoding, Origin')
+})
+
+t.test('the upstream\'s own CORS headers do not get through', async t => {
+  const answer = { headers: { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Credentials': 'true', 'access-control-expose-headers': 'X-Secret' } }
+  const chain = await build({ origins: 'https://shop.example' }, { answer })
+  const { headers } = await chain.run({ headers: { Origin: 'https://evil.example' } })
+  t.notOk(headers.has('access-control-allow-origin'))
+  t.notOk(headers.has('access-control-allow-credentials'))
+  t.notOk(headers.has('access-control-expose-headers'))
+})
+
+t.test('a refusal can be read by the page too', async t => {
+  const chain = await build({}, { answer: () => { throw new ShortError(400, 'No.') } })
+  const result = await chain.run({ headers: { Origin: 'https://shop.example' } })
+  t.equal(result.status, 400)
+  t.equal(result.headers.get('access-control-allow-origin'), '*')
+})
+
+t.test('methods, headers, exposed headers and age come from the settings', async t => {
+  const chain = await build({ methods: ['GET'], headers: ['X-One', 'X-Two'], exposed: 'X-Three', maxAge: '10m' })
+  const { headers } = await chain.run(preflight)
+  t.equal(headers.get('access-control-allow-methods'), 'GET')
+  t.equal(headers.get('access-control-allow-headers'), 'X-One, X-Two')
+  t.equal(headers.get('access-control-max-age'), '600')
+  t.equal((await chain.run({ headers: { Origin: 'https://a.example' } })).headers.get('access-control-expose-headers'), 'X-Three')
+})
+
+t.test('credentials for any origin are refused when the chain is built', async t => {
+  await t.rejects(build({ credentials: true }), /list of origins/)
+  await t.rejects(build({ origins: ['https://shop.example/path'] }), /settings of cors/)
+})

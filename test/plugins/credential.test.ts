@@ -1,0 +1,450 @@
+import t, { type Test as T } from 'tap'
+import challenge from '../../plugins/challenge.ts'
+import credential from '../../plugins/credential.ts'
+import type { Offer } from '../../src/challenges/offer.ts'
+import type { RouteConfig } from '../../src/config/schema.ts'
+import { HeaderList, LongError, harness, type Harness, type HarnessAnswer, type HarnessRequest, type HarnessResult } from '../../src/index.ts'
+import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/macaroon.ts'
+import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
+import { paymentHashOf } from '../../src/lightning/preimage.ts'
+import { decodeReceipt } from '../../src/lightning/receipt.ts'
+import { KeyRing } from '../../src/lightning/root-key.ts'
+import type { ChallengeSettings } from '../../src/challenges/settings.ts'
+import { fixture, freshAddress, l402Parameters, modern, narrowed, offer, paymentParameters, route, type Fixture } from '../challenges/fixture.ts'
+
+interface Gate extends Fixture {
+  readonly chain: Harness
+  /** Requests that reached the upstream. */
+  reached: number
+  answer: HarnessAnswer
+  send (request?: HarnessRequest): Promise<HarnessResult>
+  /** Asks without a credential and pays the invoice of the answer. */
+  buy (request?: HarnessRequest): Promise<Bought>
+}
+
+interface Bought {
+  readonly lines: string[]
+  readonly macaroon: string
+  readonly preimage: string
+  readonly paymentHash: string
+  readonly classic: string
+}
+
+async function gate (t: T, changes: { readonly route?: Partial<RouteConfig>, readonly settings?: Partial<ChallengeSettings>, readonly fixture?: Fixture } = {}): Promise<Gate> {
+  const parts = changes.fixture ?? await fixture(t, changes.settings)
+  const config = route(changes.route)
+  const address = freshAddress()
+  const gate: Gate = {
+    ...parts,
+    reached: 0,
+    answer: { status: 200, body: 'sold' },
+    chain: await harness([credential, challenge], {
+      services: { challenges: parts.challenges, clock: parts.clock },
+      route: { name: config.name, config },
+      answer: (ctx, responder) => {
+        gate.reached++
+        const answer = gate.answer
+        if (typeof answer === 'function') return answer(ctx, responder)
+        const deliver = async (): Promise<void> => {
+          const headers = new HeaderList(Object.entries(answer.headers ?? {}).flat())
+          await responder.head(answer.status ?? 200, headers)
+          if (typeof answer.body === 'string') responder.write(Buffer.from(answer.body))
+          responder.end(null)
+        }
+        return deliver()
+      }
+    }),
+    send: request => gate.chain.run({ target: '/v1/quote', peerAddress: address, ...request }),
+    buy: async request => {
+      const first = await gate.send(request)
+      if (first.status !== 402) throw new Error(`expected 402, got ${first.status}: ${first.text}`)
+      const lines = first.headers.all('www-authenticate')
+      const { macaroon, invoice } = l402Parameters(lines)
+      const preimage = gate.payee.pay(invoice)
+      return { lines, macaroon, preimage, paymentHash: paymentHashOf(preimage), classic: `L402 ${macaroon}:${preimage}` }
+    }
+  }
+  return gate
+}
+
+const auth = (value: string): HarnessRequest => ({ headers: { Authorization: value } })
+const merchantOffer = (changes: Partial<Offer> = {}): HarnessRequest => ({ prepare: ctx => { ctx.offer = offer({ ...changes }) } })
+
+t.test('a paid classic token opens the resource until it expires, and is private to its payer', async t => {
+  const g = await gate(t)
+  const bought = await g.buy()
+  for (let use = 0; use < 3; use++) {
+    const result = await g.send(auth(bought.classic))
+    t.equal(result.status, 200)
+    t.equal(result.text, 'sold')
+    t.equal(result.headers.get('cache-control'), 'private')
+    t.notOk(result.headers.has('payment-receipt'), 'classic credentials get no receipt')
+    t.same(result.ctx.payment, { scheme: 'l402', paymentHash: bought.paymentHash, amountSats: 10 })
+  }
+  g.clock.advance(3_600_000)
+  t.equal((await g.send(auth(bought.classic))).status, 200, 'still good at its last second')
+  g.clock.advance(1_000)
+  const expired = await g.send(auth(bought.classic))
+  t.equal(expired.status, 403)
+  t.match(expired.json(), { error: 'Forbidden', message: 'Token expired', details: String })
+  t.equal(g.reached, 4)
+  t.same(g.counted.lines.filter(line => line.startsWith('payment ')), ['payment route l402 10'], 'counted once')
+})
+
+t.test('every spelling of a classic credential that clients send is taken', async t => {
+  const g = await gate(t)
+  const { macaroon, preimage, classic } = await g.buy()
+  const urlSafe = macaroon.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
+  for (const headers of [
+    { Authorization: `lsat ${macaroon}:${preimage}` },
+    { authorization: `L402 ${urlSafe}:${preimage}` },
+    ['Authorization', `LSAT ${macaroon}:${preimage}`, 'Authorization', classic],
+    ['Authorization', 'Bearer unrelated', 'Authorization', classic],
+    { Authorization: `L402 ${narrowed(macaroon, `preimage=${preimage}`)}:${preimage}` },
+    { 'Grpc-Metadata-Macaroon': Buffer.from(narrowed(macaroon, `preimage=${preimage}`), 'base64').toString('hex') }
+  ]) {
+    t.equal((await g.send({ headers })).status, 200, JSON.stringify(headers).slice(0, 60))
+    t.equal((await g.send({ headers })).status, 200, 'and again')
+  }
+})
+
+t.test('forged and misused classic tokens get the contract\'s verdicts and never reach the upstream', async t => {
+  const g = await gate(t)
+  const bought = await g.buy()
+  const { macaroon, preimage, paymentHash } = bought
+  const other = await g.buy()
+  const own = 'ab'.repeat(32)
+  const foreign = new KeyRing(Buffer.from('another master secret of thirty-two bytes or more'))
+  const tokenId = foreign.newTokenId(Buffer.alloc(28, 1))
+  const selfMade = (hash: string, key: Uint8Array): string => macaroonToBase64(mintMacaroon(key, 'l402', encodeIdentifier(hash, tokenId), [
+    'services=boltgate:0', 'path=/v1/quote', 'charge_id=x', 'amount_sats=10', 'expires=4102444800'
+  ]))
+  const edited = Buffer.from(macaroon, 'base64').toString('latin1').replace('amount_sats=10', 'amount_sats=01')
+  const unauthorized = (detail: string | RegExp) => ({ error: 'Unauthorized', message: 'Invalid L402 credential', detail })
+  const cases: Array<{ name: string, value: string, status: number, body: object, request?: HarnessRequest }> = [
+    { name: 'an unsigned JSON token', value: `L402 ${Buffer.from('{"paid":true}').toString('base64')}:${preimage}`, status: 401, body: unauthorized(/macaroon/) },
+    { name: 'no base64', value: `L402 %%%:${preimage}`, status: 401, body: unauthorized(/macaroon/) },
+    { name: 'an own preimage', value: `L402 ${macaroon}:${own}`, status: 401, body: unauthorized('Preimage does not match payment hash') },
+    { name: 'the preimage of another challenge', value: `L402 ${macaroon}:${other.preimage}`, status: 401, body: unauthorized('Preimage does not match payment hash') },
+    { name: 'a self-made token with an own preimage', value: `L402 ${selfMade(paymentHashOf(own), Buffer.alloc(32, 9))}:${own}`, status: 401, body: unauthorized('Invalid macaroon signature') },
+    { name: 'a token signed with another key', value: `L402 ${selfMade(paymentHash, foreign.rootKey(tokenId) ?? Buffer.alloc(32))}:${preimage}`, status: 401, body: unauthorized('Invalid macaroon signature') },
+    { name: 'an edited caveat', value: `L402 ${Buffer.from(edited, 'latin1').toString('base64')}:${preimage}`, status: 401, body: unauthorized('Invalid macaroon signature') },
+    { name: 'an unknown caveat', value: `L402 ${narrowed(macaroon, 'tier=gold')}:${preimage}`, status: 401, body: unauthorized(/Unknown caveat/) },
+    { name: 'a widened caveat', value: `L402 ${narrowed(macaroon, 'path=/*')}:${preimage}`, status: 401, body: unauthorized(/path/) },
+    { name: 'an upper-case preimage', value: `L402 ${macaroon}:${preimage.toUpperCase()}`, status: 400, body: { error: 'Bad Request', message: String } },
+    { name: 'a preimage with 0x', value: `L402 ${macaroon}:0x${preimage}`, status: 400, body: { error: 'Bad Request', message: String } },
+    { name: 'another path', value: bought.classic, status: 403, request: { target: '/v1/other' }, body: { error: 'Forbidden', message: String, allowed: '/v1/quote', requested: '/v1/other' } },
+    { name: 'an old price', value: bought.classic, status: 401, request: merchantOffer({ amountSats: 11 }), body: unauthorized('Token price does not match the current price') },
+    { name: 'another service', value: bought.classic, status: 401, request: merchantOffer({ service: 'other:0' }), body: unauthorized(/service/) },
+    { name: 'a token without merchant for a merchant', value: bought.classic, status: 403, request: merchantOffer({ merchantId: '7' }), body: { error: 'Forbidden', message: 'Token missing required merchant_id caveat' } }
+  ]
+  for (const { name, value, status, body, request } of cases) {
+    const result = await g.send({ ...auth(value), ...request })
+    t.equal(result.status, status, name)
+    t.match(result.json(), body, name)
+    t.type(result.headers.get('x-l402-error'), 'string', `${name}: X-L402-Error`)
+    t.notOk(result.headers.has('www-authenticate'), `${name}: no challenge unless the route asks for it`)
+  }
+  t.equal(g.reached, 0)
+})
+
+t.test('merchant and token must be of each other', async t => {
+  const g = await gate(t)
+  const bought = await g.buy(merchantOffer({ merchantId: '7' }))
+  t.equal((await g.send({ ...auth(bought.classic), ...merchantOffer({ merchantId: '7' }) })).status, 200)
+  const wrong = await g.send({ ...auth(bought.classic), ...merchantOffer({ merchantId: '8' }) })
+  t.same(wrong.json(), { error: 'Forbidden', message: 'Token not valid for this merchant' })
+  const none = await g.send(auth(bought.classic))
+  t.same(none.json(), { error: 'Forbidden', message: 'Token requires merchant context but none was provided' })
+  t.equal(none.headers.get('x-l402-error'), 'Token requires merchant context but none was provided')
+  t.equal(g.reached, 1)
+})
+
+t.test('a token for a pattern opens what lies below it', async t => {
+  const g = await gate(t, { route: { tokenPath: 'pattern' } })
+  const bought = await g.buy()
+  t.equal((await g.send({ target: '/v1/a/b?x=1', ...auth(bought.classic) })).status, 200)
+  t.equal((await g.send({ target: '/v2/a', ...auth(bought.classic) })).status, 403)
+})
+
+t.test('a route can ask for fresh challenge lines with its refusals', async t => {
+  const g = await gate(t, { route: { rechallenge: true } })
+  const bought = await g.buy()
+  const refused = await g.send({ target: '/v1/other', ...auth(bought.classic) })
+  t.equal(refused.status, 403)
+  t.equal(refused.headers.all('www-authenticate').length, 2)
+  t.not(l402Parameters(refused.headers.all('www-authenticate')).macaroon, bought.macaroon)
+  g.payee.fault = new Error('the provider is away')
+  const without = await g.send({ target: '/v1/third', ...auth(bought.classic) })
+  t.equal(without.status, 403, 'the verdict stands without a challenge')
+  t.notOk(without.headers.has('www-authenticate'))
+})
+
+t.test('a revoked payment is refused at once, known or not', async t => {
+  const g = await gate(t)
+  await g.challenges.start()
+  const bought = await g.buy()
+  t.equal((await g.send(auth(bought.classic))).status, 200)
+  await g.challenges.revoke('payment', bought.paymentHash)
+  const refused = await g.send(auth(bought.classic))
+  t.equal(refused.status, 401)
+  t.match(refused.json(), { detail: /revoked/ })
+  const single = await g.buy()
+  await g.challenges.revoke('payment', single.paymentHash)
+  t.match((await g.send(auth(modern(single.lines, single.preimage)))).json(), { type: /verification-failed$/, detail: /revoked/ })
+  await g.challenges.reinstate('payment', bought.paymentHash)
+  t.equal((await g.send(auth(bought.classic))).status, 200)
+})
+
+t.test('a known token needs no database and no promise; a new one is 503 while the database is away', async t => {
+  const g = await gate(t)
+  const known = await g.buy()
+  const fresh = await g.buy()
+  t.equal((await g.send(auth(known.classic))).status, 200)
+  g.watched.broken.add('claim').add('find').add('outstanding')
+  g.watched.calls.length = 0
+  const hooks = await credential.setup({}, {
+    services: { challenges: g.challenges }, route: { name: 'quotes', config: route(), own: false }, mode: 'production',
+    slot: name => ({ index: 0, name })
+  })
+  const probe = g.chain.begin({ target: '/v1/quote', ...auth(known.classic) })
+  const again = await probe.result
+  t.equal(again.status, 200)
+  again.ctx.payment = null
+  t.equal(hooks.request?.(again.ctx), undefined, 'the hook answers at once, with no promise')
+  t.match(again.ctx, { payment: { paymentHash: known.paymentHash } })
+  t.same(g.watched.calls, [], 'no call to the database')
+  const away = await g.send(auth(fresh.classic))
+  t.equal(away.status, 503)
+  t.ok(away.headers.has('retry-after'))
+  g.watched.broken.clear()
+  t.equal((await g.send(auth(fresh.classic))).status, 200, 'nothing was used up')
+})
+
+t.test('a modern credential is good once, and its answer carries a receipt', async t => {
+  const g = await gate(t)
+  const { lines, preimage, paymentHash } = await g.buy()
+  g.answer = { status: 201, headers: { 'Cache-Control': 'public, max-age=60, s-maxage=600' }, body: 'sold' }
+  const first = await g.send(auth(modern(lines, preimage)))
+  t.equal(first.status, 201)
+  t.equal(first.headers.get('cache-control'), 'private, max-age=60')
+  const receipt = decodeReceipt(first.headers.get('payment-receipt') ?? '')
+  t.match(receipt, { challengeId: paymentParameters(lines)['id'], method: 'lightning', reference: paymentHash, status: 'success' })
+  t.notMatch(Buffer.from(first.headers.get('payment-receipt') ?? '', 'base64url').toString(), preimage)
+  const second = await g.send(auth(modern(lines, preimage)))
+  t.equal(second.status, 402)
+  t.match(second.json(), { type: 'https://paymentauth.org/problems/verification-failed', status: 402, detail: /already redeemed/ })
+  t.equal(second.headers.get('cache-control'), 'no-store')
+  t.match(second.headers.get('content-type'), /^application\/problem\+json/)
+  t.not(paymentParameters(second.headers.all('www-authenticate'))['id'], paymentParameters(lines)['id'], 'the challenge is fresh')
+  t.equal(g.reached, 1)
+})
+
+t.test('each failure of a modern credential has its slug, a fresh challenge, and never reaches the upstream', async t => {
+  const g = await gate(t)
+  const { lines, preimage } = await g.buy()
+  const good = modern(lines, preimage)
+  const stranger = await g.buy(merchantOffer({ merchantId: '9' }))
+  const unsat = Buffer.from(JSON.stringify({ amount: '10', currency: 'usd', methodDetails: { paymentHash: paymentHashOf(preimage) } })).toString('base64url')
+  const unhashed = Buffer.from(JSON.stringify({ amount: '10', currency: 'sat', methodDetails: {} })).toString('base64url')
+  const cheap = Buffer.from(Buffer.from(paymentParameters(lines)['request'] ?? '', 'base64url').toString().replace('"10"', '"1"')).toString('base64url')
+  const invalid = 'invalid-challenge'
+  const failed = 'verification-failed'
+  const cases: Array<{ name: string, value: string, slug: string, detail?: RegExp, request?: HarnessRequest }> = [
+    { name: 'no base64url', value: 'Payment !!!', slug: invalid },
+    { name: 'no JSON', value: `Payment ${Buffer.from('hello').toString('base64url')}`, slug: invalid },
+    { name: 'no challenge', value: `Payment ${Buffer.from('{}').toString('base64url')}`, slug: invalid },
+    { name: 'another currency', value: modern(lines, preimage, { request: unsat }), slug: invalid },
+    { name: 'no payment hash', value: modern(lines, preimage, { request: unhashed }), slug: invalid },
+    { name: 'no expires', value: modern(lines, preimage, { expires: '' }), slug: invalid },
+    { name: 'an edited price', value: modern(lines, preimage, { request: cheap }), slug: invalid },
+    { name: 'an edited expiry', value: modern(lines, preimage, { expires: '2099-01-01T00:00:00Z' }), slug: invalid },
+    { name: 'an edited realm', value: modern(lines, preimage, { realm: 'evil.example' }), slug: invalid },
+    { name: 'an id of nobody', value: modern(lines, preimage, { id: 'A'.repeat(43) }), slug: invalid },
+    { name: 'a digest that was not there', value: modern(lines, preimage, { digest: 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:' }), slug: invalid },
+    { name: 'an own preimage', value: modern(lines, 'ab'.repeat(32)), slug: failed, detail: /preimage/ },
+    { name: 'another merchant', value: modern(stranger.lines, stranger.preimage), slug: failed, detail: /merchant/ },
+    { name: 'another method', value: good, slug: failed, detail: /GET/, request: { method: 'DELETE' } },
+    { name: 'another path', value: good, slug: failed, detail: /path/, request: { target: '/v1/other' } },
+    { name: 'another query', value: good, slug: failed, detail: /query/, request: { target: '/v1/quote?all=1' } },
+    { name: 'another price', value: good, slug: 'payment-insufficient', request: merchantOffer({ amountSats: 11 }) }
+  ]
+  for (const { name, value, slug, detail, request } of cases) {
+    const result = await g.send({ ...auth(value), ...request })
+    t.equal(result.status, 402, name)
+    t.match(result.json(), { type: `https://paymentauth.org/problems/${slug}`, status: 402, title: String, detail: detail ?? String, challengeId: String }, name)
+    t.equal(result.headers.all('www-authenticate').length, 2, `${name}: both schemes again`)
+    t.equal(result.headers.get('cache-control'), 'no-store', name)
+  }
+  t.equal(g.reached, 0)
+  t.equal((await g.send(auth(good))).status, 200, 'none of it used the payment up')
+})
+
+t.test('a modern credential ends with its challenge, to the second', async t => {
+  const g = await gate(t)
+  const late = await g.buy()
+  const intime = await g.buy()
+  g.clock.advance(600_000)
+  t.equal((await g.send(auth(modern(intime.lines, intime.preimage)))).status, 200, 'at the last second')
+  g.clock.advance(1_000)
+  const refused = await g.send(auth(modern(late.lines, late.preimage)))
+  t.match(refused.json(), { type: /verification-failed$/, detail: /expired/ })
+})
+
+t.test('modern credentials are refused as unsupported where the scheme is off', async t => {
+  const g = await gate(t, { settings: { schemes: ['l402'] } })
+  const token = `Payment ${encodePaymentToken({ id: 'x' }, 'ab'.repeat(32))}`
+  const refused = await g.send(auth(token))
+  t.equal(refused.status, 402)
+  t.match(refused.json(), { type: 'https://paymentauth.org/problems/method-unsupported', detail: /L402/ })
+  t.same(refused.headers.all('www-authenticate').map(line => line.split(' ')[0]), ['L402'])
+})
+
+t.test('a legacy credential may be repeated until its challenge expires', async t => {
+  const g = await gate(t)
+  const { preimage } = await g.buy()
+  const value = `Payment method="lightning", preimage="${preimage}"`
+  for (let use = 0; use < 3; use++) t.equal((await g.send(auth(value))).status, 200)
+  const elsewhere = await g.send({ target: '/v1/other', ...auth(value) })
+  t.equal(elsewhere.status, 402, 'only for the resource it was made for')
+  t.match(elsewhere.json(), { error: 'Payment Required', l402: { macaroon: String } }, 'the ordinary body')
+  g.clock.advance(600_000)
+  t.equal((await g.send(auth(value))).status, 200)
+  g.clock.advance(1_000)
+  t.equal((await g.send(auth(value))).status, 402)
+  const unknown = await g.send(auth(`Payment method="lightning", preimage="${'ab'.repeat(32)}"`))
+  t.equal(unknown.status, 402)
+  t.equal(g.reached, 4)
+})
+
+t.test('one payment buys through one scheme', async t => {
+  const schemes: Record<string, (bought: Bought) => string> = {
+    l402: bought => bought.classic,
+    payment: bought => modern(bought.lines, bought.preimage),
+    'payment-legacy': bought => `Payment method="lightning", preimage="${bought.preimage}"`
+  }
+  const g = await gate(t)
+  for (const first of Object.keys(schemes)) {
+    for (const second of Object.keys(schemes)) {
+      if (first === second) continue
+      const bought = await g.buy()
+      t.equal((await g.send(auth(schemes[first]?.(bought) ?? ''))).status, 200, first)
+      const refused = await g.send(auth(schemes[second]?.(bought) ?? ''))
+      t.equal(refused.status, second === 'l402' ? 401 : 402, `${second} after ${first}`)
+    }
+  }
+  t.equal(g.reached, 6)
+})
+
+t.test('a challenge for a body is good for that body only, with or without the digest in the credential', async t => {
+  const g = await gate(t)
+  const post = (body: string, value?: string): HarnessRequest => ({
+    method: 'POST', body, prepare: ctx => { ctx.body.limit = 1_048_576 }, ...(value === undefined ? {} : auth(value))
+  })
+  for (const changes of [{}, { digest: '' }]) {
+    const { lines, preimage } = await g.buy(post('{"a":1}'))
+    t.match(paymentParameters(lines)['digest'], /^sha-256=:/)
+    const wrong = await g.send(post('{"a":2}', modern(lines, preimage, changes)))
+    t.match(wrong.json(), { type: /verification-failed$/, detail: /body/ })
+    t.equal((await g.send(post('{"a":1}', modern(lines, preimage, changes)))).status, 200)
+  }
+  t.equal(g.reached, 2)
+})
+
+t.test('what the answer was decides whether a single-use credential is spent or given back', async t => {
+  const g = await gate(t)
+  const fails = (status: number): HarnessAnswer => (_ctx, responder) => { responder.fail(new LongError(status, 'Bad gateway', 'The upstream failed.')) }
+  const cases: Array<{ name: string, answer: HarnessAnswer, spent: boolean, offer?: Partial<Offer> }> = [
+    { name: 'upstream 200', answer: { status: 200 }, spent: true },
+    { name: 'upstream 301', answer: { status: 301 }, spent: true },
+    { name: 'upstream 404', answer: { status: 404 }, spent: true },
+    { name: 'upstream 404 where the route releases it', answer: { status: 404 }, spent: false, offer: { releaseOn: ['4xx', '5xx'] } },
+    { name: 'upstream 500', answer: { status: 500 }, spent: false },
+    { name: 'upstream 500 where the route keeps it', answer: { status: 500 }, spent: true, offer: { releaseOn: [] } },
+    { name: 'our own 502', answer: fails(502), spent: false },
+    { name: 'our own 503', answer: fails(503), spent: false },
+    { name: 'our own 504', answer: fails(504), spent: false },
+    { name: 'our own 413', answer: fails(413), spent: false },
+    { name: 'an operation that answers', answer: () => ({ status: 200, headers: [], body: 'pong' }), spent: true },
+    { name: 'an operation that refuses', answer: () => ({ status: 400, headers: [], body: 'no' }), spent: false }
+  ]
+  for (const { name, answer, spent, offer: changes } of cases) {
+    g.answer = { status: 200 }
+    const bought = await g.buy(merchantOffer(changes))
+    g.answer = answer
+    const value = modern(bought.lines, bought.preimage)
+    await g.send({ ...auth(value), ...merchantOffer(changes) })
+    g.answer = { status: 200 }
+    const again = await g.send({ ...auth(value), ...merchantOffer(changes) })
+    t.equal(again.status, spent ? 402 : 200, name)
+  }
+  await allSettled(g)
+})
+
+t.test('a client that leaves before the head has its payment back, also while it is being verified', async t => {
+  const g = await gate(t)
+  const { lines, preimage, paymentHash } = await g.buy()
+  const waiting = Promise.withResolvers<void>()
+  g.answer = () => { waiting.resolve() }
+  const exchange = g.chain.begin({ target: '/v1/quote', ...auth(modern(lines, preimage)) })
+  await waiting.promise
+  t.match(await g.challenges.find(paymentHash), { state: 'leased', scheme: 'payment' })
+  const used = await g.send(auth(modern(lines, preimage)))
+  t.match(used.json(), { detail: /another request/ }, 'a second use meanwhile is refused')
+  exchange.leave()
+  t.equal((await exchange.result).outcome.headSent, false)
+  await settled(g, paymentHash)
+  const verifying = Promise.withResolvers<void>()
+  g.watched.slow.set('lease', verifying.promise)
+  g.watched.calls.length = 0
+  const early = g.chain.begin({ target: '/v1/quote', ...auth(modern(lines, preimage)) })
+  while (!g.watched.calls.includes('lease')) await new Promise(resolve => setImmediate(resolve))
+  early.leave()
+  verifying.resolve()
+  await early.result
+  await settled(g, paymentHash)
+  g.answer = { status: 200 }
+  t.equal((await g.send(auth(modern(lines, preimage)))).status, 200)
+})
+
+/** Waits until no lease is open; a lease that was forgotten makes the test time out. */
+async function allSettled (g: Gate): Promise<void> {
+  while (g.challenges.leases.open > 0) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** Waits for the writes that nobody waits for. */
+async function settled (g: Gate, paymentHash: string): Promise<void> {
+  for (;;) {
+    const found = await g.challenges.find(paymentHash)
+    if (g.challenges.leases.open === 0 && found?.state === 'unspent') return
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+
+t.test('500 redemptions at once have one winner', async t => {
+  const g = await gate(t)
+  const { lines, preimage } = await g.buy()
+  const value = modern(lines, preimage)
+  const results = await Promise.all(Array.from({ length: 500 }, () => g.send(auth(value))))
+  t.equal(results.filter(result => result.status === 200).length, 1)
+  t.equal(results.filter(result => result.status === 402).length, 499)
+  t.equal(g.reached, 1)
+  t.equal(g.payee.requests.length, 11, 'the refused share ten fresh invoices')
+})
+
+t.test('free offers pass, and a proxy that nobody priced is not served for nothing', async t => {
+  const g = await gate(t, { route: { price: 0 } })
+  t.equal((await g.send()).status, 200)
+  t.equal((await g.send(auth('L402 nonsense:nonsense'))).status, 200)
+  const proxied = await gate(t, { fixture: g, route: { upstream: { kind: 'proxy', param: 'proxyId' } } })
+  t.equal((await proxied.send()).status, 500)
+  t.equal(proxied.reached, 0)
+})
+
+t.test('two different credentials in one request are refused', async t => {
+  const g = await gate(t)
+  const { classic, lines, preimage } = await g.buy()
+  const result = await g.send({ headers: ['Authorization', classic, 'Authorization', modern(lines, preimage)] })
+  t.equal(result.status, 400)
+  t.match(result.json(), { error: 'Bad Request' })
+})

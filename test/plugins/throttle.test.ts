@@ -1,0 +1,154 @@
+import t from 'tap'
+import throttle from '../../plugins/throttle.ts'
+import { harness, StateUnavailable, type HarnessRequest, type State } from '../../src/index.ts'
+import { builtInPolicies } from '../../src/config/schema.ts'
+import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
+
+async function build (config: object, over: Partial<TestServices> = {}): Promise<{ chain: Awaited<ReturnType<typeof harness>>, services: TestServices }> {
+  const services = { ...testServices(), ...over }
+  return { services, chain: await harness([{ plugin: throttle, config }], { services, answer: () => ({ status: 200, headers: [], body: null }) }) }
+}
+
+/** How many of `count` requests pass. */
+async function passing (chain: Awaited<ReturnType<typeof harness>>, count: number, request: HarnessRequest = {}): Promise<number> {
+  let passed = 0
+  for (let i = 0; i < count; i++) if ((await chain.run(request)).status === 200) passed++
+  return passed
+}
+
+const away = { takeFixed: () => Promise.reject(new StateUnavailable('connection refused')) }
+
+for (const [policy, { limit }] of Object.entries(builtInPolicies)) {
+  t.test(`policy ${policy} lets ${limit} requests through in a window`, async t => {
+    const { chain } = await build({ policy })
+    t.equal(await passing(chain, limit + 5), limit)
+  })
+}
+
+t.test('above the limit the answer is the contract\'s 429, without RateLimit headers', async t => {
+  const { chain, services } = await build({ policy: 'admin' })
+  await passing(chain, 30)
+  services.clock.advance(17_500)
+  const result = await chain.run()
+  t.equal(result.status, 429)
+  t.equal(result.headers.get('retry-after'), '43')
+  t.strictSame(result.json(), { error: 'Too many requests', message: 'Rate limit exceeded. Try again in 43 seconds.', retryAfter: 43 })
+  t.notOk(result.headers.pairs.some(name => /ratelimit/i.test(name)))
+  t.equal((await chain.run()).source, 'error')
+})
+
+t.test('a fixed window begins with the first request, and refused ones do not prolong it', async t => {
+  const { chain, services } = await build({ policy: 'checkout-create' })
+  t.equal(await passing(chain, 1), 1)
+  services.clock.advance(59_999)
+  t.equal(await passing(chain, 10), 4)
+  services.clock.advance(1)
+  t.equal(await passing(chain, 10), 5)
+})
+
+t.test('a sliding window frees its oldest segment only', async t => {
+  const { chain, services } = await build({ policy: 'webhook' })
+  t.equal(await passing(chain, 60), 60)
+  services.clock.advance(45_000)
+  t.equal(await passing(chain, 60), 40)
+  const refused = await chain.run()
+  t.equal(refused.headers.get('retry-after'), '15', 'to the next segment\'s edge (decision 34)')
+  services.clock.advance(15_000)
+  t.equal(await passing(chain, 100), 60)
+})
+
+t.test('counters belong to the principal where there is one, else to the address', async t => {
+  const { chain } = await build({ policy: 'checkout-create' })
+  const one = { clientAddress: '198.51.100.1' }
+  t.equal(await passing(chain, 9, { ...one, principal: merchant('1') }), 5)
+  t.equal(await passing(chain, 9, { clientAddress: '198.51.100.2', principal: merchant('1') }), 0, 'the same merchant elsewhere')
+  t.equal(await passing(chain, 9, { ...one, principal: merchant('2') }), 5, 'another merchant at the same address')
+  t.equal(await passing(chain, 9, { ...one, principal: { kind: 'admin', id: 'admin' } }), 5)
+  t.equal(await passing(chain, 9, one), 5, 'nobody, by address')
+  t.equal(await passing(chain, 9, { clientAddress: '198.51.100.2' }), 5)
+})
+
+t.test('policies by address count the address even when there is a principal', async t => {
+  const { chain } = await build({ policy: 'magic-link' })
+  t.equal(await passing(chain, 2, { principal: merchant('1') }), 2)
+  t.equal(await passing(chain, 5, { principal: merchant('2') }), 1)
+})
+
+t.test('one IPv6 client is its /64, and an IPv4 address inside IPv6 is the IPv4 address', async t => {
+  const { chain } = await build({ policy: 'checkout-create' })
+  t.equal(await passing(chain, 3, { clientAddress: '2001:db8:1:2::1' }), 3)
+  t.equal(await passing(chain, 9, { clientAddress: '2001:0DB8:1:2:ffff:ffff:ffff:ffff' }), 2)
+  t.equal(await passing(chain, 9, { clientAddress: '2001:db8:1:3::1' }), 5)
+  t.equal(await passing(chain, 3, { clientAddress: '::ffff:192.0.2.1' }), 3)
+  t.equal(await passing(chain, 9, { clientAddress: '192.0.2.1' }), 2)
+})
+
+t.test('the address is the client\'s after the rules for trusted proxies, not the peer\'s', async t => {
+  const { chain } = await build({ policy: 'checkout-create' })
+  t.equal(await passing(chain, 5, { peerAddress: '10.0.0.1', clientAddress: '198.51.100.1' }), 5)
+  t.equal(await passing(chain, 5, { peerAddress: '10.0.0.1', clientAddress: '198.51.100.2' }), 5)
+})
+
+t.test('two routes with one policy share its counter, two policies do not', async t => {
+  const services = testServices()
+  const options = { services, answer: () => ({ status: 200, headers: [], body: null }) }
+  const payments = await harness([{ plugin: throttle, config: { policy: 'payment-create' } }], options)
+  const refunds = await harness([{ plugin: throttle, config: { policy: 'payment-create' } }], options)
+  const reads = await harness([{ plugin: throttle, config: { policy: 'read' } }], options)
+  t.equal(await passing(payments, 7), 7)
+  t.equal(await passing(refunds, 7), 3)
+  t.equal(await passing(reads, 7), 7)
+})
+
+t.test('two throttles in one chain stack: each counts by itself', async t => {
+  const services = testServices()
+  const entry = (policy: string): object => ({ plugin: throttle, config: { policy } })
+  const chain = await harness([entry('admin'), entry('checkout-create')] as never, { services, answer: () => ({ status: 200, headers: [], body: null }) })
+  t.equal(await passing(chain, 30), 5)
+  services.clock.advance(60_000)
+  t.equal(await passing(chain, 1), 1)
+})
+
+t.test('memory answers without a promise', async t => {
+  const services = testServices()
+  const config = { policy: 'global', onError: 'local' } as const
+  const hooks = await throttle.setup(config, { services, route: { name: 'r', config: null, own: false }, mode: 'production', slot: name => ({ index: 0, name }) })
+  const { ctx } = (await harness([], { services })).begin()
+  t.equal(hooks.request?.(ctx), undefined)
+})
+
+t.test('refusals are measured by policy', async t => {
+  const { chain, services } = await build({ policy: 'magic-link' })
+  await passing(chain, 5)
+  t.match(await services.metrics.render(), /^boltgate_throttled_total\{policy="magic-link"\} 2$/m)
+})
+
+t.test('while the shared state is away each worker counts by itself, and says so once', async t => {
+  const { chain, services } = await build({ policy: 'checkout-create' }, { state: away as unknown as State })
+  t.equal(await passing(chain, 9), 5)
+  t.equal(services.lines.length, 1)
+  t.match(services.lines[0], { level: 'warn', message: /cannot reach the shared state/ })
+})
+
+t.test('onError allow lets everything through', async t => {
+  const { chain } = await build({ policy: 'checkout-create', onError: 'allow' }, { state: away as unknown as State })
+  t.equal(await passing(chain, 9), 9)
+})
+
+t.test('onError deny answers 503 with Retry-After', async t => {
+  const { chain } = await build({ policy: 'checkout-create', onError: 'deny' }, { state: away as unknown as State })
+  const result = await chain.run()
+  t.equal(result.status, 503)
+  t.equal(result.headers.get('retry-after'), '5')
+  t.notMatch(result.text, 'connection refused')
+})
+
+t.test('a fault of the state that is no outage is not taken for one', async t => {
+  const state = { takeFixed: () => Promise.reject(new TypeError('bug')) } as unknown as State
+  const { chain } = await build({ policy: 'global', onError: 'allow' }, { state })
+  t.equal((await chain.run()).status, 500)
+})
+
+t.test('a policy that does not exist fails the set-up and names those that do', async t => {
+  await t.rejects(build({ policy: 'reed' }), /no policy "reed".*read/)
+})
