@@ -1,0 +1,13 @@
+#!/usr/bin/env node
+// Starts the command line: the built files when the package is installed, the sources in a checkout.
+import { existsSync } from 'node:fs'
+
+const [major = 0] = process.versions.node.split('.').map(Number)
+if (major < 24) {
+  process.stderr.write(`boltgate needs Node 24 or later; this is ${process.version}. In a checkout, "npm start" and "npx boltgate" bring their own.\n`)
+  process.exit(1)
+}
+const source = new URL('../main.ts', import.meta.url)
+const built = new URL('../../dist/src/main.js', import.meta.url)
+const { main } = await import((existsSync(source) ? source : built).href)
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,27 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { jsonSchema } from '../config/json-schema.ts'
+import { referencePage } from '../config/reference.ts'
+import { builtInPlugins } from '../plugins.ts'
+import type { Output } from './output.ts'
+
+export const docsUsage = `boltgate docs [--write FOLDER]
+
+Prints the reference of the configuration, made from its schemas; --write puts configuration.md and
+gateway.schema.json (for editors) into FOLDER.`
+
+/** Prints or writes the generated pages. */
+export async function docs (args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({ args: [...args], options: { write: { type: 'string' } } })
+  const page = referencePage(builtInPlugins.values())
+  if (values.write === undefined) {
+    out.print(page)
+    return 0
+  }
+  mkdirSync(values.write, { recursive: true })
+  writeFileSync(join(values.write, 'configuration.md'), page)
+  writeFileSync(join(values.write, 'gateway.schema.json'), `${JSON.stringify(jsonSchema(builtInPlugins.values()), null, 2)}\n`)
+  out.print(`Wrote ${join(values.write, 'configuration.md')} and gateway.schema.json`)
+  return 0
+}

@@ -1,0 +1,41 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { request } from 'undici'
+import { compose } from '../compose.ts'
+import { prepare } from '../first-start.ts'
+import { systemClock } from '../platform/clock.ts'
+import { openDatabase } from '../platform/database.ts'
+import { silentLog } from '../platform/log.ts'
+import { loadSecrets } from '../secrets.ts'
+import { configurationFile, loadWithPlugins } from './configuration.ts'
+import type { Output } from './output.ts'
+
+export const openapiUsage = `boltgate openapi [--config FILE]
+
+Prints the OpenAPI document of the gateway that FILE, ./gateway.yaml by default, describes. It starts that gateway for a
+moment on a free port, with an empty database of its own.`
+
+/** Prints the OpenAPI document. Throws `ConfigError` and `UsageError`. */
+export async function openapi (args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
+  const { config: file, plugins } = await loadWithPlugins(configurationFile(values.config), process.env)
+  const data = mkdtempSync(join(tmpdir(), 'boltgate-openapi-'))
+  const config = { ...file, data, mode: 'development', state: { url: 'memory:' }, server: { ...file.server, listen: { host: '127.0.0.1', port: 0 } } } as const
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: data, log: silentLog, clock: systemClock })
+  try {
+    const secrets = loadSecrets(config)
+    await prepare({ config, database, secrets, clock: systemClock, log: silentLog, firstMerchant: true })
+    const app = await compose(config, { clock: systemClock, log: silentLog, database, secrets, plugins, publicUrl: () => config.server.publicUrl === '' ? 'http://127.0.0.1:8080' : config.server.publicUrl })
+    const { port } = await app.listen()
+    await app.follow()
+    const answer = await request(`http://127.0.0.1:${port}/openapi.json`)
+    out.print(JSON.stringify(await answer.body.json(), null, 2))
+    await app.close()
+  } finally {
+    await database.close()
+    rmSync(data, { recursive: true, force: true })
+  }
+  return 0
+}

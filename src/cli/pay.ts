@@ -1,0 +1,115 @@
+import { parseArgs } from 'node:util'
+import { request, type Dispatcher } from 'undici'
+import { readChallengeLine, type ChallengeLine } from './challenge-lines.ts'
+import { UsageError, type Output } from './output.ts'
+
+export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
+
+Asks for URL, pays the invoice of its 402, asks again with the proof, and prints each step. It pays with the sandbox
+of the gateway that URL names; --wallet names another gateway's /sandbox/pay.`
+
+const SHOWN = new Set(['www-authenticate', 'payment-receipt', 'x-l402-error', 'x-l402-proxy', 'x-l402-proxy-id', 'retry-after', 'content-type', 'cache-control'])
+
+interface Answer {
+  readonly status: number
+  readonly headers: Dispatcher.ResponseData['headers']
+  readonly text: string
+}
+
+/** Walks through 402, payment and answer. Exit code 0 when the last answer is 2xx, 1 otherwise. Throws `UsageError`. */
+export async function pay (args: readonly string[], out: Output): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      request: { type: 'string', short: 'X' },
+      data: { type: 'string', short: 'd' },
+      header: { type: 'string', short: 'H', multiple: true },
+      scheme: { type: 'string', default: 'l402' },
+      wallet: { type: 'string' }
+    }
+  })
+  const [url, ...more] = positionals
+  if (url === undefined || more.length > 0 || !URL.canParse(url)) throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
+  if (values.scheme !== 'l402' && values.scheme !== 'payment') throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
+  const body = values.data ?? null
+  const method = values.request ?? (body === null ? 'GET' : 'POST')
+  const headers = readHeaders(values.header ?? [])
+  if (body !== null && headers['content-type'] === undefined) headers['content-type'] = 'application/json'
+
+  out.print(`> ${method} ${url}`)
+  const first = await send(url, method, headers, body)
+  show(first, out)
+  if (first.status !== 402) return first.status < 300 ? 0 : 1
+
+  const challenge = pick(first, values.scheme)
+  if (challenge === null) {
+    out.complain(`The 402 offers no ${values.scheme} challenge.`)
+    return 1
+  }
+  const invoice = challenge.parameters.get('invoice') ?? ''
+  const wallet = values.wallet ?? new URL('/sandbox/pay', url).href
+  out.print('')
+  out.print(`Paying ${invoice.slice(0, 40)}… at ${wallet}`)
+  const paid = await send(wallet, 'POST', { 'content-type': 'application/json' }, JSON.stringify({ invoice }))
+  if (paid.status !== 200) {
+    out.complain(`The invoice could not be paid: ${paid.status} ${paid.text}`)
+    out.complain('Only the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.')
+    return 1
+  }
+  // The sandbox's answer has this one member that is needed here.
+  const { preimage } = JSON.parse(paid.text) as { preimage: string }
+  out.print(`Paid; the preimage is ${preimage}`)
+
+  const authorization = values.scheme === 'l402' ? `L402 ${challenge.parameters.get('macaroon') ?? ''}:${preimage}` : paymentCredential(challenge, preimage)
+  out.print('')
+  out.print(`> ${method} ${url}`)
+  out.print(`> Authorization: ${authorization.length > 100 ? `${authorization.slice(0, 100)}…` : authorization}`)
+  const second = await send(url, method, { ...headers, authorization }, body)
+  show(second, out)
+  return second.status < 300 ? 0 : 1
+}
+
+async function send (url: string, method: string, headers: Record<string, string>, body: string | null): Promise<Answer> {
+  // Whatever the user typed after -X; undici refuses what is no method.
+  const answer = await request(url, { method: method as Dispatcher.HttpMethod, headers, body })
+  return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
+}
+
+function show (answer: Answer, out: Output): void {
+  out.print(`< ${answer.status}`)
+  for (const [name, value] of Object.entries(answer.headers)) {
+    if (!SHOWN.has(name)) continue
+    for (const line of Array.isArray(value) ? value : [value]) out.print(`< ${name}: ${line ?? ''}`)
+  }
+  if (answer.text !== '') out.print(answer.text)
+}
+
+function pick (answer: Answer, scheme: 'l402' | 'payment'): ChallengeLine | null {
+  const lines = answer.headers['www-authenticate'] ?? []
+  for (const line of Array.isArray(lines) ? lines : [lines]) {
+    const challenge = readChallengeLine(line)
+    if (challenge?.scheme === scheme) return challenge
+  }
+  return null
+}
+
+const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
+
+function paymentCredential (challenge: ChallengeLine, preimage: string): string {
+  const echoed = Object.fromEntries(ECHOED.flatMap(name => {
+    const value = challenge.parameters.get(name)
+    return value === undefined ? [] : [[name, value]]
+  }))
+  return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
+}
+
+function readHeaders (lines: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    if (colon < 1) throw new UsageError(`-H takes 'Name: value', not "${line}".`)
+    headers[line.slice(0, colon).trim().toLowerCase()] = line.slice(colon + 1).trim()
+  }
+  return headers
+}

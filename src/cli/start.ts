@@ -1,0 +1,188 @@
+import cluster from 'node:cluster'
+import { parseArgs } from 'node:util'
+import { compose, type App } from '../compose.ts'
+import type { GatewayConfig } from '../config/schema.ts'
+import { watchConfig } from '../config/watch.ts'
+import { prepare } from '../first-start.ts'
+import { systemClock, type Clock } from '../platform/clock.ts'
+import { collectBuffers, keepYoung, youngCollector } from '../platform/collector.ts'
+import { isConnectionFault, openDatabase, type Database } from '../platform/database.ts'
+import { keysPath } from '../platform/keyfile.ts'
+import { createLog, type Log } from '../platform/log.ts'
+import { loadSecrets, type Secrets } from '../secrets.ts'
+import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
+import type { Output } from './output.ts'
+import { superviseWorkers } from './workers.ts'
+
+export const startUsage = `boltgate start [--config FILE]
+
+Starts the gateway with FILE, ./gateway.yaml by default. SIGHUP or a saved file reloads it, SIGTERM finishes what is under
+way and stops.`
+
+/** How often a database that was away at the start is tried again. */
+const RETRY_MS = 2_000
+
+/** Starts the gateway and stays until it has been stopped by a signal. Throws `ConfigError` and `UsageError`. */
+export async function start (args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
+  keepYoung()
+  try {
+    return await run(configurationFile(values.config), out)
+  } finally {
+    // A worker's channel to its supervisor would keep the process alive when all else has ended.
+    cluster.worker?.disconnect()
+  }
+}
+
+async function run (file: string, out: Output): Promise<number> {
+  const loaded = await loadWithPlugins(file, process.env)
+  const log = createLog({ level: loaded.config.log.level })
+  if (loaded.config.server.workers > 1 && cluster.isPrimary) return await superviseWorkers(loaded.config, log, () => prepareOnce(loaded.config, log))
+  return await new Process(file, loaded, log, out).run()
+}
+
+/**
+ * Before the first worker starts: tables and keys, made by one process. While the database is away the workers start all the
+ * same and answer 503 (decision 22); this goes on trying beside them.
+ */
+async function prepareOnce (config: GatewayConfig, log: Log): Promise<void> {
+  const secrets = loadSecrets(config)
+  const database = await openDatabase({ url: config.database.url, dataDir: config.data, log, clock: systemClock, connections: 1 })
+  try {
+    await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    log.error({ err: error }, 'the database is away: workers start without it')
+    systemClock.after(RETRY_MS, () => {
+      prepareOnce(config, log).catch((fault: unknown) => { log.error({ err: fault }, 'the database could not be prepared') })
+    })
+  } finally {
+    await database.close()
+  }
+}
+
+/** One serving process: the only one, or a worker. */
+class Process {
+  readonly #file: string
+  readonly #log: Log
+  readonly #out: Output
+  readonly #clock: Clock = systemClock
+  #config: GatewayConfig
+  #loaded: Loaded
+  #publicUrl = ''
+
+  constructor (file: string, loaded: Loaded, log: Log, out: Output) {
+    this.#file = file
+    this.#loaded = loaded
+    this.#config = loaded.config
+    this.#log = log
+    this.#out = out
+  }
+
+  async run (): Promise<number> {
+    const config = this.#config
+    const secrets = loadSecrets(config)
+    const database = await openDatabase({
+      url: config.database.url, dataDir: config.data, log: this.#log, clock: this.#clock, connections: config.database.connections
+    })
+    const stopped = stopSignal()
+    const collecting = collectBuffers(this.#clock, youngCollector())
+    let app: App | null = null
+    try {
+      this.#publicUrl = publicUrlOf(config, config.server.listen.port)
+      app = await compose(config, {
+        clock: this.#clock, log: this.#log, database, secrets, plugins: this.#loaded.plugins, publicUrl: () => this.#publicUrl
+      })
+      const ready = await this.#prepared(database, secrets)
+      const address = await app.listen()
+      this.#publicUrl = publicUrlOf(config, address.port)
+      if (ready) await app.follow()
+      else void this.#keepTrying(app, database, secrets)
+      this.#announce(address, ready)
+      const watch = await this.#watch(app)
+      await stopped
+      watch.close()
+      this.#log.info('stopping: requests under way are finished first')
+    } finally {
+      collecting.cancel()
+      await app?.close()
+      await database.close()
+    }
+    return 0
+  }
+
+  /** False while the database is away; anything else that goes wrong stops the start. */
+  async #prepared (database: Database, secrets: Secrets): Promise<boolean> {
+    try {
+      await prepare({ config: this.#config, database, secrets, clock: this.#clock, log: this.#log, firstMerchant: !cluster.isWorker })
+      return true
+    } catch (error) {
+      if (!isConnectionFault(error)) throw error
+      this.#log.error({ err: error }, 'the database is away: answering 503 and trying again')
+      return false
+    }
+  }
+
+  async #keepTrying (app: App, database: Database, secrets: Secrets): Promise<void> {
+    for (;;) {
+      await new Promise<void>(resolve => { this.#clock.after(RETRY_MS, resolve) })
+      try {
+        if (!await this.#prepared(database, secrets)) continue
+        await app.follow()
+        this.#log.info('the database is there; ready')
+        return
+      } catch (error) {
+        this.#log.error({ err: error }, 'the database could not be prepared; trying again')
+      }
+    }
+  }
+
+  async #watch (app: App): Promise<{ close (): void }> {
+    return await watchConfig({
+      file: this.#file,
+      clock: this.#clock,
+      onChange: async () => {
+        try {
+          const next = await loadWithPlugins(this.#file, process.env)
+          for (const setting of needsRestart(this.#config, next.config)) this.#log.warn(`${setting} has changed; it takes effect after a restart`)
+          await app.reload(next.config, next.plugins)
+        } catch (error) {
+          this.#log.error({ err: error }, `the changed configuration is not used, the old one stays:\n${error instanceof Error ? error.message : String(error)}`)
+        }
+      },
+      onError: error => { this.#log.error({ err: error }, 'the configuration could not be watched or reloaded') }
+    })
+  }
+
+  #announce (address: { host: string, port: number }, ready: boolean): void {
+    this.#log.info({ ...address, publicUrl: this.#publicUrl, pid: process.pid }, ready ? 'ready' : 'listening without a database')
+    if (cluster.isWorker) return
+    this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
+    if (this.#config.mode === 'development' && ready) {
+      this.#out.print(`  Try it:  npx boltgate pay ${this.#publicUrl}/demo/quote`)
+      this.#out.print(`  Keys:    ${keysPath(this.#config.data)}`)
+    }
+  }
+}
+
+/** The address that clients use: as configured, else where we listen. */
+function publicUrlOf (config: GatewayConfig, port: number): string {
+  if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
+  const { host } = config.server.listen
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
+  return `http://${name}:${port}`
+}
+
+const FIXED: ReadonlyArray<keyof GatewayConfig> = ['mode', 'server', 'secrets', 'data', 'database', 'state', 'lightning', 'log', 'metrics']
+
+function needsRestart (before: GatewayConfig, after: GatewayConfig): string[] {
+  return FIXED.filter(key => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
+}
+
+function stopSignal (): Promise<void> {
+  return new Promise(resolve => {
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => { resolve() })
+    if (cluster.isWorker) process.on('disconnect', () => { resolve() })
+  })
+}
+

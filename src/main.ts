@@ -1,0 +1,77 @@
+import { check, checkUsage } from './cli/check.ts'
+import { docs, docsUsage } from './cli/docs.ts'
+import { keys, keysUsage } from './cli/keys.ts'
+import { mint, mintUsage } from './cli/mint.ts'
+import { openapi, openapiUsage } from './cli/openapi.ts'
+import { outliveReaders, processOutput, UsageError, type Output } from './cli/output.ts'
+import { pay, payUsage } from './cli/pay.ts'
+import { routes, routesUsage } from './cli/routes.ts'
+import { start, startUsage } from './cli/start.ts'
+import { ConfigError } from './config/diagnose.ts'
+
+interface Command {
+  readonly usage: string
+  run (args: readonly string[], out: Output): Promise<number>
+}
+
+const commands: ReadonlyMap<string, Command> = new Map([
+  ['start', { usage: startUsage, run: start }],
+  ['check', { usage: checkUsage, run: check }],
+  ['routes', { usage: routesUsage, run: routes }],
+  ['pay', { usage: payUsage, run: pay }],
+  ['mint', { usage: mintUsage, run: mint }],
+  ['keys', { usage: keysUsage, run: keys }],
+  ['openapi', { usage: openapiUsage, run: openapi }],
+  ['docs', { usage: docsUsage, run: docs }]
+])
+
+function overview (): string {
+  return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs\n\n${[...commands.values()].map(command => `  ${command.usage.split('\n', 1)[0] ?? ''}`).join('\n')}\n\nboltgate COMMAND --help says more.`
+}
+
+/** The command line. Answers the exit code: 0 done, 1 failed, 2 called wrongly. */
+export async function main (args: readonly string[], out: Output = processOutput): Promise<number> {
+  if (out === processOutput) outliveReaders()
+  const [name, ...rest] = args
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    out.print(overview())
+    return name === undefined ? 2 : 0
+  }
+  const command = commands.get(name)
+  if (command === undefined) {
+    out.complain(`There is no command "${name}".\n\n${overview()}`)
+    return 2
+  }
+  if (rest.includes('--help') || rest.includes('-h')) {
+    out.print(command.usage)
+    return 0
+  }
+  try {
+    return await command.run(rest, out)
+  } catch (error) {
+    return explain(error, command, out)
+  }
+}
+
+function explain (error: unknown, command: Command, out: Output): number {
+  if (error instanceof ConfigError) {
+    out.complain(error.message)
+    return 1
+  }
+  if (error instanceof UsageError) {
+    out.complain(error.message)
+    return 2
+  }
+  if (error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')) {
+    out.complain(`${error.message}\n\n${command.usage}`)
+    return 2
+  }
+  out.complain(error instanceof Error ? describe(error) : String(error))
+  return 1
+}
+
+/** The message, and those of its causes; the stack only where BOLTGATE_DEBUG asks for it. */
+function describe (error: Error): string {
+  if (process.env['BOLTGATE_DEBUG'] !== undefined) return error.stack ?? error.message
+  return error.cause instanceof Error && !error.message.includes(error.cause.message) ? `${error.message}: ${error.cause.message}` : error.message
+}

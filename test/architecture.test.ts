@@ -1,0 +1,99 @@
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, relative, resolve } from 'node:path'
+import t from 'tap'
+
+const root = resolve(import.meta.dirname, '..')
+
+/** Room of a file: its folder under src, `plugins`, or the file itself for those that stand alone. */
+function roomOf (file: string): string {
+  const [top = '', second = ''] = file.split('/')
+  if (top === 'plugins') return 'plugins'
+  return second.endsWith('.ts') || second.endsWith('.mjs') ? `${top}/${second}` : second
+}
+
+interface Import { readonly from: string, readonly to: string, readonly typeOnly: boolean }
+
+function importsOf (file: string): Import[] {
+  const text = readFileSync(resolve(root, file), 'utf8')
+  const found: Import[] = []
+  for (const [, keyword = '', names = '', target = ''] of text.matchAll(/^(?:import|export) (type )?([^'"]*?)(?:from )?['"](\.[^'"]+)['"]/gm)) {
+    const everyNameIsType = /^\{[^}]*\}/.test(names) && names.replaceAll(/[{}]|from/g, '').split(',').every(name => name.trim() === '' || name.trim().startsWith('type '))
+    found.push({ from: file, to: relative(root, resolve(root, dirname(file), target)), typeOnly: keyword !== '' || everyNameIsType })
+  }
+  return found
+}
+
+const files = globSync(['src/**/*.ts', 'plugins/*.ts'], { cwd: root }).sort()
+const imports = files.flatMap(importsOf)
+
+/** What each room may import, besides itself. Types alone are looser: they vanish when the program runs. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  lightning: [],
+  platform: ['gateway'],
+  config: ['lightning', 'platform'],
+  gateway: ['config', 'platform'],
+  http: ['gateway', 'platform'],
+  upstream: ['gateway', 'config', 'platform'],
+  providers: ['lightning', 'platform', 'gateway'],
+  merchants: ['providers', 'platform', 'gateway'],
+  challenges: ['lightning', 'providers', 'merchants', 'platform', 'gateway', 'config'],
+  proxies: ['challenges', 'merchants', 'providers', 'lightning', 'upstream', 'platform', 'gateway'],
+  discovery: ['gateway'],
+  demo: ['gateway'],
+  plugins: ['src/index.ts']
+}
+
+t.test('the reader of imports finds them', async t => {
+  t.ok(files.length > 80)
+  t.ok(imports.some(({ from, to }) => from === 'plugins/throttle.ts' && to === 'src/index.ts'))
+  t.ok(imports.some(({ from, to, typeOnly }) => from === 'src/gateway/gateway.ts' && to === 'src/gateway/snapshot.ts' && typeOnly))
+})
+
+for (const [room, allowed] of Object.entries(MAY_IMPORT)) {
+  t.test(`${room} imports nothing but ${['itself', ...allowed].join(', ')}`, async t => {
+    const wrong = imports.filter(({ from, to, typeOnly }) => roomOf(from) === room && !typeOnly && roomOf(to) !== room && !allowed.includes(roomOf(to)))
+    t.same(wrong.map(({ from, to }) => `${from} → ${to}`), [])
+  })
+}
+
+t.test('the engine, the listener and the forwarder know no domain, not even its types', async t => {
+  const domains = new Set(['lightning', 'challenges', 'providers', 'merchants', 'proxies', 'discovery', 'demo'])
+  const wrong = imports.filter(({ from, to }) => ['gateway', 'http', 'upstream', 'config'].includes(roomOf(from)) && domains.has(roomOf(to)))
+    // The configuration checks realms with the scheme's own rule.
+    .filter(({ from, to }) => !(roomOf(from) === 'config' && roomOf(to) === 'lightning'))
+  t.same(wrong.map(({ from, to }) => `${from} → ${to}`), [])
+})
+
+t.test('only compose.ts and its callers know everyone', async t => {
+  const rooms = new Map<string, Set<string>>()
+  for (const { from, to } of imports) {
+    if (!from.startsWith('src/')) continue
+    const list = rooms.get(from) ?? new Set()
+    rooms.set(from, list.add(roomOf(to)))
+  }
+  const knowAll = [...rooms].filter(([, list]) => ['http', 'challenges', 'merchants', 'proxies', 'upstream'].every(room => list.has(room))).map(([file]) => file)
+  t.same(knowAll, ['src/compose.ts'])
+})
+
+t.test('no import goes round in a circle', async t => {
+  const graph = new Map<string, string[]>()
+  for (const { from, to, typeOnly } of imports) if (!typeOnly) graph.set(from, [...graph.get(from) ?? [], to])
+  const done = new Set<string>()
+  const circles: string[] = []
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+    if (done.has(file) || path.includes(file)) return
+    for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+    done.add(file)
+  }
+  for (const file of graph.keys()) visit(file, [])
+  t.same(circles, [])
+})
+
+t.test('the only barrel is src/index.ts', async t => {
+  const barrels = files.filter(file => {
+    const lines = readFileSync(resolve(root, file), 'utf8').split('\n').filter(line => line.trim() !== '' && !/^\s*(\/\/|\/?\*)/.test(line))
+    return lines.length > 1 && lines.every(line => /^export .* from /.test(line))
+  })
+  t.same(barrels, ['src/index.ts'])
+})

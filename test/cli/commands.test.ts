@@ -1,0 +1,96 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { main } from '../../src/main.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { buy, defaultYaml, startGateway } from '../support/gateway.ts'
+
+async function run (...args: string[]): Promise<{ code: number, out: string, err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const code = await main(args, { print: line => { out.push(line) }, complain: line => { err.push(line) } })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+t.test('pay walks through 402, payment and 200 for each scheme', async t => {
+  const gateway = await startGateway(t)
+  for (const scheme of ['l402', 'payment']) {
+    const { code, out, err } = await run('pay', `${gateway.url}/demo/quote`, '--scheme', scheme)
+    t.equal(code, 0, err)
+    t.match(out, /^> GET [^]*< 402\n[^]*www-authenticate: L402 [^]*Paid; the preimage is [0-9a-f]{64}\n[^]*> Authorization: [^]*< 200\n/, scheme)
+    t.match(out, scheme === 'l402' ? /Authorization: L402 / : /payment-receipt: /)
+  }
+  const posted = await run('pay', `${gateway.url}/demo/echo`, '-X', 'POST', '-d', '{"a":1}', '-H', 'X-A: b')
+  t.match(posted.out, /^> POST /)
+  t.equal((await run('pay', `${gateway.url}/health`)).code, 0, 'nothing to pay')
+  t.equal((await run('pay', `${gateway.url}/nothing`)).code, 1)
+
+  const minted = await run('mint', '--count', '2', '--url', gateway.url)
+  t.equal(minted.code, 0, minted.err)
+  const credentials = minted.out.split('\n')
+  t.equal(new Set(credentials).size, 2, 'two different ones')
+  for (const authorization of credentials) t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
+})
+
+t.test('what is called wrongly ends with 2 and says why', async t => {
+  for (const [args, message] of [
+    [['nonsense'], /There is no command "nonsense"/],
+    [['pay'], /needs one URL/],
+    [['pay', 'not a url'], /needs one URL/],
+    [['pay', 'http://127.0.0.1:1/', '--scheme', 'cash'], /--scheme is l402 or payment/],
+    [['pay', 'http://127.0.0.1:1/', '-H', 'nothing'], /-H takes/],
+    [['check', '--nonsense'], /nonsense/],
+    [['check', '--config', 'no-such.yaml'], /There is no file no-such\.yaml/],
+    [['mint', '--count', 'many'], /--count is a whole number/],
+    [['keys'], /keys rotate/]
+  ] as const) {
+    const { code, out, err } = await run(...args)
+    t.equal(code, 2, args.join(' '))
+    t.match(err, message)
+    t.equal(out, '')
+  }
+  t.equal((await run()).code, 2)
+  t.equal((await run('--help')).code, 0)
+  for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'keys', 'openapi', 'docs']) t.match((await run(command, '--help')).out, new RegExp(`^boltgate ${command}`))
+  const away = await run('pay', 'http://127.0.0.1:1/')
+  t.equal(away.code, 1)
+  t.match(away.err, /ECONNREFUSED|could not|bad port/i)
+})
+
+t.test('check, routes, docs and openapi describe a configuration', async t => {
+  const folder = temporaryFolder(t)
+  const good = join(folder, 'good.yaml')
+  const bad = join(folder, 'bad.yaml')
+  writeFileSync(good, defaultYaml())
+  writeFileSync(bad, defaultYaml().replace('chain: paid', 'chain: payed').replace('mode: ', 'moed: '))
+  const valid = await run('check', '--config', good)
+  t.equal(valid.code, 0)
+  t.match(valid.out, /good\.yaml is valid: \d+ routes/)
+  const broken = await run('check', '-c', bad)
+  t.equal(broken.code, 1)
+  t.equal(broken.err.split('\n').filter(line => /bad\.yaml:\d+:\d+: /.test(line)).length, 2, broken.err)
+  t.match((await run('routes', '-c', good)).out, /^METHOD +HOST +PATH[^]*any +any +\/demo\/\* +10 sats +demo +paid: correlation → /)
+  t.match((await run('docs')).out, /drainTimeout/)
+  const described = await run('openapi', '-c', good)
+  t.match(JSON.parse(described.out), { openapi: /^3\.1/ })
+})
+
+t.test('tokens from before a rotation of the master secret still verify after it', async t => {
+  const data = temporaryFolder(t)
+  const config = join(data, 'gateway.yaml')
+  writeFileSync(config, defaultYaml({ replace: [['"${BOLTGATE_DATA:-./data}"', JSON.stringify(data)]] }))
+  const before = await startGateway(t, { data })
+  const authorization = await buy(before, '/demo/quote')
+  t.equal((await before.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
+  const master = readFileSync(join(data, 'master.key'), 'utf8')
+  t.match(await run('keys', 'rotate', '-c', config), { code: 0, out: /new master secret/ })
+  const rotated = readFileSync(join(data, 'master.key'), 'utf8')
+  t.not(rotated.split('\n')[0], master.split('\n')[0])
+  t.ok(rotated.includes(master.trim()), 'the old one stays below')
+  t.match(await run('keys', 'rotate', '--admin', '-c', config), { code: 0, out: /new admin key/ })
+  const after = await startGateway(t, { data, database: before.database })
+  t.equal((await after.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
+  t.not(after.adminKey, before.adminKey)
+  t.equal(after.merchant.apiKey, before.merchant.apiKey)
+  t.equal((await after.merchantSend('GET', '/api/proxy')).status, 200)
+})
