@@ -1,0 +1,59 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import t from 'tap'
+import { startGateway } from '../support/gateway.ts'
+import { release, told } from './stage-plugin.ts'
+
+function yaml (generation: string): string {
+  return `chains:
+  c: [ { ./test/contract/stage-plugin.ts: { generation: ${generation} } } ]
+routes:
+  - match: { path: /* }
+    chain: c
+    upstream: { internal: api }
+`
+}
+
+/** Waits until something has come about, for at most 5 s. */
+async function until (holds: () => boolean): Promise<void> {
+  for (let tries = 0; !holds(); tries++) {
+    if (tries > 500) throw new Error('it has not come about')
+    await pause(10)
+  }
+}
+
+t.test('an answer that cannot be written is a 500 with its correlation id, not a broken connection (contract, Errors: Unhandled)', async t => {
+  const gateway = await startGateway(t, { yaml: yaml('first') })
+  for (const path of ['/bad-value', '/bad-name']) {
+    const answer = await gateway.send('GET', path, { headers: { 'x-correlation-id': 'c-1' } })
+    t.equal(answer.status, 500, path)
+    t.match(answer.json(), { error: 'An unexpected error occurred', correlationId: 'c-1', timestamp: /Z$/, exceptionType: String })
+    t.equal(answer.headers['x-correlation-id'], 'c-1')
+    t.equal(answer.headers['x-api-version'], '1.0.0')
+  }
+})
+
+t.test('a request that waits in a plugin keeps its generation over a reload, which closes after it', async t => {
+  const gateway = await startGateway(t, { yaml: yaml('first') })
+  told.length = 0
+  const waiting = gateway.send('GET', '/wait')
+  let released = 0
+  const leaving = new AbortController()
+  const left = fetch(`${gateway.url}/wait`, { signal: leaving.signal }).catch(() => null)
+  await pause(50)
+  await gateway.reload(yaml('second'))
+  await t.rejects(gateway.reload(yaml('[')), 'a broken file changes nothing')
+  t.equal((await gateway.send('GET', '/now')).headers['x-generation'], 'second')
+  t.notOk(told.includes('close first'), 'not while a request of it is under way')
+  leaving.abort()
+  await left
+  await pause(50)
+  t.notOk(told.includes('done first 499'), 'nor is the end told while the plugin still works on it')
+  await until(() => (released += release()) === 2)
+  const answer = await waiting
+  t.equal(answer.headers['x-generation'], 'first')
+  t.equal(answer.headers['x-seen'], 'first')
+  await until(() => told.includes('close first'))
+  t.same(told.filter(text => text.includes('first')).sort(), ['close first', 'done first 200', 'done first 499'])
+  t.equal(told.filter(text => text.startsWith('close first')).length, 1, 'closed once')
+  t.equal(told.indexOf('close first'), Math.max(...told.map((text, at) => text.includes('first') ? at : -1)), 'and last')
+})
