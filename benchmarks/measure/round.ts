@@ -1,0 +1,62 @@
+import { LoadFailed, type Load, type Window } from '../load/load.ts'
+import type { LoadResult } from '../load/request.ts'
+import type { Target } from '../peers/target.ts'
+import { cpuOfHarness, cpuOfMachine, cpuOfTree } from '../rig/cpu.ts'
+
+/** Lateness of sending, in microseconds at the 99th percentile, above which an open loop did not do what it claims. */
+const MAX_LATE = 1000
+/** Share of its core that a proxy must have used for its requests a second to be its own limit. */
+const SATURATED = 0.9
+
+const NOTHING: LoadResult = { requests: 0, seconds: 0, refused: 0, broken: 0, latency: { p50: 0, p99: 0, p999: 0 } }
+
+/** One window on one target. */
+export interface Sample extends LoadResult {
+  /** Why the window does not count; absent when it does. */
+  readonly void?: string
+  /** CPU microseconds of the target's processes for each request; null for the bare upstream. */
+  readonly cpuPerRequest: number | null
+  /** Closed loop: whether the proxy, and not the generator, was the limit. */
+  readonly saturated: boolean
+  /** CPU that other programs of this machine used meanwhile, as a share of one core. */
+  readonly foreign: number
+}
+
+/** Why a window does not count, or null. */
+export function voidReason (result: LoadResult, rate: number | null): string | null {
+  if (result.requests === 0) return 'no answer'
+  if (result.refused > 0) return `${result.refused} answers were not 2xx`
+  if (result.broken > 0) return `${result.broken} requests broke`
+  if (rate === null) return null
+  if ((result.unsent ?? 0) > 0) return `${result.unsent ?? 0} requests were never sent`
+  if ((result.late ?? 0) > MAX_LATE) return `the generator fell behind: ${Math.round(result.late ?? 0)} µs late at p99`
+  return null
+}
+
+/** Loads a target for one window, closed loop when `rate` is null, and counts what its processes used. */
+export async function measure (load: Load, target: Target, upstreamPid: number, window: Window, rate: number | null): Promise<Sample> {
+  const cpu = (): number => target.pid === null ? 0 : cpuOfTree(target.pid)
+  const others = (): number => cpuOfMachine() - cpuOfHarness() - cpuOfTree(upstreamPid) - cpu()
+  const foreignBefore = others()
+  const begin = performance.now()
+  const before = cpu()
+  let failure: string | null = null
+  let result = NOTHING
+  try {
+    result = rate === null ? await load.closed(window) : await load.open(window, rate)
+  } catch (error) {
+    if (!(error instanceof LoadFailed)) throw error
+    failure = error.message
+  }
+  const used = cpu() - before
+  const wall = (performance.now() - begin) * 1000
+  const foreign = Math.max(0, (others() - foreignBefore) / wall)
+  const reason = target.fault() ?? failure ?? voidReason(result, rate)
+  return {
+    ...result,
+    ...(reason === null ? {} : { void: reason }),
+    cpuPerRequest: target.pid === null || result.requests === 0 ? null : used / result.requests,
+    saturated: result.seconds > 0 && used / (result.seconds * 1e6) >= SATURATED,
+    foreign
+  }
+}

@@ -1,0 +1,8 @@
+import { Agent, createServer } from 'node:http'
+import { createProxyServer } from 'http-proxy-3'
+
+const agent = new Agent({ keepAlive: true, maxSockets: 256 })
+const proxy = createProxyServer({ target: process.argv[2], agent })
+proxy.on('error', (_error, _request, response) => { response.writeHead(502).end() })
+const server = createServer((request, response) => { proxy.web(request, response) })
+server.listen(0, '127.0.0.1', () => { process.stdout.write(`{"port":${server.address().port}}\n`) })

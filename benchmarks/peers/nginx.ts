@@ -1,0 +1,53 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { answers, freePort, start, until, type Child, type Core } from '../rig/child.ts'
+import { onPath, versionOf } from '../rig/machine.ts'
+import type { Peer } from './target.ts'
+
+const binary = onPath('nginx')
+
+/** The version of nginx on this machine, or null. */
+export const nginxVersion: string | null = binary === null ? null : (/nginx\/(\S+)/.exec(versionOf(binary, '-v'))?.[1] ?? null)
+
+/**
+ * Runs nginx with one worker in the foreground, around the lines given for its `http` block. `keepalive_requests` is raised,
+ * or every thousandth request would pay for a new connection; access logs are off.
+ */
+export async function startNginx (name: string, folder: string, core: Core, http: (port: number) => string): Promise<{ child: Child, port: number }> {
+  if (binary === null) throw new Error('nginx is not on PATH')
+  const port = await freePort()
+  const scratch = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(kind => `  ${kind}_temp_path ${folder}/${name}-${kind};`).join('\n')
+  const file = join(folder, `${name}.conf`)
+  writeFileSync(file, `daemon off;
+worker_processes 1;
+pid ${folder}/${name}.pid;
+error_log ${folder}/${name}.log warn;
+events { worker_connections 4096; }
+http {
+${scratch}
+  access_log off;
+  keepalive_requests 1000000000;
+  keepalive_timeout 300s;
+${http(port)}
+}
+`)
+  const child = start(name, folder, core, [binary, '-c', file, '-e', `${folder}/${name}.log`])
+  await until(name, child, 10, () => answers(`http://127.0.0.1:${port}/`))
+  return { child, port }
+}
+
+/** nginx as a plain proxy, with a kept pool of upstream connections, which is off in its defaults. */
+export const nginx: Peer = {
+  id: 'nginx',
+  label: 'nginx proxy_pass',
+  version: nginxVersion,
+  install: 'apt-get install nginx',
+  async start ({ folder, core, upstream }) {
+    const { child, port } = await startNginx('nginx', folder, core, port => `  upstream service { server ${new URL(upstream).host}; keepalive 256; keepalive_requests 1000000000; }
+  server {
+    listen 127.0.0.1:${port} reuseport;
+    location / { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  }`)
+    return { port, pid: child.pid, fault: () => child.fault(), stop: () => child.stop() }
+  }
+}

@@ -1,0 +1,33 @@
+import type { Core } from '../rig/child.ts'
+
+/** Something that stands in front of the upstream, or the upstream itself, ready to be asked. */
+export interface Target {
+  readonly port: number
+  /** Root of the processes whose CPU counts; null for the bare upstream, which is only there for its latency. */
+  readonly pid: number | null
+  /** Why it does not run any more, or null while it does. */
+  fault (): string | null
+  /** Called after each round, outside the measured window. */
+  afterRound? (): void
+  stop (): Promise<void>
+}
+
+/** What a target is started with. */
+export interface Place {
+  /** Folder of the run, for configuration and output. */
+  readonly folder: string
+  readonly core: Core
+  /** Origin of the upstream, such as http://127.0.0.1:41234. */
+  readonly upstream: string
+}
+
+/** A proxy to compare with. */
+export interface Peer {
+  readonly id: string
+  readonly label: string
+  /** Null when it is not installed here. */
+  readonly version: string | null
+  /** The command that installs it. */
+  readonly install: string
+  start (place: Place): Promise<Target>
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
+import { generate, type Job } from '../load/generator.ts'
+import type { LoadResult } from '../load/request.ts'
+import { voidReason } from '../measure/round.ts'
+
+async function loaded (listener: RequestListener, job: Partial<Job>): Promise<LoadResult> {
+  const server = createServer(listener)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  // A server that listens on a port has an address of this form.
+  const { port } = server.address() as AddressInfo
+  try {
+    return await generate({ host: '127.0.0.1', port, request: 'GET / HTTP/1.1\r\nHost: test\r\n\r\n', connections: 2, seconds: 0.2, lead: 0, rate: 100, ...job })
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+}
+
+test('the open loop sends as many requests as were intended', async () => {
+  let seen = 0
+  const result = await loaded((_request, response) => {
+    seen++
+    response.end('hello')
+  }, {})
+  assert.equal(result.requests, 20)
+  assert.equal(seen, 20)
+  assert.equal(result.refused + result.broken + (result.unsent ?? 0), 0)
+})
+
+test('an answer that takes long delays those behind it, and their wait counts from the intended time', async () => {
+  let first = true
+  const result = await loaded((_request, response) => {
+    if (first) setTimeout(() => { response.end('late') }, 150)
+    else response.end('soon')
+    first = false
+  }, { connections: 1 })
+  assert.equal(result.requests, 20)
+  // Fifteen requests were due while the only connection waited; a closed loop would have shown one slow answer.
+  assert.ok(result.latency.p50 > 20_000, `p50 was ${result.latency.p50}`)
+})
+
+test('answers other than 2xx make a window void', async () => {
+  const result = await loaded((_request, response) => { response.writeHead(429, { 'Content-Length': 0 }).end() }, { rate: null })
+  assert.ok(result.requests > 0)
+  assert.equal(result.refused, result.requests)
+  assert.match(voidReason(result, null) ?? '', /were not 2xx/)
+})
+
+test('a connection that breaks makes a window void', async () => {
+  const result = await loaded((_request, response) => { response.destroy() }, {})
+  assert.notEqual(voidReason(result, 100), null)
+})
+
+test('a generator that falls behind makes a window void', () => {
+  const result: LoadResult = { requests: 100, seconds: 1, refused: 0, broken: 0, latency: { p50: 1, p99: 1, p999: 1 }, late: 5000, unsent: 0 }
+  assert.match(voidReason(result, 100) ?? '', /fell behind/)
+  assert.equal(voidReason({ ...result, late: 20 }, 100), null)
+})
