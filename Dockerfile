@@ -1,0 +1,26 @@
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc tsconfig.json tsconfig.build.json ./
+# The compiler itself is an optional package of its platform; pruning below takes the optional ones away.
+RUN npm ci --ignore-scripts --include=dev
+COPY src src
+COPY plugins plugins
+RUN npx tsc -p tsconfig.build.json && npm prune --omit=dev --omit=optional --ignore-scripts
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 BOLTGATE_DATA=/data
+WORKDIR /app
+COPY --from=build /app/node_modules node_modules
+COPY --from=build /app/dist dist
+COPY package.json gateway.yaml ./
+COPY src/cli/boltgate.mjs src/cli/boltgate.mjs
+RUN mkdir /data && chown 10001:10001 /data
+USER 10001:10001
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.PORT || 8080) + '/ready').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+# A smaller young generation costs no time here and keeps 40 MB.
+ENTRYPOINT ["node", "--max-semi-space-size=4", "src/cli/boltgate.mjs"]
+CMD ["start"]
