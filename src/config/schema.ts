@@ -66,6 +66,14 @@ const payment = Type.Object({
   leaseTimeout: Duration({ default: '30s', minimum: '1s', maximum: '10m', description: 'After this time the lease of a gateway that died comes back.' })
 }, describe('How payments are asked for and checked.'))
 
+const payments = Type.Object({
+  expiry: Type.Object({
+    primary: Duration({ default: '1h', minimum: '1m', maximum: '1d', description: 'How long an invoice of the primary provider can be paid.' }),
+    alternate: Duration({ default: '1d', minimum: '10m', maximum: '3d', description: 'The same for the alternate provider, which may keep to times of its own.' })
+  }, describe('How long a payment can be paid, by provider.')),
+  demoConfirmAfter: Duration({ default: '5s', maximum: '9m', description: 'After this time a demo payment (amount 0) confirms itself.' })
+}, describe('Payments that merchants create over /api/payments.'))
+
 const paidPlan = (name: string) => Type.Object({
   endpoints: Type.Optional(Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })),
   challengesPerMonth: Type.Optional(Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })),
@@ -171,6 +179,7 @@ export const FileSchema = Type.Object({
   }, describe('Where counters and replays are kept.')),
   lightning,
   payment,
+  payments,
   plans,
   policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, { default: {}, 'x-name': 'policy', description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.' }),
   chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order.' }),

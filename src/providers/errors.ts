@@ -40,3 +40,15 @@ export class ProviderRefused extends LongError {
     this.scope = scope
   }
 }
+
+/**
+ * The answer to a payout was lost, so that it may have been sent: look it up by its reference, and never ask again
+ * (decision 57; wire/http.md, Exactly once).
+ */
+export class PayoutUncertain extends Error {
+  override name = 'PayoutUncertain'
+
+  constructor (cause: unknown) {
+    super('The provider was asked to pay out and its answer was lost.', { cause })
+  }
+}

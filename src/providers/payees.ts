@@ -2,18 +2,24 @@ import { ConfigurationMissing } from '../gateway/errors.ts'
 import type { Sealer, Secret } from '../platform/secrets.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import { ProviderKeyRequired } from './errors.ts'
-import type { Charge, ChargeRequest, Provider, ProviderKind } from './provider.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from './provider.ts'
 
 declare module '../gateway/services.ts' {
   interface Services { readonly payees: Payees }
 }
 
-/** Who gets the money of an invoice. Made for one account as it stands now; do not keep it. */
+/**
+ * Who gets the money of an invoice, and pays refunds: an account at its provider. Made for one account as it stands now; do
+ * not keep it. All methods throw what `Provider`'s do.
+ */
 export interface Payee {
   readonly slot: ProviderSlot
   readonly kind: ProviderKind
-  /** @throws ProviderUnavailable, ProviderRefused */
+  readonly capabilities: Capabilities
   createInvoice (request: ChargeRequest): Promise<Charge>
+  lookUp (chargeId: string): Promise<ChargeState | null>
+  payOut (request: PayoutRequest): Promise<Payout>
+  lookUpPayout (reference: string, payoutId: string | null): Promise<Payout | null>
 }
 
 /** A slot of `lightning` in the configuration, with the operator's own key where it has one. */
@@ -34,11 +40,7 @@ export class Payees {
     this.#seats = seats
     this.#sealer = sealer
     const { provider, key } = seats.primary
-    this.#platform = {
-      slot: 'primary',
-      kind: provider.kind,
-      createInvoice: request => provider.createCharge(key, request)
-    }
+    this.#platform = new SeatedPayee('primary', provider, () => key)
   }
 
   /**
@@ -51,36 +53,73 @@ export class Payees {
     return this.#platform
   }
 
-  /** @throws ProviderKeyRequired when no key is saved for the provider that resolution gives */
+  /** The account at the provider that resolution gives. @throws ProviderKeyRequired when no key is saved for it */
   forMerchant (account: ProviderAccount): Payee {
-    const slot = providerOf(account)
-    const sealed = slot === 'primary' ? account.primaryKey : account.alternateKey
-    if (sealed === null) throw new ProviderKeyRequired()
-    return new MerchantPayee(slot, this.#seats[slot].provider, sealed, this.#sealer)
+    return this.inSlot(account, providerOf(account))
   }
 
-  /** The provider in a slot, for validating a key and for what is asked by a charge's own slot. */
+  /**
+   * The account at one slot, whatever its choice is now: what made an invoice stays with it for sync and refunds
+   * (decision 54). @throws ProviderKeyRequired when no key is saved for the slot
+   */
+  inSlot (account: ProviderAccount, slot: ProviderSlot): Payee {
+    const sealed = keyOf(account, slot)
+    if (sealed === null) throw new ProviderKeyRequired()
+    return new SeatedPayee(slot, this.#seats[slot].provider, () => this.#open(sealed))
+  }
+
+  /**
+   * Tries the account's saved key of a slot; null when none is saved.
+   * @throws ProviderUnavailable: that is no verdict on the key
+   */
+  async validate (account: ProviderAccount, slot: ProviderSlot): Promise<KeyVerdict | null> {
+    const sealed = keyOf(account, slot)
+    return sealed === null ? null : await this.#seats[slot].provider.validateKey(this.#open(sealed))
+  }
+
+  /** The provider in a slot, for what is known of it without a key. */
   provider (slot: ProviderSlot): Provider {
     return this.#seats[slot].provider
   }
+
+  #open (sealed: SealedValue): Secret<string> {
+    return this.#sealer.open(sealed.ciphertext, sealed.place)
+  }
 }
 
-class MerchantPayee implements Payee {
+function keyOf (account: ProviderAccount, slot: ProviderSlot): SealedValue | null {
+  return slot === 'primary' ? account.primaryKey : account.alternateKey
+}
+
+class SeatedPayee implements Payee {
   readonly slot: ProviderSlot
   readonly kind: ProviderKind
+  readonly capabilities: Capabilities
   readonly #provider: Provider
-  readonly #sealed: SealedValue
-  readonly #sealer: Sealer
+  readonly #key: () => Secret<string> | null
 
-  constructor (slot: ProviderSlot, provider: Provider, sealed: SealedValue, sealer: Sealer) {
+  /** `key` opens it at each call. */
+  constructor (slot: ProviderSlot, provider: Provider, key: () => Secret<string> | null) {
     this.slot = slot
     this.kind = provider.kind
+    this.capabilities = provider.capabilities
     this.#provider = provider
-    this.#sealed = sealed
-    this.#sealer = sealer
+    this.#key = key
   }
 
   async createInvoice (request: ChargeRequest): Promise<Charge> {
-    return this.#provider.createCharge(this.#sealer.open(this.#sealed.ciphertext, this.#sealed.place), request)
+    return this.#provider.createCharge(this.#key(), request)
+  }
+
+  async lookUp (chargeId: string): Promise<ChargeState | null> {
+    return this.#provider.lookUp(this.#key(), chargeId)
+  }
+
+  async payOut (request: PayoutRequest): Promise<Payout> {
+    return this.#provider.createPayout(this.#key(), request)
+  }
+
+  async lookUpPayout (reference: string, payoutId: string | null): Promise<Payout | null> {
+    return this.#provider.lookUpPayout(this.#key(), reference, payoutId)
   }
 }

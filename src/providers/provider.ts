@@ -40,6 +40,36 @@ export interface ChargeState {
   readonly settledAt: number | null
 }
 
+/** Where a payout goes. */
+export type PayoutDestination =
+  | { readonly type: 'ln', /** BOLT 11. */ readonly invoice: string }
+  | { readonly type: 'chain', readonly address: string }
+
+/** What is to be paid out: a refund, which is a new outgoing payment (contract, What the service does 3). */
+export interface PayoutRequest {
+  /** Our own id of it, unique; the same reference never pays twice where the provider can tell, and finds it again. */
+  readonly reference: string
+  /** The charge that it gives back. */
+  readonly chargeId: string
+  readonly destination: PayoutDestination
+  /** At least 1; fees come on top. */
+  readonly amountSats: number
+  readonly description: string | null
+}
+
+/** How a payout stands. `pending`: taken, not begun; `processing`: sent, not final; `confirmed`: broadcast or paid. */
+export interface Payout {
+  /** The provider's own id. */
+  readonly payoutId: string
+  readonly status: 'pending' | 'processing' | 'confirmed' | 'failed'
+  /** 0 while it is not known (decision 61). */
+  readonly feeSats: number
+  /** 64 hex characters; null over Lightning, and on chain until it is broadcast. */
+  readonly transactionHash: string | null
+  /** Milliseconds since the epoch; null until it is confirmed or failed. */
+  readonly processedAt: number | null
+}
+
 /** What came of trying a key (contract, Merchant self-service: Validation rules). */
 export interface KeyVerdict {
   readonly isValid: boolean
@@ -74,6 +104,13 @@ export interface Provider {
   createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
   /** Null when the provider knows no such charge under this key. */
   lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
+  /**
+   * Pays out. `ProviderRefused` and `ProviderUnavailable` mean that nothing was sent and nothing will be;
+   * @throws PayoutUncertain when the answer was lost: it must be looked up, never asked for again (decision 57)
+   */
+  createPayout (key: Secret<string> | null, request: PayoutRequest): Promise<Payout>
+  /** By our reference; null when the provider knows no such payout under this key. */
+  lookUpPayout (key: Secret<string> | null, reference: string, payoutId: string | null): Promise<Payout | null>
   /** Tries a key as far as making an invoice. A bad key is a verdict, not an error; `ProviderUnavailable` is still thrown. */
   validateKey (key: Secret<string>): Promise<KeyVerdict>
   /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */

@@ -6,7 +6,7 @@ import { isConnectionFault } from '../platform/database.ts'
 import { systemRandom, type Random } from '../platform/ids.ts'
 import type { Secret } from '../platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from './errors.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Provider } from './provider.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, Provider } from './provider.ts'
 import type { SandboxStore } from './sandbox-store.ts'
 import { SignerStopped } from './signer.ts'
 
@@ -106,6 +106,14 @@ export class SandboxProvider implements Provider {
     if (row === null) return null
     if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
     return { status: row.expiresAt <= this.#clock.now() ? 'expired' : 'unpaid', receivedSats: 0, settledAt: null }
+  }
+
+  createPayout (): Promise<Payout> {
+    return Promise.reject(new ProviderRefused('request', 'The sandbox pays nothing out.'))
+  }
+
+  lookUpPayout (): Promise<Payout | null> {
+    return Promise.resolve(null)
   }
 
   async validateKey (key: Secret<string>): Promise<KeyVerdict> {

@@ -27,6 +27,8 @@ class Recorder implements Provider {
   }
 
   async lookUp (): Promise<null> { return null }
+  async createPayout (): Promise<never> { throw new Error('this test pays nothing out') }
+  async lookUpPayout (): Promise<null> { return null }
   async validateKey () { return { isValid: true, message: '' } }
   async close (): Promise<void> {}
 }

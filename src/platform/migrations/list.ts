@@ -3,9 +3,14 @@ import { merchants } from './0001-merchants.ts'
 import { challenges } from './0002-challenges.ts'
 import { proxies } from './0003-proxies.ts'
 import { sandboxInvoices } from './0004-sandbox-invoices.ts'
+import { payments } from './0005-payments.ts'
+import { refunds } from './0006-refunds.ts'
+import { pendingSubscriptions } from './0007-pending-subscriptions.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
  * package has them too.
  */
-export const migrations: readonly Migration[] = [merchants, challenges, proxies, sandboxInvoices]
+export const migrations: readonly Migration[] = [
+  merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions
+]
