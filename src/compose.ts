@@ -191,7 +191,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     await directory.start()
     await challenges.start()
   }
-  return new App({ running, around, challenges, closers, gateway, listener, compile: compileFor, follow })
+  return new App({ running, around, challenges, closers, gateway, listener, operations: mounted, compile: compileFor, follow })
 }
 
 type SteadyServices = Omit<Services, 'policies'>
@@ -213,6 +213,7 @@ interface AppParts {
   readonly closers: Closers
   readonly gateway: Gateway
   readonly listener: Listener
+  readonly operations: readonly AnyOperation[]
   readonly compile: Compile
   follow (): Promise<void>
 }
@@ -223,6 +224,11 @@ export class App {
 
   constructor (parts: AppParts) {
     this.#parts = parts
+  }
+
+  /** Every operation behind the internal upstreams, as the OpenAPI document lists them. */
+  get operations (): readonly AnyOperation[] {
+    return this.#parts.operations
   }
 
   /** Opens the port. Rejects with the system's error when it cannot. */
