@@ -2,7 +2,7 @@ import type { GatewayConfig } from '../config/schema.ts'
 import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
 import { generateApiKey, matchesApiKey, parseApiKey } from '../platform/api-key.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault } from '../platform/database.ts'
+import { isConnectionFault, type TransactionSql } from '../platform/database.ts'
 import { systemRandom, type Random } from '../platform/ids.ts'
 import type { Sealer, Secret } from '../platform/secrets.ts'
 import { choiceAfterSaving, type ProviderSlot } from '../providers/account.ts'
@@ -67,14 +67,25 @@ export class Merchants {
   readonly #plans: () => GatewayConfig['plans']
   readonly #random: Random
   readonly #billing: ((merchant: Merchant) => Promise<SubscriptionFacts | null>) | null
+  readonly #options: MerchantsOptions
 
   constructor (options: MerchantsOptions) {
+    this.#options = options
     this.#store = options.store
     this.#sealer = options.sealer
     this.#clock = options.clock
     this.#plans = () => options.plans()
     this.#random = options.random ?? systemRandom
     this.#billing = options.billing ?? null
+  }
+
+  /**
+   * The same accounts on a caller's transaction: what is changed here stands or falls with everything else in it. After an
+   * error that transaction is spent, unless a savepoint was around it. Billing is never asked, since that is a network call.
+   */
+  within (sql: TransactionSql): Merchants {
+    const { billing: _billing, ...options } = this.#options
+    return new Merchants({ ...options, store: this.#store.within(sql) })
   }
 
   /**

@@ -1,4 +1,4 @@
-import { isUniqueViolation, type Database, type Sql } from '../platform/database.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
 import type { ProviderSlot, SealedValue } from '../providers/account.ts'
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
@@ -59,6 +59,8 @@ export interface StoredMerchant {
  * Methods that change an account answer null when there is none with that id.
  */
 export interface MerchantStore {
+  /** The same accounts on a caller's transaction, which decides whether what is written stands, and when it is seen. */
+  within (sql: TransactionSql): MerchantStore
   /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
   nextId (): Promise<number>
   /** @throws EmailTaken; of several at once with one address exactly one succeeds */
@@ -122,6 +124,10 @@ export class SqlMerchantStore implements MerchantStore {
 
   constructor (database: Pick<Database, 'sql'>) {
     this.#sql = database.sql
+  }
+
+  within (sql: TransactionSql): MerchantStore {
+    return new SqlMerchantStore({ sql })
   }
 
   async nextId (): Promise<number> {
