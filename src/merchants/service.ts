@@ -3,8 +3,8 @@ import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
 import { generateApiKey, matchesApiKey, parseApiKey } from '../platform/api-key.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isConnectionFault, type TransactionSql } from '../platform/database.ts'
-import { systemRandom, type Random } from '../platform/ids.ts'
-import type { Sealer, Secret } from '../platform/secrets.ts'
+import { randomToken, systemRandom, type Random } from '../platform/ids.ts'
+import { Secret, type Sealer } from '../platform/secrets.ts'
 import { choiceAfterSaving, type ProviderSlot } from '../providers/account.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
 import { gate, mayBeRenewed, type GatedFeature } from './gate.ts'
@@ -44,6 +44,7 @@ export interface CreateMerchant {
   readonly flags?: Partial<MerchantFlags>
   readonly primaryApiKey?: Secret<string>
   readonly alternateApiKey?: Secret<string>
+  /** A secret is made with it, which nobody sees: the merchant sets its own, or clears it to be shown another. */
   readonly webhookUrl?: string
 }
 
@@ -51,6 +52,18 @@ export interface CreateMerchant {
 export interface Issued {
   readonly merchant: Merchant
   readonly apiKey: Secret<string>
+}
+
+/** What is to be written of an account's webhooks; left out stays, null clears. */
+export interface WebhookChange {
+  readonly url?: string | null
+  readonly secret?: Secret<string> | null
+}
+
+/** An account whose webhooks were changed, with the secret that was made on the way; null when none was. */
+export interface ChangedWebhook {
+  readonly merchant: Merchant
+  readonly issued: Secret<string> | null
 }
 
 // What an unknown key id is compared with, so that it takes the time of a known one. Nothing is known to hash to it.
@@ -113,7 +126,7 @@ export class Merchants {
       primaryKey,
       alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
       webhookUrl: wanted.webhookUrl ?? null,
-      webhookSecret: null,
+      webhookSecret: wanted.webhookUrl === undefined ? null : this.#seal(id, 'webhook_secret', newWebhookSecret(this.#random).reveal()),
       now
     }))
     return { merchant, apiKey: key.key }
@@ -198,12 +211,25 @@ export class Merchants {
     return this.#update(id, facts)
   }
 
-  /** Writes the callback URL and the secret that signs its deliveries; left out stays, null clears. Neither is checked here. */
-  setWebhook (id: number, webhook: { readonly url?: string | null, readonly secret?: Secret<string> | null }): Promise<Merchant | null> {
-    return this.#update(id, {
-      ...(webhook.url === undefined ? {} : { webhookUrl: webhook.url }),
-      ...(webhook.secret === undefined ? {} : { webhookSecret: webhook.secret === null ? null : this.#seal(id, 'webhook_secret', webhook.secret.reveal()) })
-    })
+  /**
+   * Writes the webhook URL and the secret that signs its deliveries; left out stays, null clears. Neither is checked here. A
+   * URL never stands without a secret: where it would, one is made in the same statement, and `issued` is the only sight of
+   * it (decision 67).
+   */
+  async changeWebhook (id: number, webhook: WebhookChange): Promise<ChangedWebhook | null> {
+    const spare = newWebhookSecret(this.#random)
+    const sealed = this.#seal(id, 'webhook_secret', spare.reveal())
+    const merchant = await this.#store.setWebhook(id, {
+      url: webhook.url,
+      secret: webhook.secret === undefined || webhook.secret === null ? webhook.secret : this.#seal(id, 'webhook_secret', webhook.secret.reveal()),
+      spare: sealed
+    }, this.#clock.now())
+    return merchant === null ? null : { merchant, issued: merchant.webhookSecret?.ciphertext === sealed ? spare : null }
+  }
+
+  /** The same for callers who show no secret. */
+  async setWebhook (id: number, webhook: WebhookChange): Promise<Merchant | null> {
+    return (await this.changeWebhook(id, webhook))?.merchant ?? null
   }
 
   /** The secret of the account's webhooks, opened; null when none is stored. @throws UnsealError */
@@ -240,6 +266,10 @@ export class Merchants {
     const { place } = sealedColumn(id, column, '')
     return this.#sealer.seal(text, place)
   }
+}
+
+function newWebhookSecret (random: Random): Secret<string> {
+  return new Secret(`whsec_${randomToken(32, random)}`)
 }
 
 function providerKey (key: Secret<string>): string {

@@ -41,9 +41,14 @@ export interface MerchantChanges {
   readonly multiCurrencyEnabled?: boolean
   readonly l402Enabled?: boolean
   readonly providerChoice?: ProviderSlot
-  readonly webhookUrl?: string | null
-  /** Sealed. */
-  readonly webhookSecret?: string | null
+}
+
+/** What is written of an account's webhooks; undefined stays, null clears. Secrets are sealed. */
+export interface WebhookColumns {
+  readonly url: string | null | undefined
+  readonly secret: string | null | undefined
+  /** Taken where a URL would stand without a secret. */
+  readonly spare: string
 }
 
 /** An account with the digest that its key is checked against. */
@@ -78,6 +83,11 @@ export interface MerchantStore {
    * that a choice made meanwhile is never overwritten.
    */
   setKey (id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
+  /**
+   * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without one, so
+   * that of two at once both find the same secret.
+   */
+  setWebhook (id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
   /** @throws EmailTaken */
   update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
 }
@@ -192,6 +202,19 @@ export class SqlMerchantStore implements MerchantStore {
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
+  async setWebhook (id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const sql = this.#sql
+    const url = webhook.url === undefined ? sql`webhook_url` : sql`${webhook.url}::text`
+    const secret = webhook.secret === undefined ? sql`webhook_secret` : sql`${webhook.secret}::text`
+    return this.#write(sql<Row[]>`
+      update merchants set
+        webhook_url = ${url},
+        webhook_secret = case when ${url} is null then ${secret} else coalesce(${secret}, ${webhook.spare}) end,
+        updated_at = ${new Date(now)}
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
   async update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     const columns = {
@@ -207,8 +230,6 @@ export class SqlMerchantStore implements MerchantStore {
       ...pick('multi_currency_enabled', changes.multiCurrencyEnabled),
       ...pick('l402_enabled', changes.l402Enabled),
       ...pick('provider_choice', changes.providerChoice),
-      ...pick('webhook_url', changes.webhookUrl),
-      ...pick('webhook_secret', changes.webhookSecret),
       updated_at: new Date(now)
     }
     return this.#write(this.#sql<Row[]>`
