@@ -29,6 +29,9 @@ export function invalidField (path: string, message: string): ValidationError {
 /** What is said of a member that must be there and is not. */
 export const FIELD_REQUIRED = 'This field is required.'
 
+/** What is said, under `$`, of a body that must be there and is empty. */
+export const BODY_REQUIRED = 'A JSON body is required.'
+
 interface SchemaError {
   readonly keyword: string
   readonly schemaPath: string
@@ -133,14 +136,28 @@ function collect (errors: Iterable<SchemaError>): ValidationError {
   return new ValidationError(fields)
 }
 
-/** Null members mean the same as absent ones (decision 4). Throws on a body nested deeper than 32 levels. */
-function withoutNulls (value: unknown, depth = 0): unknown {
+/** Whether a schema itself takes null, such as `type: ['string', 'null']`. */
+function takesNull (schema: TSchema | undefined): boolean {
+  const { type, anyOf } = (schema ?? {}) as { type?: unknown, anyOf?: readonly TSchema[] }
+  return type === 'null' || (Array.isArray(type) && type.includes('null')) || (anyOf?.some(takesNull) ?? false)
+}
+
+/**
+ * Null members mean the same as absent ones (decision 4), but stay where the member's schema takes null: there they clear
+ * (decision 67). Throws on a body nested deeper than 32 levels.
+ */
+function withoutNulls (value: unknown, schema: TSchema | undefined, depth = 0): unknown {
   if (depth > MAX_DEPTH) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
-  if (Array.isArray(value)) return value.map(item => withoutNulls(item, depth + 1))
+  if (Array.isArray(value)) {
+    const { items } = (schema ?? {}) as { items?: TSchema }
+    return value.map(item => withoutNulls(item, items, depth + 1))
+  }
   if (typeof value !== 'object' || value === null) return value
+  const properties = schema === undefined ? {} : propertiesOf(schema)
   const copy: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {
-    if (member !== null && name !== '__proto__') copy[name] = withoutNulls(member, depth + 1)
+    const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+    if (name !== '__proto__' && (member !== null || takesNull(property))) copy[name] = withoutNulls(member, property, depth + 1)
   }
   return copy
 }
@@ -150,14 +167,14 @@ export function bodyReader (schema: TSchema): (bytes: Uint8Array) => unknown {
   const validator = Compile(schema)
   const decoder = new TextDecoder('utf-8', { fatal: true })
   return bytes => {
-    if (bytes.byteLength === 0) throw invalidField('', 'A JSON body is required.')
+    if (bytes.byteLength === 0) throw invalidField('', BODY_REQUIRED)
     let parsed: unknown
     try {
       parsed = JSON.parse(decoder.decode(bytes))
     } catch (cause) {
       throw invalidField('', cause instanceof SyntaxError ? `The body is not valid JSON: ${plainSyntaxError(cause)}` : 'The body is not valid UTF-8.')
     }
-    const value = withoutNulls(parsed)
+    const value = withoutNulls(parsed, schema)
     if (!validator.Check(value)) throw collect(validator.Errors(value))
     return value
   }
