@@ -108,14 +108,15 @@ export default definePlugin({
       },
       response (ctx, head) {
         const claim = ctx.get(claimed)
-        if (claim === undefined || head.source === 'error') return
+        // A stream belongs to one request: its status stays 0, so that neither its pieces nor its end are kept.
+        if (claim === undefined || head.source === 'error' || head.source === 'stream') return
         claim.status = head.status
         claim.headers = kept(head.headers.pairs)
         claim.whole = head.source === 'reply'
       },
       chunk (ctx, bytes) {
         const claim = ctx.get(claimed)
-        if (claim === undefined) return
+        if (claim === undefined || claim.status === 0) return
         claim.size += bytes.byteLength
         if (claim.size <= config.largest) claim.pieces.push(bytes.slice())
         else claim.pieces = []

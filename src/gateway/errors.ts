@@ -1,4 +1,4 @@
-import type { Reply } from './reply.ts'
+import type { WholeReply } from './reply.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
@@ -218,7 +218,7 @@ export function asGatewayError (error: unknown): GatewayError {
 }
 
 /** The bytes of an error; the one place that makes them. */
-export function errorReply (error: GatewayError, around: ErrorSurroundings): Reply {
+export function errorReply (error: GatewayError, around: ErrorSurroundings): WholeReply {
   const members = error.members(around)
   if (members === null) return { status: error.status, headers: error.headers, body: null }
   return {

@@ -3,7 +3,8 @@ import type { Context } from './context.ts'
 import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
 import type { UpstreamRequest } from './plugin.ts'
-import type { Head, HeadSource, Outcome, Reply } from './reply.ts'
+import { ReplyStream } from './reply-stream.ts'
+import { type Head, type HeadSource, isStreamBody, type Outcome, type Reply, type StreamBody, type WholeReply } from './reply.ts'
 import type { TunnelResult, TunnelTarget, Wire, WireListener } from './wire.ts'
 import type { Responder, TunnelPolicy } from './responder.ts'
 import { API_VERSION } from './version.ts'
@@ -21,10 +22,10 @@ export interface ExchangeEvents {
 
 const EMPTY_BODY_STATUS = new Set([204, 205, 304])
 
-/** The head of a reply as a list that hooks may change, with its length. The reply itself stays as it is. */
-function replyHeaders (reply: Reply): HeaderList {
-  const headers = new HeaderList(reply.headers.slice())
-  if (!EMPTY_BODY_STATUS.has(reply.status)) headers.set('Content-Length', String(reply.body === null ? 0 : Buffer.byteLength(reply.body)))
+/** The head of a reply as a list that hooks may change, with its length where it has one. The reply itself stays as it is. */
+function replyHeaders ({ status, headers: given, body }: Reply): HeaderList {
+  const headers = new HeaderList(given.slice())
+  if (!EMPTY_BODY_STATUS.has(status) && !isStreamBody(body)) headers.set('Content-Length', String(body === null ? 0 : Buffer.byteLength(body)))
   return headers
 }
 
@@ -57,6 +58,7 @@ export class Exchange implements Responder, WireListener {
   #settled = false
   #error: Error | null = null
   #tunnelled: TunnelResult | null = null
+  #stream: ReplyStream | null = null
 
   constructor (ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
     this.ctx = ctx
@@ -178,6 +180,10 @@ export class Exchange implements Responder, WireListener {
     this.onDrain?.()
   }
 
+  stopping (): void {
+    this.#stream?.stopping()
+  }
+
   closed (complete: boolean): void {
     if (this.#closed) return
     this.#closed = true
@@ -245,19 +251,19 @@ export class Exchange implements Responder, WireListener {
   }
 
   /** Answers without going up the chain again, past the watchers too, after a hook failed on the way up. */
-  #bare (reply: Reply): void {
+  #bare (reply: WholeReply): void {
     this.#write({ status: reply.status, headers: replyHeaders(reply), source: 'error' })
     this.#ended = true
-    this.#wire.end(reply.body ?? '', null)
+    this.#wire.end(reply.body, null)
   }
 
-  #bytes (error: GatewayError): Reply {
+  #bytes (error: GatewayError): WholeReply {
     return errorReply(error, { correlationId: this.ctx.correlationId, now: this.#events.now(), mode: this.#events.mode })
   }
 
   #reply (reply: Reply, source: HeadSource): void {
     if (this.#settled || this.#headSent || this.#leaving) return
-    void this.#head({ status: reply.status, headers: replyHeaders(reply), source }, reply)
+    void this.#head({ status: reply.status, headers: replyHeaders(reply), source: isStreamBody(reply.body) ? 'stream' : source }, reply)
   }
 
   /** Takes a head up the chain and writes it, with its reply where it has one. Neither throws nor rejects: what a hook throws is answered. */
@@ -267,8 +273,8 @@ export class Exchange implements Responder, WireListener {
     try {
       const pending = this.#chain.leave(this.ctx, head, this.#progress)
       if (pending !== undefined) return this.#headLater(pending, head, reply)
-      this.#write(head)
-      if (reply !== null) this.#finish(reply, head)
+      if (reply === null) this.#write(head)
+      else this.#finish(reply, head)
     } catch (error) {
       this.#refuse(error)
     }
@@ -278,8 +284,8 @@ export class Exchange implements Responder, WireListener {
     this.#working++
     try {
       await pending
-      this.#write(head)
-      if (reply !== null) this.#finish(reply, head)
+      if (reply === null) this.#write(head)
+      else this.#finish(reply, head)
     } catch (error) {
       this.#refuse(error)
     } finally {
@@ -298,15 +304,37 @@ export class Exchange implements Responder, WireListener {
     this.#headSent = true
   }
 
-  #finish (reply: Reply, head: Head): void {
-    if (this.#settled || this.#ended) return
+  #finish ({ body }: Reply, head: Head): void {
     const empty = EMPTY_BODY_STATUS.has(head.status)
-    if (this.#chain.watchesChunks && reply.body !== null && !empty) {
-      this.#chain.chunk(this.ctx, typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body, this.#progress)
+    if (isStreamBody(body) && !empty && this.ctx.method !== 'HEAD') {
+      this.#open(body, head)
+      return
     }
+    this.#write(head)
+    if (this.#settled || this.#ended) return
+    const whole = empty || isStreamBody(body) ? null : body
+    if (this.#chain.watchesChunks && whole !== null) this.#chain.chunk(this.ctx, typeof whole === 'string' ? Buffer.from(whole) : whole, this.#progress)
     if (this.#closed) return
     this.#ended = true
-    this.#wire.end(empty ? null : reply.body ?? '', null)
+    this.#wire.end(whole, null)
+  }
+
+  /** Lets the body be written piece by piece, unless nobody is there for it or an error was answered while hooks still worked. */
+  #open (body: StreamBody, head: Head): void {
+    if (this.gone || this.#ended || this.#headSent) return
+    const stream = new ReplyStream({
+      gone: () => this.gone,
+      head: () => { this.#write(head) },
+      write: bytes => this.write(bytes),
+      end: () => { this.end(null) },
+      fail: error => { this.fail(error) },
+      fault: error => { this.#fault(error) }
+    })
+    this.onDrain = () => { stream.drained() }
+    this.onClose = () => { stream.close() }
+    stream.open(body)
+    this.#stream = stream
+    if (this.#wire.stopping) stream.stopping()
   }
 
   /** The two headers that every answer carries (contract, Versioning; decisions 13 and 14). */

@@ -294,6 +294,7 @@ class FakeBody implements RequestBody {
 class FakeWire implements Wire {
   listener: WireListener | null = null
   gone = false
+  readonly stopping = false
   bytesOut = 0
   status = 0
   headers: string[] = []

@@ -3,11 +3,11 @@ import type { TSchema } from 'typebox'
 import type { Context } from './context.ts'
 import { LongError, methodNotAllowed, notFound, ValidationError } from './errors.ts'
 import type { Answer, AnyOperation, Result } from './operation.ts'
-import type { Reply } from './reply.ts'
+import { isStreamBody, type Reply } from './reply.ts'
 import { Router } from './router.ts'
 import { bodyReader, paramsFit, queryReader } from './validation.ts'
 
-type Write = (body: unknown) => string
+type Write = (body: unknown) => Reply['body']
 
 interface Mounted {
   readonly operation: AnyOperation

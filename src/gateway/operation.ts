@@ -5,7 +5,7 @@ import type { GatewayError, ValidationError } from './errors.ts'
 /** Who may call an operation; the chains of `gateway.yaml` enforce it, OpenAPI and the authorisation tests read it here. */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
-/** What an operation answers. The body is written through the schema of its status; null writes none. */
+/** What an operation answers. The body is written through the schema of its status, or is ready (`Answer.mediaType`); null writes none. */
 export interface Result {
   readonly status: number
   readonly body: unknown

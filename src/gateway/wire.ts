@@ -24,6 +24,8 @@ export interface TunnelAnswer {
 export interface WireListener {
   /** The connection takes bytes again after a `write` that returned false. */
   drained (): void
+  /** The process is about to stop: an answer without an end of its own should end now. */
+  stopping (): void
   /** The connection is finished with this answer: `complete` when all of it was handed over. */
   closed (complete: boolean): void
 }
@@ -37,6 +39,8 @@ export interface Wire {
   listener: WireListener | null
   /** The client is gone; nothing more will be delivered. */
   readonly gone: boolean
+  /** The process is about to stop; from then on the listener is told by `stopping`. */
+  readonly stopping: boolean
   /** Bytes of answer body handed over so far. */
   readonly bytesOut: number
   /** Passes on a 102 or 103. */

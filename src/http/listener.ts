@@ -114,8 +114,8 @@ export class Listener implements ConnectionHost {
   }
 
   /**
-   * Stops accepting, closes what is idle, lets what runs finish (each answer from now on is the last of its connection),
-   * and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins the first.
+   * Stops accepting, closes what is idle, tells what runs, lets it finish (each answer from now on is the last of its
+   * connection), and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins the first.
    */
   drain (timeoutMs = this.#options.limits.drainTimeout): Promise<void> {
     this.#drained ??= this.#drain(timeoutMs)
@@ -295,6 +295,7 @@ export class Listener implements ConnectionHost {
         resolve()
       })
       for (const connection of this.#connections.values()) {
+        connection.current?.drain()
         if (connection.current === null && !connection.closing && connection.socket.bytesRead === connection.watch.bytesAtIdle) connection.socket.destroy()
       }
     })

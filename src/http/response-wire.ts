@@ -91,6 +91,10 @@ export class ResponseWire implements Wire {
     return this.#closed || this.#broken || this.#connection.socket.destroyed
   }
 
+  get stopping (): boolean {
+    return this.#connection.draining
+  }
+
   get bytesOut (): number {
     return this.#bytesOut
   }
@@ -230,6 +234,11 @@ export class ResponseWire implements Wire {
 
   drained (): void {
     if (!this.#closed) this.listener?.drained()
+  }
+
+  /** The listener has begun to drain. */
+  drain (): void {
+    if (!this.#closed) this.listener?.stopping()
   }
 
   finished (): void {

@@ -281,6 +281,7 @@ t.test('a client that leaves in the middle of a stream ends it undelivered', asy
 class ManualWire implements Wire {
   listener: WireListener | null = null
   gone = false
+  readonly stopping = false
   bytesOut = 0
   readonly log: string[] = []
   headers: string[] = []

@@ -56,7 +56,7 @@ export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
 
 /** Answers at once. */
 export function reply (wire: Wire, status: number, body: string, headers: readonly string[] = []): void {
-  wire.listener ??= { drained () { return undefined }, closed () { return undefined } }
+  wire.listener ??= { drained () { return undefined }, stopping () { return undefined }, closed () { return undefined } }
   wire.head(status, [...headers, 'Content-Length', String(Buffer.byteLength(body))])
   wire.end(body, null)
 }
@@ -81,6 +81,7 @@ export function watchWire (wire: Wire): { readonly drains: number, readonly clos
       waiting = []
       for (const wake of woken) wake()
     },
+    stopping () { return undefined },
     closed (complete) {
       closes.push(complete)
       resolve(complete)
