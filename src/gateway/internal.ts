@@ -40,9 +40,14 @@ const NO_MEMBERS = Object.freeze({})
 /** Bytes of a body that an operation collects where the chain has no `body-limit` (decision 172). */
 const BODY_LIMIT = 1_048_576
 
+/** A body that needs no writing: text, bytes, or a stream. */
+function ready (body: unknown): Reply['body'] {
+  return body instanceof Uint8Array || isStreamBody(body) ? body : String(body)
+}
+
 /** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
 function writerOf (answer: Answer): { readonly mediaType: string, readonly write: Write } {
-  if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: String }
+  if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: ready }
   // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
   return { mediaType: answer.mediaType ?? 'application/json; charset=utf-8', write: fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema) }
 }

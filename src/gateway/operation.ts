@@ -26,7 +26,7 @@ export interface Answer {
   readonly description: string
   /** JSON body; left out when there is none, or when the handler gives ready bytes. */
   readonly schema?: TSchema
-  /** Media type, when it is not application/json. The handler then gives the body as a string. */
+  /** Media type, when it is not application/json. The handler then gives a string, bytes, or a `StreamBody` (text/event-stream). */
   readonly mediaType?: string
 }
 
