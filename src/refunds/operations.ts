@@ -1,0 +1,80 @@
+import { Type } from 'typebox'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { merchantOf } from '../merchants/principal.ts'
+import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, RefundView } from './schema.ts'
+import type { Refunds } from './service.ts'
+
+// Whatever is no id of ours is 404 like one that is not there (decision 10).
+const RefundId = Type.Object({ refundId: Type.String() })
+const InvoiceId = Type.Object({ invoiceId: Type.String() })
+const ErrorBody = Type.Object({ error: Type.String() })
+const missing = { description: 'There is no such refund, or it is another merchant\'s.', schema: ErrorBody }
+const away = { description: 'The payment provider did not say how the refund stands.' }
+
+/** `/api/refunds` in all its operations (contract, Refunds). */
+export function refundOperations (refunds: Refunds): AnyOperation[] {
+  const common = { tag: 'refunds', access: 'merchant' } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'createRefund',
+      method: 'POST',
+      path: '/api/refunds',
+      summary: 'Refund a payment, in whole or in part',
+      headers: { 'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the same answer for 24 hours.', 'X-Idempotency-Key': 'The same; Idempotency-Key goes first.' },
+      body: RefundInput,
+      answers: {
+        201: { description: 'Created. It is pending when the provider\'s answer was lost: poll, and do not ask again.', schema: RefundView },
+        400: { description: 'Everything that makes a refund fail; an unknown invoice too. Nothing was sent.' },
+        503: { description: 'The payment provider cannot be asked at the moment. Nothing was sent.' }
+      },
+      handle: async ({ ctx, body }) => {
+        const refund = await refunds.create(merchantOf(ctx), body)
+        return { status: 201, body: refundView(refund), headers: ['Location', `/api/refunds/${refund.refundId}`] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'listRefunds',
+      method: 'GET',
+      path: '/api/refunds',
+      summary: 'The merchant\'s refunds, newest first',
+      query: RefundQuery,
+      answers: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
+      handle: async ({ ctx, query }) => ({ status: 200, body: (await refunds.list(merchantOf(ctx), query)).map(refundDetails) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'listRefundsOfInvoice',
+      method: 'GET',
+      path: '/api/refunds/invoice/:invoiceId',
+      summary: 'All refunds of one payment, newest first',
+      params: InvoiceId,
+      answers: {
+        200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
+        404: { description: 'There is no such invoice, or it is another merchant\'s.', schema: ErrorBody }
+      },
+      handle: async ({ ctx, params }) => ({ status: 200, body: (await refunds.ofInvoice(merchantOf(ctx), params.invoiceId)).map(refundDetails) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getRefund',
+      method: 'GET',
+      path: '/api/refunds/:refundId',
+      summary: 'One refund',
+      params: RefundId,
+      answers: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
+      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'syncRefund',
+      method: 'POST',
+      path: '/api/refunds/:refundId/sync',
+      summary: 'Ask the provider how the refund stands',
+      params: RefundId,
+      answers: { 200: { description: 'The refund as it is now.', schema: RefundDetails }, 404: missing, 502: away, 503: away },
+      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId)) })
+    })
+  ]
+}

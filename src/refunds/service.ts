@@ -1,0 +1,277 @@
+import { LongError, ShortError } from '../gateway/errors.ts'
+import type { Merchant } from '../merchants/schema.ts'
+import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
+import { numericId, type Random } from '../platform/ids.ts'
+import type { Log } from '../platform/log.ts'
+import { UnsealError } from '../platform/secrets.ts'
+import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
+import type { Payee, Payees } from '../providers/payees.ts'
+import type { Payout } from '../providers/provider.ts'
+import { readDestination, requireSameAmount, type Destination } from './destination.ts'
+import { isNumericId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
+import { afterPayout, afterRefusal, afterUnknown, isOpen, nextCheck, SEND_WITHIN } from './states.ts'
+import { LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
+
+/** What refunds need of payments. */
+export interface RefundedPayments {
+  /** The merchant's own payment, or null. */
+  get (merchantId: number, invoiceId: string): Promise<Payment | null>
+  /** The same, its row locked until the transaction ends. */
+  lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
+  /** The one function through which a payment's status changes. */
+  applyChange (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: Readonly<Record<string, never>>, tellMerchant: boolean): Promise<unknown>
+}
+
+/** What the service is made of. */
+export interface RefundsParts {
+  readonly store: RefundStore
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly payees: Pick<Payees, 'inSlot'>
+  readonly payments: RefundedPayments
+  /** The account of a refund that is followed up; null when it is gone. */
+  merchant (id: number): Promise<Merchant | null>
+}
+
+/** The states from which money can be given back (contract, States: Refund). */
+const REFUNDABLE: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
+/** Refunds that one follow-up looks up. */
+const FOLLOW_UP_LIMIT = 100
+
+/**
+ * The rules of refunds (contract, Refunds; decisions 54 to 63). A refund's row is reserved under a lock on its payment's row,
+ * then the provider is asked outside the transaction, once, then the row is written. What happens in between leaves a
+ * pending row, which is looked up by its id and never asked for again.
+ */
+export class Refunds {
+  readonly #parts: RefundsParts
+
+  constructor (parts: RefundsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Refunds a payment in whole or in part. What is answered may still be pending: then the provider's answer was lost.
+   * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the provider
+   *   cannot be asked, which leaves nothing under way
+   */
+  async create (merchant: Merchant, input: RefundInput): Promise<Refund> {
+    const { payments, payees, clock } = this.#parts
+    const payment = isNumericId(input.invoiceId) ? await payments.get(merchant.id, input.invoiceId) : null
+    if (payment === null) throw new ShortError(400, 'Invoice not found')
+    requireRefundable(payment)
+    const payee = payees.inSlot(merchant, payment.slot)
+    const refund = this.#draft(payment, payee, input)
+    const destination = readDestination(refund.type, refund.address, payment.network, clock.now())
+    requireCapable(payee, refund)
+    const amount = input.amountSatoshis ?? null
+    if (amount === null) requireOptionalAmount(refund)
+    else requireSameAmount(destination, amount)
+    const reserved = await this.#reserve(payment, { ...refund, paymentHash: destination.paymentHash }, amount)
+    return await this.#send(payee, payment, reserved, destination)
+  }
+
+  /** @throws ShortError 404 */
+  async get (merchant: Merchant, refundId: string): Promise<Refund> {
+    const refund = isNumericId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
+    if (refund === null) throw new ShortError(404, 'Refund not found')
+    return refund
+  }
+
+  /** One page of the merchant's refunds, newest first (decisions 11 and 12). */
+  async list (merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
+    return await this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query))
+  }
+
+  /** All refunds of a payment, newest first. @throws ShortError 404 for an unknown invoice */
+  async ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
+    const payment = isNumericId(invoiceId) ? await this.#parts.payments.get(merchant.id, invoiceId) : null
+    if (payment === null) throw new ShortError(404, 'Invoice not found')
+    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
+  }
+
+  /**
+   * Asks the provider how the refund stands and writes it. One that is settled is answered as it is.
+   * @throws ShortError 404; ProviderUnavailable 503 and ProviderRefused 502 when the provider does not say
+   */
+  async sync (merchant: Merchant, refundId: string): Promise<Refund> {
+    const refund = await this.get(merchant, refundId)
+    return isSettled(refund) ? refund : await this.#lookUp(merchant, refund)
+  }
+
+  /**
+   * Looks up refunds that are pending or processing and due, `now` in milliseconds: for a job that runs every few seconds, in
+   * any number of processes. What fails is logged and tried again later. @returns how many were looked up
+   */
+  async followUp (now: number): Promise<number> {
+    const { store, log } = this.#parts
+    const due = await store.takeDue(now, SEND_WITHIN, FOLLOW_UP_LIMIT)
+    for (const refund of due) {
+      try {
+        const merchant = await this.#parts.merchant(refund.merchantId)
+        if (merchant === null) throw new TypeError('the account of a refund is gone')
+        const seen = await this.#lookUp(merchant, refund)
+        if (isOpen(seen)) await store.checkAt(seen.refundId, nextCheck(seen, now))
+      } catch (error) {
+        log.warn({ err: error, refundId: refund.refundId, merchantId: refund.merchantId }, 'a refund could not be looked up; it is tried again later')
+      }
+    }
+    return due.length
+  }
+
+  #draft (payment: Payment, payee: Payee, input: RefundInput): Refund {
+    const { clock, random } = this.#parts
+    return {
+      refundId: numericId(random),
+      merchantId: payment.merchantId,
+      invoiceId: payment.invoiceId,
+      status: 'pending',
+      type: input.refundType ?? 'chain',
+      address: input.refundAddress,
+      paymentHash: null,
+      amountSats: input.amountSatoshis ?? 0,
+      feeSats: 0,
+      slot: payment.slot,
+      kind: payee.kind,
+      providerRefundId: null,
+      transactionHash: null,
+      email: input.email ?? null,
+      reason: input.reason ?? null,
+      createdAt: clock.now(),
+      processedAt: null
+    }
+  }
+
+  /** Writes the pending row when what is left of the payment covers it; `amount` null takes all that is left (decision 60). */
+  async #reserve (seen: Payment, refund: Refund, amount: number | null): Promise<Refund> {
+    const { database, payments, store, clock } = this.#parts
+    try {
+      return await database.transaction(async sql => {
+        const payment = await payments.lock(sql, seen.merchantId, seen.invoiceId)
+        if (payment === null) throw new ShortError(400, 'Invoice not found')
+        requireRefundable(payment)
+        const { held } = await store.sums(sql, payment.invoiceId)
+        const left = Math.max(capOf(payment) - held, 0)
+        const amountSats = amount ?? left
+        if (amountSats > left) throw new ShortError(400, `Refund amount exceeds the payment: ${left} satoshis are left to refund.`)
+        if (amountSats === 0) throw new ShortError(400, 'Nothing is left to refund.')
+        const now = clock.now()
+        const reserved = { ...refund, amountSats, createdAt: now }
+        await store.insert(sql, reserved, now + SEND_WITHIN)
+        return reserved
+      })
+    } catch (error) {
+      if (isUniqueViolation(error, LIGHTNING_INVOICE_INDEX)) {
+        throw new ShortError(400, 'Another refund already pays the Lightning invoice in refundAddress; ask the payer for a new one.')
+      }
+      throw error
+    }
+  }
+
+  /** Asks the provider, exactly once; what it is not certain about stays pending (decision 57). */
+  async #send (payee: Payee, payment: Payment, refund: Refund, destination: Destination): Promise<Refund> {
+    const { clock, log } = this.#parts
+    const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
+    let payout: Payout
+    try {
+      // A process that stood still may wake after others gave its refund up.
+      if (clock.now() - refund.createdAt >= SEND_WITHIN) throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
+      payout = await payee.payOut({
+        reference: refund.refundId, chargeId: payment.chargeId, destination: destination.payout, amountSats: refund.amountSats, description: refund.reason
+      })
+    } catch (error) {
+      if (!isNothingSent(error)) {
+        log.warn({ ...fields, err: error }, 'the answer to a refund was lost; it is looked up and never sent again')
+        return refund
+      }
+      await this.#release(refund)
+      throw error instanceof ProviderRefused ? new ShortError(400, error.message) : error
+    }
+    try {
+      return await this.#apply(refund, (current, now) => afterPayout(current, payout, now))
+    } catch (error) {
+      // The money is on its way, whatever the database says: an error would make the client send it again.
+      log.error({ ...fields, err: error, payoutId: payout.payoutId }, 'a refund was sent and could not be written; it is looked up')
+      return refund
+    }
+  }
+
+  /** Gives the amount of a refund back that was certainly not sent. */
+  async #release (refund: Refund): Promise<void> {
+    try {
+      await this.#apply(refund, afterRefusal)
+    } catch (error) {
+      // The provider's refusal is what the client must hear; the row is given up once the provider has not heard of it for long enough.
+      this.#parts.log.error({ err: error, refundId: refund.refundId }, 'a refund was not sent and could not be written as failed; it is looked up')
+    }
+  }
+
+  async #lookUp (merchant: Merchant, refund: Refund): Promise<Refund> {
+    const payee = this.#parts.payees.inSlot(merchant, refund.slot)
+    if (payee.kind !== refund.kind) {
+      // Another provider would say that it knows nothing, which is not the same as never sent.
+      throw new LongError(502, 'Payment provider error', `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${payee.kind} now.`)
+    }
+    const payout = await payee.lookUpPayout(refund.refundId, refund.providerRefundId)
+    return await this.#apply(refund, (current, now) => payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now))
+  }
+
+  /**
+   * Writes what a refund has become, and the payment as refunded once confirmed refunds reach what was received (decision 56).
+   * The payment's row is locked first, as at create, so that sums are right and nobody waits in a circle.
+   */
+  async #apply (seen: Refund, change: (refund: Refund, now: number) => Refund): Promise<Refund> {
+    const { database, payments, store, clock, log } = this.#parts
+    return await database.transaction(async sql => {
+      const payment = await payments.lock(sql, seen.merchantId, seen.invoiceId)
+      const current = await store.lock(sql, seen.refundId)
+      if (payment === null || current === null) throw new TypeError('a refund or its payment is gone')
+      const now = clock.now()
+      const next = change(current, now)
+      if (next === current) return current
+      await store.write(sql, next, now)
+      if (current.status !== next.status) {
+        log.info({ refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status }, 'a refund has changed')
+      }
+      if (next.status === 'confirmed' && payment.status !== 'refunded') {
+        const { confirmed } = await store.sums(sql, payment.invoiceId)
+        if (confirmed >= capOf(payment)) await payments.applyChange(sql, payment, 'refunded', {}, false)
+      }
+      return next
+    })
+  }
+}
+
+/** Most that can be given back: what was received, else what the invoice asked for (decision 55); 0 for a demo payment. */
+function capOf (payment: Payment): number {
+  return payment.receivedSats ?? payment.amountSats ?? 0
+}
+
+function requireRefundable (payment: Payment): void {
+  if (payment.kind === 'demo') throw new ShortError(400, 'A demo payment cannot be refunded: no money was paid.')
+  if (!REFUNDABLE.has(payment.status)) throw new ShortError(400, `Invoice is not refundable: its status is ${payment.status}; it must be paid, underpaid or processing.`)
+}
+
+function requireCapable (payee: Payee, refund: Refund): void {
+  const can = refund.type === 'ln' ? payee.capabilities.payout.lightning : payee.capabilities.payout.chain
+  if (!can) throw new ShortError(400, `The payment provider cannot send refunds of type ${refund.type}.`)
+}
+
+function requireOptionalAmount (refund: Refund): void {
+  if (refund.type === 'ln') throw new ShortError(400, 'amountSatoshis is required for refunds of type ln.')
+  if (refund.slot === 'primary') throw new ShortError(400, 'amountSatoshis is required for refunds on the primary provider.')
+}
+
+/** Whether asking the provider again could change nothing: failed, or confirmed with all that is to be known. */
+function isSettled (refund: Refund): boolean {
+  return refund.status === 'failed' || (refund.status === 'confirmed' && (refund.type === 'ln' || refund.transactionHash !== null))
+}
+
+/** Whether it is certain that nothing was sent and nothing will be; everything else may have paid. */
+function isNothingSent (error: unknown): boolean {
+  return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
+}
