@@ -227,11 +227,6 @@ export class Merchants {
     return merchant === null ? null : { merchant, issued: merchant.webhookSecret?.ciphertext === sealed ? spare : null }
   }
 
-  /** The same for callers who show no secret. */
-  async setWebhook (id: number, webhook: WebhookChange): Promise<Merchant | null> {
-    return (await this.changeWebhook(id, webhook))?.merchant ?? null
-  }
-
   /** The secret of the account's webhooks, opened; null when none is stored. @throws UnsealError */
   webhookSecret (merchant: Merchant): Secret<string> | null {
     return merchant.webhookSecret === null ? null : this.#sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)

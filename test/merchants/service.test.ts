@@ -172,12 +172,44 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('the webhook secret is sealed, opened for its merchant, and can be cleared', async t => {
     const { merchant } = await fresh()
     t.equal(merchants.webhookSecret(merchant), null)
-    const set = there(await merchants.setWebhook(merchant.id, { url: 'https://shop.example/hook', secret: new Secret('canary-webhook-secret') }))
+    const set = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/hook', secret: new Secret('canary-webhook-secret') })).merchant
     t.equal(set.webhookUrl, 'https://shop.example/hook')
     t.equal(there(merchants.webhookSecret(set)).reveal(), 'canary-webhook-secret')
     t.notMatch(String(await column(merchant.id, 'webhook_secret')), 'canary')
-    t.equal(there(await merchants.setWebhook(merchant.id, { url: null })).webhookUrl, null)
-    t.equal(there(await merchants.setWebhook(merchant.id, { secret: null })).webhookSecret, null)
+    t.equal(there(await merchants.changeWebhook(merchant.id, { url: null })).merchant.webhookUrl, null)
+    t.equal(there(await merchants.changeWebhook(merchant.id, { secret: null })).merchant.webhookSecret, null)
+  })
+
+  await t.test('a webhook URL never stands without a secret: one is made, and given once (decision 67)', async t => {
+    const { merchant } = await fresh()
+    const first = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/hook' }))
+    const secret = there(first.issued).reveal()
+    t.match(secret, /^whsec_[A-Za-z0-9_-]{43}$/)
+    t.equal(there(merchants.webhookSecret(first.merchant)).reveal(), secret)
+    t.notMatch(String(await column(merchant.id, 'webhook_secret')), secret)
+    const moved = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/other' }))
+    t.equal(moved.issued, null, 'one that stands is kept')
+    t.equal(there(merchants.webhookSecret(moved.merchant)).reveal(), secret)
+    const cleared = there(await merchants.changeWebhook(merchant.id, { secret: null }))
+    t.not(there(cleared.issued).reveal(), secret, 'cleared under a standing URL, another is made')
+    t.equal(there(merchants.webhookSecret(cleared.merchant)).reveal(), there(cleared.issued).reveal())
+    const off = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null }))
+    t.match(off, { issued: null, merchant: { webhookUrl: null, webhookSecret: null } })
+    t.equal(there(await merchants.changeWebhook(merchant.id, {})).issued, null, 'without a URL none is needed')
+    t.equal(await merchants.changeWebhook(2_000_000_000, { url: 'https://shop.example/hook' }), null)
+  })
+
+  await t.test('of webhook URLs set at once exactly one is given the secret, and it is the one that stands', async t => {
+    const { merchant } = await fresh()
+    const all = await Promise.all(Array.from({ length: 8 }, (_, n) => merchants.changeWebhook(merchant.id, { url: `https://shop.example/${n}` })))
+    const issued = all.flatMap(changed => changed?.issued?.reveal() ?? [])
+    t.equal(issued.length, 1)
+    t.same(issued, [there(merchants.webhookSecret(there(await merchants.byId(merchant.id)))).reveal()])
+  })
+
+  await t.test('an account made with a webhook URL has a secret for it', async t => {
+    const { merchant } = await merchants.create({ name: 'W', email: 'webhook@example.com', webhookUrl: 'https://shop.example/hook' })
+    t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_/)
   })
 
   await t.test('several accounts are read at once; those that do not stand are left out', async t => {
