@@ -17,7 +17,7 @@ import {
 } from './schema.ts'
 import type { Challenges } from './service.ts'
 
-export { countEndpoints } from './producer-store.ts'
+export { countEndpoints, hasChallenge } from './producer-store.ts'
 
 /** What the operations of pay-per-request need. */
 export interface ChallengeOperationParts {

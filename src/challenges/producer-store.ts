@@ -67,6 +67,12 @@ export async function countEndpoints (sql: Sql, merchantId: number): Promise<num
   return row?.held ?? 0
 }
 
+/** Whether a merchant ever made a challenge through the producer API. */
+export async function hasChallenge (sql: Sql, merchantId: number): Promise<boolean> {
+  const [row] = await sql`select 1 from producer_endpoints where merchant_id = ${String(merchantId)} limit 1`
+  return row !== undefined
+}
+
 /** The producer API's rows in the SQL database. */
 export class SqlProducerStore implements ProducerStore {
   readonly #database: Database

@@ -50,6 +50,8 @@ export interface ProxyStore {
   byIds (proxyIds: readonly string[]): Promise<ProxyRow[]>
   /** Proxies that are not deleted. */
   count (sql: Sql, merchantId: number): Promise<number>
+  /** The same, with how many of them are active. */
+  counts (merchantId: number): Promise<{ readonly count: number, readonly active: number }>
 }
 
 interface DatabaseRow {
@@ -138,6 +140,13 @@ export class SqlProxyStore implements ProxyStore {
   async count (sql: Sql, merchantId: number): Promise<number> {
     const [row] = await sql<Array<{ held: number }>>`select count(*)::int as held from proxies where merchant_id = ${merchantId} and deleted_at is null`
     return row?.held ?? 0
+  }
+
+  async counts (merchantId: number): Promise<{ count: number, active: number }> {
+    const [row] = await this.#database.sql<Array<{ count: number, active: number }>>`
+      select count(*)::int as count, (count(*) filter (where is_active))::int as active
+      from proxies where merchant_id = ${merchantId} and deleted_at is null`
+    return row ?? { count: 0, active: 0 }
   }
 }
 
