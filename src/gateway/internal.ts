@@ -163,7 +163,7 @@ function mount (operation: AnyOperation): Mounted {
     operation,
     fits: operation.params === undefined ? null : paramsFit(operation.params),
     readQuery: operation.query === undefined ? null : queryReader(operation.query),
-    readBody: operation.body === undefined ? null : bodyReader(operation.body),
+    readBody: operation.body === undefined ? null : bodyReader(operation.body, { optional: operation.bodyOptional === true }),
     write
   }
 }

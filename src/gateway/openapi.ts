@@ -136,7 +136,7 @@ function describe (operation: AnyOperation): Json {
   const out: Json = { operationId: operation.id, summary: operation.summary, tags: [operation.tag], responses: answers(operation) }
   const list = parameters(operation)
   if (list.length > 0) out['parameters'] = list
-  if (operation.body !== undefined) out['requestBody'] = { required: true, content: { 'application/json': { schema: schemaJson(operation.body) } } }
+  if (operation.body !== undefined) out['requestBody'] = { required: operation.bodyOptional !== true, content: { 'application/json': { schema: schemaJson(operation.body) } } }
   const security = SECURITY[operation.access]
   if (security.length > 0) out['security'] = security
   if (operation.access === 'credential') (out['responses'] as Json)['402'] ??= paymentRequired

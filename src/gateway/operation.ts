@@ -49,6 +49,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly query?: Q
   /** JSON body. Left out: the operation ignores any body (decision 5). */
   readonly body?: B
+  /** The body may be left out altogether, or be `null`; the handler then gets an empty object, which the schema must take. */
+  readonly bodyOptional?: true
   /** Request headers that the operation reads, for OpenAPI. */
   readonly headers?: Readonly<Record<string, string>>
   readonly answers: Readonly<Record<number, Answer>>

@@ -162,19 +162,22 @@ function withoutNulls (value: unknown, schema: TSchema | undefined, depth = 0): 
   return copy
 }
 
-/** Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers (decision 4). */
-export function bodyReader (schema: TSchema): (bytes: Uint8Array) => unknown {
+/**
+ * Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers (decision 4).
+ * With `optional` no body, and the body `null`, read as an empty object.
+ */
+export function bodyReader (schema: TSchema, { optional = false }: { readonly optional?: boolean } = {}): (bytes: Uint8Array) => unknown {
   const validator = Compile(schema)
   const decoder = new TextDecoder('utf-8', { fatal: true })
   return bytes => {
-    if (bytes.byteLength === 0) throw invalidField('', BODY_REQUIRED)
+    if (bytes.byteLength === 0 && !optional) throw invalidField('', BODY_REQUIRED)
     let parsed: unknown
     try {
-      parsed = JSON.parse(decoder.decode(bytes))
+      parsed = bytes.byteLength === 0 ? null : JSON.parse(decoder.decode(bytes))
     } catch (cause) {
       throw invalidField('', cause instanceof SyntaxError ? `The body is not valid JSON: ${plainSyntaxError(cause)}` : 'The body is not valid UTF-8.')
     }
-    const value = withoutNulls(parsed, schema)
+    const value = withoutNulls(optional ? parsed ?? {} : parsed, schema)
     if (!validator.Check(value)) throw collect(validator.Errors(value))
     return value
   }
