@@ -1,6 +1,6 @@
 import { challengeCounters } from './challenges/counters.ts'
 import type { FindPayee } from './challenges/mint.ts'
-import { challengeOperations, countEndpoints } from './challenges/operations.ts'
+import { challengeOperations, countEndpoints, hasChallenge } from './challenges/operations.ts'
 import { Challenges } from './challenges/service.ts'
 import { challengeSettings } from './challenges/settings.ts'
 import type { GatewayConfig } from './config/schema.ts'
@@ -18,6 +18,7 @@ import type { Snapshot } from './gateway/snapshot.ts'
 import { createListener, type Listener } from './http/listener.ts'
 import { AdminKey } from './merchants/admin-key.ts'
 import { AuthThrottle } from './merchants/auth-throttle.ts'
+import { merchantOperations } from './merchants/operations.ts'
 import { Merchants } from './merchants/service.ts'
 import { SqlMerchantStore } from './merchants/store.ts'
 import type { Clock } from './platform/clock.ts'
@@ -108,12 +109,13 @@ export async function compose (config: GatewayConfig, around: Surroundings): Pro
 async function build (config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
   const { clock, log, database, secrets, publicUrl } = around
   const running: Running = { config, serving: false }
+  const production = config.mode === 'production'
   const metrics = new Metrics()
   if (config.metrics.process) metrics.measureProcess()
 
   const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
   const providers = closers.add(openProviders({ mode: config.mode, lightning: config.lightning, dataDir: config.data, database, clock }), part => part.close())
-  const forwarder = closers.add(new Forwarder({ clock, production: config.mode === 'production' }), part => part.close())
+  const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
   const sealer = new Sealer(secrets.ring)
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans })
   const payees = new Payees(providers.seats, sealer)
@@ -133,7 +135,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     clock,
     random: systemRandom,
     publicUrl,
-    production: config.mode === 'production',
+    production,
     defaults: () => ({ tokenValiditySeconds: Math.floor(running.config.payment.tokenValidity / 1000), timeoutSeconds: MAX_TIMEOUT_SECONDS }),
     caps: merchant => merchants.caps(merchant),
     countOtherEndpoints: countEndpoints,
@@ -158,7 +160,17 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     ...challengeOperations({
       challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
     }),
-    ...proxyOperations(proxies)
+    ...proxyOperations(proxies),
+    ...merchantOperations({
+      merchants,
+      production,
+      plans: () => running.config.plans,
+      publicUrl,
+      validate: (merchant, slot) => payees.validate(merchant, slot),
+      countProxies: merchantId => proxyStore.counts(merchantId),
+      hasPaidPayment: async () => false,
+      hasChallenge: merchantId => hasChallenge(database.sql, merchantId)
+    })
   ]
   const demo = demoOperations()
   mounted.push(...api, ...demo)
