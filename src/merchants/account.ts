@@ -81,7 +81,7 @@ export interface ProxyCounts {
  * The status that an account shows. The free plan has no subscription and is active by itself, whatever an earlier one left
  * behind (decisions 81 and 82); null where a paid plan has none on file.
  */
-export function shownStatus (merchant: Merchant): string | null {
+export function shownStatus (merchant: Pick<Merchant, 'tier' | 'subscriptionStatus'>): string | null {
   if (merchant.tier === 'free') return 'active'
   return merchant.subscriptionStatus === '' ? null : merchant.subscriptionStatus
 }

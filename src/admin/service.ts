@@ -1,0 +1,309 @@
+import { ShortError } from '../gateway/errors.ts'
+import { shownStatus, type AccountView } from '../merchants/account.ts'
+import { parseTier, planFeatures } from '../merchants/plans.ts'
+import type { Merchant, SubscriptionFacts } from '../merchants/schema.ts'
+import type { CreateMerchant, Merchants } from '../merchants/service.ts'
+import { checkWebhookSecret, webhookAddress } from '../merchants/webhook-address.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
+import { Secret } from '../platform/secrets.ts'
+import { ProviderKeyRequired } from '../providers/errors.ts'
+import type {
+  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantSummary, OnApproved,
+  PendingSubscription, PendingSubscriptionView, RegeneratedKey
+} from './schema.ts'
+import type { AdminStore, ListedMerchant } from './store.ts'
+
+/** What the administration is made of. */
+export interface AdministrationParts {
+  readonly database: Database
+  readonly store: AdminStore
+  readonly merchants: Merchants
+  readonly clock: Clock
+  /** Callback addresses follow stricter rules there (decision 162). */
+  readonly production: boolean
+  /** The account as its merchant sees it, which the detail adds to (decision 156). */
+  account (merchant: Merchant): AccountView | Promise<AccountView>
+  /** See `OnApproved`; left out, an approval has no further effect. */
+  readonly approved?: OnApproved
+}
+
+/** What an approval came to. */
+export type ApprovalOutcome = { readonly created: CreatedMerchant } | { readonly linked: LinkedMerchant }
+
+/** The rules of administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each act is one transaction: it happens whole or not at all. */
+export class Administration {
+  readonly #parts: AdministrationParts
+
+  constructor (parts: AdministrationParts) {
+    this.#parts = parts
+  }
+
+  /** Newest first. */
+  async merchants (): Promise<MerchantSummary[]> {
+    return (await this.#parts.store.merchants()).map(summary)
+  }
+
+  /** @throws ShortError 404 */
+  async merchant (idText: string): Promise<MerchantDetail> {
+    const id = idOf(idText)
+    const merchant = known(id === null ? null : await this.#parts.merchants.byId(id))
+    const account = await this.#parts.account(merchant)
+    return {
+      ...account,
+      features: { ...account.features, slaUptimePercentage: planFeatures[merchant.tier].slaUptimePercentage },
+      hasAlternateKey: merchant.alternateKey !== null,
+      hasPrimaryKey: merchant.primaryKey !== null,
+      hasWebhookUrl: merchant.webhookUrl !== null,
+      billingCustomerId: merchant.billingCustomerId,
+      billingSubscriptionId: merchant.billingSubscriptionId
+    }
+  }
+
+  /**
+   * Makes an account on the free plan without a checkout (decision 76).
+   * @throws ShortError 409 when the address is taken, 400 for a blank provider key or a refused callback URL
+   */
+  async create (input: MerchantInput): Promise<CreatedMerchant> {
+    const { name, email } = input
+    const settings = this.#settings(input)
+    return await this.#parts.database.transaction(async tx => await this.#open(tx, { name, email }, settings))
+  }
+
+  /**
+   * Changes what is named, all of it or nothing. Flags that are named are set after those that come with a plan.
+   * @throws ShortError 404, 409 when the address is taken, 400 for what the rules refuse; ValidationError for a webhook secret of a wrong length
+   */
+  async update (idText: string, change: MerchantChange): Promise<ChangedMerchant> {
+    const id = known(idOf(idText))
+    const settings = this.#settings(change)
+    const tier = change.planTier === undefined ? null : parseTier(change.planTier)
+    return await this.#parts.database.transaction(async tx => {
+      const merchants = this.#parts.merchants.within(tx)
+      known(await merchants.rename(id, picked(change, 'name', 'email')))
+      if (tier !== null) await merchants.setTier(id, tier)
+      if (change.features !== undefined) await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
+      if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
+      const made = await write(merchants, id, settings)
+      return { ...summary(known(await merchants.byId(id))), ...made }
+    })
+  }
+
+  /** Gives the account another key; the old one is invalid everywhere once this resolves. @throws ShortError 404 */
+  async regenerateKey (idText: string): Promise<RegeneratedKey> {
+    const { merchant, apiKey } = known(await this.#parts.merchants.regenerateKey(known(idOf(idText))))
+    return { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: time(merchant.keyRotatedAt ?? this.#parts.clock.now()) }
+  }
+
+  /** Repeatable (decision 151). The key fails from the next request on, on every node. @throws ShortError 404 */
+  async deactivate (idText: string): Promise<void> {
+    known(await this.#parts.merchants.deactivate(known(idOf(idText))))
+  }
+
+  /** Repeatable (decision 151). @throws ShortError 404 */
+  async reactivate (idText: string): Promise<void> {
+    known(await this.#parts.merchants.reactivate(known(idOf(idText))))
+  }
+
+  /** Newest first; those that were reviewed only when asked for. */
+  async pendingSubscriptions (includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
+    return (await this.#parts.store.list(includeProcessed)).map(pendingView)
+  }
+
+  /** @throws ShortError 404 */
+  async pendingSubscription (idText: string): Promise<PendingSubscriptionView> {
+    const id = idOf(idText)
+    return pendingView(knownPending(id === null ? null : await this.#parts.store.byId(id)))
+  }
+
+  /**
+   * Makes an account of a pending subscription, or gives it to the account that has its address. Plan, status, billing ids,
+   * period end and flags come from the subscription either way (decision 77). Of many reviews at once exactly one stands, and
+   * one that fails leaves the subscription pending.
+   *
+   * What the request says of keys and callback fills what a found account has empty, and never replaces what is there: a
+   * form filled in for a new customer must not send an old one's money elsewhere.
+   * @throws ShortError 404, 400 when it was processed already, for a blank provider key or a refused callback URL
+   */
+  async approve (idText: string, approval: Approval): Promise<ApprovalOutcome> {
+    const id = knownPending(idOf(idText))
+    const settings = this.#settings(approval)
+    return await this.#parts.database.transaction(async tx => {
+      const subscription = await this.#waiting(tx, id)
+      const created = await this.#openFor(tx, subscription, approval.merchantName, settings)
+      const outcome: ApprovalOutcome = created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
+      const merchantId = 'created' in outcome ? outcome.created.merchantId : outcome.linked.merchantId
+      const approved = await this.#parts.store.review(tx, id, { state: 'approved', at: this.#parts.clock.now(), merchantId })
+      if (this.#parts.approved !== undefined) {
+        const merchant = known(await this.#parts.merchants.within(tx).byId(merchantId))
+        await this.#parts.approved(tx, { merchant, subscription: approved, linked: created === null })
+      }
+      return outcome
+    })
+  }
+
+  /** @throws ShortError 404, 400 when it was processed already */
+  async reject (idText: string, reason: string | null): Promise<void> {
+    const id = knownPending(idOf(idText))
+    await this.#parts.database.transaction(async tx => {
+      await this.#waiting(tx, id)
+      await this.#parts.store.review(tx, id, { state: 'rejected', at: this.#parts.clock.now(), reason })
+    })
+  }
+
+  /** Locks a subscription that waits. */
+  async #waiting (tx: TransactionSql, id: number): Promise<PendingSubscription> {
+    const subscription = knownPending(await this.#parts.store.lock(tx, id))
+    if (subscription.state !== 'pending') throw new ShortError(400, `This pending subscription has already been ${subscription.state}`)
+    return subscription
+  }
+
+  /** The new account of a subscription; null when another one has the address, also one that was made a moment ago. */
+  async #openFor (tx: TransactionSql, subscription: PendingSubscription, name: string | undefined, settings: Settings): Promise<CreatedMerchant | null> {
+    const { email, customerName, planTier } = subscription
+    if (await this.#parts.merchants.within(tx).byEmail(email) !== null) return null
+    const wanted = { name: name ?? customerName ?? email, email, tier: planTier, subscription: facts(subscription) }
+    try {
+      return await tx.savepoint(async nested => await this.#open(nested, wanted, settings))
+    } catch (error) {
+      if (error instanceof ShortError && error.status === 409) return null
+      throw error
+    }
+  }
+
+  async #open (tx: TransactionSql, wanted: CreateMerchant, settings: Settings): Promise<CreatedMerchant> {
+    const merchants = this.#parts.merchants.within(tx)
+    const { merchant, apiKey } = await merchants.create(wanted)
+    const made = await write(merchants, merchant.id, settings)
+    return { merchantId: merchant.id, name: merchant.name, email: merchant.email, apiKey: apiKey.reveal(), createdAt: time(merchant.createdAt), ...made }
+  }
+
+  async #link (tx: TransactionSql, subscription: PendingSubscription, settings: Settings): Promise<LinkedMerchant> {
+    const merchants = this.#parts.merchants.within(tx)
+    const { id } = known(await merchants.byEmail(subscription.email))
+    known(await merchants.setTier(id, subscription.planTier))
+    const merchant = known(await merchants.setSubscription(id, facts(subscription)))
+    const vacant: Settings = {
+      primaryKey: merchant.primaryKey === null ? settings.primaryKey : null,
+      alternateKey: merchant.alternateKey === null ? settings.alternateKey : null,
+      url: merchant.webhookUrl === null ? settings.url : undefined,
+      secret: undefined
+    }
+    const kept = [
+      ...(vacant.primaryKey === settings.primaryKey ? [] : ['primaryApiKey']),
+      ...(vacant.alternateKey === settings.alternateKey ? [] : ['alternateApiKey']),
+      ...(vacant.url === settings.url ? [] : ['callbackUrl'])
+    ]
+    const made = await write(merchants, id, vacant)
+    return { merchantId: id, name: merchant.name, email: merchant.email, linked: true, message: linkMessage(merchant, kept), ...made }
+  }
+
+  /** Checks what can be checked without the account, before anything is written. */
+  #settings (given: Given): Settings {
+    const { primaryApiKey, alternateApiKey, callbackUrl, webhookSecret } = given
+    if (webhookSecret !== undefined && webhookSecret !== '') checkWebhookSecret(webhookSecret)
+    return {
+      primaryKey: providerKey(primaryApiKey),
+      alternateKey: providerKey(alternateApiKey),
+      url: callbackUrl === undefined ? undefined : callbackUrl === '' ? null : webhookAddress(callbackUrl, this.#parts),
+      secret: webhookSecret === undefined ? undefined : webhookSecret === '' ? null : new Secret(webhookSecret)
+    }
+  }
+}
+
+type Given = Pick<MerchantChange, 'primaryApiKey' | 'alternateApiKey' | 'callbackUrl' | 'webhookSecret'>
+
+/** Settings of an account that were checked. */
+interface Settings {
+  /** Null: none was given. */
+  readonly primaryKey: Secret<string> | null
+  readonly alternateKey: Secret<string> | null
+  /** Undefined stays, null clears; `secret` too. */
+  readonly url: string | null | undefined
+  readonly secret: Secret<string> | null | undefined
+}
+
+/** Writes keys and webhook; answers the secret that was made where a callback URL would have stood without one (decision 67). */
+async function write (merchants: Merchants, id: number, { primaryKey, alternateKey, url, secret }: Settings): Promise<{ webhookSecret?: string }> {
+  if (primaryKey !== null) await merchants.setProviderKey(id, 'primary', primaryKey)
+  if (alternateKey !== null) await merchants.setProviderKey(id, 'alternate', alternateKey)
+  if (url === undefined && secret === undefined) return {}
+  const { issued } = known(await merchants.changeWebhook(id, { ...(url === undefined ? {} : { url }), ...(secret === undefined ? {} : { secret }) }))
+  return issued === null ? {} : { webhookSecret: issued.reveal() }
+}
+
+/** A provider key that was given; null for none. @throws ProviderKeyRequired for a blank one */
+function providerKey (text: string | undefined): Secret<string> | null {
+  if (text === undefined) return null
+  if (text.trim() === '') throw new ProviderKeyRequired()
+  return new Secret(text)
+}
+
+/** Only the named members: a body holds whatever else a client sent, which must not reach an account. */
+function picked<T extends object, K extends keyof T> (from: T, ...names: readonly K[]): Pick<T, K> {
+  // Object.fromEntries does not know names.
+  return Object.fromEntries(names.filter(name => Object.hasOwn(from, name)).map(name => [name, from[name]])) as Pick<T, K>
+}
+
+/** An id of the path; null for what cannot be one, which is 404 like one that is not there (decision 10). */
+function idOf (text: string): number | null {
+  const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
+  // The columns are integers of 32 bits.
+  return id > 0 && id <= 0x7fff_ffff ? id : null
+}
+
+function known<T> (found: T | null): T {
+  if (found === null) throw new ShortError(404, 'Merchant not found')
+  return found
+}
+
+function knownPending<T> (found: T | null): T {
+  if (found === null) throw new ShortError(404, 'Pending subscription not found')
+  return found
+}
+
+function facts (subscription: PendingSubscription): SubscriptionFacts {
+  const { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId } = subscription
+  return { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
+}
+
+function linkMessage (merchant: Merchant, kept: readonly string[]): string {
+  const parts = [`The subscription was linked to the merchant that has this email address; its API key stays as it is.`]
+  if (kept.length > 0) parts.push(`It had its own ${kept.join(' and ')} already, which was left alone.`)
+  if (!merchant.isActive) parts.push('The account is deactivated; reactivate it to let it work.')
+  return parts.join(' ')
+}
+
+function summary (merchant: ListedMerchant): MerchantSummary {
+  return {
+    merchantId: merchant.id,
+    name: merchant.name,
+    email: merchant.email,
+    planTier: merchant.tier,
+    subscriptionStatus: shownStatus(merchant),
+    isActive: merchant.isActive,
+    createdAt: time(merchant.createdAt)
+  }
+}
+
+function pendingView (subscription: PendingSubscription): PendingSubscriptionView {
+  return {
+    id: subscription.id,
+    email: subscription.email,
+    customerName: subscription.customerName,
+    billingCustomerId: subscription.billingCustomerId,
+    billingSubscriptionId: subscription.billingSubscriptionId,
+    planTier: subscription.planTier,
+    subscriptionStatus: subscription.subscriptionStatus,
+    createdAt: time(subscription.createdAt),
+    isApproved: subscription.state === 'approved',
+    isRejected: subscription.state === 'rejected',
+    reviewedAt: subscription.reviewedAt === null ? null : time(subscription.reviewedAt),
+    rejectionReason: subscription.rejectionReason,
+    linkedMerchantId: subscription.linkedMerchantId
+  }
+}
+
+function time (at: number): string {
+  return new Date(at).toISOString()
+}
