@@ -1,0 +1,21 @@
+import type { Currency } from '../money/currencies.ts'
+
+const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'currency' } as const
+
+/** An amount as people write it, such as `$12.50` or `0.0001 BTC`. `amount` is a plain decimal; no digit of it is lost. */
+export function amountText (amount: string, currency: Currency): string {
+  if (currency === 'BTC') return `${amount}\u00a0BTC`
+  // A decimal string is formatted exactly, without becoming a float; every amount is one.
+  return new Intl.NumberFormat('en', { ...FIAT, currency }).format(amount as Intl.StringNumericLiteral)
+}
+
+/** Whole satoshis, such as `12,345 sats`. */
+export function satoshisText (satoshis: number): string {
+  return `${new Intl.NumberFormat('en').format(satoshis)}\u00a0${satoshis === 1 ? 'sat' : 'sats'}`
+}
+
+/** Satoshis as bitcoin with eight places, as BIP 21 wants them. */
+export function bitcoinAmount (satoshis: number): string {
+  const digits = String(satoshis).padStart(9, '0')
+  return `${digits.slice(0, -8)}.${digits.slice(-8)}`
+}

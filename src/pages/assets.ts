@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { Type } from 'typebox'
+import { notFound } from '../gateway/errors.ts'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+
+/** The names under `/assets/` of what the pages load; a hash of the content stands in each, so that a copy never goes stale. */
+export interface AssetNames {
+  readonly style: string
+  readonly script: string
+}
+
+interface Asset {
+  /** Without its ending, as the route gives it. */
+  readonly stem: string
+  readonly name: string
+  readonly text: string
+}
+
+const HEADERS: readonly string[] = Object.freeze(['Cache-Control', 'public, max-age=31536000, immutable', 'X-Content-Type-Options', 'nosniff'])
+
+/** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
+export class PageAssets {
+  readonly #style = readAsset('pay', 'css')
+  readonly #script = readAsset('pay', 'js')
+
+  get names (): AssetNames {
+    return { style: this.#style.name, script: this.#script.name }
+  }
+
+  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but the two that the pages name. */
+  operations (): AnyOperation[] {
+    return [
+      assetOperation(this.#style, 'css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
+      assetOperation(this.#script, 'js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
+    ]
+  }
+}
+
+function readAsset (name: string, ending: string): Asset {
+  const text = readFileSync(new URL(`./assets/${name}.${ending}`, import.meta.url), 'utf8')
+  const stem = `${name}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
+  return { stem, name: `${stem}.${ending}`, text }
+}
+
+function assetOperation (asset: Asset, ending: string, mediaType: string, id: string, summary: string): AnyOperation {
+  return defineOperation({
+    id,
+    method: 'GET',
+    path: `/assets/:name.${ending}`,
+    summary,
+    tag: 'pages',
+    access: 'public',
+    params: Type.Object({ name: Type.String() }),
+    answers: { 200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType } },
+    handle ({ params }) {
+      if (params.name !== asset.stem) throw notFound()
+      return { status: 200, body: asset.text, headers: HEADERS }
+    }
+  })
+}

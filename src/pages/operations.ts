@@ -1,0 +1,95 @@
+import { Type } from 'typebox'
+import { ShortError } from '../gateway/errors.ts'
+import { EVENT_STREAM_HEADERS } from '../gateway/event-stream.ts'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import type { Payment } from '../payments/schema.ts'
+import { asOf } from '../payments/states.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { PageAssets } from './assets.ts'
+import { HTML_TYPE, PAGE_HEADERS } from './document.ts'
+import { missingPage, payPage } from './pay-page.ts'
+import { paymentEvents } from './payment-events.ts'
+
+/** What the pages need of others. */
+export interface PageParts {
+  readonly payments: {
+    /** Null when there is no payment with this token. */
+    byPayToken (token: string): Promise<Payment | null>
+  }
+  readonly watch: {
+    /** Calls `changed` after each change of the payment, until the function that this returns is called. */
+    watch (invoiceId: string, changed: () => void): () => void
+  }
+  /** Null when there is no such merchant. */
+  merchant (id: number): Promise<{ readonly name: string } | null>
+  readonly clock: Clock
+  readonly log: Log
+  /** Without a slash at the end. */
+  publicUrl (): string
+  /** Whether the page of an invoice of the sandbox says how it is paid: in development alone. */
+  readonly sandboxHint: boolean
+}
+
+/** 32 random bytes in base64url (decision 53). What has another form is not looked up: `/pay/<invoiceId>` is not a way in. */
+const TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+const PayToken = Type.Object({ payToken: Type.String() })
+
+/** The hosted checkout page, the events that keep it up to date, and what it loads. Their addresses alone authorise. */
+export function pageOperations (parts: PageParts): AnyOperation[] {
+  const { payments, watch, clock, log } = parts
+  const assets = new PageAssets()
+  const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
+  const find = async (token: string): Promise<Payment | null> => TOKEN.test(token) ? payments.byPayToken(token) : null
+  return [
+    defineOperation({
+      id: 'getPayPage',
+      method: 'GET',
+      path: '/pay/:payToken',
+      summary: 'The hosted checkout page of a payment',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      answers: {
+        200: { description: 'The page; also of payments that are paid or have expired.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is no such payment.', mediaType: HTML_TYPE }
+      },
+      async handle ({ params }) {
+        const found = await find(params.payToken)
+        if (found === null) return missing
+        const now = clock.now()
+        const payment = asOf(found, now)
+        const merchant = await parts.merchant(payment.merchantId)
+        if (merchant === null) throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
+        const sandboxCommand = parts.sandboxHint && payment.kind === 'sandbox' ? sandboxPayCommand(parts.publicUrl(), payment.invoice) : null
+        return { status: 200, body: payPage({ payment, merchantName: merchant.name, now, sandboxCommand }, assets.names), headers: PAGE_HEADERS }
+      }
+    }),
+    defineOperation({
+      id: 'followPayment',
+      method: 'GET',
+      path: '/pay/:payToken/events',
+      summary: 'Changes of a payment\'s status as server-sent events',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      answers: {
+        200: { description: 'Events named `status` whose data is `{"status": "…"}`: one at once, one at each change; it ends after paid, expired and refunded.', mediaType: 'text/event-stream' },
+        404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
+      },
+      async handle ({ params }) {
+        const payment = await find(params.payToken)
+        if (payment === null) throw new ShortError(404, 'Payment not found')
+        const body = paymentEvents(payment, { byPayToken: token => payments.byPayToken(token), watch: (id, changed) => watch.watch(id, changed), clock, log })
+        return { status: 200, body, headers: EVENT_STREAM_HEADERS }
+      }
+    }),
+    ...assets.operations()
+  ]
+}
+
+/** Invoices hold letters and digits only; nothing in the line needs to be quoted for a shell but the JSON. */
+function sandboxPayCommand (publicUrl: string, invoice: string): string {
+  return `curl ${publicUrl}/sandbox/pay -H 'Content-Type: application/json' -d '{"invoice":"${invoice}"}'`
+}

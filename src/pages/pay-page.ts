@@ -1,0 +1,148 @@
+import type { VNode } from 'preact'
+import { document, html } from './document.ts'
+import type { PaymentStatus } from '../payments/schema.ts'
+import type { AssetNames } from './assets.ts'
+import { isFinal, payView, type PayFacts, type PayView } from './pay-view.ts'
+import { pictures } from './pictures.ts'
+import { bitcoinUri, qrCode, qrContent } from './qr-code.ts'
+
+/** Seconds between two looks of a browser that runs no program. */
+const REFRESH_SECONDS = 10
+
+/** Seconds for which a payer sees that it is paid, before going on to the merchant. */
+const SUCCESS_SECONDS = 3
+
+/** The page of a payment as it is now. The browser's program asks for it anew at each change of the status. */
+export function payPage (facts: PayFacts, assets: AssetNames): string {
+  const view = payView(facts)
+  return document({ title: view.title, main: body(view), assets, script: true, refresh: refreshOf(view) })
+}
+
+/** The page for an address that names no payment. */
+export function missingPage (assets: AssetNames): string {
+  return document({
+    title: 'Nothing to pay here',
+    assets,
+    script: false,
+    refresh: null,
+    main: html`
+      <main class="alone">
+        <section class="panel result">
+          ${pictures.missing()}
+          <h1 class="result-heading">Nothing to pay here</h1>
+          <p class="result-words">This address belongs to no payment. Please check that the link is whole, or ask whoever sent it to you for a new one.</p>
+        </section>
+      </main>`
+  })
+}
+
+function refreshOf ({ payment, successUrl }: PayView): string | null {
+  // Without quotes the address reaches to the end, whatever is in it.
+  if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
+  return isFinal(payment.status) ? null : String(REFRESH_SECONDS)
+}
+
+function body (view: PayView): VNode {
+  const { payment } = view
+  const { status } = payment
+  return html`
+    <main
+      id="payment"
+      data-status=${status}
+      data-final=${isFinal(status) ? '' : null}
+      data-announce=${`${view.heading}. ${view.words}`}
+      data-events=${`${payment.payToken}/events`}
+      data-status-address=${`../api/payments/${payment.invoiceId}/status`}
+    >
+      ${summary(view)}
+      ${status === 'unpaid' ? due(view) : result(view, status)}
+    </main>`
+}
+
+function summary ({ merchantName, amount, satoshis, payment }: PayView): VNode {
+  return html`
+    <header class="summary">
+      <p class="merchant"><span class="monogram" aria-hidden="true">${firstLetter(merchantName)}</span><bdi class="merchant-name">${merchantName}</bdi></p>
+      <h1 class=${amount.length > 10 ? 'amount long' : 'amount'}>${payment.status === 'unpaid' ? html`<span class="unseen">Pay </span>` : null}${amount}</h1>
+      ${satoshis === null ? null : html`<p class="satoshis">${satoshis}</p>`}
+      ${payment.description === null || payment.description === '' ? null : html`<p class="description" dir="auto">${payment.description}</p>`}
+    </header>`
+}
+
+/** What there is to pay, and how. */
+function due (view: PayView): VNode {
+  const { payment, demo, heading, words } = view
+  return html`
+    <section class="panel" aria-labelledby="state">
+      <div class="state">
+        <h2 id="state" class="state-heading" tabindex="-1"><span class="pulse" aria-hidden="true"></span>${heading}</h2>
+        ${demo ? null : clock(view)}
+      </div>
+      ${demo ? html`<p class="notice"><strong>This is a demo.</strong> ${words}</p>` : null}
+      <div class="code">${qrCode(qrContent(payment), 'QR code of the invoice')}</div>
+      ${demo ? null : html`
+        <p class="hint">${words}</p>
+        <a class="button" href=${`lightning:${payment.invoice}`}>Open in wallet</a>`}
+      ${copyField('Lightning invoice', payment.invoice)}
+      ${bitcoinUri(payment) === null ? null : html`
+        ${copyField('Or on-chain, to this Bitcoin address', payment.onchainAddress ?? '')}
+        <p class="more"><a href=${bitcoinUri(payment)}>Open in an on-chain wallet</a></p>`}
+      ${view.sandboxCommand === null ? null : html`
+        <div class="notice">
+          <p><strong>Sandbox: no real money.</strong> Pay this invoice from a terminal on the gateway’s machine:</p>
+          ${copyField('Command', view.sandboxCommand)}
+        </div>`}
+    </section>`
+}
+
+function clock ({ payment, now }: PayView): VNode {
+  const left = Math.max(0, payment.expiresAt - now)
+  const until = new Date(payment.expiresAt).toISOString()
+  return html`
+    <p class="clock" role="timer" aria-live="off">
+      <span class="unseen">Expires </span>
+      <time datetime=${until} data-left=${left}>until ${until.slice(11, 16)} UTC</time>
+    </p>
+    <progress class="remaining" aria-hidden="true" max=${Math.max(1, payment.expiresAt - payment.createdAt)} value=${left}></progress>`
+}
+
+/** A text in one line to select, with a button to copy it where a program can. */
+function copyField (label: string, text: string): VNode {
+  return html`
+    <div class="field">
+      <span class="field-label">${label}</span>
+      <div class="field-row">
+        <code class="field-text" tabindex="0" dir="ltr">${text}</code>
+        <button class="copy" type="button" aria-label=${`Copy: ${label}`} hidden>Copy</button>
+      </div>
+    </div>`
+}
+
+/** What has become of it. */
+function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
+  const { payment, heading, words, successUrl, merchantName } = view
+  return html`
+    <section class=${`panel result ${status}`} aria-labelledby="state">
+      ${pictures[status]()}
+      <h2 id="state" class="result-heading" tabindex="-1">${heading}</h2>
+      <p class="result-words">${words}</p>
+      ${payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${moment(payment.paidAt)}</time></p>`}
+      ${successUrl === null ? null : html`
+        <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
+        <p class="more">You will be taken there in a moment.</p>`}
+    </section>`
+}
+
+const MOMENT = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC', hourCycle: 'h23' })
+
+function moment (time: number): string {
+  return `${MOMENT.format(time)} UTC`
+}
+
+const graphemes = new Intl.Segmenter('en')
+
+/** First character as people count them, in upper case. */
+function firstLetter (name: string): string {
+  const [first] = graphemes.segment(name.trim())
+  return first?.segment.toUpperCase() ?? ''
+}

@@ -1,0 +1,90 @@
+import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import { amountText, satoshisText } from './amounts.ts'
+
+/** Everything that the page of a payment depends on. */
+export interface PayFacts {
+  /** As it reads now (decision 40). */
+  readonly payment: Payment
+  readonly merchantName: string
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** A command that pays the invoice at the sandbox; null where nobody can pay so. */
+  readonly sandboxCommand: string | null
+}
+
+/** The same, in the words of the page. */
+export interface PayView extends PayFacts {
+  /** In the payment's currency. */
+  readonly amount: string
+  /** In satoshis; null for a demo payment. */
+  readonly satoshis: string | null
+  readonly demo: boolean
+  /** Heading of the state. */
+  readonly heading: string
+  /** What the state means for the reader. */
+  readonly words: string
+  /** Title of the document; says the state first, since tabs cut it off. */
+  readonly title: string
+  /** The merchant's address to go to once it is paid; http or https, or null. */
+  readonly successUrl: string | null
+}
+
+/** Whether the page stays as it is from here on: nothing that the payer does changes it. */
+export function isFinal (status: PaymentStatus): boolean {
+  return status === 'paid' || status === 'expired' || status === 'refunded'
+}
+
+export function payView (facts: PayFacts): PayView {
+  const { payment, merchantName } = facts
+  const demo = payment.kind === 'demo'
+  const amount = amountText(payment.amount, payment.currency)
+  const satoshis = payment.amountSats === null ? null : satoshisText(payment.amountSats)
+  const { heading, words, title } = wordsOf(facts, amount, demo)
+  return {
+    ...facts,
+    amount,
+    satoshis,
+    demo,
+    heading,
+    words,
+    title: `${title} · ${merchantName}`,
+    successUrl: payment.status === 'paid' ? webAddress(payment.successUrl) : null
+  }
+}
+
+interface Words {
+  readonly heading: string
+  readonly words: string
+  readonly title: string
+}
+
+function wordsOf ({ payment, merchantName }: PayFacts, amount: string, demo: boolean): Words {
+  switch (payment.status) {
+    case 'unpaid':
+      if (demo) return { heading: 'Demo payment', words: 'There is nothing to pay: it confirms itself in a few seconds.', title: 'Demo payment' }
+      return { heading: 'Waiting for payment', words: 'Scan the code with a Lightning wallet.', title: `Pay ${amount}` }
+    case 'processing':
+      return { heading: 'Payment seen', words: 'Your payment is on its way and is being confirmed. You need not pay again.', title: 'Confirming…' }
+    case 'underpaid':
+      return { heading: 'Not all of it has arrived', words: `${arrived(payment)} Please ask ${merchantName} how to pay the rest.`, title: 'Underpaid' }
+    case 'paid':
+      if (demo) return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
+      return { heading: 'Paid', words: `Thank you. ${merchantName} has received your payment.`, title: 'Paid' }
+    case 'expired':
+      return { heading: 'This invoice has expired', words: `Please do not pay it any more. Ask ${merchantName} for a new one if you still want to pay.`, title: 'Expired' }
+    case 'refunded':
+      return { heading: 'Refunded', words: `${merchantName} has paid this amount back.`, title: 'Refunded' }
+  }
+}
+
+function arrived ({ receivedSats, amountSats }: Payment): string {
+  if (receivedSats === null || amountSats === null) return 'Only a part of the amount has arrived.'
+  return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
+}
+
+/** Normalised, so that no quote, space or line end is left in it; null for anything but http and https. */
+function webAddress (text: string | null): string | null {
+  if (text === null || !URL.canParse(text)) return null
+  const url = new URL(text)
+  return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null
+}

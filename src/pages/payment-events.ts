@@ -1,0 +1,105 @@
+import { eventStream, type EventSink } from '../gateway/event-stream.ts'
+import type { StreamBody } from '../gateway/reply.ts'
+import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import { statusAt } from '../payments/states.ts'
+import type { Clock, Timer } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { isFinal } from './pay-view.ts'
+
+/** What the events of a payment are told from. */
+export interface PaymentEventParts {
+  /** Null when there is no payment with this token. */
+  byPayToken (token: string): Promise<Payment | null>
+  /** Calls `changed` after each change of the payment, until the function that this returns is called. */
+  watch (invoiceId: string, changed: () => void): () => void
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** How often a quiet stream looks for a change that nobody told it of: notifications are lost while the database is away. In milliseconds. */
+const LOOK_EVERY = 30_000
+
+/**
+ * Server-sent events `status` with `{status}`: one at once, one at each change, and one when time alone changes the status.
+ * The stream ends after a final status, and when the database cannot be asked; clients then ask in other ways.
+ */
+export function paymentEvents (payment: Payment, parts: PaymentEventParts): StreamBody {
+  return eventStream({
+    clock: parts.clock,
+    begin (events) {
+      const follower = new Follower(payment, parts, events)
+      return () => { follower.stop() }
+    }
+  })
+}
+
+class Follower {
+  readonly #parts: PaymentEventParts
+  readonly #events: EventSink
+  readonly #token: string
+  readonly #unwatch: () => void
+  readonly #looks: Timer
+  #due: Timer | null = null
+  #sent: PaymentStatus | null = null
+  #looking = false
+  #again = false
+  #stopped = false
+
+  /** Listens before it looks, so that no change falls in between. */
+  constructor (payment: Payment, parts: PaymentEventParts, events: EventSink) {
+    this.#parts = parts
+    this.#events = events
+    this.#token = payment.payToken
+    const look = (): void => { void this.#look() }
+    this.#unwatch = parts.watch(payment.invoiceId, look)
+    this.#looks = parts.clock.every(LOOK_EVERY, look)
+    look()
+  }
+
+  stop (): void {
+    this.#stopped = true
+    this.#unwatch()
+    this.#looks.cancel()
+    this.#due?.cancel()
+  }
+
+  /** Reads the payment and tells what is new. Never rejects. */
+  async #look (): Promise<void> {
+    this.#again = true
+    if (this.#looking) return
+    this.#looking = true
+    try {
+      while (this.#again && !this.#stopped) {
+        this.#again = false
+        this.#tell(await this.#parts.byPayToken(this.#token))
+      }
+    } catch (error) {
+      this.#parts.log.warn({ err: error }, 'the status of a payment could not be read for its page')
+      this.#events.end()
+    } finally {
+      this.#looking = false
+    }
+  }
+
+  #tell (payment: Payment | null): void {
+    if (this.#stopped) return
+    if (payment === null) {
+      this.#events.end()
+      return
+    }
+    const now = this.#parts.clock.now()
+    const status = statusAt(payment, now)
+    if (status !== this.#sent) {
+      this.#sent = status
+      this.#events.send({ event: 'status', data: JSON.stringify({ status }) })
+    }
+    if (isFinal(status)) this.#events.end()
+    else this.#waitFor(payment, status, now)
+  }
+
+  /** Looks again when the clock alone changes the status: a demo confirms itself, an invoice expires. */
+  #waitFor ({ confirmsAt, expiresAt }: Payment, status: PaymentStatus, now: number): void {
+    this.#due?.cancel()
+    this.#due = status === 'unpaid' ? this.#parts.clock.after((confirmsAt ?? expiresAt) - now, () => { void this.#look() }) : null
+  }
+}

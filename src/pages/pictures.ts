@@ -1,0 +1,43 @@
+import type { VNode } from 'preact'
+import { html } from './document.ts'
+
+const SPARKS = Array.from({ length: 12 }, (_, index) => `rotate(${index * 30})`)
+
+/** The pictures of the states. Decoration: the words beside them say the same. */
+export const pictures: Readonly<Record<'paid' | 'processing' | 'underpaid' | 'expired' | 'refunded' | 'missing', () => VNode>> = {
+  paid: () => html`
+    <svg class="picture celebration" aria-hidden="true" viewBox="-56 -56 112 112">
+      ${SPARKS.map(turn => html`<g transform=${turn}><circle class="spark" cy="-36" r="2.6" /></g>`)}
+      <circle class="disc" r="32" />
+      <path class="check" d="M-14 1 l9.5 9.5 L14 -9.5" pathLength="1" />
+    </svg>`,
+  processing: () => html`
+    <svg class="picture" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <circle class="ring" r="32" />
+      <circle class="ring turning" r="32" pathLength="100" />
+      <path class="stroke" d="M2 -15 L-9 3 H0 L-2 15 L9 -3 H0 Z" />
+    </svg>`,
+  underpaid: () => html`
+    <svg class="picture warn" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <circle class="ring" r="28" />
+      <path class="half" d="M0 -28 A28 28 0 0 0 0 28 Z" />
+    </svg>`,
+  expired: () => html`
+    <svg class="picture quiet" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <circle class="stroke" r="20" />
+      <path class="stroke" d="M0 -11 V0 L8 6" />
+    </svg>`,
+  refunded: () => html`
+    <svg class="picture" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <path class="stroke" d="M-8 -16 L-17 -7 L-8 2 M-17 -7 H6 A10.5 10.5 0 0 1 6 14 H-8" />
+    </svg>`,
+  missing: () => html`
+    <svg class="picture quiet" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <path class="stroke" d="M-8 -6 A8.5 8.5 0 1 1 0 4 V8 M0 17 V17.1" />
+    </svg>`
+}
