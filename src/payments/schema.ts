@@ -1,5 +1,7 @@
+import { Type, type Static } from 'typebox'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
-import type { Currency } from '../money/currencies.ts'
+import { CURRENCIES, type Currency } from '../money/currencies.ts'
+import { jsonNumber, type RawJson } from '../money/decimal.ts'
 import type { TransactionSql } from '../platform/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
@@ -61,3 +63,77 @@ export interface PaymentChange {
  * rows must stand or fall with the change. Use only the handle passed in. What it throws rolls the change back.
  */
 export type OnPaymentChange = (sql: TransactionSql, change: PaymentChange) => Promise<void>
+
+/** Most pairs of a payment's metadata, and longest key (decision 49). */
+export const METADATA_LIMITS = Object.freeze({ pairs: 50, key: 100 })
+
+/**
+ * Body of `POST /api/payments` (contract, Create payment body and Limits; decisions 46, 49 and 50). What a schema cannot say
+ * of one field `checkInput` looks at.
+ */
+export const PaymentInput = Type.Object({
+  orderId: Type.String({ minLength: 1, maxLength: 100, description: 'Your own id of the order; unique among your payments.' }),
+  amount: Type.Union([Type.Number({ minimum: 0 }), Type.String({ minLength: 1, maxLength: 100 })], {
+    description: 'In `currency`: a number, or its decimal text. BTC has up to 8 decimal places and goes up to 21000000, the others have up to 2 and go up to 100000000. 0 makes a demo payment that confirms itself.'
+  }),
+  currency: Type.Enum([...CURRENCIES], { description: 'EUR and GBP need the feature multi_currency.' }),
+  description: Type.Optional(Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })),
+  customerEmail: Type.Optional(Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })),
+  customerName: Type.Optional(Type.String({ maxLength: 200 })),
+  successUrl: Type.Optional(Type.String({ maxLength: 2048, description: 'Where the pay page leads once it is paid: an http or https address.' })),
+  metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
+    type: 'object',
+    patternProperties: { '^': { type: 'string', maxLength: 500 } },
+    description: `Yours; comes back in webhooks. At most ${METADATA_LIMITS.pairs} pairs of texts, keys of 1 to ${METADATA_LIMITS.key} characters.`
+  }))
+})
+export type PaymentInput = Static<typeof PaymentInput>
+
+const time = (description: string) => Type.String({ description: `${description} ISO 8601, UTC.` })
+const statuses = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const satisfies readonly PaymentStatus[]
+
+/** A payment as create, get, get by order and sync show it (contract, Payment; decisions 7 and 48). */
+export const PaymentView = Type.Object({
+  invoiceId: Type.String({ description: '15 digits.' }),
+  orderId: Type.String(),
+  status: Type.Enum([...statuses]),
+  // Open, because the writer would print a number of a schema through a double (decision 8).
+  amount: Type.Unsafe<RawJson>({ description: 'A number in `currency`, in plain notation.' }),
+  currency: Type.Enum([...CURRENCIES]),
+  lightningInvoice: Type.String({ description: 'BOLT 11.' }),
+  paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+  onchainAddress: Type.Optional(Type.String({ description: 'For paying on chain; left out when the provider gives none.' })),
+  hostedCheckoutUrl: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The alternate provider\'s own page; empty for the primary provider.' }),
+  payUrl: Type.String({ description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.' }),
+  providerChargeId: Type.String(),
+  alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),
+  createdAt: time('When it was made.'),
+  expiresAt: time('Until when it can be paid.'),
+  paidAt: Type.Optional(time('When it was paid; left out until then.'))
+})
+export type PaymentView = Static<typeof PaymentView>
+
+/** Answer of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
+export const PaymentStatusView = Type.Object({ status: Type.Enum([...statuses]) })
+
+/** The payment as clients see it. `payment` must be as it reads now (`asOf`). */
+export function paymentView (payment: Payment, publicUrl: string): PaymentView {
+  return {
+    invoiceId: payment.invoiceId,
+    orderId: payment.orderId,
+    status: payment.status,
+    amount: jsonNumber(payment.amount),
+    currency: payment.currency,
+    lightningInvoice: payment.invoice,
+    paymentHash: payment.paymentHash,
+    ...(payment.onchainAddress === null ? {} : { onchainAddress: payment.onchainAddress }),
+    // No provider stands behind a demo payment, so none has a page for it.
+    hostedCheckoutUrl: payment.slot === 'primary' || payment.kind === 'demo' ? '' : payment.checkoutUrl,
+    payUrl: `${publicUrl}/pay/${payment.payToken}`,
+    providerChargeId: payment.chargeId,
+    alternateChargeId: payment.chargeId,
+    createdAt: new Date(payment.createdAt).toISOString(),
+    expiresAt: new Date(payment.expiresAt).toISOString(),
+    ...(payment.paidAt === null ? {} : { paidAt: new Date(payment.paidAt).toISOString() })
+  }
+}

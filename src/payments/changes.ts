@@ -1,0 +1,91 @@
+import type { Clock } from '../platform/clock.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
+import type { ChargeState } from '../providers/provider.ts'
+import type { OnPaymentChange, Payment, PaymentStatus } from './schema.ts'
+import { due, moreReceived, next, stepped } from './states.ts'
+import type { PaymentStore } from './store.ts'
+import { PAYMENT_CHANNEL } from './watch.ts'
+
+/** What is known of a change besides the status. */
+export interface ChangeFacts {
+  /** When it was paid, in milliseconds since the epoch; now where nobody said. Counts only for the change to `paid`. */
+  readonly paidAt?: number | null
+  /** What came so far, in satoshis. */
+  readonly receivedSats?: number | null
+}
+
+/** Which payment is meant. */
+export interface PaymentKey {
+  readonly merchantId: number
+  readonly invoiceId: string
+}
+
+/** What changes are made with. */
+export interface ChangeParts {
+  readonly store: PaymentStore
+  readonly database: Database
+  readonly clock: Clock
+}
+
+/**
+ * The one way in which the status of a payment changes: under a lock on its row, with `onChange` called once in the same
+ * transaction, and told to listeners when that commits. Repeated and outdated news change nothing.
+ */
+export class PaymentChanges {
+  /** Called for every change; null while nobody wants to know. */
+  onChange: OnPaymentChange | null = null
+  readonly #store: PaymentStore
+  readonly #database: Database
+  readonly #clock: Clock
+
+  constructor ({ store, database, clock }: ChangeParts) {
+    this.#store = store
+    this.#database = database
+    this.#clock = clock
+  }
+
+  /**
+   * Changes a payment that the caller has locked in its own transaction, and answers it as it is then. `tellMerchant`: by
+   * webhook, which is so for all but our own refund (decision 56).
+   * @throws TypeError for a change that no payment makes; what onChange throws. Both roll the caller's transaction back
+   */
+  async apply (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: ChangeFacts, tellMerchant: boolean): Promise<Payment> {
+    const now = this.#clock.now()
+    const changed = stepped(payment, { to, paidAt: facts.paidAt ?? null, receivedSats: facts.receivedSats ?? null }, now)
+    await this.#store.update(sql, changed, now)
+    await this.onChange?.(sql, { payment: changed, from: payment.status, tellMerchant })
+    await this.#database.notify(PAYMENT_CHANNEL, payment.invoiceId, sql)
+    return changed
+  }
+
+  /** Takes in what the provider says of a payment; null when there is no such payment. */
+  observe (key: PaymentKey, seen: ChargeState): Promise<Payment | null> {
+    return this.#locked(key, async (sql, payment) => {
+      let now = payment
+      for (const { to, paidAt, receivedSats } of next(payment, seen, this.#clock.now())) {
+        now = await this.apply(sql, now, to, { paidAt, receivedSats }, true)
+      }
+      const receivedSats = moreReceived(now, seen.receivedSats)
+      if (receivedSats === null) return now
+      // More of the money has come, and the status stays as it is.
+      now = { ...now, receivedSats }
+      await this.#store.update(sql, now, this.#clock.now())
+      return now
+    })
+  }
+
+  /** Writes down what time alone has done to a payment; null when there is no such payment. */
+  recordDue (key: PaymentKey): Promise<Payment | null> {
+    return this.#locked(key, async (sql, payment) => {
+      const step = due(payment, this.#clock.now())
+      return step === null ? payment : await this.apply(sql, payment, step.to, { paidAt: step.paidAt }, true)
+    })
+  }
+
+  #locked (key: PaymentKey, run: (sql: TransactionSql, payment: Payment) => Promise<Payment>): Promise<Payment | null> {
+    return this.#database.transaction(async sql => {
+      const payment = await this.#store.lock(sql, key.merchantId, key.invoiceId)
+      return payment === null ? null : await run(sql, payment)
+    })
+  }
+}

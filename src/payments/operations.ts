@@ -1,0 +1,113 @@
+import { Type } from 'typebox'
+import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { merchantOf } from '../merchants/principal.ts'
+import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
+import type { Payments } from './service.ts'
+
+const ErrorBody = Type.Object({ error: Type.String() })
+const LongErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
+const ProblemBody = Type.Object({
+  type: Type.String(),
+  title: Type.String(),
+  status: Type.Integer(),
+  errors: Type.Record(Type.String(), Type.Array(Type.String()), { description: 'Messages by field.' }),
+  traceId: Type.String()
+})
+
+const unknown: Answer = { description: 'There is no such payment, or it is another account\'s.', schema: ErrorBody }
+const refused: Answer = { description: 'The payment provider refused.', schema: LongErrorBody }
+const away: Answer = { description: 'The payment provider or the database is away. Retry-After says when to come back.', schema: LongErrorBody }
+const correlation = { 'X-Correlation-Id': 'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.' }
+
+const byInvoice = Type.Object({ invoiceId: Type.String() })
+
+/** Payments of merchants (contract, Endpoints: Payments). */
+export function paymentOperations (payments: Payments): AnyOperation[] {
+  const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'createPayment',
+      method: 'POST',
+      path: '/api/payments',
+      summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
+      headers: {
+        ...correlation,
+        'Idempotency-Key': 'At most 256 characters. For 24 hours the same key with the same body gives the first answer again, with X-Idempotency-Replayed: true.',
+        'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
+      },
+      body: PaymentInput,
+      answers: {
+        201: { description: 'The payment.', schema: PaymentView },
+        400: {
+          description: 'A field is not valid (application/problem+json); or, as {error}, the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
+          mediaType: 'application/problem+json',
+          schema: ProblemBody
+        },
+        502: refused,
+        503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.', schema: LongErrorBody }
+      },
+      handle: async ({ ctx, body }) => {
+        const payment = await payments.create(merchantOf(ctx), body)
+        return { status: 201, body: payments.view(payment), headers: ['Location', `/api/payments/${payment.invoiceId}`] }
+      }
+    }),
+    ...readings(payments, common),
+    defineOperation({
+      ...common,
+      id: 'syncPayment',
+      method: 'POST',
+      path: '/api/payments/:invoiceId/sync',
+      summary: 'Ask the payment provider again how a payment stands',
+      params: byInvoice,
+      answers: {
+        200: { description: 'The payment as it is now.', schema: PaymentView },
+        400: { description: 'The key of the provider that made the invoice is no longer saved.', schema: ErrorBody },
+        404: unknown,
+        502: refused,
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId)) })
+    })
+  ]
+}
+
+function readings (payments: Payments, common: { readonly tag: string, readonly access: 'merchant', readonly headers: Readonly<Record<string, string>> }): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'getPayment',
+      method: 'GET',
+      path: '/api/payments/:invoiceId',
+      summary: 'One payment',
+      params: byInvoice,
+      answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getPaymentByOrder',
+      method: 'GET',
+      path: '/api/payments/order/:orderId',
+      summary: 'One payment by your own order id; a slash in it is written %2F',
+      params: Type.Object({ orderId: Type.String() }),
+      answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId)) })
+    }),
+    defineOperation({
+      ...common,
+      access: 'public',
+      id: 'getPaymentStatus',
+      method: 'GET',
+      path: '/api/payments/:invoiceId/status',
+      summary: 'The status of a payment, without a key',
+      params: byInvoice,
+      answers: {
+        200: { description: 'The status and nothing else.', schema: PaymentStatusView },
+        404: { description: 'There is no such payment.', schema: ErrorBody },
+        503: away
+      },
+      handle: async ({ params }) => ({ status: 200, body: { status: await payments.status(params.invoiceId) } })
+    })
+  ]
+}

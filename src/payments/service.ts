@@ -1,0 +1,306 @@
+import type { GatewayConfig } from '../config/schema.ts'
+import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
+import { isHex32 } from '../lightning/preimage.ts'
+import type { Merchant } from '../merchants/schema.ts'
+import { satoshisOf, type Prices } from '../money/prices.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isConnectionFault, type Database, type TransactionSql } from '../platform/database.ts'
+import { numericId, randomToken, type Random } from '../platform/ids.ts'
+import type { Log } from '../platform/log.ts'
+import { providerOf } from '../providers/account.ts'
+import type { Payees } from '../providers/payees.ts'
+import type { Charge, ChargeState } from '../providers/provider.ts'
+import { PaymentChanges, type ChangeFacts, type PaymentKey } from './changes.ts'
+import type { DemoInvoices } from './demo.ts'
+import { checkInput, type PaymentWish } from './input.ts'
+import { paymentView, type OnPaymentChange, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
+import { asOf, due } from './states.ts'
+import { InvoiceIdTaken, isInvoiceId, type Outcome, type PaymentStore, type Reservation } from './store.ts'
+import { Sweeper } from './sweeper.ts'
+import type { PaymentWatch } from './watch.ts'
+
+/** What payments are built from. */
+export interface PaymentsParts {
+  readonly store: PaymentStore
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly payees: Payees
+  readonly prices: Prices
+  readonly demo: DemoInvoices
+  readonly watch: PaymentWatch
+  publicUrl (): string
+  /** Asked each time, since a reload changes them. */
+  settings (): GatewayConfig['payments']
+  /** Whose payment it is, for news that come without a request of the merchant's; null when the account is gone. */
+  merchant (id: number): Promise<Merchant | null>
+  /** Why the account may not use a feature, or null. `now` in milliseconds. */
+  refusal (merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
+}
+
+/**
+ * Milliseconds for which a create holds its order id: longer than any provider is waited for. From then on its process is
+ * taken for dead.
+ */
+const HOLD = 120_000
+/** Draws of an invoice id; two payments of a thousand million would meet once in a million draws. */
+const DRAWS = 5
+
+type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { readonly charge: Charge }
+
+/**
+ * Merchants' payments (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the database is
+ * away.
+ */
+export class Payments {
+  readonly #parts: PaymentsParts
+  readonly #changes: PaymentChanges
+  readonly #sweeper: Sweeper
+
+  constructor (parts: PaymentsParts) {
+    this.#parts = parts
+    this.#changes = new PaymentChanges(parts)
+    this.#sweeper = new Sweeper({ store: parts.store, clock: parts.clock, log: parts.log, record: key => this.#changes.recordDue(key) })
+  }
+
+  /** Called for each change of a status, inside its transaction; null while nobody wants to know. */
+  get onChange (): OnPaymentChange | null {
+    return this.#changes.onChange
+  }
+
+  set onChange (hook: OnPaymentChange | null) {
+    this.#changes.onChange = hook
+  }
+
+  /**
+   * Makes a payment with its invoice. The order id is held first, the provider is asked outside of any transaction, and a
+   * failure gives the order id back (decision 45).
+   * @throws ValidationError 400; GateError 403 without the feature for EUR and GBP (decision 51); ShortError 400 for a
+   *   duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
+   *   ProviderRefused 502, Unavailable 503
+   */
+  async create (merchant: Merchant, input: PaymentInput): Promise<Payment> {
+    const { clock, random, store } = this.#parts
+    const wish = checkInput(input)
+    if (wish.currency === 'EUR' || wish.currency === 'GBP') {
+      const refusal = await this.#parts.refusal(merchant, 'multi_currency', clock.now())
+      if (refusal !== null) throw refusal
+    }
+    const now = clock.now()
+    const reservation: Reservation = { merchantId: merchant.id, orderId: wish.orderId, reservationId: randomToken(16, random), heldUntil: now + HOLD }
+    requireDone(await reaching(store.reserve(reservation, now)))
+    let payment: Payment
+    try {
+      payment = await this.#write(wish, await this.#make(merchant, wish), reservation)
+    } catch (error) {
+      await this.#release(reservation)
+      throw error
+    }
+    if (payment.confirmsAt !== null) this.#sweeper.wakeAt(payment.confirmsAt)
+    return payment
+  }
+
+  /** One of the merchant's payments. @throws ShortError 404 for an unknown one and for another merchant's alike */
+  async get (merchant: Merchant, invoiceId: string): Promise<Payment> {
+    return await this.#current(await this.#own(merchant, invoiceId))
+  }
+
+  /** The same by the merchant's own order id. */
+  async byOrder (merchant: Merchant, orderId: string): Promise<Payment> {
+    // Others were never stored, and the database could not even be asked for some of them.
+    const known = orderId.length <= 200 && !orderId.includes('\0')
+    const payment = known ? await reaching(this.#parts.store.byOrder(merchant.id, orderId)) : null
+    return await this.#current(payment ?? notFound())
+  }
+
+  /** Nothing but the status, for anybody who knows the id. @throws ShortError 404 */
+  async status (invoiceId: string): Promise<PaymentStatus> {
+    const payment = isInvoiceId(invoiceId) ? await reaching(this.#parts.store.byId(invoiceId)) : null
+    return (await this.#current(payment ?? notFound())).status
+  }
+
+  /**
+   * Asks the payment's own provider how it stands, whatever the account's choice is now (decisions 44 and 54). A demo payment
+   * has none, so it is only read.
+   * @throws ShortError 404; ProviderKeyRequired 400 when that provider's key is gone; ProviderRefused 502, Unavailable 503
+   */
+  async sync (merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const payment = await this.#own(merchant, invoiceId)
+    return payment.kind === 'demo' ? await this.#current(payment) : await this.#lookUp(merchant, payment)
+  }
+
+  /** The payment that a pay page shows; null for a token that is none. */
+  async byPayToken (token: string): Promise<Payment | null> {
+    const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await reaching(this.#parts.store.byPayToken(token)) : null
+    return payment === null ? null : await this.#current(payment)
+  }
+
+  /**
+   * Somebody says that an invoice was paid: asks its provider. Unknown hashes are ignored. Never rejects, because nobody who
+   * says so can do anything about it; what could not be looked up is logged.
+   */
+  async settled (paymentHash: string): Promise<void> {
+    if (!isHex32(paymentHash)) return
+    try {
+      const payment = await this.#parts.store.byPaymentHash(paymentHash)
+      if (payment === null || payment.kind === 'demo') return
+      const merchant = await this.#parts.merchant(payment.merchantId)
+      if (merchant !== null) await this.#lookUp(merchant, payment)
+    } catch (error) {
+      this.#parts.log.warn({ paymentHash, err: error }, 'a settled payment could not be looked up')
+    }
+  }
+
+  /** Takes in what a provider says of a payment; news that are repeated or outdated change nothing. Null for an unknown payment. */
+  observe (key: PaymentKey, seen: ChargeState): Promise<Payment | null> {
+    return reaching(this.#changes.observe(key, seen))
+  }
+
+  /**
+   * Changes the status of a payment that the caller has locked (`PaymentStore.lock`), in the caller's transaction: writes it,
+   * calls onChange, tells the listeners. The only way to do so from outside.
+   * @throws TypeError for a change that no payment makes
+   */
+  applyChange (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: ChangeFacts, tellMerchant: boolean): Promise<Payment> {
+    return this.#changes.apply(sql, payment, to, facts, tellMerchant)
+  }
+
+  /** Whether a payment of the merchant was ever paid, demo payments included. */
+  hasPaid (merchantId: number): Promise<boolean> {
+    return reaching(this.#parts.store.hasPaid(merchantId))
+  }
+
+  /** The payment as clients see it now. */
+  view (payment: Payment): PaymentView {
+    return paymentView(asOf(payment, this.#parts.clock.now()), this.#parts.publicUrl())
+  }
+
+  /** Calls `changed` after each change of a payment, made by this process or another, until the answer is called. */
+  watch (invoiceId: string, changed: () => void): () => void {
+    return this.#parts.watch.watch(invoiceId, changed)
+  }
+
+  /** Confirms what is due and writes down what has expired, now. Never rejects. */
+  sweep (): Promise<void> {
+    return this.#sweeper.sweep()
+  }
+
+  /** Begins to hear changes and to sweep. Rejects when the database is away, and may be called again then. */
+  async start (): Promise<void> {
+    await this.#parts.watch.start()
+    this.#sweeper.start()
+  }
+
+  /** Stops what `start` began, and the signing of demo invoices. */
+  async close (): Promise<void> {
+    await this.#sweeper.close()
+    await Promise.all([this.#parts.watch.close(), this.#parts.demo.close()])
+  }
+
+  async #own (merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const payment = isInvoiceId(invoiceId) ? await reaching(this.#parts.store.get(merchant.id, invoiceId)) : null
+    return payment ?? notFound()
+  }
+
+  /** As it reads now. What time has done is written down on the way; if that fails it reads so all the same. */
+  async #current (payment: Payment): Promise<Payment> {
+    const { clock, log } = this.#parts
+    if (due(payment, clock.now()) === null) return payment
+    try {
+      return await this.#changes.recordDue(payment) ?? payment
+    } catch (error) {
+      log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
+      return asOf(payment, clock.now())
+    }
+  }
+
+  async #lookUp (merchant: Merchant, payment: Payment): Promise<Payment> {
+    const { payees, log } = this.#parts
+    const seen = await payees.inSlot(merchant, payment.slot).lookUp(payment.chargeId)
+    if (seen !== null) return await this.observe(payment, seen) ?? notFound()
+    log.warn({ invoiceId: payment.invoiceId, slot: payment.slot }, 'the provider knows nothing of a payment')
+    return await this.#current(payment)
+  }
+
+  /** Has the invoice made. */
+  async #make (merchant: Merchant, wish: PaymentWish): Promise<Maker> {
+    const { clock, demo, payees, prices } = this.#parts
+    const description = onInvoice(wish)
+    const { demoConfirmAfter, expiry } = this.#parts.settings()
+    if (wish.amount === '0') {
+      const charge = await demo.create(description)
+      return { charge, slot: providerOf(merchant), kind: 'demo', amountSats: null, confirmsAt: clock.now() + demoConfirmAfter }
+    }
+    const payee = payees.forMerchant(merchant)
+    const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
+    const charge = await payee.createInvoice({ amountSats, description, expirySeconds: Math.floor(expiry[payee.slot] / 1000) })
+    return { charge, slot: payee.slot, kind: payee.kind, amountSats, confirmsAt: null }
+  }
+
+  async #write (wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
+    const { clock, random, store } = this.#parts
+    const payment = {
+      ...wish,
+      ...made,
+      merchantId: reservation.merchantId,
+      status: 'unpaid',
+      payToken: randomToken(32, random),
+      chargeId: charge.chargeId,
+      invoice: charge.invoice,
+      paymentHash: charge.paymentHash,
+      network: charge.network,
+      onchainAddress: charge.onchainAddress,
+      checkoutUrl: charge.checkoutUrl,
+      receivedSats: null,
+      createdAt: clock.now(),
+      expiresAt: charge.expiresAt,
+      paidAt: null
+    } as const
+    for (let draw = 1; ; draw++) {
+      const numbered: Payment = { invoiceId: numericId(random), ...payment }
+      try {
+        requireDone(await reaching(store.insert(numbered, reservation)))
+        return numbered
+      } catch (error) {
+        if (!(error instanceof InvoiceIdTaken) || draw === DRAWS) throw error
+      }
+    }
+  }
+
+  async #release (reservation: Reservation): Promise<void> {
+    try {
+      await this.#parts.store.release(reservation)
+    } catch (error) {
+      this.#parts.log.warn({ err: error, merchantId: reservation.merchantId }, 'an order id could not be given back; it is free in two minutes')
+    }
+  }
+}
+
+/** @throws ShortError 400 for all but `done` */
+function requireDone (outcome: Outcome): void {
+  if (outcome === 'taken') throw new ShortError(400, 'A payment with this orderId already exists')
+  if (outcome === 'inactive') throw new ShortError(400, 'Merchant not found or inactive')
+}
+
+function notFound (): never {
+  throw new ShortError(404, 'Payment not found')
+}
+
+/** What stands on the invoice: wallets show one line, without control characters. */
+function onInvoice ({ description, orderId }: PaymentWish): string {
+  return plain(description ?? '') || plain(`Order ${orderId}`)
+}
+
+function plain (text: string): string {
+  return text.replace(/\p{Cc}+/gu, ' ').trim()
+}
+
+async function reaching<T> (asking: Promise<T>): Promise<T> {
+  try {
+    return await asking
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    throw new Unavailable('Service unavailable', 'Payments cannot be read or written at the moment.', 5, {}, error)
+  }
+}

@@ -1,0 +1,95 @@
+import type { ChargeState } from '../providers/provider.ts'
+import type { Payment, PaymentStatus } from './schema.ts'
+
+/**
+ * What each state can become (decisions 40, 41 and 56). Beyond what decision 40 lists: money that came in part after the
+ * expiry is shown as underpaid, as what came whole is shown as paid, or it could never be given back; and every payment that
+ * can be refunded can read `refunded` (contract, Refund: eligibility). No state is left for an earlier one, so that news
+ * that arrive twice or in the wrong order do no harm.
+ */
+const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = Object.freeze({
+  unpaid: new Set<PaymentStatus>(['processing', 'paid', 'underpaid', 'expired']),
+  processing: new Set<PaymentStatus>(['paid', 'underpaid', 'expired', 'refunded']),
+  underpaid: new Set<PaymentStatus>(['paid', 'refunded']),
+  paid: new Set<PaymentStatus>(['refunded']),
+  expired: new Set<PaymentStatus>(['paid', 'underpaid']),
+  refunded: new Set<PaymentStatus>()
+})
+
+/** One change of a status, with what is known of it. */
+export interface Step {
+  readonly to: PaymentStatus
+  /** Milliseconds since the epoch; null where nobody said when. */
+  readonly paidAt: number | null
+  /** Null where nobody said how much. */
+  readonly receivedSats: number | null
+}
+
+/** Whether a payment may go from one status to another. */
+export function canBecome (from: PaymentStatus, to: PaymentStatus): boolean {
+  return CAN_BECOME[from].has(to)
+}
+
+/**
+ * What time alone has done to a payment and nobody has written down yet: a demo has confirmed itself, an invoice that nobody
+ * paid has expired. Null when nothing. `now` in milliseconds; an invoice is expired at `expiresAt` itself.
+ */
+export function due (payment: Payment, now: number): Step | null {
+  if (payment.status !== 'unpaid') return null
+  if (payment.confirmsAt !== null && payment.confirmsAt <= now) return { to: 'paid', paidAt: payment.confirmsAt, receivedSats: null }
+  return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
+}
+
+/** How a payment reads now, whether or not it is written down (decision 40). */
+export function statusAt (payment: Payment, now: number): PaymentStatus {
+  return due(payment, now)?.to ?? payment.status
+}
+
+/** The payment as it reads now. */
+export function asOf (payment: Payment, now: number): Payment {
+  const step = due(payment, now)
+  return step === null ? payment : stepped(payment, step, now)
+}
+
+/**
+ * The payment after a step. `paidAt` is what the provider says, else now, and never changes (decision 42); what was received
+ * never shrinks. @throws TypeError for a step that no payment takes: a mistake of ours
+ */
+export function stepped (payment: Payment, step: Step, now: number): Payment {
+  if (!canBecome(payment.status, step.to)) throw new TypeError(`a payment that is ${payment.status} cannot become ${step.to}`)
+  return {
+    ...payment,
+    status: step.to,
+    paidAt: step.to === 'paid' ? payment.paidAt ?? step.paidAt ?? now : payment.paidAt,
+    receivedSats: moreReceived(payment, step.receivedSats) ?? payment.receivedSats
+  }
+}
+
+/** A figure of the provider's that is news; null when it is not. 0 is none: it would read as "nothing can be refunded". */
+export function moreReceived (payment: Payment, receivedSats: number | null): number | null {
+  return receivedSats !== null && receivedSats > (payment.receivedSats ?? 0) ? receivedSats : null
+}
+
+/**
+ * The steps that a payment takes on what its provider says, in order; none when that is no news. Whether our clock's verdict
+ * "expired" has been written down yet makes no difference to where it ends.
+ */
+export function next (payment: Payment, seen: ChargeState, now: number): readonly Step[] {
+  const step = (to: PaymentStatus): Step => ({ to, paidAt: to === 'paid' ? seen.settledAt : null, receivedSats: seen.receivedSats })
+  switch (seen.status) {
+    case 'paid':
+    case 'underpaid':
+    case 'expired':
+      return canBecome(payment.status, seen.status) ? [step(seen.status)] : []
+    case 'refunded':
+      if (canBecome(payment.status, 'refunded')) return [step('refunded')]
+      // It was paid in between, and whoever follows payments must not miss that.
+      return canBecome(payment.status, 'paid') ? [step('paid'), step('refunded')] : []
+    case 'processing':
+    case 'unpaid': {
+      const late = due(payment, now)
+      if (late !== null) return [late]
+      return seen.status === 'processing' && canBecome(payment.status, 'processing') ? [step('processing')] : []
+    }
+  }
+}

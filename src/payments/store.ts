@@ -1,0 +1,290 @@
+import type { InvoiceNetwork } from '../lightning/bolt11.ts'
+import type { Currency } from '../money/currencies.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { ProviderKind } from '../providers/provider.ts'
+import type { Payment, PaymentStatus } from './schema.ts'
+
+/** How long an order id is held for one create. */
+export interface Reservation {
+  readonly merchantId: number
+  readonly orderId: string
+  /** Random; only its holder can give it back. */
+  readonly reservationId: string
+  /** Milliseconds since the epoch. From then on another create may take the order id: the process has died. */
+  readonly heldUntil: number
+}
+
+/** What came of an attempt: done; the order id is somebody else's; or the merchant is inactive or gone. */
+export type Outcome = 'done' | 'taken' | 'inactive'
+
+/** What is due, and where a list of it goes on. Times in milliseconds since the epoch. */
+export interface DuePayment {
+  readonly invoiceId: string
+  readonly merchantId: number
+  readonly at: number
+}
+
+/** Where payments are kept. */
+export interface PaymentStore {
+  /**
+   * Holds an order id that no payment of the merchant has and that no create of now holds. Of any number of creates with one
+   * order id at once, one at most holds it; one whose time is over is replaced.
+   */
+  reserve (reservation: Reservation, now: number): Promise<Outcome>
+  /** Gives the order id back; nothing when the reservation is no longer this one. */
+  release (reservation: Reservation): Promise<void>
+  /**
+   * Writes a payment and drops its reservation, both or neither; `taken` when the reservation has been lost to another
+   * create. @throws InvoiceIdTaken, which leaves the reservation as it was
+   */
+  insert (payment: Payment, reservation: Reservation): Promise<Outcome>
+  /** The merchant's payment, its row locked until the caller's transaction ends; null when there is none. */
+  lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
+  /** Writes status, `paidAt` and what was received of a payment that the caller has locked. */
+  update (sql: TransactionSql, payment: Payment, now: number): Promise<void>
+  get (merchantId: number, invoiceId: string): Promise<Payment | null>
+  /** Whoever's it is. */
+  byId (invoiceId: string): Promise<Payment | null>
+  byOrder (merchantId: number, orderId: string): Promise<Payment | null>
+  byPayToken (payToken: string): Promise<Payment | null>
+  byPaymentHash (paymentHash: string): Promise<Payment | null>
+  /** Whether a payment of the merchant was ever paid. */
+  hasPaid (merchantId: number): Promise<boolean>
+  /** Demo payments that should have confirmed themselves by `now`, those after `after` first due first. */
+  unconfirmed (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
+  /** Payments that expired by `now` and are still written as unpaid; demo payments are not among them. */
+  unexpired (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
+  /** When the next demo payment after `now` confirms itself; null when none waits. */
+  nextConfirmation (now: number): Promise<number | null>
+}
+
+/** Another payment has the invoice id: draw another. */
+export class InvoiceIdTaken extends Error {
+  override name = 'InvoiceIdTaken'
+}
+
+/** Whether a text can be the id of a payment: the database is not asked for others, some of which it could not even read. */
+export function isInvoiceId (text: string): boolean {
+  return /^[1-9]\d{14}$/.test(text)
+}
+
+interface DatabaseRow {
+  invoice_id: string
+  merchant_id: number
+  order_id: string
+  status: PaymentStatus
+  amount: string
+  currency: Currency
+  description: string | null
+  customer_email: string | null
+  customer_name: string | null
+  success_url: string | null
+  metadata: Record<string, string> | null
+  pay_token: string
+  provider_slot: ProviderSlot
+  provider_kind: ProviderKind | 'demo'
+  charge_id: string
+  invoice: string
+  payment_hash: string
+  network: InvoiceNetwork
+  onchain_address: string | null
+  checkout_url: string | null
+  amount_sats: bigint | null
+  received_sats: bigint | null
+  created_at: Date
+  expires_at: Date
+  confirms_at: Date | null
+  paid_at: Date | null
+}
+
+interface DueRow { invoice_id: string, merchant_id: number, at: Date }
+
+/** Payments in the SQL database. */
+export class SqlPaymentStore implements PaymentStore {
+  readonly #database: Database
+
+  constructor (database: Database) {
+    this.#database = database
+  }
+
+  async reserve (reservation: Reservation, now: number): Promise<Outcome> {
+    const { merchantId, orderId, reservationId, heldUntil } = reservation
+    const { sql } = this.#database
+    const [held] = await sql`
+      insert into payment_reservations (merchant_id, order_id, reservation_id, held_until)
+      select id, ${orderId}, ${reservationId}, ${new Date(heldUntil)} from merchants where id = ${merchantId} and is_active
+      on conflict (merchant_id, order_id) do update set reservation_id = excluded.reservation_id, held_until = excluded.held_until
+        where payment_reservations.held_until <= ${new Date(now)}
+      returning 1`
+    if (held === undefined) {
+      const [active] = await sql`select 1 from merchants where id = ${merchantId} and is_active`
+      return active === undefined ? 'inactive' : 'taken'
+    }
+    // Only now: a create that ended a moment ago has written its payment and dropped its reservation together.
+    const [payment] = await sql`select 1 from payments where merchant_id = ${merchantId} and order_id = ${orderId}`
+    if (payment === undefined) return 'done'
+    await this.release(reservation)
+    return 'taken'
+  }
+
+  async release ({ merchantId, orderId, reservationId }: Reservation): Promise<void> {
+    await this.#database.sql`
+      delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
+  }
+
+  async insert (payment: Payment, { merchantId, orderId, reservationId }: Reservation): Promise<Outcome> {
+    try {
+      return await this.#database.transaction(async tx => {
+        const dropped = await tx`
+          delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
+        if (dropped.count === 0) return 'taken'
+        const [active] = await tx`select 1 from merchants where id = ${merchantId} and is_active for share`
+        if (active === undefined) return 'inactive'
+        await tx`insert into payments ${tx(columns(tx, payment))}`
+        return 'done'
+      })
+    } catch (error) {
+      if (isUniqueViolation(error, 'payments_pkey')) throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
+      if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return 'taken'
+      throw error
+    }
+  }
+
+  async lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null> {
+    if (!isInvoiceId(invoiceId)) return null
+    const [row] = await sql<DatabaseRow[]>`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`
+    return row === undefined ? null : fromDatabase(row)
+  }
+
+  async update (sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
+    await sql`
+      update payments set status = ${status}, paid_at = ${time(paidAt)}, received_sats = ${receivedSats}, updated_at = ${new Date(now)}
+      where invoice_id = ${invoiceId}`
+  }
+
+  get (merchantId: number, invoiceId: string): Promise<Payment | null> {
+    return this.#one(sql => sql`invoice_id = ${invoiceId} and merchant_id = ${merchantId}`)
+  }
+
+  byId (invoiceId: string): Promise<Payment | null> {
+    return this.#one(sql => sql`invoice_id = ${invoiceId}`)
+  }
+
+  byOrder (merchantId: number, orderId: string): Promise<Payment | null> {
+    return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
+  }
+
+  byPayToken (payToken: string): Promise<Payment | null> {
+    return this.#one(sql => sql`pay_token = ${payToken}`)
+  }
+
+  byPaymentHash (paymentHash: string): Promise<Payment | null> {
+    return this.#one(sql => sql`payment_hash = ${paymentHash}`)
+  }
+
+  async hasPaid (merchantId: number): Promise<boolean> {
+    const [row] = await this.#database.sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
+    return row !== undefined
+  }
+
+  async unconfirmed (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+    const rows = await this.#database.sql<DueRow[]>`
+      select invoice_id, merchant_id, confirms_at as at from payments
+      where status = 'unpaid' and confirms_at <= ${new Date(now)} and (confirms_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
+      order by confirms_at, invoice_id limit ${limit}`
+    return rows.map(dueFromDatabase)
+  }
+
+  async unexpired (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+    const rows = await this.#database.sql<DueRow[]>`
+      select invoice_id, merchant_id, expires_at as at from payments
+      where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(now)}
+        and (expires_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
+      order by expires_at, invoice_id limit ${limit}`
+    return rows.map(dueFromDatabase)
+  }
+
+  async nextConfirmation (now: number): Promise<number | null> {
+    const [row] = await this.#database.sql<Array<{ at: Date | null }>>`
+      select min(confirms_at) as at from payments where status = 'unpaid' and confirms_at > ${new Date(now)}`
+    return row?.at?.getTime() ?? null
+  }
+
+  async #one (where: (sql: Sql) => ReturnType<Sql>): Promise<Payment | null> {
+    const { sql } = this.#database
+    const [row] = await sql<DatabaseRow[]>`select * from payments where ${where(sql)}`
+    return row === undefined ? null : fromDatabase(row)
+  }
+}
+
+function time (ms: number | null): Date | null {
+  return ms === null ? null : new Date(ms)
+}
+
+function columns (sql: Sql, payment: Payment) {
+  return {
+    invoice_id: payment.invoiceId,
+    merchant_id: payment.merchantId,
+    order_id: payment.orderId,
+    status: payment.status,
+    amount: payment.amount,
+    currency: payment.currency,
+    description: payment.description,
+    customer_email: payment.customerEmail,
+    customer_name: payment.customerName,
+    success_url: payment.successUrl,
+    metadata: payment.metadata === null ? null : sql.json(payment.metadata),
+    pay_token: payment.payToken,
+    provider_slot: payment.slot,
+    provider_kind: payment.kind,
+    charge_id: payment.chargeId,
+    invoice: payment.invoice,
+    payment_hash: payment.paymentHash,
+    network: payment.network,
+    onchain_address: payment.onchainAddress,
+    checkout_url: payment.checkoutUrl,
+    amount_sats: payment.amountSats,
+    received_sats: payment.receivedSats,
+    created_at: new Date(payment.createdAt),
+    expires_at: new Date(payment.expiresAt),
+    confirms_at: time(payment.confirmsAt),
+    paid_at: time(payment.paidAt),
+    updated_at: new Date(payment.createdAt)
+  }
+}
+
+function fromDatabase (row: DatabaseRow): Payment {
+  return {
+    invoiceId: row.invoice_id,
+    merchantId: row.merchant_id,
+    orderId: row.order_id,
+    status: row.status,
+    amount: row.amount,
+    currency: row.currency,
+    description: row.description,
+    customerEmail: row.customer_email,
+    customerName: row.customer_name,
+    successUrl: row.success_url,
+    metadata: row.metadata,
+    payToken: row.pay_token,
+    slot: row.provider_slot,
+    kind: row.provider_kind,
+    chargeId: row.charge_id,
+    invoice: row.invoice,
+    paymentHash: row.payment_hash,
+    network: row.network,
+    onchainAddress: row.onchain_address,
+    checkoutUrl: row.checkout_url,
+    amountSats: row.amount_sats === null ? null : Number(row.amount_sats),
+    receivedSats: row.received_sats === null ? null : Number(row.received_sats),
+    createdAt: row.created_at.getTime(),
+    expiresAt: row.expires_at.getTime(),
+    confirmsAt: row.confirms_at?.getTime() ?? null,
+    paidAt: row.paid_at?.getTime() ?? null
+  }
+}
+
+function dueFromDatabase (row: DueRow): DuePayment {
+  return { invoiceId: row.invoice_id, merchantId: row.merchant_id, at: row.at.getTime() }
+}

@@ -1,0 +1,104 @@
+import type { Clock, Timer } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { PaymentKey } from './changes.ts'
+import type { DuePayment, PaymentStore } from './store.ts'
+
+/** Milliseconds after which it looks again even when nothing is known to fall due: another process may have made a payment. */
+const REGULARLY = 30_000
+/** Shortest rest between two runs, in milliseconds, whatever is due. */
+const SHORTEST = 20
+/** Payments that are read at once. */
+const BATCH = 100
+
+/** What a sweeper works with. */
+export interface SweeperParts {
+  readonly store: PaymentStore
+  readonly clock: Clock
+  readonly log: Log
+  /** Writes down what time has done to one payment, in a transaction of its own. */
+  record (key: PaymentKey): Promise<unknown>
+}
+
+/**
+ * Confirms demo payments and writes down expiries, soon after they fall due. What reads a payment does not wait for it, since
+ * a payment reads as time has made it; webhooks do. Several processes may sweep at once.
+ */
+export class Sweeper {
+  readonly #parts: SweeperParts
+  #running: Promise<void> | null = null
+  #timer: Timer | null = null
+  #timerAt = 0
+  #started = false
+
+  constructor (parts: SweeperParts) {
+    this.#parts = parts
+  }
+
+  /** Begins to sweep, at once; more often than once is harmless. */
+  start (): void {
+    if (this.#started) return
+    this.#started = true
+    this.wakeAt(this.#parts.clock.now())
+  }
+
+  /** Sweeps at this time, in milliseconds since the epoch, or a little later. */
+  wakeAt (time: number): void {
+    if (!this.#started) return
+    const { clock } = this.#parts
+    const now = clock.now()
+    const at = Math.min(Math.max(time, now + SHORTEST), now + REGULARLY)
+    if (this.#timer !== null) {
+      if (this.#timerAt <= at) return
+      this.#timer.cancel()
+    }
+    this.#timerAt = at
+    this.#timer = clock.after(at - now, () => {
+      this.#timer = null
+      void this.sweep()
+    })
+  }
+
+  /** Sweeps now, or waits for the run that is under way. Never rejects: what failed is tried again by the next run. */
+  sweep (): Promise<void> {
+    return this.#running ??= this.#sweep().finally(() => { this.#running = null })
+  }
+
+  /** Stops, after the run that is under way. */
+  async close (): Promise<void> {
+    this.#started = false
+    this.#timer?.cancel()
+    this.#timer = null
+    await this.#running
+  }
+
+  async #sweep (): Promise<void> {
+    const { store, clock, log } = this.#parts
+    const now = clock.now()
+    let soonest = now + REGULARLY
+    try {
+      await this.#each((after, limit) => store.unconfirmed(now, after, limit))
+      await this.#each((after, limit) => store.unexpired(now, after, limit))
+      soonest = await store.nextConfirmation(now) ?? soonest
+    } catch (error) {
+      log.warn({ err: error }, 'payments could not be swept; it is tried again soon')
+    }
+    this.wakeAt(soonest)
+  }
+
+  /** Goes on behind a payment that cannot be written, so that it does not stand in the way of the others. */
+  async #each (page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>): Promise<void> {
+    let after: DuePayment | null = null
+    for (;;) {
+      const payments: DuePayment[] = await page(after, BATCH)
+      for (const payment of payments) {
+        try {
+          await this.#parts.record(payment)
+        } catch (error) {
+          this.#parts.log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
+        }
+      }
+      if (payments.length < BATCH) return
+      after = payments.at(-1) ?? null
+    }
+  }
+}
