@@ -17,6 +17,7 @@ export function metricsOperation (metrics: Metrics): AnyOperation {
     access: 'public',
     answers: {
       200: { description: 'All measurements in Prometheus\' text form.', mediaType: metrics.contentType },
+      401: { description: 'A key was sent, and it is not the admin key.' },
       403: { description: 'The caller is neither on this machine nor the admin.' }
     },
     async handle ({ ctx }) {

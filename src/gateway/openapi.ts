@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { RouteConfig } from '../config/schema.ts'
-import type { Access, AnyOperation } from './operation.ts'
+import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './openapi-errors.ts'
+import type { Access, Answer, AnyOperation } from './operation.ts'
 import { API_VERSION } from './version.ts'
 
 /** What the document says of the service as a whole. */
@@ -23,59 +24,34 @@ export interface PricedRoute {
   readonly description: string
 }
 
-type Json = Record<string, unknown>
-
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'])
 
-const ERROR: Json = { type: 'object', required: ['error'], properties: { error: { type: 'string' }, message: { type: 'string' } } }
-const PROBLEM: Json = {
-  type: 'object',
-  required: ['type', 'title', 'status'],
-  properties: {
-    type: { type: 'string' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string' },
-    errors: { type: 'object', additionalProperties: { type: 'array', items: { type: 'string' } } },
-    traceId: { type: 'string' }
-  }
-}
-const CHALLENGE: Json = {
+const PROXY_ERROR: Json = {
   type: 'object',
   required: ['error', 'message'],
-  properties: {
-    error: { type: 'string' },
-    message: { type: 'string' },
-    l402: {
-      type: 'object',
-      required: ['macaroon', 'invoice', 'amount_sats', 'payment_hash', 'expires_at'],
-      properties: {
-        macaroon: { type: 'string' },
-        invoice: { type: 'string' },
-        amount_sats: { type: 'integer' },
-        payment_hash: { type: 'string' },
-        expires_at: { type: 'string' }
-      }
-    }
-  }
+  properties: { error: { type: 'string' }, message: { type: 'string' }, proxy_id: { type: 'string' }, details: { type: 'string' } }
 }
 
-function refusal (description: string): Json {
+const reference = (schema: string): Json => ({ $ref: `#/components/schemas/${schema}` })
+const shared = (name: RefusalName): Json => ({ $ref: `#/components/responses/${name}` })
+
+/** Schemas by media type as OpenAPI's `content`; several for one type are alternatives. */
+function contentOf (forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>): Json {
+  const content: Json = {}
+  for (const [mediaType, schemas] of Map.groupBy(forms, form => form[0].split(';', 1)[0] ?? form[0])) {
+    const [first, ...others] = schemas.map(form => form[1])
+    content[mediaType] = { schema: others.length === 0 ? first : { anyOf: [first, ...others] } }
+  }
+  return content
+}
+
+/** What a refusal says, under a description of the operation's own where it has one. */
+function refusal (name: RefusalName, description?: string, more: ReadonlyArray<readonly [string, Json]> = []): Json {
+  const { forms, headers, ...known }: { description: string, forms: readonly Form[], headers?: Json } = refusals[name]
   return {
-    description,
-    content: {
-      'application/json': { schema: { $ref: '#/components/schemas/Error' } },
-      'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } }
-    }
-  }
-}
-
-const paymentRequired: Json = {
-  description: 'Payment is needed: one Lightning invoice, offered as L402 and as Payment.',
-  headers: { 'WWW-Authenticate': { description: 'One line for each scheme.', schema: { type: 'string' } } },
-  content: {
-    'application/json': { schema: { $ref: '#/components/schemas/Challenge' } },
-    'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } }
+    description: description ?? known.description,
+    ...(headers === undefined ? {} : { headers }),
+    content: contentOf([...more, ...forms.map(form => [form.mediaType, reference(form.schema)] as const)])
   }
 }
 
@@ -112,23 +88,29 @@ function parameters (operation: AnyOperation): Json[] {
   return list
 }
 
+/** The body of an answer that an operation declares; null when it has none. */
+function ownForm ({ schema, mediaType = 'application/json' }: Answer): readonly [string, Json] | null {
+  if (schema !== undefined) return [mediaType, schemaJson(schema)]
+  // Ready bytes of a media type: text, unless they are JSON of which no more is said.
+  return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
+}
+
 function answers (operation: AnyOperation): Json {
   const out: Json = {}
-  for (const [status, answer] of Object.entries(operation.answers)) {
-    const mediaType = answer.mediaType ?? 'application/json'
-    out[status] = answer.schema === undefined && answer.mediaType === undefined
-      ? { description: answer.description }
-      : { description: answer.description, content: { [mediaType.split(';', 1)[0] ?? mediaType]: { schema: answer.schema === undefined ? { type: 'string' } : schemaJson(answer.schema) } } }
+  const implied = new Set(impliedStatuses(operation))
+  for (const [key, answer] of Object.entries(operation.answers)) {
+    const status = Number(key)
+    const bodiless = answer.schema === undefined && answer.mediaType === undefined
+    const name = status < 400 ? null : refusalOf(operation, status)
+    const own = bodiless ? null : ownForm(answer)
+    if (own === null) out[status] = name === null ? { description: answer.description } : refusal(name, answer.description)
+    else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
+    else out[status] = { description: answer.description, content: contentOf([own]) }
   }
-  if (operation.access === 'merchant' || operation.access === 'admin') {
-    out['401'] ??= refusal('The API key is missing or invalid.')
-    if (operation.access === 'merchant') out['403'] ??= refusal('The account, its subscription or a feature does not allow it.')
+  for (const status of implied) {
+    const name = refusalOf(operation, status)
+    if (name !== null) out[status] ??= shared(name)
   }
-  if (operation.body !== undefined) out['415'] ??= refusal('The body is not JSON.')
-  if (operation.body !== undefined || operation.query !== undefined) out['400'] ??= refusal('Something in the request is not valid; the answer says what.')
-  out['429'] ??= refusal('Too many requests; Retry-After says when to come back.')
-  out['500'] ??= refusal('An error that nobody foresaw.')
-  out['503'] ??= refusal('A part that is needed is away; nothing was done.')
   return out
 }
 
@@ -139,7 +121,6 @@ function describe (operation: AnyOperation): Json {
   if (operation.body !== undefined) out['requestBody'] = { required: operation.bodyOptional !== true, content: { 'application/json': { schema: schemaJson(operation.body) } } }
   const security = SECURITY[operation.access]
   if (security.length > 0) out['security'] = security
-  if (operation.access === 'credential') (out['responses'] as Json)['402'] ??= paymentRequired
   return out
 }
 
@@ -152,7 +133,8 @@ function paid (route: PricedRoute): Json {
     tags: ['paid'],
     security: SECURITY.credential,
     ...offers,
-    responses: { 200: { description: 'What was paid for.' }, 402: paymentRequired, 429: refusal('Too many requests.'), 503: refusal('No challenge can be made now; nothing was charged.') }
+    // The API behind answers as it likes, with a status of this list too.
+    responses: { 200: { description: 'What was paid for.' }, 402: shared('PaymentRequired'), default: { description: 'What the API behind answers, or an error of this gateway.', content: contentOf([['application/json', reference('ProxyError')], ['*/*', {}]]) } }
   }
 }
 
@@ -191,7 +173,8 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
     'x-service-info': { name: facts.title, description: facts.description, payment: { schemes: ['L402', 'Payment'], currency: 'sat' } },
     paths,
     components: {
-      schemas: { Error: ERROR, Problem: PROBLEM, Challenge: CHALLENGE },
+      schemas: { ...errorSchemas, ProxyError: PROXY_ERROR },
+      responses: Object.fromEntries((Object.keys(refusals) as RefusalName[] /* its own keys */).map(name => [name, refusal(name)])),
       securitySchemes: {
         merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
         adminKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },

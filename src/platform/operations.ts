@@ -70,6 +70,7 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     access: 'public',
     answers: {
       200: { description: 'Ready.', schema: Type.Object({ ready: Type.Boolean() }) },
+      401: { description: 'A key was sent, and it is not the admin key.' },
       503: { description: 'Starting, draining, or without its database.', schema: Type.Object({ ready: Type.Boolean() }) }
     },
     async handle () {

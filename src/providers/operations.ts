@@ -39,6 +39,7 @@ export function providerOperations (options: ProviderOperations): AnyOperation[]
     answers: {
       200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
       400: { description: 'Not an invoice, or one that has expired.', schema: ErrorBody },
+      401: { description: 'A key was sent, and it is not the admin key.' },
       403: { description: 'The sandbox is off, or the caller is neither on this machine nor the admin.', schema: ErrorBody },
       404: { description: 'Not an invoice of this sandbox.', schema: ErrorBody },
       503: { description: 'The sandbox cannot be asked at the moment.', schema: ErrorBody }

@@ -5,7 +5,11 @@ import type { Test as T } from 'tap'
 import { withPlugins, type Loaded } from '../../src/cli/configuration.ts'
 import { compose } from '../../src/compose.ts'
 import { loadConfigText } from '../../src/config/load.ts'
+import type { GatewayConfig } from '../../src/config/schema.ts'
 import { prepare } from '../../src/first-start.ts'
+import { openApiDocument, pricedRoutes } from '../../src/gateway/openapi.ts'
+import type { AnyOperation } from '../../src/gateway/operation.ts'
+import { Router } from '../../src/gateway/router.ts'
 import { systemClock, type Clock } from '../../src/platform/clock.ts'
 import type { Database } from '../../src/platform/database.ts'
 import { readKeys } from '../../src/platform/keyfile.ts'
@@ -13,6 +17,7 @@ import { silentLog, type Log } from '../../src/platform/log.ts'
 import { loadSecrets } from '../../src/secrets.ts'
 import { readChallengeLine, type ChallengeLine } from '../../src/cli/challenge-lines.ts'
 import { openAnyDatabase, temporaryFolder } from './database.ts'
+import { OpenApiCheck, type Answered } from './openapi-check.ts'
 
 /** The repository's own folder; plugin paths in a test's YAML start from it. */
 export const rootFolder = fileURLToPath(new URL('../..', import.meta.url))
@@ -38,6 +43,8 @@ export interface TestGatewayOptions {
   /** Its data folder; a new one unless said. */
   readonly data?: string
   readonly log?: Log
+  /** False where the test's own plugins change what operations answer; then the answers are not held against the document. */
+  readonly documented?: false
 }
 
 /** An answer with its body read. */
@@ -51,8 +58,11 @@ export interface Answer {
 /** Sends one request; `path` may be a whole address, an object becomes JSON. */
 export type Send = (method: string, path: string, options?: { readonly headers?: Readonly<Record<string, string | string[]>>, readonly body?: string | Uint8Array | object | null }) => Promise<Answer>
 
-/** Sends to the gateway at `address` over the connections of `agent`. */
-export function sender (address: string, agent: Agent): Send {
+/** Looks at every answer of a gateway; throws when one is not as its OpenAPI document says. */
+export type Look = (answered: Answered) => void | Promise<void>
+
+/** Sends to the gateway at `address` over the connections of `agent`; `look` sees what comes back from there. */
+export function sender (address: string, agent: Agent, look: Look = () => {}): Send {
   return async (method, path, { headers = {}, body = null } = {}) => {
     const isObject = body !== null && typeof body === 'object' && !(body instanceof Uint8Array)
     const answer = await request(path.startsWith('http') ? path : address + path, {
@@ -62,6 +72,8 @@ export function sender (address: string, agent: Agent): Send {
       body: isObject ? JSON.stringify(body) : body as string | Uint8Array | null
     })
     const text = await answer.body.text()
+    const own = path.startsWith(address) ? path.slice(address.length) : path
+    if (own.startsWith('/')) await look({ method, path: own, status: answer.statusCode, headers: answer.headers, text })
     return { status: answer.statusCode, headers: answer.headers, text, json: () => JSON.parse(text) as unknown }
   }
 }
@@ -85,6 +97,19 @@ export interface TestGateway {
 
 function loadText (yaml: string, env: Readonly<Record<string, string>>): Promise<Loaded> {
   return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder }))
+}
+
+/** Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts them. */
+function lookAt (operations: readonly AnyOperation[], config: GatewayConfig): Look {
+  const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config.routes) }))
+  const routes = new Router<boolean>()
+  for (const { match, upstream } of config.routes) {
+    for (const host of match.host ?? [null]) for (const path of match.path) routes.add({ host, methods: match.method ?? [], path }, upstream.kind === 'internal')
+  }
+  return answered => {
+    const path = answered.path.split('?', 1)[0] ?? answered.path
+    check.check(answered, routes.find('', answered.method, path)?.value ?? true)
+  }
 }
 
 /** Starts a gateway and stops it when the test ends. */
@@ -111,7 +136,8 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
   })()
   t.teardown(close)
   const keys = readKeys(data)
-  const send = sender(address, agent)
+  let look = lookAt(app.operations, config)
+  const send = sender(address, agent, options.documented === false ? undefined : answered => look(answered))
   const apiKey = keys?.merchant?.apiKey.reveal() ?? ''
   return {
     url: address,
@@ -129,6 +155,7 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
     reload: async yaml => {
       const next = await loadText(yaml, env)
       await app.reload(next.config, next.plugins)
+      look = lookAt(app.operations, next.config)
     },
     close
   }
