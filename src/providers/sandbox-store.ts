@@ -24,7 +24,32 @@ export type Settlement =
   | { readonly kind: 'expired', readonly invoice: SandboxInvoice }
   | { readonly kind: 'unknown' }
 
-/** The sandbox's memory of its invoices. */
+/** What the sandbox paid out, as it remembers it. */
+export interface SandboxPayout {
+  readonly payoutId: string
+  /** Whoever asked for it knows it by this. */
+  readonly reference: string
+  readonly type: 'chain' | 'ln'
+  /** A BOLT 11 invoice in lower case, or an address. */
+  readonly destination: string
+  /** 64 lower-case hex characters, of a Lightning payout's invoice; null over the chain. */
+  readonly paymentHash: string | null
+  readonly amountSats: number
+  readonly feeSats: number
+  /** 64 lower-case hex characters, of a payout over the chain; null over Lightning. */
+  readonly transactionHash: string | null
+  /** Milliseconds since the epoch, as the one below. */
+  readonly createdAt: number
+  /** When it is paid, or broadcast. */
+  readonly confirmsAt: number
+}
+
+/** What came of paying out. */
+export type PayoutVerdict =
+  | { readonly kind: 'paid', readonly payout: SandboxPayout, /** Whether an invoice of the sandbox's own was settled now. */ readonly settled: boolean }
+  | { readonly kind: 'already paid' }
+
+/** The sandbox's memory of its invoices and payouts. */
 export interface SandboxStore {
   /** Remembers a new invoice; once it resolves, any process can settle it. */
   insert (invoice: Omit<SandboxInvoice, 'settledAt'>): Promise<void>
@@ -35,6 +60,12 @@ export interface SandboxStore {
    * `now` in milliseconds.
    */
   settle (paymentHash: string, now: number): Promise<Settlement>
+  /**
+   * Remembers a payout and settles the invoice that it pays, where that is the sandbox's own, in one statement. One with the
+   * same reference is answered as it is, and nothing is paid; no invoice is ever paid out twice.
+   */
+  payOut (payout: SandboxPayout): Promise<PayoutVerdict>
+  payoutByReference (reference: string): Promise<SandboxPayout | null>
   /** Forgets invoices that expired before `before` (milliseconds), at most `limit` of them. @returns how many went. */
   purge (before: number, limit: number): Promise<number>
 }
@@ -51,7 +82,20 @@ interface Row {
   settled_at: Date | null
 }
 
-/** The sandbox's memory in the database's table `sandbox_invoices`. */
+interface PayoutRow {
+  payout_id: string
+  reference: string
+  type: 'chain' | 'ln'
+  destination: string
+  payment_hash: string | null
+  amount_sats: bigint
+  fee_sats: bigint
+  transaction_hash: string | null
+  created_at: Date
+  confirms_at: Date
+}
+
+/** The sandbox's memory in the database's tables `sandbox_invoices` and `sandbox_payouts`. */
 export class SqlSandboxStore implements SandboxStore {
   readonly #sql: Sql
 
@@ -84,6 +128,33 @@ export class SqlSandboxStore implements SandboxStore {
     return left === undefined ? { kind: 'unknown' } : { kind: 'expired', invoice: read(left) }
   }
 
+  async payOut (payout: SandboxPayout): Promise<PayoutVerdict> {
+    const sql = this.#sql
+    const now = new Date(payout.createdAt)
+    const [row] = await sql<Array<PayoutRow & { settled: boolean }>>`
+      with paid as (
+        insert into sandbox_payouts (payout_id, reference, type, destination, payment_hash, amount_sats, fee_sats, transaction_hash, created_at, confirms_at)
+        select ${payout.payoutId}, ${payout.reference}, ${payout.type}, ${payout.destination}, ${payout.paymentHash}, ${payout.amountSats}::bigint,
+          ${payout.feeSats}::bigint, ${payout.transactionHash}, ${now}::timestamptz, ${new Date(payout.confirmsAt)}::timestamptz
+        where not exists (select 1 from sandbox_invoices where payment_hash = ${payout.paymentHash} and settled_at is not null)
+        on conflict do nothing
+        returning *),
+      settled as (
+        update sandbox_invoices set settled_at = ${now} where settled_at is null and payment_hash = (select payment_hash from paid)
+        returning charge_id)
+      select paid.*, exists (select 1 from settled) as settled from paid`
+    if (row !== undefined) return { kind: 'paid', payout: readPayout(row), settled: row.settled }
+    // The same reference as before, or else an invoice that has been paid.
+    const first = await this.payoutByReference(payout.reference)
+    return first === null ? { kind: 'already paid' } : { kind: 'paid', payout: first, settled: false }
+  }
+
+  async payoutByReference (reference: string): Promise<SandboxPayout | null> {
+    const sql = this.#sql
+    const [row] = await sql<PayoutRow[]>`select * from sandbox_payouts where reference = ${reference}`
+    return row === undefined ? null : readPayout(row)
+  }
+
   async purge (before: number, limit: number): Promise<number> {
     const sql = this.#sql
     const gone = await sql`
@@ -104,5 +175,20 @@ function read (row: Row): SandboxInvoice {
     createdAt: row.created_at.getTime(),
     expiresAt: row.expires_at.getTime(),
     settledAt: row.settled_at === null ? null : row.settled_at.getTime()
+  }
+}
+
+function readPayout (row: PayoutRow): SandboxPayout {
+  return {
+    payoutId: row.payout_id,
+    reference: row.reference,
+    type: row.type,
+    destination: row.destination,
+    paymentHash: row.payment_hash,
+    amountSats: Number(row.amount_sats),
+    feeSats: Number(row.fee_sats),
+    transactionHash: row.transaction_hash,
+    createdAt: row.created_at.getTime(),
+    confirmsAt: row.confirms_at.getTime()
   }
 }

@@ -5,8 +5,9 @@ import type { Clock } from '../platform/clock.ts'
 import { isConnectionFault } from '../platform/database.ts'
 import { systemRandom, type Random } from '../platform/ids.ts'
 import type { Secret } from '../platform/secrets.ts'
-import { ProviderRefused, ProviderUnavailable } from './errors.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, Provider } from './provider.ts'
+import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider } from './provider.ts'
+import { draftPayout, payoutAt } from './sandbox-payouts.ts'
 import type { SandboxStore } from './sandbox-store.ts'
 import { SignerStopped } from './signer.ts'
 
@@ -37,15 +38,18 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  payout: Object.freeze({ lightning: false, chain: false })
+  payout: Object.freeze({ lightning: true, chain: true })
 })
 
 const shortestKey = 8
-// Two keys that let people try the bad cases (decision 72).
+// Keys that let people try the bad cases (decision 72).
 const invalidKey = 'sandbox-invalid'
 const readOnlyKey = 'sandbox-no-create'
+const receiveOnlyKey = 'sandbox-no-payout'
 /** The scope that `sandbox-no-create` lacks, spelt as a primary key's scopes are (contract, Merchant self-service). */
 const createScope = 'partner.receive-request.create'
+/** The scope that `sandbox-no-payout` lacks. */
+const payoutScope = 'partner.payment-quote.execute'
 
 /**
  * A Lightning provider without Lightning: real invoices, signed by a node of its own on regtest, that are settled by asking
@@ -55,6 +59,11 @@ export class SandboxProvider implements Provider {
   readonly kind = 'sandbox'
   readonly keyless = true
   readonly capabilities = capabilities
+  /**
+   * Told of each invoice of the sandbox's own that a payout has just settled, as `POST /sandbox/pay` tells of those that are
+   * paid there; its owner sets it. It should not reject.
+   */
+  onSettled: ((paymentHash: string) => void | Promise<void>) | null = null
   readonly #store: SandboxStore
   readonly #signer: Signer
   readonly #clock: Clock
@@ -69,7 +78,7 @@ export class SandboxProvider implements Provider {
 
   async createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
     if (key !== null) {
-      const fault = faultOf(key)
+      const fault = faultOf(key) ?? lacksScope(key, readOnlyKey, createScope)
       if (fault !== null) throw fault
     }
     if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
@@ -108,16 +117,28 @@ export class SandboxProvider implements Provider {
     return { status: row.expiresAt <= this.#clock.now() ? 'expired' : 'unpaid', receivedSats: 0, settledAt: null }
   }
 
-  createPayout (): Promise<Payout> {
-    return Promise.reject(new ProviderRefused('request', 'The sandbox pays nothing out.'))
+  /** Pays over Lightning at once, over the chain five seconds later by the clock. The same reference gives the same payout. */
+  async createPayout (key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    const fault = key === null ? null : faultOf(key) ?? lacksScope(key, receiveOnlyKey, payoutScope)
+    if (fault !== null) throw fault
+    const now = this.#clock.now()
+    const held = await this.#store.payoutByReference(request.reference).catch((error: unknown) => { throw away(error) })
+    if (held !== null) return payoutAt(held, now)
+    const draft = draftPayout(request, now, this.#random)
+    // A connection that breaks while the statement runs may have paid.
+    const verdict = await this.#store.payOut(draft).catch((error: unknown) => { throw new PayoutUncertain(error) })
+    if (verdict.kind === 'already paid') throw new ProviderRefused('request', 'The Lightning invoice has been paid before.')
+    if (verdict.settled && verdict.payout.paymentHash !== null) await this.onSettled?.(verdict.payout.paymentHash)
+    return payoutAt(verdict.payout, now)
   }
 
-  lookUpPayout (): Promise<Payout | null> {
-    return Promise.resolve(null)
+  async lookUpPayout (_key: Secret<string> | null, reference: string): Promise<Payout | null> {
+    const payout = await this.#store.payoutByReference(reference).catch((error: unknown) => { throw away(error) })
+    return payout === null ? null : payoutAt(payout, this.#clock.now())
   }
 
   async validateKey (key: Secret<string>): Promise<KeyVerdict> {
-    const fault = faultOf(key)
+    const fault = faultOf(key) ?? lacksScope(key, readOnlyKey, createScope)
     return fault === null
       ? { isValid: true, message: 'The sandbox accepts this key.' }
       : { isValid: false, message: fault.message }
@@ -148,10 +169,13 @@ export class SandboxProvider implements Provider {
 
 function faultOf (key: Secret<string>): ProviderRefused | null {
   const text = key.reveal()
-  if (text === readOnlyKey) return new ProviderRefused('scope', `The provider key lacks the scope ${createScope}.`, createScope)
   if (text === invalidKey) return new ProviderRefused('key', 'The provider does not accept this key.')
   if (text.length < shortestKey) return new ProviderRefused('key', `A sandbox key has at least ${shortestKey} characters.`)
   return null
+}
+
+function lacksScope (key: Secret<string>, name: string, scope: string): ProviderRefused | null {
+  return key.reveal() === name ? new ProviderRefused('scope', `The provider key lacks the scope ${scope}.`, scope) : null
 }
 
 function readHash (invoice: string): string {
