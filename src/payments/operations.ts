@@ -4,19 +4,10 @@ import { merchantOf } from '../merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
 
-const ErrorBody = Type.Object({ error: Type.String() })
-const LongErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
-const ProblemBody = Type.Object({
-  type: Type.String(),
-  title: Type.String(),
-  status: Type.Integer(),
-  errors: Type.Record(Type.String(), Type.Array(Type.String()), { description: 'Messages by field.' }),
-  traceId: Type.String()
-})
-
-const unknown: Answer = { description: 'There is no such payment, or it is another account\'s.', schema: ErrorBody }
-const refused: Answer = { description: 'The payment provider refused.', schema: LongErrorBody }
-const away: Answer = { description: 'The payment provider or the database is away. Retry-After says when to come back.', schema: LongErrorBody }
+// The forms of errors are the engine's; here stands what they mean.
+const unknown: Answer = { description: 'There is no such payment, or it is another account\'s.' }
+const refused: Answer = { description: 'The payment provider refused.' }
+const away: Answer = { description: 'The payment provider or the database is away. Retry-After says when to come back.' }
 const correlation = { 'X-Correlation-Id': 'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.' }
 
 const byInvoice = Type.Object({ invoiceId: Type.String() })
@@ -39,13 +30,9 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       body: PaymentInput,
       answers: {
         201: { description: 'The payment.', schema: PaymentView },
-        400: {
-          description: 'A field is not valid (application/problem+json); or, as {error}, the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
-          mediaType: 'application/problem+json',
-          schema: ProblemBody
-        },
+        400: { description: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.' },
         502: refused,
-        503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.', schema: LongErrorBody }
+        503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.' }
       },
       handle: async ({ ctx, body }) => {
         const payment = await payments.create(merchantOf(ctx), body)
@@ -62,7 +49,7 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       params: byInvoice,
       answers: {
         200: { description: 'The payment as it is now.', schema: PaymentView },
-        400: { description: 'The key of the provider that made the invoice is no longer saved.', schema: ErrorBody },
+        400: { description: 'The key of the provider that made the invoice is no longer saved.' },
         404: unknown,
         502: refused,
         503: away
@@ -104,7 +91,7 @@ function readings (payments: Payments, common: { readonly tag: string, readonly 
       params: byInvoice,
       answers: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
-        404: { description: 'There is no such payment.', schema: ErrorBody },
+        404: { description: 'There is no such payment.' },
         503: away
       },
       handle: async ({ params }) => ({ status: 200, body: { status: await payments.status(params.invoiceId) } })
