@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { GatewayConfig } from '../config/schema.ts'
 import { ShortError, type GatewayError, type ValidationError } from '../gateway/errors.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../gateway/validation.ts'
 import { Secret } from '../platform/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
@@ -38,6 +38,19 @@ const MAX_KEY_CHARS = 8192
 const ErrorBody = Type.Object({ error: Type.String() })
 const Done = Type.Object({ success: Type.Boolean(), message: Type.String() })
 const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() })
+
+const FieldProblem = Type.Object({
+  type: Type.String(),
+  title: Type.String(),
+  status: Type.Integer(),
+  errors: Type.Record(Type.String(), Type.Array(Type.String())),
+  traceId: Type.String()
+})
+
+/** A 400 that is `{error}` for what the contract lists so, and a problem for the rest of what a schema sees (decision 1). */
+function refused (description: string): Answer {
+  return { description, schema: FieldProblem, mediaType: 'application/problem+json' }
+}
 
 const gone = { description: 'The account is not there any more.', schema: ErrorBody }
 const noStore = ['Cache-Control', 'no-store']
@@ -144,7 +157,7 @@ function keyOperation (parts: MerchantOperationParts, slot: ProviderSlot): AnyOp
     refuse,
     answers: {
       200: { description: 'Saved, not tried yet.', schema: Done },
-      400: { description: 'The key is missing or blank.', schema: ErrorBody },
+      400: refused('An error where the key is missing or blank; a problem where it is no text, or too long.'),
       404: gone
     },
     handle: async ({ ctx, body }) => {
@@ -199,7 +212,7 @@ function webhookOperation (parts: MerchantOperationParts): AnyOperation {
         description: 'Saved. A secret that was made here is shown this once.',
         schema: Type.Object({ ...Done.properties, webhookSecret: Type.Optional(Type.String()) })
       },
-      400: { description: 'The URL cannot be used, or neither member is there.', schema: ErrorBody },
+      400: refused('An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.'),
       404: gone
     },
     handle: async ({ ctx, body }) => {

@@ -60,7 +60,7 @@ for (const port of [
   })
 }
 
-t.test('whatever is sent, the answer is an address that reads the same again, or a 400', async t => {
+t.test('whatever is sent, the answer is an address that reads the same again, or a 400', async () => {
   const text = fc.oneof(fc.string(), fc.webUrl({ withQueryParameters: true, withFragments: true }), fc.webUrl().map(url => url.replace('http://', 'https://')))
   fc.assert(fc.property(text, fc.boolean(), (given, isProduction) => {
     try {
