@@ -1,3 +1,5 @@
+import { adminOperations } from './admin/operations.ts'
+import { SqlAdminStore } from './admin/store.ts'
 import { challengeCounters } from './challenges/counters.ts'
 import type { FindPayee } from './challenges/mint.ts'
 import { challengeOperations, countEndpoints, hasChallenge } from './challenges/operations.ts'
@@ -16,11 +18,19 @@ import type { Plugin } from './gateway/plugin.ts'
 import type { Services } from './gateway/services.ts'
 import type { Snapshot } from './gateway/snapshot.ts'
 import { createListener, type Listener } from './http/listener.ts'
+import { accountView } from './merchants/account.ts'
 import { AdminKey } from './merchants/admin-key.ts'
 import { AuthThrottle } from './merchants/auth-throttle.ts'
 import { merchantOperations } from './merchants/operations.ts'
 import { Merchants } from './merchants/service.ts'
 import { SqlMerchantStore } from './merchants/store.ts'
+import { FixedPrices, NoPrices } from './money/prices.ts'
+import { pageOperations } from './pages/operations.ts'
+import { openDemoInvoices } from './payments/demo.ts'
+import { paymentOperations } from './payments/operations.ts'
+import { Payments } from './payments/service.ts'
+import { SqlPaymentStore } from './payments/store.ts'
+import { PaymentWatch } from './payments/watch.ts'
 import type { Clock } from './platform/clock.ts'
 import type { Database } from './platform/database.ts'
 import { correlationId, systemRandom } from './platform/ids.ts'
@@ -39,6 +49,9 @@ import { probeTarget } from './proxies/probe.ts'
 import { MAX_TIMEOUT_SECONDS } from './proxies/schema.ts'
 import { ProxyService } from './proxies/service.ts'
 import { SqlProxyStore } from './proxies/store.ts'
+import { refundOperations } from './refunds/operations.ts'
+import { Refunds } from './refunds/service.ts'
+import { SqlRefundStore } from './refunds/store.ts'
 import type { Secrets } from './secrets.ts'
 import { Forwarder } from './upstream/forwarder.ts'
 import { outboundCall } from './upstream/outbound.ts'
@@ -146,6 +159,44 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     store: proxyStore, database, clock, log, merchants: ids => merchants.byIds(ids), open: row => proxies.openAuthValue(row)
   }), part => part.stop())
 
+  const paymentStore = new SqlPaymentStore(database)
+  const payments = closers.add(new Payments({
+    store: paymentStore,
+    database,
+    clock,
+    random: systemRandom,
+    log,
+    payees,
+    // The sandbox has a price of its own; real ones come with the price feed.
+    prices: production ? new NoPrices() : new FixedPrices(),
+    demo: openDemoInvoices(config.data, clock),
+    watch: new PaymentWatch(database, log),
+    publicUrl,
+    settings: () => running.config.payments,
+    merchant: id => merchants.byId(id),
+    refusal: (merchant, feature, now) => merchants.refusal(merchant, feature, now)
+  }), part => part.close())
+  const refunds = new Refunds({
+    store: new SqlRefundStore(database),
+    database,
+    clock,
+    random: systemRandom,
+    log,
+    payees,
+    payments: {
+      get: (merchantId, invoiceId) => paymentStore.get(merchantId, invoiceId),
+      lock: (sql, merchantId, invoiceId) => paymentStore.lock(sql, merchantId, invoiceId),
+      applyChange: (sql, payment, to, facts, tellMerchant) => payments.applyChange(sql, payment, to, facts, tellMerchant)
+    },
+    merchant: id => merchants.byId(id)
+  })
+
+  // An invoice is a challenge's or a payment's; who does not know the hash does nothing.
+  const settled = async (paymentHash: string): Promise<void> => {
+    await Promise.all([challenges.settled(paymentHash), payments.settled(paymentHash)])
+  }
+  if (providers.sandbox !== null) providers.sandbox.onSettled = settled
+
   const mounted: AnyOperation[] = []
   const api: AnyOperation[] = [
     ...healthOperations(database, clock, { ready: () => running.serving }),
@@ -156,7 +207,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
       operations: () => mounted,
       pricedRoutes: () => pricedRoutes(running.config.routes)
     }),
-    ...providerOperations({ sandbox: providers.sandbox, mode: config.mode, onSettled: paymentHash => challenges.settled(paymentHash) }),
+    ...providerOperations({ sandbox: providers.sandbox, mode: config.mode, onSettled: settled }),
     ...challengeOperations({
       challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
     }),
@@ -168,8 +219,19 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
       publicUrl,
       validate: (merchant, slot) => payees.validate(merchant, slot),
       countProxies: merchantId => proxyStore.counts(merchantId),
-      hasPaidPayment: async () => false,
+      hasPaidPayment: merchantId => payments.hasPaid(merchantId),
       hasChallenge: merchantId => hasChallenge(database.sql, merchantId)
+    }),
+    ...paymentOperations(payments),
+    ...refundOperations(refunds),
+    ...pageOperations({ payments, watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),
+    ...adminOperations({
+      database,
+      store: new SqlAdminStore(database),
+      merchants,
+      clock,
+      production,
+      account: async merchant => accountView(merchant, running.config.plans, await proxyStore.counts(merchant.id))
     })
   ]
   const demo = demoOperations()
@@ -202,6 +264,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
   const follow = async (): Promise<void> => {
     await directory.start()
     await challenges.start()
+    await payments.start()
   }
   return new App({ running, around, challenges, closers, gateway, listener, operations: mounted, compile: compileFor, follow })
 }
