@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
+import type { GatewayError, ValidationError } from '../gateway/errors.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { invalidWebhookUrl } from '../merchants/webhook-address.ts'
 import {
   Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantSummary, PendingQuery,
   PendingSubscriptionView, RegeneratedKey, Rejection
@@ -16,6 +18,8 @@ const missing = { description: 'There is no such merchant.', schema: ErrorBody }
 const taken = { description: 'Another merchant has this email address.', schema: ErrorBody }
 const refused = { description: 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.', schema: ErrorBody }
 const pendingMissing = { description: 'There is no such pending subscription.', schema: ErrorBody }
+/** Whatever is wrong with a callback URL is `{error}`, its type too (decision 1). */
+const refuse = (error: ValidationError): GatewayError => error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
 /** For answers that show a secret once. */
 const noStore = ['Cache-Control', 'no-store']
 
@@ -43,6 +47,7 @@ function accounts (administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants',
       summary: 'Create a merchant without a checkout',
       body: MerchantInput,
+      refuse,
       answers: { 201: { description: 'Created. The key is shown this once.', schema: CreatedMerchant }, 400: refused, 409: taken },
       handle: async ({ body }) => {
         const created = await administration.create(body)
@@ -67,6 +72,7 @@ function accounts (administration: Administration): AnyOperation[] {
       summary: 'Change what is named, all of it or nothing',
       params: MerchantId,
       body: MerchantChange,
+      refuse,
       answers: {
         200: { description: 'The merchant as it is now. A webhook secret that was made here is shown this once.', schema: ChangedMerchant },
         400: refused,
@@ -149,6 +155,7 @@ function pendingSubscriptions (administration: Administration): AnyOperation[] {
       summary: 'Make an account of a subscription, or link it to the account with its email address',
       params: PendingId,
       body: Approval,
+      refuse,
       bodyOptional: true,
       answers: {
         200: { description: 'A new account with its key, shown this once; or the account that the subscription was linked to.', schema: Type.Union([CreatedMerchant, LinkedMerchant]) },
