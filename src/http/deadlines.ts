@@ -53,8 +53,8 @@ export class Watch {
   headSince: number | null = null
   closingSince: number | null = null
   bytesAtClosing = 0
-  unread = 0
-  unreadQueue = 0
+  sent = 0
+  unsent = 0
   unreadSince: number | null = null
   received = 0
   receivedAt: number | null = null
@@ -107,15 +107,16 @@ export function enforce (connection: Connection, now: number, limits: ListenerLi
 
 /** The client has left the same bytes unread for too long. */
 function stalled (connection: Connection, watch: Watch, now: number, deadline: number): boolean {
-  const unread = connection.socket.writableLength
-  if (unread === 0) {
+  const { socket, unsent } = connection
+  if (socket.writableLength === 0) {
     watch.unreadSince = null
     return false
   }
-  const queue = connection.unsent
-  if (watch.unreadSince === null || unread !== watch.unread || queue !== watch.unreadQueue) {
-    watch.unread = unread
-    watch.unreadQueue = queue
+  // What is still to be sent also grows, with every piece of a stream; only what has been sent shows that the client reads.
+  const sent = socket.bytesWritten - socket.writableLength
+  if (watch.unreadSince === null || sent !== watch.sent || unsent !== watch.unsent) {
+    watch.sent = sent
+    watch.unsent = unsent
     watch.unreadSince = now
     return false
   }

@@ -136,6 +136,26 @@ t.test('a client that leaves its answer unread is cut off', async t => {
   t.equal(await watch.closed, false)
 })
 
+t.test('pieces that are added to an unread answer do not put its end off', async t => {
+  const clock = new ManualClock()
+  const arrived = Promise.withResolvers<Wire>()
+  const door = await openDoor(t, { clock, handle (_ctx, wire) { arrived.resolve(wire) } })
+  const client = await door.connect()
+  client.socket.pause()
+  client.send(get)
+  const wire = await arrived.promise
+  const watch = watchWire(wire)
+  wire.head(200, [])
+  for (let pieces = 0; pieces < 16; pieces++) wire.write(Buffer.alloc(1024 * 1024))
+  for (let turn = 0; turn < 50; turn++) await new Promise(resolve => { setImmediate(resolve) })
+  for (let seconds = 0; seconds < 75; seconds += 15) {
+    t.strictSame(watch.closes, [], `after ${seconds} s`)
+    wire.write(Buffer.from('x'))
+    clock.advance(15_000)
+  }
+  t.equal(await watch.closed, false)
+})
+
 t.test('connections of one address are capped, and counted down when they close', async t => {
   const door = await openDoor(t, { handle: answer, limits: { connectionsPerAddress: 2 } })
   const first = await door.connect()
