@@ -13,6 +13,7 @@ import type { Log } from '../platform/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
 import type { Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
+import { Makings, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymentChallenge } from './store.ts'
@@ -74,20 +75,15 @@ const MIN_PAYABLE_SECONDS = 120
 // Providers end their calls by themselves; one that does not must not hold its payers for ever.
 const PROVIDER_MS = 20_000
 
-interface Running {
-  count: number
-  last: Promise<Challenge>
-}
-
 /**
  * Makes challenges: one invoice for both schemes, checked against the price, and written before it is sent. Within one process
- * the cap of a place is never overshot, though the last few below it may be refused while others are being made; of several
- * processes each may overshoot it by what the others are making at that moment.
+ * no cap is overshot. A client gets every challenge below its own, each with an invoice of its own; in a place the last few may be
+ * refused while others are being made. Of several processes each may overshoot a cap by what the others are making at that moment.
  */
 export class Mint {
   readonly #parts: MintParts
   // Challenges that are being made right now, which no count of rows can see yet.
-  readonly #ofClient = new Map<string, Running>()
+  readonly #ofClient = new Makings()
   readonly #inPlace = new Map<string, number>()
   // Challenges that were made while rows were being counted, by place: those counts may not have seen them.
   readonly #madeMeanwhile = new Map<string, number>()
@@ -117,31 +113,40 @@ export class Mint {
       return { challenge, again: false }
     }
     const before = this.#madeMeanwhile.get(offer.place) ?? 0
+    const client = `${binding} ${request.clientKey}`
     let open: Outstanding
+    let held: number
     let unseen: number
+    const counting = this.#ofClient.counting(client)
     this.#counting++
     try {
       open = await this.#outstanding(offer, request.clientKey, binding, settings)
+      held = this.#ofClient.held(client, open.ofClient, counting)
       unseen = (this.#madeMeanwhile.get(offer.place) ?? 0) - before
     } finally {
+      this.#ofClient.counted(client, counting)
       if (--this.#counting === 0) this.#madeMeanwhile.clear()
     }
-    const client = `${binding} ${request.clientKey}`
-    const running = this.#ofClient.get(client)
-    if (open.forClient + (running?.count ?? 0) >= settings.maxPerClient) {
+    if (held >= settings.maxPerClient) {
       if (open.newest !== null && this.#stillGood(open.newest, settings)) return this.#again(open.newest)
-      if (running !== undefined) return this.#again(await running.last)
+      // Those may have been paid for by now, which only their rows can tell.
+      if (counting.meanwhile.length > 0) return this.mint(offer, request)
+      const last = this.#ofClient.last(client)
+      if (last !== null) return this.#again(await last.made)
     }
     if (open.inPlace + unseen + (this.#inPlace.get(offer.place) ?? 0) >= settings.maxPerPlace) throw new RateLimited(MIN_PAYABLE_SECONDS)
 
-    const making = this.#make(offer, request, binding, settings)
+    const made = this.#make(offer, request, binding, settings, paymentHash => { making.paymentHash = paymentHash })
+    const making: Making = { made, paymentHash: null }
     this.#begin(client, offer.place, making)
+    let done = false
     try {
-      const challenge = await making
+      const challenge = await made
+      done = true
       this.#parts.counters.challenge(offer.source, false)
       return { challenge, again: false }
     } finally {
-      this.#end(client, offer.place)
+      this.#end(client, offer.place, making, done)
     }
   }
 
@@ -156,19 +161,13 @@ export class Mint {
     return { challenge, again: true }
   }
 
-  #begin (client: string, place: string, making: Promise<Challenge>): void {
-    const running = this.#ofClient.get(client)
-    if (running === undefined) this.#ofClient.set(client, { count: 1, last: making })
-    else {
-      running.count++
-      running.last = making
-    }
+  #begin (client: string, place: string, making: Making): void {
+    this.#ofClient.begin(client, making)
     this.#inPlace.set(place, (this.#inPlace.get(place) ?? 0) + 1)
   }
 
-  #end (client: string, place: string): void {
-    const running = this.#ofClient.get(client)
-    if (running !== undefined && --running.count === 0) this.#ofClient.delete(client)
+  #end (client: string, place: string, making: Making, done: boolean): void {
+    this.#ofClient.end(client, making, done)
     if (this.#counting > 0) this.#madeMeanwhile.set(place, (this.#madeMeanwhile.get(place) ?? 0) + 1)
     const left = (this.#inPlace.get(place) ?? 1) - 1
     if (left === 0) this.#inPlace.delete(place)
@@ -194,8 +193,10 @@ export class Mint {
     }
   }
 
-  async #make (offer: Offer, request: MintRequest, binding: string, settings: ChallengeSettings): Promise<Challenge> {
+  /** `invoiced` is told the payment hash before the row is written. */
+  async #make (offer: Offer, request: MintRequest, binding: string, settings: ChallengeSettings, invoiced: (paymentHash: string) => void = () => {}): Promise<Challenge> {
     const { payee, charge, invoice } = await this.#invoice(offer, request.tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds)
+    invoiced(invoice.paymentHash)
     const { clock, random, store, database } = this.#parts
     const keys = this.#parts.keys()
     const payment = this.#payment(offer, request.digest, invoice, keys, settings)

@@ -44,9 +44,15 @@ interface Wish {
   readonly key: string | null
 }
 
+interface Found {
+  readonly challenge: Challenge
+  /** The key had it before. */
+  readonly replayed: boolean
+}
+
 interface Running {
   readonly wish: Wish
-  readonly made: Promise<Challenge>
+  readonly found: Promise<Found>
 }
 
 /** Another process has bound the key while this one asked for an invoice. */
@@ -58,7 +64,8 @@ class KeyTaken extends Error {}
  */
 export class Producer {
   readonly #parts: ProducerParts
-  // Creates under way by merchant and key: those that come meanwhile wait, instead of asking for invoices that nobody gets.
+  // Creates under way by merchant and key: those that come meanwhile wait, instead of asking for invoices that nobody gets. The
+  // look for the key's challenge is part of it: one made outside could answer only after the create that it did not see had ended.
   readonly #running = new Map<string, Running>()
 
   constructor (parts: ProducerParts) {
@@ -82,18 +89,16 @@ export class Producer {
     if (wish.key === null) return this.#created(await this.#make(merchant, wish, null), false)
     const slot = `${merchant.id} ${wish.key}`
     for (;;) {
-      const before = await this.#recorded(() => this.#bound(merchant, wish))
-      if (before !== null) return this.#created(before, true)
       const running = this.#running.get(slot)
       if (running === undefined) {
-        const made = await this.#lead(slot, merchant, wish)
-        if (made !== null) return this.#created(made, false)
+        const found = await this.#lead(slot, merchant, wish)
+        if (found !== null) return this.#created(found.challenge, found.replayed)
       } else if (running.wish.resource === resource && running.wish.priceSats === priceSats) {
         // Its failure is ours too: what it was refused, we would be refused.
-        const made = await running.made.catch(keyTaken)
-        if (made !== null) return this.#created(made, true)
+        const found = await running.found.catch(keyTaken)
+        if (found !== null) return this.#created(found.challenge, true)
       } else {
-        await running.made.catch(() => null) // Only waited for; the next look says whether it stands.
+        await running.found.catch(() => null) // Only waited for; the next look says whether it stands.
       }
     }
   }
@@ -156,15 +161,20 @@ export class Producer {
     return live(challenge, clock.now()) && challenges.keys.rootKey(Buffer.from(challenge.tokenId, 'hex')) !== null
   }
 
-  /** Makes the challenge of a key; null when another process was quicker. */
-  async #lead (slot: string, merchant: Merchant, wish: Wish): Promise<Challenge | null> {
-    const made = this.#make(merchant, wish, wish.key)
-    this.#running.set(slot, { wish, made })
+  /** Finds or makes the challenge of a key; null when another process was quicker. */
+  async #lead (slot: string, merchant: Merchant, wish: Wish): Promise<Found | null> {
+    const found = this.#find(merchant, wish)
+    this.#running.set(slot, { wish, found })
     try {
-      return await made.catch(keyTaken)
+      return await found.catch(keyTaken)
     } finally {
       this.#running.delete(slot)
     }
+  }
+
+  async #find (merchant: Merchant, wish: Wish): Promise<Found> {
+    const before = await this.#recorded(() => this.#bound(merchant, wish))
+    return before === null ? { challenge: await this.#make(merchant, wish, wish.key), replayed: false } : { challenge: before, replayed: true }
   }
 
   async #make (merchant: Merchant, wish: Wish, key: string | null): Promise<Challenge> {

@@ -144,28 +144,28 @@ export class SqlChallengeStore implements ChallengeStore {
     const sql = this.#database.sql
     const now = new Date(query.now)
     // Limits inside the counts: what is above a cap need not be counted, so a flood does not make counting slow.
-    const [counts] = await sql<{ for_client: number, in_place: number }[]>`
+    const [counts] = await sql<{ of_client: string[], in_place: number }[]>`
       select
-        (select count(*)::int from (
-          select 1 from challenges
+        array(
+          select payment_hash from challenges
           where client_key = ${query.clientKey} and binding = ${query.binding} and state = 'unspent' and scheme is null and settled_at is null and expires_at > ${now}
           limit ${query.clientLimit}
-        ) of_client) as for_client,
+        ) as of_client,
         (select count(*)::int from (
           select 1 from challenges
           where place = ${query.place} and state = 'unspent' and scheme is null and settled_at is null and expires_at > ${now}
           limit ${query.placeLimit}
         ) of_place) as in_place`
-    const forClient = counts?.for_client ?? 0
+    const ofClient = counts?.of_client ?? []
     const inPlace = counts?.in_place ?? 0
-    if (forClient < query.clientLimit) return { forClient, inPlace, newest: null }
+    if (ofClient.length < query.clientLimit) return { ofClient, inPlace, newest: null }
     const [row] = await sql<Row[]>`
       select * from challenges
       where client_key = ${query.clientKey} and binding = ${query.binding} and state = 'unspent' and scheme is null and settled_at is null
         and expires_at >= ${new Date(query.payableUntil)}
       order by created_at desc, payment_hash
       limit 1`
-    return { forClient, inPlace, newest: row === undefined ? null : readChallenge(row) }
+    return { ofClient, inPlace, newest: row === undefined ? null : readChallenge(row) }
   }
 
   async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null> {

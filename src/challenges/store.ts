@@ -91,8 +91,8 @@ export interface Revocation {
 
 /** How many open invoices there are, and the newest that could be handed out again. */
 export interface Outstanding {
-  /** Unsettled, unexpired and unclaimed ones of this client for this binding; counted up to the limit asked for. */
-  readonly forClient: number
+  /** Payment hashes of the unsettled, unexpired and unclaimed ones of this client for this binding; at most as many as the limit asked for. */
+  readonly ofClient: readonly string[]
   /** The same of everybody in the place; counted up to the limit asked for. */
   readonly inPlace: number
   readonly newest: Challenge | null

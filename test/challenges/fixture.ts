@@ -77,6 +77,8 @@ export class WatchedStore {
   readonly broken = new Set<keyof ChallengeStore>()
   /** Methods that do their work and then reject, as when only the answer is lost. */
   readonly deaf = new Set<keyof ChallengeStore>()
+  /** Methods that do their work at once, and wait before they answer. */
+  readonly late = new Map<keyof ChallengeStore, Promise<void>>()
   /** Methods that wait before they begin. */
   readonly slow = new Map<keyof ChallengeStore, Promise<void>>()
   readonly store: ChallengeStore
@@ -90,7 +92,9 @@ export class WatchedStore {
         this.calls.push(method)
         if (this.broken.has(method)) throw Object.assign(new Error('the database is away'), { code: 'ECONNREFUSED' })
         await this.slow.get(method)
+        const late = this.late.get(method)
         const result: unknown = await Reflect.apply(inner[method] as (...args: unknown[]) => unknown, inner, args)
+        await late
         if (this.deaf.has(method)) throw Object.assign(new Error('the answer was lost'), { code: 'ECONNRESET' })
         return result
       }
@@ -122,6 +126,8 @@ export interface Fixture {
   readonly counted: Counted
   readonly challenges: Challenges
   readonly keys: KeyRing
+  /** Resolves when the database has answered what was asked of it until now: the embedded one has a single connection. */
+  asked (): Promise<void>
   /** Another gateway on the same database and clock. */
   another (gateway: string): { readonly challenges: Challenges, readonly watched: WatchedStore }
 }
@@ -154,7 +160,11 @@ export function fixtureOn (t: T, database: Database, clock: ManualClock, changes
     t.teardown(() => challenges.close())
     return { challenges, watched }
   }
-  return { clock, database, payee, counted, keys, another: make, ...make('gateway-1') }
+  const asked = async (): Promise<void> => {
+    // Once to let what has just begun send its statement, and once behind it.
+    for (let time = 0; time < 2; time++) await database.sql`select 1`
+  }
+  return { clock, database, payee, counted, keys, asked, another: make, ...make('gateway-1') }
 }
 
 /** An operator's route as the configuration gives it. */

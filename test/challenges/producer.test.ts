@@ -6,7 +6,7 @@ import { openApiDocument } from '../../src/gateway/openapi.ts'
 import { challengeOperations } from '../../src/challenges/operations.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { eachDatabase } from '../support/database.ts'
+import { eachDatabase, openTestDatabase } from '../support/database.ts'
 import { KeyRing } from '../../src/lightning/root-key.ts'
 import { producer, PROBLEMS, text, type Json, type Reply } from './producer-fixture.ts'
 
@@ -154,6 +154,44 @@ t.test('idempotency: another resource or price is 409 while the invoice lives, a
   t.not(fresh.data['paymentHash'], first.data['paymentHash'])
   const replay = await f.call(merchant, 'POST', CHALLENGES, { ...quote, priceSats: 11 }, keyed('k'))
   t.same(replay.data, fresh.data, 'the key is bound to the new one')
+})
+
+t.test('idempotency: a create that looked for its key before another had made the challenge, and heard of it after, asks for no invoice', async t => {
+  let hold: Promise<void> | null = null
+  const real = await openTestDatabase(t)
+  const sql = new Proxy(real.sql, {
+    apply: (target, self, args: unknown[]) => {
+      const held = hold
+      const asked: unknown = Reflect.apply(target, self, args)
+      if (held === null || !(Array.isArray(args[0]) && 'raw' in args[0])) return asked
+      // Begun now, answered later.
+      return Promise.resolve(asked).then(async rows => { await held; return rows })
+    }
+  })
+  const database = new Proxy(real, {
+    get: (target, name) => {
+      if (name === 'sql') return sql
+      const member: unknown = Reflect.get(target, name)
+      return typeof member === 'function' ? member.bind(target) as unknown : member
+    }
+  })
+  const f = await producer(t, {}, database)
+  const merchant = await f.merchant()
+  const [invoice, look] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  f.payee.gate = invoice.promise
+  const first = f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
+  while (f.payee.requests.length === 0) await real.sql`select 1`
+  hold = look.promise
+  const second = f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
+  for (let time = 0; time < 5; time++) await real.sql`select 1`
+  hold = null
+  invoice.resolve()
+  const made = await first
+  look.resolve()
+  const replay = await second
+  t.same(replay.data, made.data)
+  t.equal(replay.headers.get('x-idempotency-replayed'), 'true')
+  t.equal(f.payee.requests.length, 1)
 })
 
 t.test('idempotency: a create that failed leaves its key free', async t => {
@@ -397,7 +435,7 @@ t.test('OpenAPI: every operation names its answers, and create its idempotency h
   // The document's own type says only that it is JSON.
   const document = openApiDocument(operations, { title: 'x', description: 'x', publicUrl: 'x', pricedRoutes: [] }) as { paths: Record<string, Record<string, { responses: Json, parameters?: Json[] }>> }
   const create = document.paths[CHALLENGES]?.['post']
-  t.same(Object.keys(create?.responses ?? {}), ['200', '400', '401', '402', '403', '409', '415', '429', '500', '503'].filter(status => status in (create?.responses ?? {})))
+  t.same(Object.keys(create?.responses ?? {}), ['200', '400', '401', '402', '403', '409', '413', '415', '429', '500', '503'].filter(status => status in (create?.responses ?? {})))
   t.match(create?.parameters, [{ name: 'Idempotency-Key', in: 'header' }, { name: 'X-Idempotency-Key', in: 'header' }])
   t.match(create?.responses['409'], { content: { 'application/problem+json': {} } })
 })

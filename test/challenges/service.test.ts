@@ -40,6 +40,52 @@ t.test('when that function fails, nothing has been claimed and the answer is 503
   t.match(await f.challenges.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
 })
 
+t.test('a challenge that is being made counts once towards its client\'s cap, also when its row is there already (decision 122)', async t => {
+  const f = await fixture(t, { maxPerClient: 2 })
+  const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+  const heard = Promise.withResolvers<void>()
+  f.watched.late.set('insert', heard.promise)
+  const first = f.challenges.mint(at, request)
+  const written = async (): Promise<boolean> => (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
+  while (!await written());
+  f.watched.late.clear()
+  const second = f.challenges.mint(at, request)
+  await f.asked()
+  heard.resolve()
+  t.not((await second).challenge.paymentHash, (await first).challenge.paymentHash, 'two clients behind one address pay for one each')
+  t.equal(f.payee.requests.length, 2)
+  t.match(await f.challenges.mint(at, request), { again: true }, 'the third is one too many')
+})
+
+t.test('a challenge that was made while its client\'s rows were counted counts too (decision 122)', async t => {
+  const f = await fixture(t, { maxPerClient: 1 })
+  const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+  const counted = Promise.withResolvers<void>()
+  f.watched.late.set('outstanding', counted.promise)
+  const slow = f.challenges.mint(at, request)
+  await f.asked()
+  f.watched.late.clear()
+  const quick = await f.challenges.mint(at, request)
+  counted.resolve()
+  t.match(await slow, { again: true, challenge: { paymentHash: quick.challenge.paymentHash } })
+  t.equal(f.payee.requests.length, 1)
+})
+
+t.test('a challenge that was made and paid while rows were counted does not count, and is not handed out', async t => {
+  const f = await fixture(t, { maxPerClient: 1 })
+  const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+  const counted = Promise.withResolvers<void>()
+  f.watched.late.set('outstanding', counted.promise)
+  const slow = f.challenges.mint(at, request)
+  await f.asked()
+  f.watched.late.clear()
+  const { challenge } = await f.challenges.mint(at, request)
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, f.clock.now())
+  counted.resolve()
+  t.match(await slow, { again: false })
+  t.equal(f.payee.requests.length, 2)
+})
+
 t.test('the time of payment is that of the first verification and never changes', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)

@@ -80,17 +80,23 @@ await eachDatabase(t, 'spending and releasing touch exactly the leases that are 
 
 await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', async (t, database) => {
   const store = new SqlChallengeStore(database)
-  const [newest, paid, expired, leased, soon] = [
+  const [newest, paid, expired, leased, soon, plain] = [
     challenge({ createdAt: NOW + 1 }), challenge({ createdAt: NOW + 2 }), challenge({ expiresAt: NOW - 1 }), challenge({ createdAt: NOW + 3 }),
-    challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 })
+    challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 }), challenge()
   ]
-  for (const row of [newest, paid, expired, leased, soon, challenge(), challenge({ binding: 'other' }), challenge({ clientKey: 'other', place: 'route:b' })]) await store.insert(database.sql, row)
+  for (const row of [newest, paid, expired, leased, soon, plain, challenge({ binding: 'other' }), challenge({ clientKey: 'other', place: 'route:b' })]) await store.insert(database.sql, row)
   await store.claim(database.sql, paid.paymentHash, 'l402', null, NOW)
   await store.lease(database.sql, { paymentHash: leased.paymentHash, leaseId: 'l' }, 'g', NOW + 1, NOW)
   await store.release([{ paymentHash: leased.paymentHash, leaseId: 'l' }])
   const query = { clientKey: '203.0.113.1', binding: 'b', place: 'route:a', clientLimit: 3, placeLimit: 100, now: NOW, payableUntil: NOW + 120_000 }
-  t.match(await store.outstanding(query), { forClient: 3, inPlace: 4, newest: { paymentHash: newest.paymentHash } })
-  t.match(await store.outstanding({ ...query, clientLimit: 4, placeLimit: 2 }), { forClient: 3, inPlace: 2, newest: null })
+  const open = [newest, soon, plain].map(row => row.paymentHash).sort()
+  const counted = await store.outstanding(query)
+  t.match(counted, { inPlace: 4, newest: { paymentHash: newest.paymentHash } })
+  t.same(counted.ofClient.toSorted(), open)
+  const fewer = await store.outstanding({ ...query, clientLimit: 4, placeLimit: 2 })
+  t.match(fewer, { inPlace: 2, newest: null })
+  t.same(fewer.ofClient.toSorted(), open)
+  t.equal((await store.outstanding({ ...query, clientLimit: 2 })).ofClient.length, 2)
 })
 
 await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {

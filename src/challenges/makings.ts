@@ -1,0 +1,74 @@
+import type { Challenge } from './store.ts'
+
+/** One challenge that is being made. */
+export interface Making {
+  readonly made: Promise<Challenge>
+  /** Its payment hash, once its invoice is there: from then on it may have a row. */
+  paymentHash: string | null
+}
+
+/** A count of one client's open rows that is under way. */
+export interface Counting {
+  /** Payment hashes of the challenges that were made since it began: its rows may hold them or not. */
+  readonly meanwhile: string[]
+}
+
+/**
+ * The challenges that this process is making, by client. No count of rows can tell how many they are: a row is written a moment
+ * before its making ends, so some have one already, and of those that end while rows are being counted some are not among them.
+ * With the payment hashes of the rows each is counted exactly once.
+ */
+export class Makings {
+  readonly #running = new Map<string, Set<Making>>()
+  readonly #countings = new Map<string, Set<Counting>>()
+
+  begin (client: string, making: Making): void {
+    add(this.#running, client, making)
+  }
+
+  /** `done`: the challenge was made, and not only tried. */
+  end (client: string, making: Making, done: boolean): void {
+    take(this.#running, client, making)
+    const { paymentHash } = making
+    if (!done || paymentHash === null) return
+    this.#countings.get(client)?.forEach(counting => { counting.meanwhile.push(paymentHash) })
+  }
+
+  /** Call it before rows are counted, and `counted` once `held` was asked. */
+  counting (client: string): Counting {
+    const counting: Counting = { meanwhile: [] }
+    add(this.#countings, client, counting)
+    return counting
+  }
+
+  counted (client: string, counting: Counting): void {
+    take(this.#countings, client, counting)
+  }
+
+  /** How many challenges the client holds: those with the `rows` that were counted, those made meanwhile, and those being made. */
+  held (client: string, rows: readonly string[], counting: Counting): number {
+    const known = new Set([...rows, ...counting.meanwhile])
+    let nameless = 0
+    for (const { paymentHash } of this.#running.get(client) ?? []) {
+      if (paymentHash === null) nameless++
+      else known.add(paymentHash)
+    }
+    return known.size + nameless
+  }
+
+  /** The one that this client began last, of those that are still being made. */
+  last (client: string): Making | null {
+    return [...this.#running.get(client) ?? []].at(-1) ?? null
+  }
+}
+
+function add<T> (sets: Map<string, Set<T>>, key: string, value: T): void {
+  const set = sets.get(key)
+  if (set === undefined) sets.set(key, new Set([value]))
+  else set.add(value)
+}
+
+function take<T> (sets: Map<string, Set<T>>, key: string, value: T): void {
+  const set = sets.get(key)
+  if (set?.delete(value) === true && set.size === 0) sets.delete(key)
+}
