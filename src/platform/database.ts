@@ -7,9 +7,11 @@ import { OutsideTransaction } from './database-errors.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
 import type { Log } from './log.ts'
 import { PgliteServer } from './pglite.ts'
+import { addArrayTypes } from './postgres-arrays.ts'
 import { PostgresListener } from './postgres-listener.ts'
 import { Silence } from './postgres-silence.ts'
 import { postgresSocket, tlsOf } from './postgres-socket.ts'
+import { beginOn } from './transaction.ts'
 
 export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './database-errors.ts'
 
@@ -54,11 +56,6 @@ export interface Database {
    * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
    */
   transaction<T> (run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
-  /**
-   * Runs `run` with one connection of its own, for what needs a session: statements without values, session settings.
-   * The embedded database has only one, so be quick.
-   */
-  reserve<T> (run: (sql: Sql) => Promise<T>): Promise<T>
   /**
    * Calls `heard` with the payload of every notification on `channel`, from this process or another. While the connection
    * is away notifications are lost, so a listener must re-read now and then as well; when it is back they come again.
@@ -122,6 +119,7 @@ function openPostgres (options: DatabaseOptions): Database {
   const silence = new Silence(options.silence ?? 10_000)
   const settings = {
     types,
+    fetch_types: false,
     max: options.connections ?? 10,
     connect_timeout: 5,
     // Before a lost connection is tried again. Its own back-off counts every connection of the pool: when ten are lost at
@@ -165,6 +163,7 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
   const channels = new Map<string, Set<(payload: string) => void>>()
   const pgliteOptions = {
     types,
+    fetch_types: false,
     max: 1,
     max_lifetime: null,
     username: 'postgres',
@@ -235,6 +234,7 @@ class Client implements Database {
 
   constructor (kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence | null, ways: Ways) {
     this.kind = kind
+    addArrayTypes(client)
     this.#client = client
     this.#clock = clock
     this.#silence = silence
@@ -247,11 +247,10 @@ class Client implements Database {
     const silence = this.#silence
     const scope: Scope = { open: true }
     const begin = async (had: () => void): Promise<T> => {
-      // postgres.js types its result for callbacks that return arrays of queries; ours return one promise.
-      return await this.#client.begin(async tx => {
+      return await beginOn(this.#client, async tx => {
         had()
         return await this.#scopes.run(scope, run, tx)
-      }) as T
+      })
     }
     try {
       if (silence === null) return await begin(() => {})
@@ -259,18 +258,6 @@ class Client implements Database {
     } finally {
       // What the transaction started and left running may use the outer handle from now on.
       scope.open = false
-    }
-  }
-
-  async reserve<T> (run: (sql: Sql) => Promise<T>): Promise<T> {
-    this.#refuseInside('reserve()')
-    const scope: Scope = { open: true }
-    const reserved = await this.#client.reserve()
-    try {
-      return await this.#scopes.run(scope, run, reserved)
-    } finally {
-      scope.open = false
-      reserved.release()
     }
   }
 

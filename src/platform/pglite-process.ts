@@ -72,8 +72,8 @@ async function templateFile (folder: string): Promise<string> {
   return join(folder, `pglite-${version}.tar`)
 }
 
-/** How long the process of a gateway that was killed is given to end. Making a database takes it longest. */
-const orphanMs = 10_000
+/** How long the process of a gateway that was killed is given to end. Making a database takes it longest, a quarter of a minute on a slow machine. */
+const orphanMs = 60_000
 
 // The server's own default of 128 MB of buffers is more than all else here; a gateway's rows need a fraction of it.
 const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']

@@ -38,10 +38,6 @@ export function flaky (database: Database): FlakyDatabase {
       check()
       return database.transaction(run, options)
     },
-    async reserve (run) {
-      check()
-      return database.reserve(run)
-    },
     async listen (channel, heard) {
       check()
       return database.listen(channel, heard)

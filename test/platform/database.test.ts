@@ -96,7 +96,6 @@ await eachDatabase(t, 'the outer handle is refused inside a transaction, instead
     t.throws(() => { void sql`select 1` }, OutsideTransaction)
     t.throws(() => { void sql.unsafe('select 1') }, OutsideTransaction)
     await t.rejects(database.transaction(async () => {}), OutsideTransaction)
-    await t.rejects(database.reserve(async () => {}), OutsideTransaction)
     await t.rejects(database.notify('channel', 'x'), OutsideTransaction)
     // A part of a statement runs nothing by itself.
     await tx`select ${sql('a')} from (select 1 as a) as one`
@@ -131,12 +130,6 @@ await eachDatabase(t, 'listeners hear notifications when their transaction commi
   await stop()
   await database.notify('proxies', 'four')
   t.same(heard, ['one', 'two', 'three'])
-}, empty)
-
-await eachDatabase(t, 'a reserved connection runs several statements without values at once', async (t, database) => {
-  const rows = await database.reserve(sql => sql.unsafe('select 1 as a; select 2 as b'))
-  t.same(rows, [[{ a: 1 }], [{ b: 2 }]])
-  t.same(await database.sql`select 3 as n`, [{ n: 3 }])
 }, empty)
 
 await eachDatabase(t, 'health says healthy', async (t, database) => {

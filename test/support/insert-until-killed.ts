@@ -1,7 +1,7 @@
 /*
  * A process of its own for the tests of the embedded database: opens the folder in argv[2] and inserts rows until it is killed,
  * printing each number once its insert was acknowledged. With `hold` in argv[3] it only opens the folder and waits; with `busy`
- * it prints the id of the database's process and keeps that one busy for some seconds.
+ * it prints the id of the database's process and keeps that one busy for a second or more.
  */
 import { readFileSync } from 'node:fs'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -16,7 +16,7 @@ if (mode === 'hold') {
   process.stdout.write('open\n')
   setInterval(() => {}, 60_000)
 } else if (mode === 'busy') {
-  void database.sql`select count(*) from generate_series(1, 10000000)`.catch(() => {})
+  void database.sql`select count(*) from generate_series(1, 3000000)`.catch(() => {})
   // The only child that this process has.
   process.stdout.write(readFileSync(`/proc/self/task/${process.pid}/children`, 'latin1'))
 } else {
