@@ -126,7 +126,7 @@ function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode
       ${pictures[status]()}
       <h2 id="state" class="result-heading" tabindex="-1">${heading}</h2>
       <p class="result-words">${words}</p>
-      ${payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${moment(payment.paidAt)}</time></p>`}
+      ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${moment(payment.paidAt)}</time></p>`}
       ${successUrl === null ? null : html`
         <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
         <p class="more">You will be taken there in a moment.</p>`}

@@ -35,13 +35,16 @@ export function isFinal (status: PaymentStatus): boolean {
 }
 
 export function payView (facts: PayFacts): PayView {
-  const { payment, merchantName } = facts
+  const { payment } = facts
+  // Characters that turn the direction of what follows would let a name rewrite the words around it.
+  const merchantName = facts.merchantName.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
   const demo = payment.kind === 'demo'
   const amount = amountText(payment.amount, payment.currency)
   const satoshis = payment.amountSats === null ? null : satoshisText(payment.amountSats)
-  const { heading, words, title } = wordsOf(facts, amount, demo)
+  const { heading, words, title } = wordsOf(payment, `\u2068${merchantName}\u2069`, amount, demo)
   return {
     ...facts,
+    merchantName,
     amount,
     satoshis,
     demo,
@@ -58,7 +61,8 @@ interface Words {
   readonly title: string
 }
 
-function wordsOf ({ payment, merchantName }: PayFacts, amount: string, demo: boolean): Words {
+/** `merchant` is the name with isolates around it, so that its direction stays its own. */
+function wordsOf (payment: Payment, merchant: string, amount: string, demo: boolean): Words {
   switch (payment.status) {
     case 'unpaid':
       if (demo) return { heading: 'Demo payment', words: 'There is nothing to pay: it confirms itself in a few seconds.', title: 'Demo payment' }
@@ -66,14 +70,14 @@ function wordsOf ({ payment, merchantName }: PayFacts, amount: string, demo: boo
     case 'processing':
       return { heading: 'Payment seen', words: 'Your payment is on its way and is being confirmed. You need not pay again.', title: 'Confirming…' }
     case 'underpaid':
-      return { heading: 'Not all of it has arrived', words: `${arrived(payment)} Please ask ${merchantName} how to pay the rest.`, title: 'Underpaid' }
+      return { heading: 'Not all of it has arrived', words: `${arrived(payment)} Please ask ${merchant} how to pay the rest.`, title: 'Underpaid' }
     case 'paid':
       if (demo) return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
-      return { heading: 'Paid', words: `Thank you. ${merchantName} has received your payment.`, title: 'Paid' }
+      return { heading: 'Paid', words: `Thank you. ${merchant} has received your payment.`, title: 'Paid' }
     case 'expired':
-      return { heading: 'This invoice has expired', words: `Please do not pay it any more. Ask ${merchantName} for a new one if you still want to pay.`, title: 'Expired' }
+      return { heading: 'This invoice has expired', words: `Please do not pay it any more. Ask ${merchant} for a new one if you still want to pay.`, title: 'Expired' }
     case 'refunded':
-      return { heading: 'Refunded', words: `${merchantName} has paid this amount back.`, title: 'Refunded' }
+      return { heading: 'Refunded', words: `${merchant} has refunded this payment.`, title: 'Refunded' }
   }
 }
 
