@@ -1,3 +1,4 @@
+import * as fc from 'fast-check'
 import t, { type Test as T } from 'tap'
 import { firstRunMerchant } from '../../src/merchants/first-run.ts'
 import { gate } from '../../src/merchants/gate.ts'
@@ -197,6 +198,28 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.match(off, { issued: null, merchant: { webhookUrl: null, webhookSecret: null } })
     t.equal(there(await merchants.changeWebhook(merchant.id, {})).issued, null, 'without a URL none is needed')
     t.equal(await merchants.changeWebhook(2_000_000_000, { url: 'https://shop.example/hook' }), null)
+  })
+
+  await t.test('whatever is set and cleared in whatever order, the URL is the last one and never stands without its secret', async () => {
+    const { merchant } = await fresh()
+    const part = (values: readonly string[]) => fc.option(fc.option(fc.constantFrom(...values), { nil: undefined }), { nil: null })
+    const change = fc.record({ url: part(['https://a.example/', 'https://b.example/']), secret: part(['a secret of sixteen', 'another of sixteen']) })
+    await fc.assert(fc.asyncProperty(fc.array(change, { maxLength: 6 }), async changes => {
+      let url = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null })).merchant.webhookUrl
+      let secret: string | null = null
+      for (const { url: newUrl, secret: newSecret } of changes) {
+        const { merchant: after, issued } = there(await merchants.changeWebhook(merchant.id, {
+          ...(newUrl === undefined ? {} : { url: newUrl }), ...(newSecret === undefined ? {} : { secret: newSecret === null ? null : new Secret(newSecret) })
+        }))
+        if (newUrl !== undefined) url = newUrl
+        if (newSecret !== undefined) secret = newSecret
+        const needed = url !== null && secret === null
+        if (needed !== (issued !== null)) return false
+        secret = issued?.reveal() ?? secret
+        if (after.webhookUrl !== url || (merchants.webhookSecret(after)?.reveal() ?? null) !== secret) return false
+      }
+      return true
+    }), { numRuns: 30 })
   })
 
   await t.test('of webhook URLs set at once exactly one is given the secret, and it is the one that stands', async t => {
