@@ -2,7 +2,7 @@ import { ConfigurationMissing } from '../gateway/errors.ts'
 import type { Sealer, Secret } from '../platform/secrets.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import { ProviderKeyRequired } from './errors.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from './provider.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from './provider.ts'
 
 declare module '../gateway/services.ts' {
   interface Services { readonly payees: Payees }
@@ -17,6 +17,8 @@ export interface Payee {
   readonly kind: ProviderKind
   readonly capabilities: Capabilities
   createInvoice (request: ChargeRequest): Promise<Charge>
+  /** Null where the kind takes satoshis alone. */
+  readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   lookUp (chargeId: string): Promise<ChargeState | null>
   payOut (request: PayoutRequest): Promise<Payout>
   lookUpPayout (reference: string, payoutId: string | null): Promise<Payout | null>
@@ -95,6 +97,7 @@ class SeatedPayee implements Payee {
   readonly slot: ProviderSlot
   readonly kind: ProviderKind
   readonly capabilities: Capabilities
+  readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   readonly #provider: Provider
   readonly #key: () => Secret<string> | null
 
@@ -105,6 +108,8 @@ class SeatedPayee implements Payee {
     this.capabilities = provider.capabilities
     this.#provider = provider
     this.#key = key
+    const convert = provider.createFiatCharge?.bind(provider)
+    this.createFiatInvoice = convert === undefined ? null : async request => convert(this.#key(), request)
   }
 
   async createInvoice (request: ChargeRequest): Promise<Charge> {

@@ -1,4 +1,5 @@
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
+import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../platform/secrets.ts'
 
 /** The kinds of provider that `gateway.yaml` can name. */
@@ -12,6 +13,13 @@ export interface ChargeRequest {
   readonly description: string
   /** Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the truth. */
   readonly expirySeconds: number
+}
+
+/** An amount that the provider converts itself. */
+export interface FiatChargeRequest extends Omit<ChargeRequest, 'amountSats'> {
+  readonly currency: FiatCurrency
+  /** Plain decimal with at most two places, above 0. */
+  readonly amount: string
 }
 
 /** An invoice that a provider made. */
@@ -79,8 +87,6 @@ export interface KeyVerdict {
 
 /** What a kind can do besides taking Lightning payments. */
 export interface Capabilities {
-  /** Converts fiat amounts itself; its BOLT 11 amount is then the truth (decision 47). */
-  readonly convertsFiat: boolean
   readonly onchain: boolean
   readonly hostedCheckout: boolean
   /** Notifies us, so that a poller is only the back-up. */
@@ -102,6 +108,11 @@ export interface Provider {
   /** Works without a key; only the sandbox does. */
   readonly keyless: boolean
   createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
+  /**
+   * The same for a fiat amount; there only where the kind converts by itself, and its BOLT 11 amount is then the truth
+   * (decision 47).
+   */
+  createFiatCharge? (key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge>
   /** Null when the provider knows no such charge under this key. */
   lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
   /**

@@ -34,7 +34,6 @@ export interface SandboxPayment {
 }
 
 const capabilities: Capabilities = Object.freeze({
-  convertsFiat: false,
   onchain: false,
   hostedCheckout: false,
   notifies: false,

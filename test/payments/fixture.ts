@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import { harness } from '../../src/gateway/harness.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
-import { encodeInvoice } from '../../src/lightning/bolt11.ts'
+import { encodeInvoice, shortDescription } from '../../src/lightning/bolt11.ts'
 import type { GatedFeature } from '../../src/merchants/gate.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/merchants/service.ts'
@@ -29,7 +29,7 @@ const nodeKey = Buffer.alloc(32, 7)
 export class FakeProvider implements Provider {
   readonly kind: ProviderKind
   readonly keyless = false
-  readonly capabilities = { convertsFiat: false, onchain: true, hostedCheckout: true, notifies: false, payout: { lightning: false, chain: false } }
+  readonly capabilities = { onchain: true, hostedCheckout: true, notifies: false, payout: { lightning: false, chain: false } }
   readonly requests: ChargeRequest[] = []
   /** Keys that it was called with, in order. */
   readonly keys: string[] = []
@@ -58,7 +58,7 @@ export class FakeProvider implements Provider {
     const timestamp = Math.floor(this.#clock.now() / 1000)
     const invoice = encodeInvoice({
       network: 'regtest', amountMsat: BigInt(request.amountSats) * 1000n, paymentHash, paymentSecret: 'ab'.repeat(32), timestamp,
-      expirySeconds: request.expirySeconds, description: request.description
+      expirySeconds: request.expirySeconds, description: shortDescription(request.description)
     }, nodeKey)
     return {
       chargeId: `charge-${paymentHash.slice(0, 12)}`, invoice, paymentHash, expiresAt: (timestamp + request.expirySeconds) * 1000, network: 'regtest',

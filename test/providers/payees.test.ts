@@ -14,7 +14,7 @@ const request: ChargeRequest = { amountSats: 10, description: 'a quote', expiryS
 class Recorder implements Provider {
   readonly kind = 'strike'
   readonly keyless: boolean
-  readonly capabilities = { convertsFiat: true, onchain: false, hostedCheckout: false, notifies: true, payout: { lightning: true, chain: true } }
+  readonly capabilities = { onchain: false, hostedCheckout: false, notifies: true, payout: { lightning: true, chain: true } }
   readonly keys: Array<string | null> = []
 
   constructor (keyless: boolean) {

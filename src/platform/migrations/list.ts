@@ -6,11 +6,14 @@ import { sandboxInvoices } from './0004-sandbox-invoices.ts'
 import { payments } from './0005-payments.ts'
 import { refunds } from './0006-refunds.ts'
 import { pendingSubscriptions } from './0007-pending-subscriptions.ts'
+import { webhooks } from './0008-webhooks.ts'
+import { providerSubscriptions } from './0009-provider-subscriptions.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
  * package has them too.
  */
 export const migrations: readonly Migration[] = [
-  merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions
+  merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
+  providerSubscriptions
 ]
