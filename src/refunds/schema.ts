@@ -134,7 +134,7 @@ export function refundDetails (refund: Refund): RefundDetails {
   }
 }
 
-/** Whether a text can be an invoice id or a refund id; the database is not asked for others, some of which it could not even read. */
-export function isNumericId (text: string): boolean {
+/** Whether a text can be the id of a refund: the database is not asked for others, some of which it could not even read. */
+export function isRefundId (text: string): boolean {
   return /^[1-9][0-9]{14}$/.test(text)
 }

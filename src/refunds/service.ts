@@ -1,6 +1,8 @@
 import { LongError, ShortError } from '../gateway/errors.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import { statusAt } from '../payments/states.ts'
+import { isInvoiceId } from '../payments/store.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
 import { numericId, type Random } from '../platform/ids.ts'
@@ -10,7 +12,7 @@ import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
 import type { Payout } from '../providers/provider.ts'
 import { readDestination, requireSameAmount, type Destination } from './destination.ts'
-import { isNumericId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
+import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
 import { afterPayout, afterRefusal, afterUnknown, isOpen, nextCheck, SEND_WITHIN } from './states.ts'
 import { LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
 
@@ -61,9 +63,9 @@ export class Refunds {
    */
   async create (merchant: Merchant, input: RefundInput): Promise<Refund> {
     const { payments, payees, clock } = this.#parts
-    const payment = isNumericId(input.invoiceId) ? await payments.get(merchant.id, input.invoiceId) : null
+    const payment = isInvoiceId(input.invoiceId) ? await payments.get(merchant.id, input.invoiceId) : null
     if (payment === null) throw new ShortError(400, 'Invoice not found')
-    requireRefundable(payment)
+    requireRefundable(payment, clock.now())
     const payee = payees.inSlot(merchant, payment.slot)
     const refund = this.#draft(payment, payee, input)
     const destination = readDestination(refund.type, refund.address, payment.network, clock.now())
@@ -77,7 +79,7 @@ export class Refunds {
 
   /** @throws ShortError 404 */
   async get (merchant: Merchant, refundId: string): Promise<Refund> {
-    const refund = isNumericId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
+    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
     if (refund === null) throw new ShortError(404, 'Refund not found')
     return refund
   }
@@ -89,7 +91,7 @@ export class Refunds {
 
   /** All refunds of a payment, newest first. @throws ShortError 404 for an unknown invoice */
   async ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
-    const payment = isNumericId(invoiceId) ? await this.#parts.payments.get(merchant.id, invoiceId) : null
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.payments.get(merchant.id, invoiceId) : null
     if (payment === null) throw new ShortError(404, 'Invoice not found')
     return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
   }
@@ -153,7 +155,7 @@ export class Refunds {
       return await database.transaction(async sql => {
         const payment = await payments.lock(sql, seen.merchantId, seen.invoiceId)
         if (payment === null) throw new ShortError(400, 'Invoice not found')
-        requireRefundable(payment)
+        requireRefundable(payment, clock.now())
         const { held } = await store.sums(sql, payment.invoiceId)
         const left = Math.max(capOf(payment) - held, 0)
         const amountSats = amount ?? left
@@ -251,9 +253,10 @@ function capOf (payment: Payment): number {
   return payment.receivedSats ?? payment.amountSats ?? 0
 }
 
-function requireRefundable (payment: Payment): void {
+function requireRefundable (payment: Payment, now: number): void {
   if (payment.kind === 'demo') throw new ShortError(400, 'A demo payment cannot be refunded: no money was paid.')
-  if (!REFUNDABLE.has(payment.status)) throw new ShortError(400, `Invoice is not refundable: its status is ${payment.status}; it must be paid, underpaid or processing.`)
+  const status = statusAt(payment, now)
+  if (!REFUNDABLE.has(status)) throw new ShortError(400, `Invoice is not refundable: its status is ${status}; it must be paid, underpaid or processing.`)
 }
 
 function requireCapable (payee: Payee, refund: Refund): void {
