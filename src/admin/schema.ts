@@ -14,8 +14,9 @@ const MAX_KEY = 8192
 /** Longest reason of a rejection, in characters. */
 const MAX_REASON = 500
 
-// A name has one visible character at least, and the database holds no NUL.
-const NAME = '^[^\\u0000-\\u001f\\u007f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$'
+// A name has one visible character at least, and the database holds no NUL. Each part takes what the one before cannot, so
+// that a long text is refused as quickly as it is read.
+const NAME = '^[^\\S\\u0000-\\u001f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$'
 const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 // A plain address: nothing that a mail header could be broken with.
 const EMAIL = '^[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+@[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+$'

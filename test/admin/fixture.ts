@@ -7,7 +7,7 @@ import { InternalUpstream } from '../../src/gateway/internal.ts'
 import { accountView, type ProxyCounts } from '../../src/merchants/account.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { Merchants } from '../../src/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/merchants/store.ts'
+import { SqlMerchantStore, type MerchantStore } from '../../src/merchants/store.ts'
 import type { Database } from '../../src/platform/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -54,10 +54,10 @@ export const plans = {
 let count = 0
 
 /** The operations of the administration, called through the engine but without the plugins in front of them. */
-export async function administration (database: Database, options: { readonly approved?: OnApproved, readonly production?: boolean } = {}): Promise<AdminFixture> {
+export async function administration (database: Database, options: { readonly approved?: OnApproved, readonly production?: boolean, readonly accounts?: MerchantStore } = {}): Promise<AdminFixture> {
   const clock = new ManualClock()
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans })
+  const merchants = new Merchants({ store: options.accounts ?? new SqlMerchantStore(database), sealer, clock, plans: () => plans })
   const store = new SqlAdminStore(database)
   const upstream = new InternalUpstream(adminOperations({
     database,

@@ -81,6 +81,7 @@ await eachDatabase(t, 'POST /api/admin/merchants', async (t: T, database) => {
     ['a null name is absent', { name: null, email: 'a@example.com' }, 'Name'],
     ['a blank name', { name: '   ', email: 'a@example.com' }, 'Name'],
     ['a name of 201 characters', { name: 'x'.repeat(201), email: 'a@example.com' }, 'Name'],
+    ['a name of 100,000 characters that ends with NUL, in no time', { name: `${'x'.repeat(100_000)}\u0000`, email: 'a@example.com' }, 'Name'],
     ['a name with NUL', { name: 'A\u0000', email: 'a@example.com' }, 'Name'],
     ['a name that is a number', { name: 7, email: 'a@example.com' }, 'Name'],
     ['an email without @', { name: 'A', email: 'example.com' }, 'Email'],
@@ -94,6 +95,12 @@ await eachDatabase(t, 'POST /api/admin/merchants', async (t: T, database) => {
       t.match(answer.header('content-type'), /^application\/problem\+json/)
       t.same(Object.keys(answer.data['errors'] as Json), [field])
       t.equal(await f.merchants.byEmail('a@example.com'), null)
+    })
+  }
+
+  for (const name of ['x', ' x', 'Ü. & Söhne', '店', 'x'.repeat(200)]) {
+    await t.test(`a name may be ${name.slice(0, 20)}`, async t => {
+      t.match((await f.merchant((await f.account({ name })).id)).name, name)
     })
   }
 

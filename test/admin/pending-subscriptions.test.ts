@@ -1,5 +1,8 @@
 import t, { type Test as T } from 'tap'
 import type { ApprovedSubscription } from '../../src/admin/schema.ts'
+import type { Merchant } from '../../src/merchants/schema.ts'
+import { SqlMerchantStore } from '../../src/merchants/store.ts'
+import type { TransactionSql } from '../../src/platform/database.ts'
 import { eachDatabase } from '../support/database.ts'
 import { administration, sameKeys, type Json } from './fixture.ts'
 
@@ -11,6 +14,19 @@ const fields = [
 const createdFields = ['merchantId', 'name', 'email', 'apiKey', 'createdAt']
 const linkedFields = ['merchantId', 'name', 'email', 'linked', 'message']
 const canaries = { primaryApiKey: 'canary-primary-key', alternateApiKey: 'canary-alternate-key' }
+/** Accounts of which one that has just been made is not seen at the first look-up, as in a race. */
+class LateAccounts extends SqlMerchantStore {
+  static late = 0
+
+  override within (sql: TransactionSql): LateAccounts {
+    return new LateAccounts({ sql })
+  }
+
+  override async byEmail (email: string): Promise<Merchant | null> {
+    return LateAccounts.late-- > 0 ? null : await super.byEmail(email)
+  }
+}
+
 const periodEnd = Date.parse('2026-12-21T00:00:00.000Z')
 
 await eachDatabase(t, 'GET /api/admin/pending-subscriptions', async (t: T, database) => {
@@ -211,6 +227,19 @@ await eachDatabase(t, 'pending | approve | approved: linked to an existing merch
     t.same(answers.map(answer => answer.status), [200, 200])
     t.same(answers.map(answer => 'apiKey' in answer.data).sort(), [false, true])
     t.equal(new Set(answers.map(answer => answer.data['merchantId'])).size, 1)
+  })
+
+  await t.test('an account that appears between look-up and creation is linked, and nothing else is left behind', async t => {
+    const g = await administration(database, { accounts: new LateAccounts(database) })
+    const { id, email } = await f.account()
+    const pending = await f.pending({ email })
+    LateAccounts.late = 1
+    const answer = await g.call('POST', `${path}/${pending.id}/approve`, { alternateApiKey: 'an-alternate-key' })
+    t.equal(answer.status, 200)
+    t.match(answer.data, { merchantId: id, linked: true })
+    t.ok(LateAccounts.late <= 0)
+    t.not((await f.merchant(id)).alternateKey, null)
+    t.match((await f.call('GET', `${path}/${pending.id}`)).data, { isApproved: true, linkedMerchantId: id })
   })
 
   await t.test('an account made with the address at the same moment is linked: neither fails', async t => {
