@@ -95,7 +95,9 @@ export type RefusalName = keyof typeof refusals
 export function refusalOf (operation: AnyOperation, status: number): RefusalName | null {
   const { access } = operation
   const keyed = access === 'merchant' || access === 'admin' || operation.answers[401] !== undefined
-  const checked = (operation.body !== undefined || operation.query !== undefined) && operation.refuse === undefined
+  // One that says in problems of its own what does not fit its schemas never lets the engine say it.
+  const sayItself = operation.refuse !== undefined && operation.answers[400]?.mediaType === 'application/problem+json'
+  const checked = (operation.body !== undefined || operation.query !== undefined) && !sayItself
   switch (status) {
     case 400: return checked ? 'Invalid' : access === 'merchant' || access === 'admin' || operation.answers[400] !== undefined ? 'Refused' : 'Malformed'
     case 401: return access === 'credential' ? 'CredentialInvalid' : 'KeyInvalid'

@@ -6,11 +6,12 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import postgres from 'postgres'
 import { Redis } from 'ioredis'
-import { Agent } from 'undici'
+import { Agent, request } from 'undici'
 import type { Test as T } from 'tap'
 import { readKeys } from '../../src/platform/keyfile.ts'
-import { rootFolder, sender, type Answer, type TestGateway } from './gateway.ts'
+import { rootFolder, sender, type Answer, type Look, type TestGateway } from './gateway.ts'
 import { temporaryFolder } from './database.ts'
+import { OpenApiCheck } from './openapi-check.ts'
 
 /** One line of a gateway's log. */
 export type LogLine = Readonly<Record<string, unknown>>
@@ -30,6 +31,8 @@ export interface GatewayProcessOptions {
   readonly program?: string
   /** Arguments for Node itself; none unless said. */
   readonly nodeArgs?: readonly string[]
+  /** False where even one request for the document would be one too many; then answers are not held against it. */
+  readonly documented?: false
 }
 
 /** A gateway as a process of its own, as `boltgate start` runs it. */
@@ -47,6 +50,22 @@ export interface GatewayProcess extends Pick<TestGateway, 'send' | 'pay' | 'merc
   /** Resolves with the first line, already written or to come, that `matches`. */
   line (matches: (line: LogLine) => boolean): Promise<LogLine>
   kill (signal: NodeJS.Signals): void
+}
+
+/** Holds answers against the document that the gateway itself gives, which is asked for once it can be. */
+function lookFrom (url: string): Look {
+  let asked: Promise<OpenApiCheck | null> | null = null
+  const ask = async (): Promise<OpenApiCheck | null> => {
+    const answer = await request(`${url}/openapi.json`)
+    const text = await answer.body.text()
+    return answer.statusCode === 200 ? new OpenApiCheck(JSON.parse(text) as Record<string, unknown>) : null
+  }
+  return async answered => {
+    // Where it cannot be had, the answer that was got before it counts all the same; the next one asks again.
+    const check = await (asked ??= ask().catch(() => null))
+    if (check === null) asked = null
+    else check.check(answered)
+  }
 }
 
 /** Starts `boltgate start` and waits until it serves; kills it when the test ends. */
@@ -102,7 +121,7 @@ export async function spawnGateway (t: T, options: GatewayProcessOptions): Promi
   const servers = (): number[] => log.filter(line => line['msg'] === message).map(line => Number(line['pid']))
   if ((options.workers ?? 1) > 1) await look(() => servers().length >= (options.workers ?? 1), 0)
   const url = `http://127.0.0.1:${String(first['port'])}`
-  const send = sender(url, agent)
+  const send = sender(url, agent, options.documented === false ? undefined : lookFrom(url))
   return {
     url,
     data,

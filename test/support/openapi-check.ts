@@ -99,6 +99,7 @@ function first (value: string | string[] | undefined): string | undefined {
 export class OpenApiCheck {
   readonly #paths: readonly Path[]
   readonly #schemas: Json
+  readonly #validators = new WeakMap<Json, ValidateFunction>()
 
   constructor (document: Json) {
     const components = document['components'] as { schemas: Json, responses: Json } /* the document is made by us */
@@ -146,7 +147,8 @@ export class OpenApiCheck {
     const declared = content[essence] ?? fail(`${essence} is not declared, only ${Object.keys(content).join(', ')}`)
     if (method === 'HEAD') return
     if (declared.schema === undefined || !essence.endsWith('json')) return
-    const validate = validator(closed(declared.schema, this.#schemas))
+    let validate = this.#validators.get(declared.schema)
+    if (validate === undefined) this.#validators.set(declared.schema, validate = validator(closed(declared.schema, this.#schemas)))
     if (!validate(JSON.parse(text))) fail(`the body does not fit: ${ajv.errorsText(validate.errors, { dataVar: '' })}`)
   }
 }
