@@ -47,7 +47,10 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly params?: P
   /** Query parameters; integers are read from their decimal text. What does not fit gives a validation problem. */
   readonly query?: Q
-  /** JSON body. Left out: the operation ignores any body (decision 5). */
+  /**
+   * JSON body. Left out: the operation ignores any body (decision 5). Null members are absent, save where their schema takes
+   * null.
+   */
   readonly body?: B
   /** The body may be left out altogether, or be `null`; the handler then gets an empty object, which the schema must take. */
   readonly bodyOptional?: true
