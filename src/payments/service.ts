@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
+import { decodeInvoice, InvoiceError } from '../lightning/bolt11.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { satoshisOf, type Prices } from '../money/prices.ts'
@@ -8,6 +9,7 @@ import { isConnectionFault, type Database, type TransactionSql } from '../platfo
 import { numericId, randomToken, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { providerOf } from '../providers/account.ts'
+import { ProviderRefused } from '../providers/errors.ts'
 import type { Payees } from '../providers/payees.ts'
 import type { Charge, ChargeState } from '../providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type PaymentKey } from './changes.ts'
@@ -233,9 +235,14 @@ export class Payments {
       return { charge, slot: providerOf(merchant), kind: 'demo', amountSats: null, confirmsAt: clock.now() + demoConfirmAfter }
     }
     const payee = payees.forMerchant(merchant)
+    const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000) }
+    const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
+    if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
+      const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
+      return { ...made, charge, amountSats: satoshisAsked(charge) }
+    }
     const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
-    const charge = await payee.createInvoice({ amountSats, description, expirySeconds: Math.floor(expiry[payee.slot] / 1000) })
-    return { charge, slot: payee.slot, kind: payee.kind, amountSats, confirmsAt: null }
+    return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
   }
 
   async #write (wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
@@ -285,6 +292,22 @@ function requireDone (outcome: Outcome): void {
 
 function notFound (): never {
   throw new ShortError(404, 'Payment not found')
+}
+
+/**
+ * What an invoice asks for whose provider converted the amount: the invoice is the truth (decision 47), down to whole
+ * satoshis (decision 55). @throws ProviderRefused 502 for one that cannot be read or leaves the amount to the payer
+ */
+function satoshisAsked (charge: Charge): number {
+  try {
+    // Its signature adds nothing: the provider has just said that this is its invoice.
+    const { amountSats } = decodeInvoice(charge.invoice, { signature: false })
+    if (amountSats !== null) return Math.max(1, amountSats)
+  } catch (error) {
+    if (!(error instanceof InvoiceError)) throw error
+    throw new ProviderRefused('request', 'The payment provider made an invoice that cannot be read.', null, error)
+  }
+  throw new ProviderRefused('request', 'The payment provider made an invoice without an amount.')
 }
 
 /** What stands on the invoice: wallets show one line, without control characters. */

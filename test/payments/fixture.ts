@@ -42,6 +42,8 @@ export class FakeProvider implements Provider {
   /** Members of the next charges. */
   more: Partial<Charge> = {}
   lookUps = 0
+  /** Set by a test of a kind that converts fiat amounts itself. */
+  createFiatCharge?: NonNullable<Provider['createFiatCharge']>
   readonly #clock: ManualClock
 
   constructor (kind: ProviderKind, clock: ManualClock) {
