@@ -124,7 +124,8 @@ export default definePlugin({
       done (ctx, outcome) {
         const claim = ctx.get(claimed)
         if (claim === undefined) return
-        const good = claim.status >= 200 && claim.status < 300 && claim.size <= config.largest && (claim.whole || outcome.delivered)
+        // A plugin further out may have failed after this one saw the head: then something else went to the client.
+        const good = outcome.source !== 'error' && claim.status >= 200 && claim.status < 300 && claim.size <= config.largest && (claim.whole || outcome.delivered)
         if (!good) {
           settle(ctx, state.abandon(claim.key, claim.token))
           return

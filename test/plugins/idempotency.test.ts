@@ -1,6 +1,6 @@
 import t from 'tap'
 import idempotency from '../../plugins/idempotency.ts'
-import { harness, HeaderList, ShortError, StateUnavailable, type HarnessRequest, type Reply, type State } from '../../src/index.ts'
+import { definePlugin, harness, HeaderList, ShortError, StateUnavailable, Type, type HarnessRequest, type Reply, type State } from '../../src/index.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 interface Bench {
@@ -126,6 +126,22 @@ t.test('only 2xx answers are kept', async t => {
   for (let i = 0; i < 6; i++) statuses.push((await chain.run(post('k'))).status)
   t.same(statuses, [400, 422, 500, 302, 201, 201])
   t.equal(ran(), 5)
+})
+
+t.test('an answer that a plugin further out turned into an error is not kept in its place', async t => {
+  let broken = true
+  const breaking = definePlugin({
+    name: 'breaking',
+    config: Type.Object({}),
+    setup: () => ({ response: () => { if (broken) throw new Error('a plugin of somebody\'s') } })
+  })
+  const services = testServices()
+  let runs = 0
+  const chain = await harness([{ plugin: breaking, config: {} }, { plugin: idempotency, config: {} }], { services, answer: () => created(++runs) })
+  t.equal((await chain.run(post('k'))).status, 500)
+  broken = false
+  const second = await chain.run(post('k'))
+  t.same([second.status, second.text, second.headers.has('x-idempotency-replayed')], [201, '{"run":2}', false])
 })
 
 t.test('an answer is forgotten after a day', async t => {
