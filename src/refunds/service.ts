@@ -194,7 +194,10 @@ export class Refunds {
       throw error instanceof ProviderRefused ? new ShortError(400, error.message) : error
     }
     try {
-      return await this.#apply(refund, (current, now) => afterPayout(current, payout, now))
+      const written = await this.#apply(refund, (current, now) => afterPayout(current, payout, now))
+      // Only where the provider took longer to answer than its timeout and the grace together.
+      if (written.status === 'failed' && payout.status !== 'failed') log.error({ ...fields, payoutId: payout.payoutId }, 'a refund was sent after it had been given up: more may have been paid out than was received')
+      return written
     } catch (error) {
       // The money is on its way, whatever the database says: an error would make the client send it again.
       log.error({ ...fields, err: error, payoutId: payout.payoutId }, 'a refund was sent and could not be written; it is looked up')

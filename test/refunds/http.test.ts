@@ -100,6 +100,25 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     }
   })
 
+  await t.test('a provider key that may not send is 400 {error} that names the scope: try it with sandbox-no-payout', async t => {
+    const invoiceId = await paid()
+    t.equal((await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: 'sandbox-no-payout' })).status, 200)
+    t.same(json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 }), 400), { error: 'The provider key lacks the scope partner.payment-quote.execute.' })
+    t.match((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json(), [{ status: 'failed', providerRefundId: null, alternateRefundId: null, processedAt: /Z$/ }])
+    await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: 'sandbox-anything' })
+    t.equal((await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 })).status, 201)
+  })
+
+  await t.test('amountSatoshis optional only on the alternate provider with chain, whichever provider is chosen now', async t => {
+    const onPrimary = await paid()
+    await gateway.merchantSend('PUT', '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-anything' })
+    t.equal((await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: 'alternate' })).status, 200)
+    const onAlternate = await paid()
+    t.match(json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId: onPrimary, refundAddress }), 400), { error: /required for refunds on the primary provider/ })
+    t.match(json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId: onAlternate, refundAddress }), 201), { amountSatoshis: 1000 })
+    await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: 'primary' })
+  })
+
   await t.test('200 partial refunds at once through the gateway: the sum never passes what was paid', async t => {
     const invoiceId = await paid()
     const answers = await Promise.all(Array.from({ length: 200 }, () => gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 7 })))
