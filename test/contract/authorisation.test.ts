@@ -1,0 +1,267 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { SqlAdminStore } from '../../src/admin/store.ts'
+import { readChallengeLine } from '../../src/cli/challenge-lines.ts'
+import { Merchants } from '../../src/merchants/service.ts'
+import { SqlMerchantStore } from '../../src/merchants/store.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { credentialOf, defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
+
+/** Who asks; in this order, so that what the right one changes is changed last. `owner` is the merchant whose things are asked for. */
+const CALLERS = ['none', 'wrong', 'inactive', 'other', 'owner', 'admin'] as const
+type Caller = typeof CALLERS[number]
+type Verdicts = Readonly<Record<Caller, number>>
+
+/** A merchant's operation: another merchant is answered `other`; the admin key is nothing here (decision 29). */
+const merchant = (right: number, other: number = right): Verdicts => ({ none: 401, wrong: 401, inactive: 401, other, admin: 401, owner: right })
+/** The admin's: no merchant's key is anything here. */
+const admin = (right: number): Verdicts => ({ none: 401, wrong: 401, inactive: 401, other: 401, owner: 401, admin: right })
+/** Nobody's key is looked at. */
+const anyone = (status: number): Verdicts => ({ none: status, wrong: status, inactive: status, other: status, owner: status, admin: status })
+/** A key may be left out, but one that is sent must be the admin's. */
+const adminOrNone = (right: number, none: number): Verdicts => ({ none, wrong: 401, inactive: 401, other: 401, owner: 401, admin: right })
+
+interface Account {
+  readonly id: number
+  readonly apiKey: string
+  readonly email: string
+}
+
+interface Setting {
+  readonly gateway: TestGateway
+  readonly owner: Account
+  readonly other: Account
+  /** Asks as the owner, from an address that no failure is counted for. */
+  asOwner (method: string, path: string, body?: object): Promise<Record<string, unknown>>
+  payment (paid?: boolean): Promise<Readonly<Record<'invoiceId' | 'orderId' | 'payUrl', string>>>
+  proxy (): Promise<string>
+  challenge (): Promise<Readonly<Record<'invoice' | 'macaroon' | 'paymentHash' | 'resource' | 'mppChallenge', string>>>
+  refund (): Promise<Readonly<Record<'invoiceId' | 'refundId', string>>>
+  pending (): Promise<number>
+}
+
+/** What is asked for. */
+interface Asked {
+  readonly path: string
+  readonly body?: object
+  /** Stands in answers to the owner and the admin, and in no other. */
+  readonly mine?: string
+}
+
+interface Row {
+  readonly verdicts: Verdicts
+  ask (setting: Setting): Asked | Promise<Asked>
+}
+
+const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({ verdicts, ask: () => body === undefined ? { path } : { path, body } })
+const row = (verdicts: Verdicts, ask: Row['ask']): Row => ({ verdicts, ask })
+const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
+const unique = (): string => randomBytes(6).toString('hex')
+const preimageOf = ({ gateway }: Setting, invoice: string): Promise<string> => gateway.pay(invoice)
+
+/** The verdict on every operation. One that is mounted and not listed fails the test, and so does one that is listed and not mounted. */
+const rows: Readonly<Record<string, Row>> = {
+  getHealth: plain(anyone(200), '/health'),
+  getReady: plain(adminOrNone(200, 200), '/ready'),
+  getMetrics: plain(adminOrNone(200, 403), '/metrics'),
+  getOpenApi: plain(anyone(200), '/openapi.json'),
+  getLlmsText: plain(anyone(200), '/llms.txt'),
+  getPricing: plain(anyone(200), '/api/l402/pricing'),
+  getTokenStatus: plain(anyone(200), '/api/l402/status'),
+  getPing: plain(anyone(402), '/l402/test/ping'),
+  getDemoQuote: plain(anyone(402), '/demo/quote'),
+  postDemoEcho: plain(anyone(402), '/demo/echo', {}),
+  paySandboxInvoice: row(adminOrNone(200, 403), async f => ({ path: '/sandbox/pay', body: { invoice: (await f.challenge()).invoice }, mine: 'preimage' })),
+
+  createChallenge: plain(merchant(200), '/api/l402/challenges', { resource: 'a', priceSats: 1 }),
+  listChallenges: row(merchant(200), async f => ({ path: '/api/l402/challenges', mine: (await f.challenge()).paymentHash })),
+  getChallenge: row(merchant(200, 404), async f => {
+    const { paymentHash } = await f.challenge()
+    return { path: `/api/l402/challenges/${paymentHash}`, mine: paymentHash }
+  }),
+  listEndpoints: row(merchant(200), async f => ({ path: '/api/l402/endpoints', mine: (await f.challenge()).resource })),
+  retireEndpoint: row(merchant(204, 404), async f => ({ path: '/api/l402/endpoints/retire', body: { resource: (await f.challenge()).resource } })),
+  verifyToken: row(merchant(200), async f => {
+    const { macaroon, invoice } = await f.challenge()
+    return { path: '/api/l402/challenges/verify', body: { macaroon, preimage: await preimageOf(f, invoice) }, mine: '"valid":true' }
+  }),
+  verifyCredential: row(merchant(200), async f => {
+    const { mppChallenge, invoice } = await f.challenge()
+    const challenge = readChallengeLine(mppChallenge)
+    if (challenge === null) throw new Error('the challenge has no Payment line')
+    return { path: '/api/l402/challenges/verify-credential', body: { credential: credentialOf(challenge, await preimageOf(f, invoice)) }, mine: '"valid":true' }
+  }),
+
+  createProxy: plain(merchant(201), '/api/proxy', { name: 'a', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }),
+  listProxies: row(merchant(200), async f => ({ path: '/api/proxy', mine: await f.proxy() })),
+  getProxy: row(merchant(200, 404), async f => {
+    const proxyId = await f.proxy()
+    return { path: `/api/proxy/${proxyId}`, mine: proxyId }
+  }),
+  updateProxy: row(merchant(200, 404), async f => ({ path: `/api/proxy/${await f.proxy()}`, body: { name: 'b' } })),
+  deleteProxy: row(merchant(204, 404), async f => ({ path: `/api/proxy/${await f.proxy()}` })),
+  testProxy: row(merchant(200, 404), async f => ({ path: `/api/proxy/${await f.proxy()}/test`, mine: 'statusCode' })),
+
+  getMerchant: row(merchant(200), f => ({ path: '/api/merchant/me', mine: f.owner.email })),
+  getLicense: plain(merchant(200), '/api/merchant/l402-status'),
+  getSubscription: plain(merchant(200), '/api/merchant/subscription'),
+  getApiKeyInfo: plain(merchant(200), '/api/merchant/api-key-info'),
+  getQuickstart: row(merchant(200), f => ({ path: '/api/merchant/quickstart', mine: `"merchantId":${f.owner.id},` })),
+  setPrimaryKey: plain(merchant(200), '/api/merchant/primary-key', { primaryApiKey: 'sandbox-next-key' }),
+  setAlternateKey: plain(merchant(200), '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-next-key' }),
+  setPaymentProvider: plain(merchant(200), '/api/merchant/payment-provider', { provider: 'alternate' }),
+  setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
+  validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),
+  validateAlternateKey: plain(merchant(200), '/api/merchant/validate-alternate'),
+  regenerateKey: row(merchant(200), f => ({ path: '/api/merchant/regenerate-key', mine: `"merchantId":${f.owner.id},` })),
+
+  createPayment: row(merchant(201), () => ({ path: '/api/payments', body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' } })),
+  getPayment: row(merchant(200, 404), async f => {
+    const { invoiceId } = await f.payment()
+    return { path: `/api/payments/${invoiceId}`, mine: invoiceId }
+  }),
+  getPaymentByOrder: row(merchant(200, 404), async f => {
+    const { orderId } = await f.payment()
+    return { path: `/api/payments/order/${orderId}`, mine: orderId }
+  }),
+  getPaymentStatus: row(anyone(200), async f => ({ path: `/api/payments/${(await f.payment()).invoiceId}/status` })),
+  syncPayment: row(merchant(200, 404), async f => {
+    const { invoiceId } = await f.payment()
+    return { path: `/api/payments/${invoiceId}/sync`, mine: invoiceId }
+  }),
+
+  createRefund: row(merchant(201, 400), async f => ({ path: '/api/refunds', body: { invoiceId: (await f.payment(true)).invoiceId, refundAddress: address, amountSatoshis: 1 }, mine: 'refundId' })),
+  listRefunds: row(merchant(200), async f => ({ path: '/api/refunds', mine: (await f.refund()).refundId })),
+  listRefundsOfInvoice: row(merchant(200, 404), async f => {
+    const { invoiceId, refundId } = await f.refund()
+    return { path: `/api/refunds/invoice/${invoiceId}`, mine: refundId }
+  }),
+  getRefund: row(merchant(200, 404), async f => {
+    const { refundId } = await f.refund()
+    return { path: `/api/refunds/${refundId}`, mine: refundId }
+  }),
+  syncRefund: row(merchant(200, 404), async f => {
+    const { refundId } = await f.refund()
+    return { path: `/api/refunds/${refundId}/sync`, mine: refundId }
+  }),
+
+  // The token of the address is the authorisation.
+  getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
+  followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
+  getPageStyle: row(anyone(200), async f => ({ path: await assetOf(f, 'css') })),
+  getPageScript: row(anyone(200), async f => ({ path: await assetOf(f, 'js') })),
+
+  adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
+  adminCreateMerchant: row(admin(201), () => ({ path: '/api/admin/merchants', body: { name: 'a', email: `${unique()}@example.com` }, mine: 'apiKey' })),
+  adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),
+  adminUpdateMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, body: { name: 'b' }, mine: f.owner.email })),
+  adminRegenerateKey: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}/regenerate-key`, mine: 'apiKey' })),
+  adminDeactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/deactivate` })),
+  adminReactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/reactivate` })),
+  adminListPendingSubscriptions: row(admin(200), async f => ({ path: '/api/admin/pending-subscriptions', mine: `"id":${await f.pending()},` })),
+  adminGetPendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}`, mine: 'billingSubscriptionId' })),
+  adminApprovePendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/approve`, mine: 'apiKey' })),
+  adminRejectPendingSubscription: row(admin(204), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/reject` }))
+}
+
+/** The address of what the pay page loads. */
+async function assetOf (f: Setting, ending: string): Promise<string> {
+  const page = await f.gateway.send('GET', (await f.payment()).payUrl)
+  const found = new RegExp(`/assets/[^"]+\\.${ending}`).exec(page.text)
+  if (found === null) throw new Error(`the page loads no ${ending}`)
+  return found[0]
+}
+
+interface Operation {
+  readonly id: string
+  readonly method: string
+}
+
+async function mounted (gateway: TestGateway): Promise<Operation[]> {
+  const { paths } = (await gateway.send('GET', '/openapi.json')).json() as { paths: Record<string, Record<string, { operationId?: string }>> }
+  return Object.values(paths).flatMap(item => Object.entries(item).flatMap(([method, { operationId }]) => operationId === undefined ? [] : [{ id: operationId, method: method.toUpperCase() }]))
+}
+
+t.test('the authorisation matrix: every operation × no key, wrong key, an inactive merchant\'s, another merchant\'s, the admin\'s and the right key', async t => {
+  const master = randomBytes(32).toString('hex')
+  // Failures are counted by address (contract, Authentication 6): every request comes from one of its own.
+  const gateway = await startGateway(t, { env: { BOLTGATE_SECRET: master }, yaml: defaultYaml({ replace: [['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']] }) })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(gateway.database), sealer: new Sealer(new KeyRing(new Secret(master), [])), clock: systemClock, plans: () => { throw new Error('plans are not asked for') }
+  })
+  const operations = await mounted(gateway)
+  t.same(operations.map(({ id }) => id).sort(), Object.keys(rows).sort(), 'every operation that is mounted has its verdicts, and no other')
+
+  const account = async (name: string): Promise<Account> => {
+    const email = `${name}-${unique()}@example.com`
+    const { merchant: { id }, apiKey } = await merchants.create({ name, email, tier: 'individual', flags: { l402Enabled: true, refundsEnabled: true }, primaryApiKey: new Secret('sandbox-account-key') })
+    return { id, email, apiKey: apiKey.reveal() }
+  }
+  let from = 0
+  const ask = (method: string, { path, body }: Asked, key: string | null): Promise<Answer> => {
+    from++
+    return gateway.send(method, path, { headers: { 'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`, ...(key === null ? {} : { 'x-api-key': key }) }, ...(body === undefined ? {} : { body }) })
+  }
+
+  for (const { id, method } of operations) {
+    const known = rows[id]
+    if (known === undefined) continue
+    await t.test(id, async t => {
+      const [owner, other, inactive] = await Promise.all(['owner', 'other', 'inactive'].map(account)) as [Account, Account, Account] /* one for each name */
+      await gateway.database.sql`update merchants set is_active = false where id = ${inactive.id}`
+      const asked = await known.ask(setting(gateway, owner, other, ask))
+      const keys: Readonly<Record<Caller, string | null>> = { none: null, wrong: 'nonsense', inactive: inactive.apiKey, other: other.apiKey, admin: gateway.adminKey, owner: owner.apiKey }
+      const order = known.verdicts.admin < 400 ? CALLERS : [...CALLERS].sort((a, b) => Number(a === 'owner') - Number(b === 'owner'))
+      const before = await stored(gateway, owner.id)
+      for (const caller of order) {
+        const expected = known.verdicts[caller]
+        const answer = await ask(method, asked, keys[caller])
+        t.equal(answer.status, expected, `${caller}: ${expected}${answer.status === expected ? '' : ` ${answer.text}`}`)
+        if (answer.status === 401) t.match(answer.json(), { error: caller === 'none' ? 'API key required' : 'Invalid API key', message: String }, `${caller}: says why`)
+        const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
+        if (asked.mine !== undefined) t.equal(answer.text.includes(asked.mine), right && answer.status < 300, `${caller}: ${right ? 'is given' : 'is not given'} what is the owner's`)
+        if (!right) t.same(await stored(gateway, owner.id), before, `${caller}: changes nothing of the owner's`)
+      }
+    })
+  }
+})
+
+/** Everything that belongs to a merchant, as it is stored. */
+async function stored (gateway: TestGateway, merchantId: number): Promise<unknown> {
+  const { sql } = gateway.database
+  const of = async (table: string, column: string): Promise<unknown[]> =>
+    [...await sql<{ row: unknown }[]>`select to_jsonb(entry) as row from ${sql(table)} entry where ${sql(column)} = ${merchantId} order by to_jsonb(entry)::text`].map(({ row }) => row)
+  const tables = ['payments', 'refunds', 'proxies', 'challenges', 'producer_endpoints']
+  return Promise.all([of('merchants', 'id'), ...tables.map(table => of(table, 'merchant_id'))])
+}
+
+function setting (gateway: TestGateway, owner: Account, other: Account, ask: (method: string, asked: Asked, key: string) => Promise<Answer>): Setting {
+  const asOwner: Setting['asOwner'] = async (method, path, body) => {
+    const answer = await ask(method, body === undefined ? { path } : { path, body }, owner.apiKey)
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
+    return answer.json() as Record<string, unknown>
+  }
+  const payment: Setting['payment'] = async (paid = false) => {
+    const made = await asOwner('POST', '/api/payments', { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }) as Record<'invoiceId' | 'orderId' | 'payUrl' | 'lightningInvoice', string>
+    if (paid) await gateway.pay(made.lightningInvoice)
+    return made
+  }
+  return {
+    gateway,
+    owner,
+    other,
+    asOwner,
+    payment,
+    proxy: async () => String((await asOwner('POST', '/api/proxy', { name: 'a', targetBaseUrl: gateway.url, defaultPriceSats: 1 }))['proxyId']),
+    challenge: async () => await asOwner('POST', '/api/l402/challenges', { resource: `resource-${unique()}`, priceSats: 1 }) as Awaited<ReturnType<Setting['challenge']>>,
+    refund: async () => {
+      const { invoiceId } = await payment(true)
+      return await asOwner('POST', '/api/refunds', { invoiceId, refundAddress: address, amountSatoshis: 1 }) as Awaited<ReturnType<Setting['refund']>>
+    },
+    pending: async () => {
+      const subscription = { email: `buyer-${unique()}@example.com`, customerName: null, billingCustomerId: null, billingSubscriptionId: `sub_${unique()}`, planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null } as const
+      return (await new SqlAdminStore(gateway.database).insert(subscription, Date.now())).id
+    }
+  }
+}
