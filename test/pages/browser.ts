@@ -50,9 +50,8 @@ export async function readQrCode (page: Page): Promise<string | null> {
   return decodeQrCode.default(new Uint8ClampedArray(data), width, height)?.data ?? null
 }
 
-/** Writes a picture for the README, when `UPDATE_IMAGES` is set. */
+/** Writes a picture for the README. */
 export async function picture (page: Page, name: string): Promise<void> {
-  if (process.env['UPDATE_IMAGES'] === undefined) return
   const folder = join(rootFolder, 'docs/images')
   mkdirSync(folder, { recursive: true })
   await page.screenshot({ path: join(folder, `${name}.png`) })
