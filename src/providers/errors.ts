@@ -11,13 +11,26 @@ export class ProviderKeyRequired extends ShortError {
 }
 
 /**
+ * Why a provider cannot be asked: the way to it is broken, it did not answer in time, its answer was a 5xx or none that can
+ * be used, it answered 429, or nobody was asked because a breaker is open. `other` says nothing about the provider.
+ */
+export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'open' | 'other'
+
+/**
  * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with Retry-After,
  * never as a 402 (decision 17).
  */
 export class ProviderUnavailable extends Unavailable {
+  /** What the breaker judges by. */
+  readonly fault: ProviderFault
+  /** Whole seconds, as in the header. */
+  readonly retryAfter: number
+
   /** `retryAfter` in whole seconds. `message` reaches the client: no address, no key. */
-  constructor (message = 'The payment provider cannot be reached at the moment.', retryAfter = 5, cause?: unknown) {
+  constructor (message = 'The payment provider cannot be reached at the moment.', retryAfter = 5, cause?: unknown, fault: ProviderFault = 'other') {
     super('Payment provider unavailable', message, retryAfter, {}, cause)
+    this.fault = fault
+    this.retryAfter = retryAfter
   }
 }
 
@@ -50,5 +63,13 @@ export class PayoutUncertain extends Error {
 
   constructor (cause: unknown) {
     super('The provider was asked to pay out and its answer was lost.', { cause })
+  }
+}
+
+/** A provider's notification that cannot be read (decision 163: 400). */
+export class ProviderNotificationError extends ShortError {
+  /** `message` reaches the sender. */
+  constructor (message: string) {
+    super(400, message)
   }
 }

@@ -1,3 +1,4 @@
+import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../platform/secrets.ts'
@@ -85,6 +86,20 @@ export interface KeyVerdict {
   readonly message: string
 }
 
+/** A provider's notification, as far as it was read. It only says whom it is about: the state is always asked for again. */
+export interface ProviderNotification {
+  /** The provider's own id of the charge; it may be one of another account, or unknown to us. */
+  readonly chargeId: string
+  /** Whether it was signed with `secret`; compared in constant time, over the bytes as they came. */
+  verify (secret: Secret<string>): boolean
+}
+
+/** A charge that the provider says was settled. */
+export interface SettledCharge {
+  readonly chargeId: string
+  readonly state: ChargeState
+}
+
 /** What a kind can do besides taking Lightning payments. */
 export interface Capabilities {
   readonly onchain: boolean
@@ -120,10 +135,30 @@ export interface Provider {
    * @throws PayoutUncertain when the answer was lost: it must be looked up, never asked for again (decision 57)
    */
   createPayout (key: Secret<string> | null, request: PayoutRequest): Promise<Payout>
-  /** By our reference; null when the provider knows no such payout under this key. */
-  lookUpPayout (key: Secret<string> | null, reference: string, payoutId: string | null): Promise<Payout | null>
+  /**
+   * How the payout of this request stands; null when the provider knows none of its reference under this key. It is given the
+   * whole request because some kinds find a payout whose answer was lost only by asking for the same quote again. It never
+   * sends. `payoutId` is the provider's own id, null where its answer was lost.
+   */
+  lookUpPayout (key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
   /** Tries a key as far as making an invoice. A bad key is a verdict, not an error; `ProviderUnavailable` is still thrown. */
   validateKey (key: Secret<string>): Promise<KeyVerdict>
+  /**
+   * Reads a notification; there only where the kind sends some. Null when it is not about an incoming payment. Nothing is
+   * trusted before `verify` said yes.
+   * @throws ProviderNotificationError 400 when it cannot be read
+   */
+  readNotification? (headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null
+  /**
+   * What was settled under this key since `since` (milliseconds since the epoch), newest first, in one account-wide call: for
+   * the poller. A kind that has no such call leaves it out. The list has an end: more than it holds is found by `lookUp`.
+   */
+  listSettled? (key: Secret<string>, since: number): Promise<readonly SettledCharge[]>
+  /**
+   * Registers our receiver for notifications, signed with `secret` (10 to 50 characters); there only where the kind is told
+   * by registration, not in each charge. What is answered is kept.
+   */
+  subscribe? (key: Secret<string>, url: string, secret: Secret<string>): Promise<{ readonly subscriptionId: string }>
   /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */
   close (): Promise<void>
 }
