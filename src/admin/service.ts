@@ -1,5 +1,5 @@
 import { ShortError } from '../gateway/errors.ts'
-import { shownStatus, type AccountView } from '../merchants/account.ts'
+import type { AccountView } from '../merchants/account.ts'
 import { parseTier, planFeatures } from '../merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../merchants/schema.ts'
 import type { CreateMerchant, Merchants } from '../merchants/service.ts'
@@ -12,7 +12,8 @@ import type {
   Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantSummary, OnApproved,
   PendingSubscription, PendingSubscriptionView, RegeneratedKey
 } from './schema.ts'
-import type { AdminStore, ListedMerchant } from './store.ts'
+import type { AdminStore } from './store.ts'
+import { linkMessage, pendingView, summary, time } from './views.ts'
 
 /** What the administration is made of. */
 export interface AdministrationParts {
@@ -265,45 +266,4 @@ function knownPending<T> (found: T | null): T {
 function facts (subscription: PendingSubscription): SubscriptionFacts {
   const { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId } = subscription
   return { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
-}
-
-function linkMessage (merchant: Merchant, kept: readonly string[]): string {
-  const parts = [`The subscription was linked to the merchant that has this email address; its API key stays as it is.`]
-  if (kept.length > 0) parts.push(`It had its own ${kept.join(' and ')} already, which was left alone.`)
-  if (!merchant.isActive) parts.push('The account is deactivated; reactivate it to let it work.')
-  return parts.join(' ')
-}
-
-function summary (merchant: ListedMerchant): MerchantSummary {
-  return {
-    merchantId: merchant.id,
-    name: merchant.name,
-    email: merchant.email,
-    planTier: merchant.tier,
-    subscriptionStatus: shownStatus(merchant),
-    isActive: merchant.isActive,
-    createdAt: time(merchant.createdAt)
-  }
-}
-
-function pendingView (subscription: PendingSubscription): PendingSubscriptionView {
-  return {
-    id: subscription.id,
-    email: subscription.email,
-    customerName: subscription.customerName,
-    billingCustomerId: subscription.billingCustomerId,
-    billingSubscriptionId: subscription.billingSubscriptionId,
-    planTier: subscription.planTier,
-    subscriptionStatus: subscription.subscriptionStatus,
-    createdAt: time(subscription.createdAt),
-    isApproved: subscription.state === 'approved',
-    isRejected: subscription.state === 'rejected',
-    reviewedAt: subscription.reviewedAt === null ? null : time(subscription.reviewedAt),
-    rejectionReason: subscription.rejectionReason,
-    linkedMerchantId: subscription.linkedMerchantId
-  }
-}
-
-function time (at: number): string {
-  return new Date(at).toISOString()
 }
