@@ -240,7 +240,7 @@ function providerKey (text: string | undefined): Secret<string> | null {
   return new Secret(text)
 }
 
-/** Only the named members: a body holds whatever else a client sent, which must not reach an account. */
+/** Only the named members: whatever else an object may hold must not reach the columns of an account. */
 function picked<T extends object, K extends keyof T> (from: T, ...names: readonly K[]): Pick<T, K> {
   // Object.fromEntries does not know names.
   return Object.fromEntries(names.filter(name => Object.hasOwn(from, name)).map(name => [name, from[name]])) as Pick<T, K>
