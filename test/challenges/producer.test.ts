@@ -6,8 +6,9 @@ import { openApiDocument } from '../../src/gateway/openapi.ts'
 import { challengeOperations } from '../../src/challenges/operations.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { eachDatabase, openTestDatabase } from '../support/database.ts'
+import { eachDatabase } from '../support/database.ts'
 import { KeyRing } from '../../src/lightning/root-key.ts'
+import { fixture } from './fixture.ts'
 import { producer, PROBLEMS, text, type Json, type Reply } from './producer-fixture.ts'
 
 const CHALLENGES = '/api/l402/challenges'
@@ -158,7 +159,7 @@ t.test('idempotency: another resource or price is 409 while the invoice lives, a
 
 t.test('idempotency: a create that looked for its key before another had made the challenge, and heard of it after, asks for no invoice', async t => {
   let hold: Promise<void> | null = null
-  const real = await openTestDatabase(t)
+  const { database: real } = await fixture(t)
   const sql = new Proxy(real.sql, {
     apply: (target, self, args: unknown[]) => {
       const held = hold

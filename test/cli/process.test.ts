@@ -81,7 +81,7 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
     const before = reloads()
     const extra = round % 2 === 0 ? '' : `  - match: { path: /more/* }\n    price: ${round} sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`
     writeFileSync(gateway.file, withRoute(port, extra, [['price: 10 sats', `price: ${round + 10} sats`]]))
-    await eventually(`reload ${round}`, 5_000, async () => reloads() > before ? true : null)
+    await eventually(`reload ${round}`, 60_000, async () => reloads() > before ? true : null)
     t.equal((await gateway.send('GET', '/more/x')).status, round % 2 === 0 ? 404 : 402, `reload ${round} is in force`)
   }
   over.abort()

@@ -13,10 +13,10 @@ routes:
 `
 }
 
-/** Waits until something has come about, for at most 5 s. */
+/** Waits until something has come about, for at most half a minute. */
 async function until (holds: () => boolean): Promise<void> {
   for (let tries = 0; !holds(); tries++) {
-    if (tries > 500) throw new Error('it has not come about')
+    if (tries > 3_000) throw new Error('it has not come about')
     await pause(10)
   }
 }

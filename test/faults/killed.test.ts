@@ -53,7 +53,7 @@ await onEach('a gateway that is killed while it holds a lease: the credential is
   await client.ending()
   answers = true
   const second = await start(yaml)
-  await eventually('the credential works again', 10_000, async () => {
+  await eventually('the credential works again', 60_000, async () => {
     const answer = await second.send('GET', path, { headers: { authorization } })
     if (answer.status === 402) t.match(answer.json(), { detail: /being redeemed by another request/ }, 'until then it is in use, not spent')
     return answer.status === 200 ? true : null
