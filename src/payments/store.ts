@@ -80,7 +80,8 @@ interface DatabaseRow {
   customer_email: string | null
   customer_name: string | null
   success_url: string | null
-  metadata: Record<string, string> | null
+  /** Compact JSON. */
+  metadata: string | null
   pay_token: string
   provider_slot: ProviderSlot
   provider_kind: ProviderKind | 'demo'
@@ -141,7 +142,7 @@ export class SqlPaymentStore implements PaymentStore {
         if (dropped.count === 0) return 'taken'
         const [active] = await tx`select 1 from merchants where id = ${merchantId} and is_active for share`
         if (active === undefined) return 'inactive'
-        await tx`insert into payments ${tx(columns(tx, payment))}`
+        await tx`insert into payments ${tx(columns(payment))}`
         return 'done'
       })
     } catch (error) {
@@ -222,7 +223,7 @@ function time (ms: number | null): Date | null {
   return ms === null ? null : new Date(ms)
 }
 
-function columns (sql: Sql, payment: Payment) {
+function columns (payment: Payment) {
   return {
     invoice_id: payment.invoiceId,
     merchant_id: payment.merchantId,
@@ -234,7 +235,7 @@ function columns (sql: Sql, payment: Payment) {
     customer_email: payment.customerEmail,
     customer_name: payment.customerName,
     success_url: payment.successUrl,
-    metadata: payment.metadata === null ? null : sql.json(payment.metadata),
+    metadata: payment.metadata === null ? null : JSON.stringify(payment.metadata),
     pay_token: payment.payToken,
     provider_slot: payment.slot,
     provider_kind: payment.kind,
@@ -266,7 +267,8 @@ function fromDatabase (row: DatabaseRow): Payment {
     customerEmail: row.customer_email,
     customerName: row.customer_name,
     successUrl: row.success_url,
-    metadata: row.metadata,
+    // Written from such an object only.
+    metadata: row.metadata === null ? null : JSON.parse(row.metadata) as Record<string, string>,
     payToken: row.pay_token,
     slot: row.provider_slot,
     kind: row.provider_kind,

@@ -220,6 +220,9 @@ void t.test('the create response', async t => {
     const payment = await payments.get(acme, String(data['invoiceId']))
     t.match(payment, { description: 'one\ntwo', customerEmail: 'jo@example.com', customerName: 'Jø', successUrl: 'https://x.example/?a=1', slot: 'primary', kind: 'sandbox', amountSats: 10_000, receivedSats: null })
     t.same(payment.metadata, { 'a"b': 'c\nd', é: '' })
+    const ordered = { zebra: '1', b: '2', aa: '3' }
+    const again = await payments.create(acme, anInput({ metadata: ordered }))
+    t.equal(JSON.stringify((await payments.get(acme, again.invoiceId)).metadata), JSON.stringify(ordered), 'in the order in which it was supplied')
   })
 })
 

@@ -3,7 +3,8 @@ import type { Migration } from '../migrations.ts'
 /**
  * Merchants' payments. A row stands only once its invoice does: until then an order id is held by a row of
  * `payment_reservations`, which a create that failed gives back (decision 45). Amounts are what the merchant asked for, in
- * its currency; satoshis are what the invoice asks for and what came.
+ * its currency; satoshis are what the invoice asks for and what came. Metadata is the compact JSON that webhooks carry, as
+ * text, because jsonb would sort its members.
  */
 export const payments: Migration = {
   name: '0005-payments',
@@ -20,7 +21,7 @@ export const payments: Migration = {
         customer_email text,
         customer_name text,
         success_url text,
-        metadata jsonb,
+        metadata text,
         pay_token text not null unique,
         provider_slot text not null check (provider_slot in ('primary', 'alternate')),
         provider_kind text not null,
