@@ -17,7 +17,18 @@ export class OutsideTransaction extends Error {
   }
 }
 
+/** Jobs cannot be added yet: the database was away when the gateway started, or is being prepared. */
+export class JobsNotStarted extends Error {
+  override name = 'JobsNotStarted'
+  readonly code = 'JOBS_NOT_STARTED'
+
+  constructor () {
+    super('The job queue has not started yet')
+  }
+}
+
 const faultCodes = new Set([
+  'JOBS_NOT_STARTED',
   'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED', 'CONNECT_TIMEOUT', 'DATABASE_STOPPED',
   'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT',
   // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections, read_only_sql_transaction (a standby)

@@ -71,7 +71,7 @@ let shared: Database | null = null
 async function emptyShared (outer: T, t: T, options: TestDatabaseOptions): Promise<Database> {
   if (options.clock !== undefined) return openTestDatabase(t, options)
   const database = shared ??= await openForFile(outer)
-  await database.sql.unsafe('drop schema public cascade; create schema public')
+  await database.sql.unsafe('drop schema public cascade; create schema public; drop schema if exists boltgate_jobs cascade')
   const migrations = options.migrations ?? allMigrations
   if (migrations.length > 0) await migrate(database, migrations, { clock: systemClock, log: silentLog })
   return database
