@@ -21,7 +21,7 @@ export interface Payee {
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   lookUp (chargeId: string): Promise<ChargeState | null>
   payOut (request: PayoutRequest): Promise<Payout>
-  lookUpPayout (reference: string, payoutId: string | null): Promise<Payout | null>
+  lookUpPayout (request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
 }
 
 /** A slot of `lightning` in the configuration, with the operator's own key where it has one. */
@@ -124,7 +124,7 @@ class SeatedPayee implements Payee {
     return this.#provider.createPayout(this.#key(), request)
   }
 
-  async lookUpPayout (reference: string, payoutId: string | null): Promise<Payout | null> {
-    return this.#provider.lookUpPayout(this.#key(), reference, payoutId)
+  async lookUpPayout (request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+    return this.#provider.lookUpPayout(this.#key(), request, payoutId)
   }
 }

@@ -131,7 +131,7 @@ export class SandboxProvider implements Provider {
     return payoutAt(verdict.payout, now)
   }
 
-  async lookUpPayout (_key: Secret<string> | null, reference: string): Promise<Payout | null> {
+  async lookUpPayout (_key: Secret<string> | null, { reference }: Pick<PayoutRequest, 'reference'>): Promise<Payout | null> {
     const payout = await this.#store.payoutByReference(reference).catch((error: unknown) => { throw away(error) })
     return payout === null ? null : payoutAt(payout, this.#clock.now())
   }

@@ -4,9 +4,8 @@ import { ShortError } from '../gateway/errors.ts'
 import type { PayoutDestination } from '../providers/provider.ts'
 import type { RefundType } from './schema.ts'
 
-/** Where a refund goes, checked as far as it can be. */
+/** What a refundAddress was found to be, checked as far as it can be. */
 export interface Destination {
-  readonly payout: PayoutDestination
   /** 64 lower-case hex characters; null over the chain. */
   readonly paymentHash: string | null
   /** What the invoice asks for, in millisatoshis; null over the chain and where it leaves the amount open. */
@@ -23,6 +22,11 @@ const LIGHTNING = /^(?:lightning:)?ln(?:bc|tb)/i
  */
 export function readDestination (type: RefundType, text: string, network: InvoiceNetwork, now: number): Destination {
   return type === 'ln' ? readInvoice(text, network, now) : readChain(text, network)
+}
+
+/** Where the provider sends a refund whose address has been read. */
+export function payoutDestination (type: RefundType, address: string): PayoutDestination {
+  return type === 'ln' ? { type, invoice: address.toLowerCase() } : { type, address }
 }
 
 /** Refuses an amount that the invoice does not ask for (decision 58). @throws ShortError 400 */
@@ -44,7 +48,7 @@ function readInvoice (text: string, network: InvoiceNetwork, now: number): Desti
   }
   if (invoice.network !== network) throw refusal(`The Lightning invoice in refundAddress is for ${invoice.network}, but the payment was made on ${network}.`)
   if (invoice.expiresAt * 1000 <= now) throw refusal('The Lightning invoice in refundAddress has expired.')
-  return { payout: { type: 'ln', invoice: invoice.text }, paymentHash: invoice.paymentHash, amountMsat: invoice.amountMsat }
+  return { paymentHash: invoice.paymentHash, amountMsat: invoice.amountMsat }
 }
 
 function readChain (text: string, network: InvoiceNetwork): Destination {
@@ -57,7 +61,7 @@ function readChain (text: string, network: InvoiceNetwork): Destination {
     if (!(error instanceof AddressError)) throw error
     throw refusal(`refundAddress is not a Bitcoin address: ${error.message}.`)
   }
-  return { payout: { type: 'chain', address: text }, paymentHash: null, amountMsat: null }
+  return { paymentHash: null, amountMsat: null }
 }
 
 function isAddress (text: string): boolean {

@@ -10,8 +10,8 @@ import type { Log } from '../platform/log.ts'
 import { UnsealError } from '../platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
-import type { Payout } from '../providers/provider.ts'
-import { readDestination, requireSameAmount, type Destination } from './destination.ts'
+import type { Payout, PayoutRequest } from '../providers/provider.ts'
+import { payoutDestination, readDestination, requireSameAmount } from './destination.ts'
 import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
 import { afterPayout, afterRefusal, afterUnknown, isOpen, nextCheck, SEND_WITHIN } from './states.ts'
 import { LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
@@ -73,8 +73,7 @@ export class Refunds {
     const amount = input.amountSatoshis ?? null
     if (amount === null) requireOptionalAmount(refund)
     else requireSameAmount(destination, amount)
-    const reserved = await this.#reserve(payment, { ...refund, paymentHash: destination.paymentHash }, amount)
-    return await this.#send(payee, payment, reserved, destination)
+    return await this.#send(payee, payment, await this.#reserve(payment, { ...refund, paymentHash: destination.paymentHash }, amount))
   }
 
   /** @throws ShortError 404 */
@@ -175,16 +174,14 @@ export class Refunds {
   }
 
   /** Asks the provider, exactly once; what it is not certain about stays pending (decision 57). */
-  async #send (payee: Payee, payment: Payment, refund: Refund, destination: Destination): Promise<Refund> {
+  async #send (payee: Payee, payment: Payment, refund: Refund): Promise<Refund> {
     const { clock, log } = this.#parts
     const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
     let payout: Payout
     try {
       // A process that stood still may wake after others gave its refund up.
       if (clock.now() - refund.createdAt >= SEND_WITHIN) throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
-      payout = await payee.payOut({
-        reference: refund.refundId, chargeId: payment.chargeId, destination: destination.payout, amountSats: refund.amountSats, description: refund.reason
-      })
+      payout = await payee.payOut(payoutRequest(refund, payment))
     } catch (error) {
       if (!isNothingSent(error)) {
         log.warn({ ...fields, err: error }, 'the answer to a refund was lost; it is looked up and never sent again')
@@ -221,7 +218,9 @@ export class Refunds {
       // Another provider would say that it knows nothing, which is not the same as never sent.
       throw new LongError(502, 'Payment provider error', `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${payee.kind} now.`)
     }
-    const payout = await payee.lookUpPayout(refund.refundId, refund.providerRefundId)
+    const payment = await this.#parts.payments.get(refund.merchantId, refund.invoiceId)
+    if (payment === null) throw new TypeError('the payment of a refund is gone')
+    const payout = await payee.lookUpPayout(payoutRequest(refund, payment), refund.providerRefundId)
     return await this.#apply(refund, (current, now) => payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now))
   }
 
@@ -254,6 +253,17 @@ export class Refunds {
 /** Most that can be given back: what was received, else what the invoice asked for (decision 55); 0 for a demo payment. */
 function capOf (payment: Payment): number {
   return payment.receivedSats ?? payment.amountSats ?? 0
+}
+
+/** The same request at every look, so that a provider recognises it. */
+function payoutRequest (refund: Refund, payment: Payment): PayoutRequest {
+  return {
+    reference: refund.refundId,
+    chargeId: payment.chargeId,
+    destination: payoutDestination(refund.type, refund.address),
+    amountSats: refund.amountSats,
+    description: refund.reason
+  }
 }
 
 function requireRefundable (payment: Payment, now: number): void {

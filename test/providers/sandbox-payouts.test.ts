@@ -47,7 +47,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
   await t.test('over Lightning it is confirmed at once, with a small fee and no transaction', async t => {
     const payout = await sandbox.createPayout(null, payoutOf('1', foreignInvoice(clock)))
     t.match(payout, { payoutId: /^sbx_[0-9a-f-]{36}$/, status: 'confirmed', feeSats: 1, transactionHash: null, processedAt: clock.now() })
-    t.same(await sandbox.lookUpPayout(null, '1'), payout)
+    t.same(await sandbox.lookUpPayout(null, { reference: '1' }), payout)
     t.same(settled, [], 'nothing of its own was settled')
   })
 
@@ -56,9 +56,9 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     const payout = await sandbox.createPayout(null, chainPayout('2'))
     t.match(payout, { status: 'processing', feeSats: 0, transactionHash: null, processedAt: null })
     clock.advance(4999)
-    t.same(await sandbox.lookUpPayout(null, '2'), payout)
+    t.same(await sandbox.lookUpPayout(null, { reference: '2' }), payout)
     clock.advance(1)
-    const later = await sandbox.lookUpPayout(null, '2')
+    const later = await sandbox.lookUpPayout(null, { reference: '2' })
     t.match(later, { payoutId: payout.payoutId, status: 'confirmed', feeSats: 150, transactionHash: /^[0-9a-f]{64}$/, processedAt: begun + 5000 })
   })
 
@@ -80,7 +80,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     const charge = await sandbox.createCharge(null, { amountSats: 21, description: '', expirySeconds: 600 })
     await sandbox.settle(charge.invoice)
     await t.rejects(sandbox.createPayout(null, payoutOf('5', charge.invoice)), errorLike({ reason: 'request' }))
-    t.equal(await sandbox.lookUpPayout(null, '5'), null, 'nothing is remembered of what was refused')
+    t.equal(await sandbox.lookUpPayout(null, { reference: '5' }), null, 'nothing is remembered of what was refused')
   })
 
   const refused: ReadonlyArray<[why: string, request: PayoutRequest, message: RegExp]> = [
@@ -96,7 +96,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
   for (const [why, request, message] of refused) {
     await t.test(`${why} is not paid`, async t => {
       await t.rejects(sandbox.createPayout(null, request), errorLike({ status: 502, reason: 'request', message }))
-      t.equal(await sandbox.lookUpPayout(null, '6'), null)
+      t.equal(await sandbox.lookUpPayout(null, { reference: '6' }), null)
     })
   }
 
@@ -109,7 +109,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     t.match(await sandbox.createPayout(new Secret('sandbox-no-create'), chainPayout('7')), { status: 'processing' })
   })
 
-  t.equal(await sandbox.lookUpPayout(null, 'unknown'), null)
+  t.equal(await sandbox.lookUpPayout(null, { reference: 'unknown' }), null)
 })
 
 t.test('a database that is away before the payout is unavailable, one that goes while it is written is uncertain', async t => {
@@ -129,9 +129,9 @@ t.test('a database that is away before the payout is unavailable, one that goes 
   }
   const flaky = new SandboxProvider({ store: lost, signer, clock })
   await t.rejects(flaky.createPayout(null, chainPayout('1')), errorLike({ name: 'PayoutUncertain' }))
-  t.match(await flaky.lookUpPayout(null, '1'), { status: 'processing' }, 'it was paid, and is found')
+  t.match(await flaky.lookUpPayout(null, { reference: '1' }), { status: 'processing' }, 'it was paid, and is found')
   await database.close()
   const sandbox = new SandboxProvider({ store: real, signer, clock })
   await t.rejects(sandbox.createPayout(null, chainPayout('2')), errorLike({ status: 503 }))
-  await t.rejects(sandbox.lookUpPayout(null, '2'), errorLike({ status: 503 }))
+  await t.rejects(sandbox.lookUpPayout(null, { reference: '2' }), errorLike({ status: 503 }))
 })

@@ -50,7 +50,7 @@ export class FakeProvider implements Provider {
     return payout
   }
 
-  async lookUpPayout (_key: Secret<string> | null, reference: string): Promise<Payout | null> {
+  async lookUpPayout (_key: Secret<string> | null, { reference }: PayoutRequest): Promise<Payout | null> {
     this.lookUps++
     if (!this.reachable) throw new ProviderUnavailable()
     return this.payouts.get(reference) ?? null
