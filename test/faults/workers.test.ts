@@ -53,11 +53,11 @@ t.test('two workers serve one port, both reload on SIGHUP, are replaced when the
 
   let before = reloads(gateway)
   gateway.kill('SIGHUP')
-  await eventually('a reload of each worker by signal', 10_000, async () => reloads(gateway) >= before + 2 ? true : null)
+  await eventually('a reload of each worker by signal', 60_000, async () => reloads(gateway) >= before + 2 ? true : null)
   before = reloads(gateway)
   writeFileSync(gateway.file, yaml(8))
   gateway.kill('SIGHUP')
-  await eventually('the new price everywhere', 10_000, async () => {
+  await eventually('the new price everywhere', 60_000, async () => {
     const found = await prices()
     return found.size === 1 && !found.has(old ?? '') ? true : null
   })
@@ -65,14 +65,14 @@ t.test('two workers serve one port, both reload on SIGHUP, are replaced when the
 
   const victim = gateway.serving[0] ?? 0
   process.kill(victim, 'SIGKILL')
-  await eventually('a replacement', 15_000, async () => gateway.serving.length === 3 ? true : null)
+  await eventually('a replacement', 60_000, async () => gateway.serving.length === 3 ? true : null)
   t.equal((await gateway.send('GET', path, { headers: { connection: 'close' } })).status, 402)
   t.ok(gateway.log.some(line => line['msg'] === 'a worker ended and is replaced' && line['pid'] === victim))
 
   const client = await RawClient.connect(Number(new URL(gateway.url).port))
   t.teardown(() => { client.close() })
   client.send('GET /free/slow HTTP/1.1\r\nHost: x\r\n\r\n')
-  const finish = await eventually('the slow request upstream', 5_000, async () => held)
+  const finish = await eventually('the slow request upstream', 60_000, async () => held)
   gateway.kill('SIGTERM')
   await gateway.line(line => String(line['msg']).startsWith('stopping'))
   finish()

@@ -77,7 +77,7 @@ t.test('early hints, chunks and trailers pass in both directions', async t => {
   t.notMatch(head, /authorization/i)
 })
 
-t.test('a client that leaves ends the upstream request within a second', async t => {
+t.test('a client that leaves ends the upstream request, before any time limit would', async t => {
   const gone = Promise.withResolvers<number>()
   const { client, credential } = await before(t, async connection => {
     await connection.head()
@@ -89,7 +89,8 @@ t.test('a client that leaves ends the upstream request within a second', async t
   await client.until('wait')
   const left = performance.now()
   client.close()
-  t.ok(await gone.promise - left < 1000)
+  // Some milliseconds; the limit of the upstream is 30 seconds. That no timer is in it at all is shown beside the sink.
+  t.ok(await gone.promise - left < 10_000)
 })
 
 async function withSockets (t: T) {

@@ -128,21 +128,20 @@ t.test('silence in the middle of the answer breaks it off; a piece in time keeps
   await connection?.closed
 })
 
-t.test('a client that leaves aborts the upstream: before the head, in the body, and while it waits for a connection', async t => {
+t.test('a client that leaves aborts the upstream at once: before the head, in the body, and while it waits for a connection', async t => {
   for (const stage of ['head', 'body'] as const) {
     const upstream = await new RawUpstream(async connection => {
       await connection.request()
       if (stage === 'body') await connection.flush('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello')
     }).listen()
-    const forwarder = new Forwarder({ clock: systemClock, production: false })
+    // Its time stands still: what ends the upstream's request is the leaving, and no timer.
+    const forwarder = new Forwarder({ clock: new ManualClock(), production: false })
     const responder = new RecordingResponder()
     void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
     if (stage === 'body') await responder.wrote
     else while (upstream.connections.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
-    const left = performance.now()
     responder.leave()
     await upstream.connections[0]?.closed
-    t.ok(performance.now() - left < 1000, `${stage}: within a second`)
     t.equal(forwarder.load.requests, 0)
     await forwarder.close()
     await upstream.close()
