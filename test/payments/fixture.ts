@@ -20,7 +20,7 @@ import { silentLog, type Log } from '../../src/platform/log.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { Payees } from '../../src/providers/payees.ts'
 import type { Charge, ChargeRequest, ChargeState, Payout, Provider, ProviderKind } from '../../src/providers/provider.ts'
-import { openTestDatabase } from '../support/database.ts'
+import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const nodeKey = Buffer.alloc(32, 7)
@@ -130,7 +130,7 @@ export interface FixtureOptions {
 
 /** The payments domain as it is composed, but for its providers; over a database that the tests of one file share unless said. */
 export async function fixture (t: T, options: FixtureOptions = {}): Promise<Fixture> {
-  const database = options.database ?? await (shared ??= openTestDatabase(tap))
+  const database = options.database ?? await (shared ??= openAnyDatabase(tap))
   const clock = new ManualClock()
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans })
   const primary = new FakeProvider('sandbox', clock)

@@ -7,7 +7,7 @@ import { SqlPaymentStore } from '../../src/payments/store.ts'
 import type { Database } from '../../src/platform/database.ts'
 import type { Log } from '../../src/platform/log.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { eachDatabase, openTestDatabase, temporaryFolder } from '../support/database.ts'
+import { eachDatabase, openAnyDatabase, temporaryFolder } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
 
@@ -102,7 +102,7 @@ void t.test('a demo invoice (amount 0)', async t => {
 void t.test('the sweeper', async t => {
   const log = keptLog()
   // A database of its own: what other tests left due would be swept too.
-  const made = await fixture(t, { log, database: await openTestDatabase(t) })
+  const made = await fixture(t, { log, database: await openAnyDatabase(t) })
   const { merchant, payments, clock, changes, database, store, another } = made
   const acme = await merchant()
   await payments.start()
