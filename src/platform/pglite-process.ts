@@ -46,7 +46,7 @@ function nextFrame (): ReturnType<typeof receiveFrameSync> {
 }
 
 async function readTemplate (file: string): Promise<Blob> {
-  const parts: Buffer[] = []
+  const parts: Buffer<ArrayBuffer>[] = []
   for await (const part of createReadStream(file, { highWaterMark: 1 << 20 })) parts.push(part)
   return new Blob(parts)
 }
