@@ -1,0 +1,253 @@
+import { Pool } from 'undici'
+import type { Clock } from '../platform/clock.ts'
+import type { Secret } from '../platform/secrets.ts'
+import { ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
+
+/** How a connection is opened, where the system's own way will not do; `upstream/connector.ts` makes some. */
+export type ConnectHow = NonNullable<Pool.Options['connect']>
+
+/** Where a kind is called, and how. */
+export interface ProviderHttpOptions {
+  /** Scheme, host and port, and a path that stands in front of every call's; what follows a `?` is left out. */
+  readonly url: string
+  /** Milliseconds for all calls of one `within` together, connecting and retries included. */
+  readonly timeout: number
+  readonly clock: Clock
+  /** The headers that carry the key. */
+  authorize (key: string): Readonly<Record<string, string>>
+  /** What the provider's own error says, for people; null when its body says nothing. */
+  messageOf (body: unknown): string | null
+  readonly connect?: ConnectHow
+}
+
+/** One call. */
+export interface ProviderCall {
+  /** A GET is a read: it may be tried a second time. Nothing else is. */
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Begins with `/`, query included. */
+  readonly path: string
+  /** Sent as JSON. */
+  readonly body?: object
+  readonly headers?: Readonly<Record<string, string>>
+  /** The scope that it needs in the provider's spelling, named when the answer is 403. */
+  readonly scope?: string
+  /** Statuses besides 2xx that the caller reads itself. */
+  readonly answers?: readonly number[]
+  /**
+   * Names the provider's rate limit when that counts all calls from our address: after a 429 nobody is asked under it until
+   * its Retry-After is over. A limit of one key is left out, since it is that merchant's own affair.
+   */
+  readonly sharedLimit?: string
+}
+
+/** What the provider answered. */
+export interface ProviderAnswer {
+  readonly status: number
+  /** Parsed JSON; null where the body was empty or is no JSON, which only answers that the caller asked for can have. */
+  readonly body: unknown
+}
+
+/** Makes one call. @throws ProviderRefused, ProviderUnavailable */
+export type CallProvider = (call: ProviderCall) => Promise<ProviderAnswer>
+
+/** No connection was made, so that certainly nothing has reached the provider. */
+export class NothingSent extends ProviderUnavailable {}
+
+/** What is known of a failed call: a code or a status. It stands in for the library's error, which may hold what was sent or received. */
+class CallFailure extends Error {
+  override name = 'CallFailure'
+}
+
+/** Bytes of an answer that are read. */
+const MAX_ANSWER = 1024 * 1024
+/** Characters of a provider's own message that are passed on. */
+const MAX_MESSAGE = 200
+/** Connections to one host; what comes on top waits within its own time. */
+const CONNECTIONS = 32
+/** Seconds to wait where a 429 or a 503 does not say. */
+const DEFAULT_WAIT = 5
+/** The longest wait that is believed, in seconds: Strike locks out for an hour. */
+const LONGEST_WAIT = 86_400
+
+// What a header may carry: a key with anything else in it never came from a provider.
+const HEADER_SAFE = /^[\x21-\x7e]+$/
+const UNCONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'])
+const BROKEN = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'open' | 'other'>, string>> = Object.freeze({
+  network: 'The payment provider cannot be reached at the moment.',
+  timeout: 'The payment provider did not answer in time.',
+  server: 'The payment provider cannot do its work at the moment.',
+  rate: 'The payment provider asks us to wait before the next call.'
+})
+
+/**
+ * The calls of one kind to one host: HTTP with JSON, one time limit, errors in the kinds' own terms. It keeps no key and
+ * logs nothing; no error holds a key, an address or the library's own error.
+ */
+export class ProviderHttp {
+  readonly #options: ProviderHttpOptions
+  readonly #pool: Pool
+  readonly #prefix: string
+  /** By shared limit: when it may be used again, in the clock's monotonic milliseconds. */
+  readonly #rests = new Map<string, number>()
+
+  constructor (options: ProviderHttpOptions) {
+    this.#options = options
+    const url = new URL(options.url)
+    this.#prefix = url.pathname.replace(/\/+$/, '')
+    this.#pool = new Pool(url.origin, {
+      connections: CONNECTIONS,
+      allowH2: false,
+      maxResponseSize: MAX_ANSWER,
+      // The time limit of the whole is the clock's.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: options.connect ?? { timeout: options.timeout }
+    })
+  }
+
+  /** Runs calls with one key under one time limit. @throws ProviderRefused 'key' for a key that cannot be sent at all */
+  async within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>): Promise<T> {
+    const text = key?.reveal() ?? null
+    if (text !== null && !HEADER_SAFE.test(text)) throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
+    const limit = new AbortController()
+    const timer = this.#options.clock.after(this.#options.timeout, () => { limit.abort() })
+    try {
+      return await run(call => this.#call(call, text, limit.signal))
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  /** Ends the connections; calls under way fail with `ProviderUnavailable`. */
+  async close (): Promise<void> {
+    await this.#pool.destroy()
+  }
+
+  async #call (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<ProviderAnswer> {
+    this.#requireRested(call)
+    const reply = await this.#exchange(call, key, limit).catch(async (error: unknown) => {
+      const isAgain = call.method === 'GET' && !limit.aborted && BROKEN.has(codeOf(error))
+      return await (isAgain ? this.#exchange(call, key, limit) : Promise.reject(error))
+    }).catch((error: unknown) => { throw failure(error, limit.aborted) })
+    return this.#judge(call, reply, key)
+  }
+
+  /** One exchange as it comes; rejects with the library's errors. */
+  async #exchange (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
+    if (limit.aborted) throw new NothingSent(MESSAGES.timeout, DEFAULT_WAIT, undefined, 'timeout')
+    const answer = await this.#pool.request({
+      method: call.method,
+      path: `${this.#prefix}${call.path}`,
+      headers: {
+        accept: 'application/json',
+        'user-agent': 'boltgate',
+        ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(key === null ? {} : this.#options.authorize(key)),
+        ...call.headers
+      },
+      body: call.body === undefined ? null : JSON.stringify(call.body),
+      signal: limit
+    })
+    const text = await answer.body.text()
+    return { status: answer.statusCode, retryAfter: one(answer.headers['retry-after']), body: parsed(text) }
+  }
+
+  #judge (call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
+    const { status, body } = reply
+    if (call.answers?.includes(status) === true) return { status, body: body === undefined ? null : body }
+    if (status >= 200 && status < 300) {
+      // An empty body is fine (204); a page where JSON was due is not the provider speaking.
+      if (body !== undefined || reply.status === 204) return { status, body: body ?? null }
+      throw unavailable('server', 'The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, `status ${status} without JSON`)
+    }
+    const said = clean(body === undefined ? null : this.#options.messageOf(body), key)
+    if (status === 429) throw this.#limited(call, reply)
+    if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
+    if (status === 403) throw forbidden(call.scope ?? null, body !== undefined)
+    if (status >= 400 && status < 500 && status !== 408 && status !== 425) {
+      throw new ProviderRefused('request', said === null ? `The payment provider refused the request (${status}).` : `The payment provider refused the request: ${said}`)
+    }
+    // A redirect is never followed: it would carry the key elsewhere.
+    throw unavailable('server', MESSAGES.server, this.#seconds(reply.retryAfter), `status ${status}`)
+  }
+
+  #limited (call: ProviderCall, reply: Reply): ProviderUnavailable {
+    const seconds = this.#seconds(reply.retryAfter)
+    if (call.sharedLimit !== undefined) this.#rests.set(call.sharedLimit, this.#options.clock.monotonic() + seconds * 1000)
+    return unavailable('rate', MESSAGES.rate, seconds, 'status 429')
+  }
+
+  #requireRested ({ sharedLimit }: ProviderCall): void {
+    if (sharedLimit === undefined) return
+    const left = (this.#rests.get(sharedLimit) ?? 0) - this.#options.clock.monotonic()
+    if (left > 0) throw new NothingSent(MESSAGES.rate, Math.ceil(left / 1000), undefined, 'rate')
+    this.#rests.delete(sharedLimit)
+  }
+
+  /** Whole seconds of a Retry-After, which is a number of them or a date. */
+  #seconds (text: string | null): number {
+    if (text === null) return DEFAULT_WAIT
+    const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - this.#options.clock.now()) / 1000)
+    return Number.isFinite(seconds) ? Math.min(Math.max(seconds, 1), LONGEST_WAIT) : DEFAULT_WAIT
+  }
+}
+
+interface Reply {
+  readonly status: number
+  readonly retryAfter: string | null
+  /** Undefined where the body is no JSON. */
+  readonly body: unknown
+}
+
+function parsed (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    // An empty body, or a page: the status is the truth.
+    if (!(error instanceof SyntaxError)) throw error
+    return undefined
+  }
+}
+
+function one (header: string | string[] | undefined): string | null {
+  return (Array.isArray(header) ? header[0] : header)?.trim() ?? null
+}
+
+function unavailable (fault: ProviderFault, message: string, seconds: number, cause: string): ProviderUnavailable {
+  return new ProviderUnavailable(message, seconds, new CallFailure(cause), fault)
+}
+
+function forbidden (scope: string | null, isJson: boolean): ProviderRefused {
+  if (scope === null) return new ProviderRefused('scope', 'The provider key may not make this call.')
+  // A page comes from something in front of the provider, which may have reasons of its own.
+  return new ProviderRefused('scope', isJson ? `The provider key lacks the scope ${scope}.` : `The provider refused the call; its key may lack the scope ${scope}.`, scope)
+}
+
+/** What went wrong on the way, in our own terms. */
+function failure (error: unknown, isLate: boolean): ProviderUnavailable {
+  if (error instanceof ProviderUnavailable) return error
+  if (isLate) return unavailable('timeout', MESSAGES.timeout, DEFAULT_WAIT, 'time limit')
+  const code = codeOf(error)
+  const cause = new CallFailure(code === '' ? 'the connection failed' : code)
+  if (UNCONNECTED.has(code)) return new NothingSent(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return new ProviderUnavailable('The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, cause, 'server')
+  return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
+}
+
+/** The code of a network fault, also where the attempts on several addresses were gathered into one. */
+function codeOf (error: unknown): string {
+  if (!(error instanceof Error)) return ''
+  if ('code' in error && typeof error.code === 'string') return error.code
+  return error instanceof AggregateError ? codeOf(error.errors[0]) : ''
+}
+
+/** A provider's own words as one short line, without the key. */
+function clean (text: string | null, key: string | null): string | null {
+  if (text === null) return null
+  const hidden = key === null ? text : text.replaceAll(key, '[redacted]')
+  const line = hidden.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
+  if (line === '' || line.startsWith('<')) return null
+  return line.length > MAX_MESSAGE ? `${line.slice(0, MAX_MESSAGE)}…` : line
+}
