@@ -54,7 +54,7 @@ export function invalidInput (base: string, error: ValidationError): ProducerPro
   const [first] = fields
   if (fields.length === 1 && first !== undefined && !first[1].includes(FIELD_REQUIRED)) {
     if (first[0] === 'PriceSats') return new ProducerProblem(base, 'invalid-price', 'priceSats must be a whole number of satoshis from 1 to 1000000000.', { errors: error.errors })
-    if (first[0] === 'IdempotencyKey') return new ProducerProblem(base, 'invalid-idempotency-key', 'The idempotency key must be a string.', { errors: error.errors })
+    if (first[0] === 'IdempotencyKey') return new ProducerProblem(base, 'invalid-idempotency-key', `IdempotencyKey: ${first[1].join(' ')}`, { errors: error.errors })
   }
   const detail = first === undefined ? error.message : first[0] === '$' ? first[1].join(' ') : `${first[0]}: ${first[1].join(' ')}`
   return new ProducerProblem(base, 'invalid-request', detail, { errors: error.errors })

@@ -147,9 +147,13 @@ function requireCaller (ctx: Context, { access, id }: AnyOperation): void {
   if (ctx.principal?.kind !== access) throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
 }
 
-/** 415 for a body that is there and does not say that it is JSON (decision 5). */
+/** 415 for a body that is there and does not say that it is JSON, or that is compressed, which none of ours needs (decision 5). */
 function requireJson (ctx: Context): void {
   if (ctx.body.length === 0) return
+  const coding = ctx.headers.get('content-encoding')?.trim().toLowerCase()
+  if (coding !== undefined && coding !== '' && coding !== 'identity') {
+    throw new LongError(415, 'Unsupported media type', 'The body must be sent as it is, without a Content-Encoding.', {}, ['Accept-Encoding', 'identity'])
+  }
   const type = ctx.headers.get('content-type')
   const essence = type?.split(';', 1)[0]?.trim().toLowerCase()
   if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence))) return

@@ -171,6 +171,42 @@ function withoutNulls (value: unknown, schema: TSchema | undefined, depth = 0): 
   return copy
 }
 
+/** Whether a schema itself takes a text. */
+function takesText (schema: TSchema): boolean {
+  const { type, anyOf } = schema as { type?: unknown, anyOf?: readonly TSchema[] }
+  return type === 'string' || (Array.isArray(type) && type.includes('string')) || (anyOf?.some(takesText) ?? false)
+}
+
+/**
+ * The first text of a schema that PostgreSQL could not give back as it came, as a JSON pointer; null when there is none. It
+ * holds no NUL, and half a surrogate pair is another character afterwards, or no JSON.
+ */
+function unstorable (value: unknown, schema: TSchema | undefined, path = ''): string | null {
+  if (schema === undefined) return null
+  if (typeof value === 'string') return takesText(schema) && !isStorable(value) ? path : null
+  if (typeof value !== 'object' || value === null) return null
+  const { items } = schema as { items?: TSchema }
+  const properties = propertiesOf(schema)
+  for (const [name, member] of Object.entries(value)) {
+    const found = unstorable(member, Array.isArray(value) ? items : Object.hasOwn(properties, name) ? properties[name] : undefined, `${path}/${name}`)
+    if (found !== null) return found
+  }
+  return null
+}
+
+/** Whether a text comes out of the database as it went in. */
+export function isStorable (text: string): boolean {
+  return !text.includes('\u0000') && text.isWellFormed()
+}
+
+/** What is said of a text that does not. */
+export const UNSTORABLE = 'Must not hold the character U+0000 or half of a surrogate pair.'
+
+function requireStorable (value: unknown, schema: TSchema): void {
+  const path = unstorable(value, schema)
+  if (path !== null) throw invalidField(path, UNSTORABLE)
+}
+
 /**
  * Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers (decision 4).
  * With `optional` no body, and the body `null`, read as an empty object.
@@ -188,6 +224,7 @@ export function bodyReader (schema: TSchema, { optional = false }: { readonly op
     }
     const value = withoutNulls(optional ? parsed ?? {} : parsed, schema)
     if (!validator.Check(value)) throw collect(validator.Errors(value))
+    requireStorable(value, schema)
     return value
   }
 }
@@ -210,6 +247,7 @@ export function queryReader (schema: TSchema): (query: string) => unknown {
       values[name] = fromText(property, text)
     }
     if (!validator.Check(values)) throw collect(validator.Errors(values))
+    requireStorable(values, schema)
     return values
   }
 }

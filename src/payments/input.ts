@@ -1,5 +1,5 @@
 import { ShortError, ValidationError } from '../gateway/errors.ts'
-import { fieldName } from '../gateway/validation.ts'
+import { fieldName, isStorable, UNSTORABLE } from '../gateway/validation.ts'
 import { CURRENCIES, CURRENCY_RULES, type Currency } from '../money/currencies.ts'
 import { inUnits, plainText, readDecimal, type Decimal } from '../money/decimal.ts'
 import { METADATA_LIMITS, type PaymentInput } from './schema.ts'
@@ -34,9 +34,6 @@ export function checkInput (input: PaymentInput): PaymentWish {
   const amount = readDecimal(input.amount)
   const fault = amountFault(amount)
   if (fault !== null) refuse('/amount', fault)
-  for (const name of ['orderId', 'description', 'customerName', 'successUrl'] as const) {
-    if (!isStorable(input[name] ?? '')) refuse(`/${name}`, UNSTORABLE)
-  }
   // The schema's format lets quoted names through, in which spaces and commas may stand.
   if (input.customerEmail !== undefined && !PLAIN_EMAIL.test(input.customerEmail)) refuse('/customerEmail', 'Must be a valid email.')
   if (input.successUrl !== undefined && !isWebAddress(input.successUrl)) refuse('/successUrl', 'Must be an http or https address.')
@@ -73,13 +70,7 @@ function isAbove (amount: Decimal, limit: bigint): boolean {
   return inUnits(amount, amount.places) > limit * 10n ** BigInt(amount.places)
 }
 
-const UNSTORABLE = 'Must not hold the character U+0000 or half of a surrogate pair.'
 const PLAIN_EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$/
-
-/** Whether a text comes out of the database as it went in. */
-function isStorable (text: string): boolean {
-  return text.isWellFormed() && !text.includes('\0')
-}
 
 /** Redirects lead there, so nothing that a browser reads differently from us gets through: no blanks, no backslashes. */
 function isWebAddress (text: string): boolean {

@@ -27,7 +27,7 @@ function isProblem (t: T, reply: Reply, status: number, slug: string, title: str
 t.test('create: invoice, macaroon, paymentHash, expiresAt, resource, priceSats and mppChallenge (contract; decision 104)', async t => {
   const f = await producer(t)
   const merchant = await f.merchant()
-  const reply = await f.call(merchant, 'POST', CHALLENGES, { ...quote, description: 'A quote\u0000about money' })
+  const reply = await f.call(merchant, 'POST', CHALLENGES, { ...quote, description: 'A quote\u0001about money' })
   t.equal(reply.status, 200)
   t.same(Object.keys(reply.data).sort(), ['expiresAt', 'invoice', 'macaroon', 'mppChallenge', 'paymentHash', 'priceSats', 'resource'])
   const invoice = decodeInvoice(text(reply.data, 'invoice'))

@@ -53,6 +53,7 @@ const rows: readonly Row[] = [
   { row: 'nor for a 405', method: 'DELETE', path: '/demo/quote', status: 405, allow: 'GET, HEAD, OPTIONS' },
   { row: 'a body that does not say what it is is 415 (decision 5)', method: 'POST', path: '/api/proxy', keyed: true, body: '{}', status: 415, type: JSON_TYPE, body200: { error: 'Unsupported media type', message: String } },
   { row: 'a form is 415 (decision 5)', method: 'POST', path: '/api/proxy', keyed: true, headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'a=1', status: 415 },
+  { row: 'a compressed body is 415', method: 'POST', path: '/api/proxy', keyed: true, headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' }, body: '{}', status: 415, type: JSON_TYPE, body200: { error: 'Unsupported media type', message: String } },
   { row: 'an empty body where one is required is a problem (decision 5)', ...create, body200: invalid({ $: ['A JSON body is required.'] }) },
   { row: 'an empty body with a type as well', ...create, headers: json, body: '', body200: invalid({ $: ['A JSON body is required.'] }) },
   { row: 'unreadable JSON stands under $ (decision 2)', ...create, headers: json, body: '{', body200: invalid({ $: [/not valid JSON/] }) },
@@ -72,6 +73,8 @@ const rows: readonly Row[] = [
       'Endpoints[1].TokenPath': ['Must be one of: exact, pattern.']
     }) },
   { row: 'null in a list is no element', ...create, body: proxy({ endpoints: [null] }), body200: invalid({ 'Endpoints[0]': ['Must be an object.'] }) },
+  { row: 'a text with NUL, which no database holds, is refused by name', ...create, headers: json, body: '{"name":"a","targetBaseUrl":"https://api.example.com\\u0000","defaultPriceSats":1}', body200: invalid({ TargetBaseUrl: ['Must not hold the character U+0000 or half of a surrogate pair.'] }) },
+  { row: 'half a surrogate pair is no text', ...create, headers: json, body: '{"name":"a","targetBaseUrl":"https://api.example.com","defaultPriceSats":1,"endpoints":[{"pathPattern":"/a","priceSats":1,"description":"\\ud800"}]}', body200: invalid({ 'Endpoints[0].Description': ['Must not hold the character U+0000 or half of a surrogate pair.'] }) },
   { row: '__proto__ is nobody\'s member', ...create, headers: json, body: '{"__proto__":{"name":"a","targetBaseUrl":"https://a.example","defaultPriceSats":1}}', body200: invalid({ Name: required, TargetBaseUrl: required, DefaultPriceSats: required }) },
   { row: 'an unknown proxy is 404, for its owner as for others', method: 'GET', path: '/api/proxy/12', keyed: true, status: 404, type: JSON_TYPE, body200: { error: String } },
   { row: 'an id that cannot be one is 404 and not 400 (decision 10)', method: 'GET', path: `/api/proxy/${'x'.repeat(200)}`, keyed: true, status: 404 },
