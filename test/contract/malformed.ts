@@ -86,7 +86,7 @@ function fitting (schema: Json): fc.Arbitrary<unknown> {
   const kind = Array.isArray(type) ? type[0] : type
   switch (kind) {
     case 'string': {
-      const fits = samples.filter(text => text.length >= minLength && text.length <= maxLength && (pattern === undefined || new RegExp(pattern, 'u').test(text)) && (format !== 'email' || text.includes('@')))
+      const fits = fittingTexts(schema)
       const long = pattern === undefined && format === undefined ? [emoji.repeat(Math.min(maxLength, 9_000)), 'x'.repeat(Math.min(maxLength, 9_000)), 'x'.repeat(Math.min(maxLength + 1, 9_000))] : []
       return fc.constantFrom(...fits, ...long, 'a'.repeat(minLength))
     }
@@ -100,6 +100,28 @@ function fitting (schema: Json): fc.Arbitrary<unknown> {
       return fc.record(Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, fitting(property)])), { requiredKeys: required ?? [] })
     }
     default: return fc.constantFrom<unknown>({}, 'a', 1)
+  }
+}
+
+/** Texts that a schema of a text takes, as far as one of ours does. */
+function fittingTexts ({ minLength = 0, maxLength = 200, pattern, format }: { minLength?: number, maxLength?: number, pattern?: string, format?: string }): string[] {
+  return samples.filter(text => text.length >= minLength && text.length <= maxLength && (pattern === undefined || new RegExp(pattern, 'u').test(text)) && (format !== 'email' || text.includes('@')))
+}
+
+/** One value with every member that a schema names. */
+function whole (schema: Json): unknown {
+  const { type, anyOf, properties, items, minimum } = schema as { type?: string | string[], anyOf?: Json[], properties?: Record<string, Json>, items?: Json, minimum?: number } /* JSON Schema's own forms */
+  const [first] = Array.isArray(schema['enum']) ? schema['enum'] as unknown[] /* an array of anything */ : []
+  if (first !== undefined) return first
+  if (anyOf?.[0] !== undefined) return whole(anyOf[0])
+  switch (Array.isArray(type) ? type[0] : type) {
+    case 'string': return fittingTexts(schema)[0] ?? 'a'
+    case 'integer':
+    case 'number': return minimum ?? 1
+    case 'boolean': return true
+    case 'array': return [items === undefined ? 'a' : whole(items)]
+    case 'object': return properties === undefined ? { a: 'a' } : Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, whole(property)]))
+    default: return null
   }
 }
 
@@ -192,6 +214,32 @@ function at<T> (lists: Readonly<Record<string, readonly T[]>>, name: string, ind
   return list?.[index % list.length]
 }
 
+function pathTo (target: Target, known: Known, index: number, segment: string | null = null): string {
+  return target.path.replaceAll(/\{([^}]+)\}/g, (_whole, name: string) => segment ?? at(known.params, name, index) ?? '1')
+}
+
+/** What is known put in the place of members of the same name. */
+function overlaid (value: unknown, known: Known, index: number): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, at(known.members, name, index) ?? inner]))
+}
+
+/** For every member of every body every hostile value, and every hostile text in every query parameter, one at a time. */
+export function sweep (targets: readonly Target[], known: Known): Malformed[] {
+  let index = 0
+  return targets.flatMap((target): Malformed[] => {
+    const { body, query } = target
+    const base = body === null ? null : overlaid(whole(body), known, index)
+    const bodies = body === null ? [] : places(base).flatMap(place => hostile.map(([name, bad]): Malformed => ({
+      target, path: pathTo(target, known, index++), headers: { 'content-type': 'application/json' }, body: Buffer.from(written(put(overlaid(base, known, index), place, bad))), how: [`${place.join('.') || 'the whole'} is ${name}`]
+    })))
+    const asked = Object.keys(query).flatMap(name => queries.map((text): Malformed => ({
+      target, path: `${pathTo(target, known, index++)}?${name}=${text}`, headers: {}, body: null, how: [`${name} in the query is ${text.slice(0, 100)}`]
+    })))
+    return [...bodies, ...asked]
+  })
+}
+
 /** Requests for the targets: from ones that fit to ones that are no JSON at all. */
 export function malformed (targets: readonly Target[], known: Known): fc.Arbitrary<Malformed> {
   const pick = <T>(list: readonly T[], freq: number): fc.Arbitrary<T | null> => fc.integer({ min: 0, max: freq - 1 }).chain(draw => draw === 0 ? fc.constantFrom(...list) : fc.constant(null))
@@ -207,9 +255,7 @@ export function malformed (targets: readonly Target[], known: Known): fc.Arbitra
   }).map(drawn => {
     const how: string[] = []
     let value = drawn.value
-    if (drawn.overlaid && typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      value = Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, at(known.members, name, drawn.member) ?? inner]))
-    }
+    if (drawn.overlaid) value = overlaid(value, known, drawn.member)
     for (const change of drawn.changes) {
       const [next, what] = changed(value, change)
       value = next
@@ -233,7 +279,7 @@ export function malformed (targets: readonly Target[], known: Known): fc.Arbitra
     }
     const query = typeof drawn.query === 'string' ? drawn.query : drawn.query === null ? '' : `?${Object.entries(drawn.query).map(([name, text]) => `${name}=${text}`).join('&')}`
     if (query !== '') how.push(`the query: ${query.slice(0, 100)}`)
-    const path = target.path.replaceAll(/\{([^}]+)\}/g, (_whole, name: string) => drawn.segment ?? at(known.params, name, drawn.member) ?? '1')
+    const path = pathTo(target, known, drawn.member, drawn.segment)
     if (drawn.segment !== null && path !== target.path) how.push(`the path: ${drawn.segment.slice(0, 100)}`)
     return { target, path: `${path}${query}`, headers, body, how }
   }))
