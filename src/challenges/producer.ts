@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { GatewayError, Unavailable } from '../gateway/errors.ts'
+import { readIsoTime } from '../gateway/iso-time.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import { overCap } from '../merchants/plan-caps.ts'
@@ -84,7 +85,6 @@ export class Producer {
    */
   async create (merchant: Merchant, input: ChallengeInput, headerKey: string | null): Promise<Created> {
     const { resource, priceSats } = input
-    if (!resource.isWellFormed()) throw new ProducerProblem(this.problemBase, 'invalid-request', 'Resource: it holds half a surrogate pair.')
     const wish: Wish = { resource, priceSats, description: plain(input.description ?? '') || resource, key: this.#key(headerKey ?? input.idempotencyKey ?? null) }
     if (wish.key === null) return this.#created(await this.#make(merchant, wish, null), false)
     const slot = `${merchant.id} ${wish.key}`
@@ -267,9 +267,8 @@ export class Producer {
   }
 
   #time (text: string): number {
-    // In a query a plus sign that was not escaped arrives as a space.
-    const time = ISO_TIME.test(text) && isDay(text) ? Date.parse(withZone(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'))) : Number.NaN
-    if (Number.isNaN(time)) {
+    const time = readIsoTime(text)
+    if (time === null) {
       const detail = 'Since: it must be an ISO 8601 time such as 2026-11-21T00:54:00Z.'
       throw new ProducerProblem(this.problemBase, 'invalid-request', detail, { errors: { Since: ['Must be an ISO 8601 time.'] } })
     }
@@ -295,20 +294,6 @@ export class Producer {
       throw new ProducerProblem(this.problemBase, slug, detail, { cause: error })
     }
   }
-}
-
-const ISO_TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+ -]\d{2}:?\d{2})?)?$/
-
-/** Whether the day is in the calendar; the language takes 31 February for 3 March. */
-function isDay (text: string): boolean {
-  const day = text.slice(0, 10)
-  const time = Date.parse(`${day}T00:00:00Z`)
-  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day)
-}
-
-/** A time without a zone is UTC, as all times of the contract are; the language would take it for the machine's own. */
-function withZone (text: string): string {
-  return text.includes('T') && !/(?:Z|[+-]\d{2}:?\d{2})$/.test(text) ? `${text}Z` : text
 }
 
 function keyTaken (error: unknown): null {

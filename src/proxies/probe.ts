@@ -14,7 +14,7 @@ export function probeTarget (call: OutboundCall, clock: Clock): Probe {
     const latency = (): number => Math.round(clock.monotonic() - begun)
     try {
       const headers = row.authHeader === null || authValue === null ? [] : [row.authHeader, authValue]
-      const status = await call({ method: 'GET', url: row.targetBaseUrl, headers, timeout: row.timeoutSeconds * 1000 })
+      const { status } = await call({ method: 'GET', url: row.targetBaseUrl, headers, timeout: row.timeoutSeconds * 1000 })
       const success = status < 400
       return { success, statusCode: status, latencyMs: latency(), message: success ? `The target answered ${status}.` : `The target was reached and answered ${status}.` }
     } catch (error) {

@@ -9,23 +9,36 @@ export interface OutboundRequest {
   /** Flat list. */
   readonly headers: readonly string[]
   readonly body?: Uint8Array
-  /** Milliseconds for the whole call. */
+  /** Milliseconds for the whole call, from resolving the name to the last byte that is read. */
   readonly timeout: number
+  /** Most bytes of the answer's body to be given; none unless said. */
+  readonly keep?: number
+  /** Ends the call early. */
+  readonly signal?: AbortSignal
 }
 
-/** Makes a call and answers the status; the answer's body is read to nowhere. Redirects are answers, never followed. */
-export type OutboundCall = (request: OutboundRequest) => Promise<number>
+/** What was answered: the status, and the beginning of the body. */
+export interface OutboundAnswer {
+  readonly status: number
+  /** At most `keep` bytes; fewer where the body is shorter, breaks off, or takes longer than the call may. */
+  readonly body: Uint8Array
+}
+
+/** Makes a call. The status alone decides what the answer is; what is not kept of its body is read to nowhere. Redirects are answers, never followed. */
+export type OutboundCall = (request: OutboundRequest) => Promise<OutboundAnswer>
 
 /** Bytes of an answer that are read before the connection is dropped. */
 const MAX_ANSWER = 64 * 1024
 
 /**
  * Calls through the address guard, each on a connection of its own. Rejects with `AddressRefused`, `NameUnresolved`, a
- * `TimeoutError`, or what the connection failed with.
+ * `TimeoutError`, the reason of `signal`, or what the connection failed with.
  */
 export function outboundCall (guard: AddressGuard): OutboundCall {
   return async request => {
     const url = new URL(request.url)
+    const late = AbortSignal.timeout(request.timeout)
+    const signal = request.signal === undefined ? late : AbortSignal.any([late, request.signal])
     const client = new Client(url.origin, { connect: guardedConnector(guard, { tls: null, timeout: request.timeout }), maxResponseSize: MAX_ANSWER, allowH2: false })
     try {
       const answer = await client.request({
@@ -33,13 +46,27 @@ export function outboundCall (guard: AddressGuard): OutboundCall {
         path: `${url.pathname}${url.search}`,
         headers: [...request.headers],
         body: request.body ?? null,
-        signal: AbortSignal.timeout(request.timeout)
+        signal
       })
-      // The status is the answer; a body that is too long or breaks off changes nothing about it.
-      await answer.body.dump({ limit: MAX_ANSWER }).catch(() => {})
-      return answer.statusCode
+      return { status: answer.statusCode, body: await beginning(answer.body, request.keep ?? 0) }
     } finally {
       await client.destroy()
     }
   }
+}
+
+/** Reads a body to its end, or as far as it comes, and gives its first `keep` bytes. */
+async function beginning (body: AsyncIterable<Uint8Array>, keep: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = []
+  let left = keep
+  try {
+    for await (const piece of body) {
+      if (left === 0) continue
+      pieces.push(piece.subarray(0, left))
+      left -= Math.min(left, piece.length)
+    }
+  } catch {
+    // The status has been given; a body that is too long, breaks off or comes too late changes nothing about it.
+  }
+  return Buffer.concat(pieces)
 }

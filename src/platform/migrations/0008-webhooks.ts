@@ -18,6 +18,12 @@ export const webhooks: Migration = {
         body text not null,
         status text not null check (status in ('pending', 'delivered', 'failed')),
         attempts integer not null default 0,
+        -- whether a failed attempt is followed by the next of the schedule; not after a resend of what was decided
+        retries boolean not null default true,
+        -- while a process is making an attempt
+        claimed_until timestamptz,
+        -- the job whose failure tells operators of the last one; running it again by hand resends
+        failed_job text,
         url text,
         response_status integer,
         response_body text,

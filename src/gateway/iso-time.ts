@@ -1,0 +1,23 @@
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+ -]\d{2}:?\d{2})?)?$/
+
+/**
+ * Reads an ISO 8601 time of a query, in milliseconds since the epoch; null for what is none. A day alone is its first moment.
+ * In a query a plus sign that was not escaped arrives as a space, so a space before a zone is one.
+ */
+export function readIsoTime (text: string): number | null {
+  if (!ISO_TIME.test(text) || !isDay(text)) return null
+  const time = Date.parse(withZone(text.replace(/ (?=\d{2}:?\d{2}$)/, '+')))
+  return Number.isNaN(time) ? null : time
+}
+
+/** Whether the day is in the calendar; the language takes 31 February for 3 March. */
+function isDay (text: string): boolean {
+  const day = text.slice(0, 10)
+  const time = Date.parse(`${day}T00:00:00Z`)
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day)
+}
+
+/** A time without a zone is UTC, as all times of the contract are; the language would take it for the machine's own. */
+function withZone (text: string): string {
+  return text.includes('T') && !/(?:Z|[+-]\d{2}:?\d{2})$/.test(text) ? `${text}Z` : text
+}

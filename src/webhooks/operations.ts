@@ -1,0 +1,47 @@
+import { Type } from 'typebox'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { merchantOf } from '../merchants/principal.ts'
+import { DeliveryPage, DeliveryQuery, DeliveryView } from './schema.ts'
+import type { Webhooks } from './service.ts'
+
+const ErrorBody = Type.Object({ error: Type.String() })
+const away = { description: 'The database is away. Retry-After says when to come back.' }
+
+/** The history of a merchant's webhooks, and resending by hand (decision 161). */
+export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
+  const common = { tag: 'Merchant', access: 'merchant' } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'listWebhookDeliveries',
+      method: 'GET',
+      path: '/api/merchant/webhooks/deliveries',
+      summary: 'What webhooks were sent and what became of them, newest first; kept for 30 days',
+      query: DeliveryQuery,
+      answers: {
+        200: { description: 'One page; X-Total-Count has the total without paging.', schema: DeliveryPage },
+        400: { description: 'status or since is none.' },
+        503: away
+      },
+      handle: async ({ ctx, query }) => {
+        const page = await webhooks.list(merchantOf(ctx), query)
+        return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'resendWebhookDelivery',
+      method: 'POST',
+      path: '/api/merchant/webhooks/deliveries/:id/resend',
+      summary: 'Send a webhook once more, now: the same bytes, signed anew',
+      params: Type.Object({ id: Type.String() }),
+      answers: {
+        202: { description: 'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.', schema: DeliveryView },
+        400: { description: 'No webhook URL is set.', schema: ErrorBody },
+        404: { description: 'There is no such delivery, or it is another account\'s.', schema: ErrorBody },
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
+    })
+  ]
+}

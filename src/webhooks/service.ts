@@ -1,0 +1,267 @@
+import type { Challenge } from '../challenges/store.ts'
+import { ShortError, Unavailable } from '../gateway/errors.ts'
+import { readIsoTime } from '../gateway/iso-time.ts'
+import { invalidField } from '../gateway/validation.ts'
+import type { Merchant } from '../merchants/schema.ts'
+import type { Merchants } from '../merchants/service.ts'
+import type { PaymentChange } from '../payments/schema.ts'
+import type { Clock } from '../platform/clock.ts'
+import { isConnectionFault, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
+import { rowId, type Random } from '../platform/ids.ts'
+import type { Jobs } from '../platform/jobs.ts'
+import type { Log } from '../platform/log.ts'
+import type { Counter, Metrics } from '../platform/metrics.ts'
+import { UnsealError } from '../platform/secrets.ts'
+import type { OutboundCall } from '../upstream/outbound.ts'
+import { answered, KEPT, unanswered, type Sent } from './delivery.ts'
+import { challengePayload, paymentPayload } from './payload.ts'
+import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
+import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView } from './schema.ts'
+import { signatureHeader } from './signature.ts'
+import { isDeliveryId, type Claimed, type NewDelivery, type WebhookStore } from './store.ts'
+import { USER_AGENT } from './user-agent.ts'
+
+/** What webhooks are built from. */
+export interface WebhooksParts {
+  readonly store: WebhookStore
+  readonly database: Database
+  readonly jobs: Jobs
+  readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
+  /** Through the address guard. */
+  readonly call: OutboundCall
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly metrics: Metrics
+  /** Pauses in milliseconds; the contract's unless a test has less time. */
+  readonly backoff?: readonly number[]
+}
+
+/** The queue of attempts, and the periodic jobs around it. */
+export const WEBHOOK_QUEUE = 'webhooks'
+const RECOVERY = 'webhooks-recovery'
+const PURGE = 'webhooks-purge'
+
+/** Attempts at once in each process, and of one merchant: an endpoint that hangs holds its own places and no others. */
+const CONCURRENCY = 256
+const PER_MERCHANT = 4
+/** Milliseconds that an attempt is taken for alive: the call, and what is read and written around it. */
+const CLAIM = ATTEMPT_TIMEOUT + 5_000
+/** Milliseconds after which an attempt that is due and that nobody makes has lost its job. */
+const LOST = 60_000
+const RECOVERED_AT_ONCE = 500
+/** Milliseconds that deliveries are kept (decision 173). */
+const KEEP = 30 * 86_400_000
+const PURGED_AT_ONCE = 1_000
+
+/** The last attempt has failed; the queue shows it to operators as a failed job, whose retry sends once more. */
+export class DeliveryFailed extends Error {
+  override name = 'DeliveryFailed'
+}
+
+/** What a job of the queue carries. A type, since an interface is no JsonObject. */
+type AttemptData = { readonly delivery: string, readonly attempt: number }
+
+/** A failure after which no attempt is of use. */
+interface Verdict extends Sent {
+  readonly url: string | null
+  readonly final: boolean
+}
+
+/**
+ * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, written in the transaction of what they
+ * tell; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL and are
+ * signed with the secret of that moment (decision 159). A deactivated merchant's are sent all the same: money has moved, and
+ * without its key the account has no other way to learn of it.
+ */
+export class Webhooks {
+  readonly #parts: WebhooksParts
+  readonly #attempts: Counter<'result'>
+
+  constructor (parts: WebhooksParts) {
+    this.#parts = parts
+    this.#attempts = parts.metrics.counter('boltgate_webhook_attempts_total', 'Attempts to deliver a webhook, by result: delivered, retried, failed for good.', ['result'])
+  }
+
+  /** Declares the queue and its periodic jobs; once, before the jobs start. */
+  declare (): void {
+    const { jobs } = this.#parts
+    jobs.queue<AttemptData>(WEBHOOK_QUEUE, { title: 'Webhooks to merchants', concurrency: CONCURRENCY, perGroup: PER_MERCHANT, expiry: CLAIM, poll: 500 }, ({ id, data }, signal) => this.attempt(data, id, signal))
+    jobs.every(RECOVERY, LOST, 'Finds webhooks whose attempt was lost', () => this.recover())
+    jobs.every(PURGE, 3_600_000, 'Deletes webhook deliveries after 30 days', () => this.purge())
+  }
+
+  /** Writes the event of a payment's change; to be called in its transaction (`OnPaymentChange`). Once for each invoice and status. */
+  async paymentChanged (sql: TransactionSql, { payment, tellMerchant }: PaymentChange): Promise<void> {
+    if (!tellMerchant || payment.status === 'unpaid') return
+    await this.#add(sql, {
+      merchantId: payment.merchantId,
+      event: `payment.${payment.status}`,
+      eventKey: `payment:${payment.invoiceId}:${payment.status}`,
+      invoiceId: payment.invoiceId,
+      paymentHash: payment.paymentHash,
+      body: paymentPayload(payment)
+    })
+  }
+
+  /**
+   * Writes the event of a challenge's first verification; to be called in its transaction (`OnPaid`). Only merchants'
+   * challenges have one, those of the producer API and of proxies alike (decision 158).
+   */
+  async challengePaid (sql: TransactionSql | Sql, challenge: Challenge): Promise<void> {
+    const merchantId = Number(challenge.merchantId ?? Number.NaN)
+    if (!Number.isSafeInteger(merchantId) || (challenge.source !== 'producer' && challenge.source !== 'proxy')) return
+    await this.#add(sql, {
+      merchantId,
+      event: 'l402.challenge.paid',
+      eventKey: `challenge:${challenge.paymentHash}`,
+      invoiceId: null,
+      paymentHash: challenge.paymentHash,
+      body: challengePayload(challenge, merchantId)
+    })
+  }
+
+  /**
+   * Makes one attempt, unless it was made before or is being made. `job` is the id of the queue's job.
+   * @throws DeliveryFailed when it was the last one and failed; the reason of `signal`; what the database throws. After the
+   *   two latter the attempt counts as not made.
+   */
+  async attempt ({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
+    const { store, clock, log } = this.#parts
+    const now = clock.now()
+    const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + CLAIM })
+    if (claimed === null) return
+    let verdict: Verdict
+    try {
+      verdict = await this.#send(delivery, claimed, signal)
+    } catch (error) {
+      await store.unclaim(delivery, claimed.attempt)
+      throw error
+    }
+    const result = await this.#finish(delivery, claimed, verdict, job)
+    if (result === null) return
+    this.#attempts.inc({ result })
+    log.debug({ delivery, merchantId: claimed.merchantId, event: claimed.event, attempt: claimed.attempt, status: verdict.responseStatus, reason: verdict.error, result }, 'webhook')
+    if (result === 'failed') throw new DeliveryFailed(`${claimed.event} to merchant ${claimed.merchantId}, attempt ${claimed.attempt}: ${verdict.error ?? ''}`)
+  }
+
+  /** A merchant's deliveries, newest first. @throws ValidationError for a `since` that is no time; Unavailable */
+  async list (merchant: Merchant, query: DeliveryQuery): Promise<DeliveryPage> {
+    const since = query.since === undefined ? null : readIsoTime(query.since)
+    if (query.since !== undefined && since === null) throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
+    // Out of range is clamped, never refused (decision 12).
+    const page = { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
+    const { rows, total } = await reaching(this.#parts.store.list(merchant.id, { ...page, status: query.status ?? null, since }))
+    return { deliveries: rows.map(deliveryView), total, ...page }
+  }
+
+  /**
+   * Has an event sent again, whatever became of it: the same bytes, signed anew, counted as a further attempt. One that is
+   * pending is brought forward and goes on by its schedule; one that was decided gets this one attempt. While an attempt is
+   * under way nothing is added to it.
+   * @throws ShortError 404 for an unknown one and for another merchant's alike, 400 without a webhook URL; Unavailable
+   */
+  async resend (merchant: Merchant, id: string): Promise<DeliveryView> {
+    const { database, store, clock } = this.#parts
+    if (!isDeliveryId(id)) throw notFound()
+    if (merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
+    const resent = await reaching(database.transaction(async sql => {
+      const made = await store.resend(sql, merchant.id, id, clock.now())
+      // Not the key of the schedule's own attempt, which may wait for its later time.
+      if (made !== null && made.attempt !== null) await this.#enqueue(sql, merchant.id, { delivery: id, attempt: made.attempt }, { key: `${id}:${made.attempt}:now` })
+      return made
+    }))
+    if (resent === null) throw notFound()
+    return deliveryView(resent.delivery)
+  }
+
+  /** Adds the jobs of attempts that have been due for a minute, where there are none: a net below the queue's own. */
+  async recover (): Promise<void> {
+    const { database, store, clock } = this.#parts
+    const now = clock.now()
+    for (const { id, merchantId, attempt } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
+      // One that still waits for a place has the same key.
+      await this.#enqueue(database.sql, merchantId, { delivery: id, attempt }, { key: `${id}:${attempt}` })
+    }
+  }
+
+  /** Deletes what is older than 30 days (decision 173). */
+  async purge (): Promise<void> {
+    const before = this.#parts.clock.now() - KEEP
+    while (await this.#parts.store.purge(before, PURGED_AT_ONCE) === PURGED_AT_ONCE) { /* there may be more */ }
+  }
+
+  async #add (sql: TransactionSql | Sql, event: Omit<NewDelivery, 'id' | 'createdAt'>): Promise<void> {
+    const { store, clock, random } = this.#parts
+    const createdAt = clock.now()
+    const id = rowId(createdAt, random)
+    if (!await store.add(sql, { id, createdAt, ...event })) return
+    await this.#enqueue(sql, event.merchantId, { delivery: id, attempt: 1 }, { key: `${id}:1` })
+  }
+
+  async #enqueue (sql: TransactionSql | Sql, merchantId: number, data: AttemptData, options: { readonly key: string, readonly startAfter?: number }): Promise<void> {
+    await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: String(merchantId) })
+  }
+
+  /** @throws the reason of `signal`; what reading the merchant throws */
+  async #send (id: string, { merchantId, body }: Claimed, signal: AbortSignal): Promise<Verdict> {
+    const { merchants, call, clock, log } = this.#parts
+    const merchant = await merchants.byId(merchantId)
+    const url = merchant?.webhookUrl ?? null
+    if (merchant === null || url === null) return given('No webhook URL is set any more.', null, true)
+    const bytes = Buffer.from(body, 'utf8')
+    let signature: string
+    try {
+      const secret = merchants.webhookSecret(merchant)
+      if (secret === null) return given('No webhook secret is set any more.', url, true)
+      signature = signatureHeader(secret, clock.now(), bytes)
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
+      return given('The webhook secret cannot be read.', url, false)
+    }
+    const headers = ['Content-Type', 'application/json', 'User-Agent', USER_AGENT, 'X-Service-Signature', signature, 'X-Correlation-Id', id]
+    try {
+      const answer = await call({ method: 'POST', url, headers, body: bytes, timeout: ATTEMPT_TIMEOUT, keep: KEPT, signal })
+      return { ...answered(answer), url, final: false }
+    } catch (error) {
+      signal.throwIfAborted()
+      return { ...unanswered(error), url, final: false }
+    }
+  }
+
+  /** Writes how an attempt ended, and adds the next; null when somebody else has written one of this number. */
+  async #finish (id: string, claimed: Claimed, verdict: Verdict, job: string): Promise<'delivered' | 'retried' | 'failed' | null> {
+    const { clock, database, store } = this.#parts
+    const endedAt = clock.now()
+    const next = verdict.error === null || verdict.final || !claimed.retries ? null : nextAttemptAt(claimed.attempt, endedAt, this.#parts.backoff ?? BACKOFF)
+    const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
+    const { url, responseStatus, responseBody, error } = verdict
+    return await database.transaction(async sql => {
+      const written = await store.finish(sql, id, claimed.attempt, {
+        status: result === 'retried' ? 'pending' : result, url, responseStatus, responseBody, error, endedAt, nextAttemptAt: next, failedJob: result === 'failed' ? job : null
+      })
+      if (!written) return null
+      const attempt = claimed.attempt + 1
+      if (next !== null) await this.#enqueue(sql, claimed.merchantId, { delivery: id, attempt }, { key: `${id}:${attempt}`, startAfter: next })
+      return result
+    })
+  }
+}
+
+function given (error: string, url: string | null, final: boolean): Verdict {
+  return { error, url, final, responseStatus: null, responseBody: null }
+}
+
+function notFound (): ShortError {
+  return new ShortError(404, 'Delivery not found')
+}
+
+async function reaching<T> (asking: Promise<T>): Promise<T> {
+  try {
+    return await asking
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    throw new Unavailable('Service unavailable', 'Deliveries cannot be read or written at the moment.', 5, {}, error)
+  }
+}

@@ -1,0 +1,234 @@
+import type { Database, Sql, TransactionSql } from '../platform/database.ts'
+import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
+
+/** An event as it is written. Times in milliseconds since the epoch. */
+export interface NewDelivery {
+  readonly id: string
+  readonly merchantId: number
+  readonly event: WebhookEvent
+  /** What makes it the same event: of all rows with one key there is one. */
+  readonly eventKey: string
+  readonly invoiceId: string | null
+  readonly paymentHash: string
+  /** What every attempt sends, as UTF-8. */
+  readonly body: string
+  readonly createdAt: number
+}
+
+/** Who may make an attempt: the job of the schedule, or one that failed and is run again by hand. */
+export interface Claim {
+  readonly id: string
+  /** The attempt's number, from 1. */
+  readonly attempt: number
+  readonly job: string
+  readonly now: number
+  /** Until when nobody else may make one. */
+  readonly until: number
+}
+
+/** An attempt that is this process's to make. */
+export interface Claimed {
+  readonly merchantId: number
+  readonly event: WebhookEvent
+  readonly body: string
+  /** The attempt's number, from 1. */
+  readonly attempt: number
+  /** Whether the schedule's next attempt follows when this one fails. */
+  readonly retries: boolean
+}
+
+/** How an attempt ended. */
+export interface Outcome {
+  readonly status: DeliveryStatus
+  readonly url: string | null
+  readonly responseStatus: number | null
+  readonly responseBody: string | null
+  readonly error: string | null
+  readonly endedAt: number
+  /** Set when status is `pending`. */
+  readonly nextAttemptAt: number | null
+  /** The job that is to be marked as failed; null when none is. */
+  readonly failedJob: string | null
+}
+
+/** Which deliveries to list, newest first. */
+export interface DeliveryFilter {
+  readonly status: DeliveryStatus | null
+  /** Milliseconds since the epoch. */
+  readonly since: number | null
+  readonly limit: number
+  readonly offset: number
+}
+
+/** What came of asking for a resend: the delivery, and the number of the attempt to add; null while one is under way. */
+export interface Resend {
+  readonly delivery: Delivery
+  readonly attempt: number | null
+}
+
+/** A delivery whose attempt is long due, so that its job may be lost. */
+export interface Overdue {
+  readonly id: string
+  readonly merchantId: number
+  readonly attempt: number
+}
+
+/** Where deliveries are kept. */
+export interface WebhookStore {
+  /**
+   * Writes an event in the transaction that caused it, so that both stand or fall. False, and nothing written, when the
+   * merchant has no webhook URL or the event is there already.
+   */
+  add (sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean>
+  /**
+   * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has ended.
+   * Null for all others. A failed delivery's own job gets a further attempt.
+   */
+  claim (claim: Claim): Promise<Claimed | null>
+  /** Gives up a claim whose attempt was not finished, so that another may be made at once. */
+  unclaim (id: string, attempt: number): Promise<void>
+  /** Writes how a claimed attempt ended. False, and nothing written, when an attempt of that number has ended before. */
+  finish (sql: TransactionSql, id: string, attempt: number, outcome: Outcome): Promise<boolean>
+  /**
+   * Makes one attempt due now: the schedule's next one where it is pending, else a further one that is not followed by
+   * others. Null for another merchant's or none. Of two at once the second sees what the first did.
+   */
+  resend (sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null>
+  list (merchantId: number, filter: DeliveryFilter): Promise<{ readonly rows: readonly Delivery[], readonly total: number }>
+  /** Pending ones that were due before `due` and that nobody claims at `now`, the oldest first. */
+  overdue (due: number, now: number, limit: number): Promise<Overdue[]>
+  /** Deletes up to `limit` events from before `before`, except those that are pending; answers how many. */
+  purge (before: number, limit: number): Promise<number>
+}
+
+/** Whether a text can be the id of a delivery: the database cannot even be asked for others. */
+export function isDeliveryId (text: string): boolean {
+  return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
+}
+
+interface Row {
+  id: string
+  merchant_id: number
+  event: WebhookEvent
+  invoice_id: string | null
+  payment_hash: string | null
+  body: string
+  status: DeliveryStatus
+  attempts: number
+  retries: boolean
+  claimed_until: Date | null
+  url: string | null
+  response_status: number | null
+  response_body: string | null
+  error: string | null
+  created_at: Date
+  last_attempt_at: Date | null
+  next_attempt_at: Date | null
+  delivered_at: Date | null
+}
+
+/** Deliveries in the SQL database. */
+export class SqlWebhookStore implements WebhookStore {
+  readonly #database: Database
+
+  constructor (database: Database) {
+    this.#database = database
+  }
+
+  async add (sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean> {
+    const created = new Date(delivery.createdAt)
+    const rows = await sql`
+      insert into webhook_deliveries (id, merchant_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
+      select ${delivery.id}::uuid, id, ${delivery.event}::text, ${delivery.eventKey}::text, ${delivery.invoiceId}::text, ${delivery.paymentHash}::text,
+        ${delivery.body}::text, 'pending', webhook_url, ${created}::timestamptz, ${created}::timestamptz
+      from merchants where id = ${delivery.merchantId} and webhook_url is not null
+      on conflict (event_key) do nothing
+      returning 1`
+    return rows.length === 1
+  }
+
+  async claim ({ id, attempt, job, now, until }: Claim): Promise<Claimed | null> {
+    const [row] = await this.#database.sql<Row[]>`
+      update webhook_deliveries set claimed_until = ${new Date(until)}
+      where id = ${id} and (claimed_until is null or claimed_until <= ${new Date(now)})
+        and ((status = 'pending' and attempts = ${attempt - 1}) or (status = 'failed' and failed_job = ${job}))
+      returning *`
+    if (row === undefined) return null
+    return { merchantId: row.merchant_id, event: row.event, body: row.body, attempt: row.attempts + 1, retries: row.retries && row.status === 'pending' }
+  }
+
+  async unclaim (id: string, attempt: number): Promise<void> {
+    await this.#database.sql`update webhook_deliveries set claimed_until = null where id = ${id} and attempts = ${attempt - 1}`
+  }
+
+  async finish (sql: TransactionSql, id: string, attempt: number, outcome: Outcome): Promise<boolean> {
+    const ended = new Date(outcome.endedAt)
+    const rows = await sql`
+      update webhook_deliveries set
+        status = ${outcome.status}, attempts = ${attempt}, url = ${outcome.url}, response_status = ${outcome.responseStatus},
+        response_body = ${outcome.responseBody}, error = ${outcome.error}, last_attempt_at = ${ended},
+        next_attempt_at = ${outcome.nextAttemptAt === null ? null : new Date(outcome.nextAttemptAt)},
+        delivered_at = ${outcome.status === 'delivered' ? sql`coalesce(delivered_at, ${ended}::timestamptz)` : sql`delivered_at`},
+        failed_job = ${outcome.failedJob}, claimed_until = null
+      where id = ${id} and attempts = ${attempt - 1}
+      returning 1`
+    return rows.length === 1
+  }
+
+  async resend (sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
+    const [row] = await sql<Row[]>`select * from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
+    if (row === undefined) return null
+    if (row.claimed_until !== null && row.claimed_until.getTime() > now) return { delivery: fromDatabase(row), attempt: null }
+    const [changed = row] = await sql<Row[]>`
+      update webhook_deliveries set status = 'pending', retries = retries and status = 'pending', next_attempt_at = ${new Date(now)}, failed_job = null
+      where id = ${id} returning *`
+    return { delivery: fromDatabase(changed), attempt: changed.attempts + 1 }
+  }
+
+  async list (merchantId: number, { status, since, limit, offset }: DeliveryFilter): Promise<{ readonly rows: readonly Delivery[], readonly total: number }> {
+    const { sql } = this.#database
+    const where = sql`
+      merchant_id = ${merchantId}
+      ${status === null ? sql`` : sql`and status = ${status}`}
+      ${since === null ? sql`` : sql`and created_at >= ${new Date(since)}`}`
+    const [count] = await sql<Array<{ total: number }>>`select count(*)::int as total from webhook_deliveries where ${where}`
+    const rows = await sql<Row[]>`
+      select * from webhook_deliveries where ${where} order by created_at desc, id desc limit ${limit} offset ${offset}`
+    return { rows: rows.map(fromDatabase), total: count?.total ?? 0 }
+  }
+
+  async overdue (due: number, now: number, limit: number): Promise<Overdue[]> {
+    const rows = await this.#database.sql<Row[]>`
+      select * from webhook_deliveries
+      where status = 'pending' and next_attempt_at < ${new Date(due)} and (claimed_until is null or claimed_until <= ${new Date(now)})
+      order by next_attempt_at limit ${limit}`
+    return rows.map(row => ({ id: row.id, merchantId: row.merchant_id, attempt: row.attempts + 1 }))
+  }
+
+  async purge (before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      delete from webhook_deliveries where id in (
+        select id from webhook_deliveries where created_at < ${new Date(before)} and status <> 'pending' order by created_at limit ${limit})`
+    return gone.count
+  }
+}
+
+function fromDatabase (row: Row): Delivery {
+  return {
+    id: row.id,
+    merchantId: row.merchant_id,
+    event: row.event,
+    invoiceId: row.invoice_id,
+    paymentHash: row.payment_hash,
+    status: row.status,
+    url: row.url,
+    attempts: row.attempts,
+    responseStatus: row.response_status,
+    responseBody: row.response_body,
+    error: row.error,
+    createdAt: row.created_at.getTime(),
+    lastAttemptAt: row.last_attempt_at?.getTime() ?? null,
+    nextAttemptAt: row.next_attempt_at?.getTime() ?? null,
+    deliveredAt: row.delivered_at?.getTime() ?? null
+  }
+}
