@@ -1,4 +1,6 @@
 import { gzipSync, brotliCompressSync, deflateSync } from 'node:zlib'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
 import * as fc from 'fast-check'
 
 type Json = Record<string, unknown>
@@ -12,6 +14,8 @@ export interface Target {
   readonly access: 'merchant' | 'admin' | 'public'
   /** Schema of the body; null when it takes none. */
   readonly body: Json | null
+  /** Whether the body may be left out. */
+  readonly optional: boolean
   /** Query parameters by name. */
   readonly query: Readonly<Record<string, Json>>
 }
@@ -41,14 +45,14 @@ export function targetsOf (document: Json): Target[] {
   for (const [path, item] of Object.entries(document['paths'] as Record<string, Json> /* made by us */)) {
     for (const [method, operation] of Object.entries(item)) {
       const { operationId, requestBody, parameters = [], security = [] } = operation as {
-        operationId?: string, requestBody?: { content: Record<string, { schema: Json }> }, parameters?: Array<{ name: string, in: string, schema: Json }>, security?: Json[]
+        operationId?: string, requestBody?: { required: boolean, content: Record<string, { schema: Json }> }, parameters?: Array<{ name: string, in: string, schema: Json }>, security?: Json[]
       } /* OpenAPI's own forms */
       if (operationId === undefined || security.some(one => 'l402' in one)) continue
       const query = Object.fromEntries(parameters.filter(one => one.in === 'query').map(one => [one.name, one.schema]))
       const body = requestBody?.content['application/json']?.schema ?? null
       if (body === null && Object.keys(query).length === 0) continue
       const access = security.some(one => 'adminKey' in one) ? 'admin' : security.length > 0 ? 'merchant' : 'public'
-      targets.push({ id: operationId, method: method.toUpperCase(), path, access, body, query })
+      targets.push({ id: operationId, method: method.toUpperCase(), path, access, body, optional: requestBody?.required === false, query })
     }
   }
   return targets
@@ -200,6 +204,35 @@ const heads: ReadonlyArray<readonly [name: string, headers: Readonly<Record<stri
 
 const queries = ['', '1', '-1', '99999999999999999999', '1e3', '0x10', '1.5', 'NaN', 'true', '%00', '%ff', '%F0%9F%A7%A8', '%', '%zz', '\'', '__proto__', 'a'.repeat(3_000), 'paid', 'pending', '2026-11-21T00:00:00Z', '-271821-04-20T00:00:00Z', '+275760-09-13T00:00:00.001Z', '0000-00-00', '%E2%80%AE']
 const segments = ['%00', '%ff', '%2e%2e%2f', '-1', '0', '99999999999999999999', '1e3', 'x'.repeat(200), '%F0%9F%A7%A8', '%ED%A0%80', '__proto__', 'a%2Fb', '100000000000000']
+
+const ajv = new Ajv2020({ strict: false })
+addFormats.default(ajv)
+const validators = new Map<string, ValidateFunction>()
+
+/** Null members mean absent ones (decision 4). No schema looks as deep as this stops. */
+function withoutNulls (value: unknown, depth = 0): unknown {
+  if (depth > 100) return value
+  if (Array.isArray(value)) return value.map(item => withoutNulls(item, depth + 1))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null).map(([name, inner]) => [name, withoutNulls(inner, depth + 1)]))
+}
+
+/** Whether the body is none that its schema takes, as another reader of JSON Schema sees it. */
+export function isWrong ({ target, body }: Malformed): boolean {
+  if (target.body === null || body === null) return false
+  let value: unknown
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(body)
+    value = text === '' && target.optional ? {} : JSON.parse(text)
+  } catch {
+    return true
+  }
+  if (value === null && target.optional) value = {}
+  let validate = validators.get(target.id)
+  if (validate === undefined) validators.set(target.id, validate = ajv.compile(target.body))
+  // Of members that may be null, null is kept; so it is only wrong when it is wrong both ways.
+  return !validate(value) && !validate(withoutNulls(value))
+}
 
 /** What a target's requests are made with where it matters that they nearly fit. */
 export interface Known {
