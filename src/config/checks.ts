@@ -149,11 +149,19 @@ export function checkWorkers (config: FileConfig, findings: Findings): void {
   if (config.database.url.startsWith('pglite:')) findings.report(['server', 'workers'], `found ${workers} workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server`)
 }
 
+function isPlainAndAway (address: string): boolean {
+  const { protocol, hostname } = new URL(address)
+  return protocol === 'http:' && hostname !== 'localhost' && hostname !== '[::1]' && !/^127\.\d+\.\d+\.\d+$/.test(hostname)
+}
+
 /** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
 export function checkProduction (config: FileConfig, findings: Findings): void {
   if (config.mode !== 'production') return
   for (const side of ['primary', 'alternate'] as const) {
-    if (config.lightning[side].kind === 'sandbox') findings.report(['lightning', side, 'kind'], 'found the sandbox in production; allowed: strike, opennode, lnd')
+    const { kind, url } = config.lightning[side]
+    if (kind === 'sandbox') findings.report(['lightning', side, 'kind'], 'found the sandbox in production; allowed: strike, opennode, lnd')
+    // Every call carries a key that can take or send money.
+    if (url !== undefined && isPlainAndAway(url)) findings.report(['lightning', side, 'url'], 'found a plain http address in production; allowed: an https address, or http to this machine')
   }
   if (config.secrets.master === '') findings.report(['secrets', 'master'], 'found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`')
   if (config.database.url.startsWith('pglite:')) findings.report(['database', 'url'], 'found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name')

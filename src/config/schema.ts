@@ -38,8 +38,9 @@ const provider = (side: string) => Type.Object({
     default: 'sandbox', description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
   }),
   key: Type.Optional(Secret({ minLength: 1, description: 'The operator\'s own provider key, for routes priced in this file and for ping.' })),
-  url: Type.Optional(Type.String({ 'x-format': 'http-url', description: 'Address of the provider\'s API, where it is not the public one.' })),
-  timeout: Duration({ default: '10s', minimum: '1ms', description: 'How long one call to the provider may take.' })
+  url: Type.Optional(Type.String({ 'x-format': 'upstream-url', description: 'Address of the provider\'s API, where it is not the public one; https in production, unless it is this machine.' })),
+  // A refund that its provider does not know is given up ten minutes after it was begun; until then every call must have ended.
+  timeout: Duration({ default: '10s', minimum: '1ms', maximum: '5m', description: 'How long the gateway waits for the provider.' })
 }, describe(`The ${side} payment provider.`))
 
 const lightning = Type.Object({ primary: provider('primary'), alternate: provider('alternate') }, describe('Who makes invoices.'))

@@ -4,11 +4,14 @@ import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
 import { Secret } from '../platform/secrets.ts'
 import type { ProviderSlot } from './account.ts'
+import { guarded } from './breaker.ts'
 import { loadNodeKey } from './node-key.ts'
 import type { ProviderSeat } from './payees.ts'
+import type { Provider, ProviderKind } from './provider.ts'
 import { SandboxProvider } from './sandbox.ts'
 import { SqlSandboxStore } from './sandbox-store.ts'
 import { InvoiceSigner } from './signer.ts'
+import { StrikeProvider } from './strike.ts'
 
 /** What the providers are made from. */
 export interface ProviderOptions {
@@ -23,7 +26,7 @@ export interface ProviderOptions {
 /** The providers of both slots. */
 export interface Providers {
   readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
-  /** The sandbox, where a slot has it. */
+  /** The sandbox, where a slot has it. It stands behind no breaker: nothing is called. */
   readonly sandbox: SandboxProvider | null
   close (): Promise<void>
 }
@@ -31,6 +34,21 @@ export interface Providers {
 /** A slot of `lightning` names a kind that cannot stand there. */
 export class ProviderKindError extends Error {
   override name = 'ProviderKindError'
+}
+
+/** What a kind that is called over the network is made from. */
+interface KindOptions {
+  /** `lightning.<slot>.url`; null for the kind's public address. */
+  readonly url: string | null
+  /** Milliseconds. */
+  readonly timeout: number
+  readonly mode: 'development' | 'production'
+  readonly clock: Clock
+}
+
+/** One line for each kind; behind a circuit breaker, which knows the hosts that its keys choose. */
+const KINDS: Partial<Record<Exclude<ProviderKind, 'sandbox'>, (options: KindOptions) => Provider>> = {
+  strike: options => guarded(new StrikeProvider(options), options)
 }
 
 /**
@@ -42,15 +60,20 @@ export function openProviders (options: ProviderOptions): Providers {
   const { lightning, mode } = options
   let sandbox: SandboxProvider | null = null
   const seat = (slot: ProviderSlot): ProviderSeat => {
-    const { kind, key } = lightning[slot]
-    if (kind !== 'sandbox') throw new ProviderKindError(`lightning.${slot}.kind is ${kind}, which this version cannot speak yet; it can speak sandbox`)
+    const { kind, key, url, timeout } = lightning[slot]
+    const ownKey = key === undefined ? null : new Secret(key)
+    if (kind !== 'sandbox') {
+      const make = KINDS[kind]
+      if (make === undefined) throw new ProviderKindError(`lightning.${slot}.kind is ${kind}, which this version cannot speak yet; it can speak ${['sandbox', ...Object.keys(KINDS)].join(', ')}`)
+      return { provider: make({ url: url ?? null, timeout, mode, clock: options.clock }), key: ownKey }
+    }
     if (mode === 'production') throw new ProviderKindError(`lightning.${slot}.kind is sandbox, which makes invoices without money and is refused in production`)
     sandbox ??= new SandboxProvider({
       store: new SqlSandboxStore(options.database.sql),
       signer: new InvoiceSigner(loadNodeKey(join(options.dataDir, 'sandbox-node.key'))),
       clock: options.clock
     })
-    return { provider: sandbox, key: key === undefined ? null : new Secret(key) }
+    return { provider: sandbox, key: ownKey }
   }
   const seats = { primary: seat('primary'), alternate: seat('alternate') }
   return {

@@ -38,6 +38,8 @@ export interface ProviderCall {
    * its Retry-After is over. A limit of one key is left out, since it is that merchant's own affair.
    */
   readonly sharedLimit?: string
+  /** The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended after it. */
+  readonly firstLine?: true
 }
 
 /** What the provider answered. */
@@ -45,6 +47,8 @@ export interface ProviderAnswer {
   readonly status: number
   /** Parsed JSON; null where the body was empty or is no JSON, which only answers that the caller asked for can have. */
   readonly body: unknown
+  /** The provider's own message as one short line without the key; null when it has none. */
+  readonly said: string | null
 }
 
 /** Makes one call. @throws ProviderRefused, ProviderUnavailable */
@@ -150,19 +154,19 @@ export class ProviderHttp {
       body: call.body === undefined ? null : JSON.stringify(call.body),
       signal: limit
     })
-    const text = await answer.body.text()
+    const text = call.firstLine === true ? await firstLine(answer.body) : await answer.body.text()
     return { status: answer.statusCode, retryAfter: one(answer.headers['retry-after']), body: parsed(text) }
   }
 
   #judge (call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
     const { status, body } = reply
-    if (call.answers?.includes(status) === true) return { status, body: body === undefined ? null : body }
+    const said = clean(body === undefined ? null : this.#options.messageOf(body), key)
+    if (call.answers?.includes(status) === true) return { status, body: body ?? null, said }
     if (status >= 200 && status < 300) {
       // An empty body is fine (204); a page where JSON was due is not the provider speaking.
-      if (body !== undefined || reply.status === 204) return { status, body: body ?? null }
-      throw unavailable('server', 'The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, `status ${status} without JSON`)
+      if (body !== undefined || reply.status === 204) return { status, body: body ?? null, said: null }
+      throw unusableAnswer(`status ${status} without JSON`)
     }
-    const said = clean(body === undefined ? null : this.#options.messageOf(body), key)
     if (status === 429) throw this.#limited(call, reply)
     if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
     if (status === 403) throw forbidden(call.scope ?? null, body !== undefined)
@@ -201,6 +205,22 @@ interface Reply {
   readonly body: unknown
 }
 
+/** An answer that came and does not hold what it must; counted as a fault of the host. */
+export function unusableAnswer (what: string): ProviderUnavailable {
+  return unavailable('server', 'The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, what)
+}
+
+/** Leaving the loop ends the connection. */
+async function firstLine (body: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = []
+  for await (const piece of body) {
+    const end = piece.indexOf(0x0a)
+    pieces.push(end === -1 ? piece : piece.subarray(0, end))
+    if (end !== -1) break
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
 function parsed (text: string): unknown {
   try {
     return JSON.parse(text)
@@ -232,7 +252,7 @@ function failure (error: unknown, isLate: boolean): ProviderUnavailable {
   const code = codeOf(error)
   const cause = new CallFailure(code === '' ? 'the connection failed' : code)
   if (UNCONNECTED.has(code)) return new NothingSent(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
-  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return new ProviderUnavailable('The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, cause, 'server')
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return unusableAnswer(code)
   return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
 }
 

@@ -274,11 +274,13 @@ lightning:
 
 t.test('a production file with all that production needs is sound', async t => {
   t.same(await problemsOf(production), [])
+  t.same(await problemsOf(production.replace('kind: opennode', 'kind: opennode, url: "http://127.0.0.1:8080"')), [], 'plain HTTP to the machine itself is no risk')
 })
 
 const refused: readonly (readonly [name: string, from: string, to: string, line: string])[] = [
   ['the sandbox', 'kind: strike', 'kind: sandbox', 'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd'],
   ['a sandbox that stands there by default', '  alternate: { kind: opennode }\n', '', 'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd'],
+  ['a provider that is called over plain HTTP', 'kind: opennode', 'kind: opennode, url: "http://10.0.0.9:8080"', 'gateway.yaml:7:37: lightning.alternate.url: found a plain http address in production; allowed: an https address, or http to this machine'],
   ['a missing master secret', 'master: 0123456789abcdef0123456789abcdef', 'master: "${BOLTGATE_SECRET:-}"', 'gateway.yaml:3:20: secrets.master: found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`'],
   ['the embedded database', 'postgres://u:p@127.0.0.1/boltgate', 'pglite:', 'gateway.yaml:4:18: database.url: found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name'],
   ['a missing publicUrl', '{ publicUrl: https://api.example.com }', '{}', 'gateway.yaml:2:1: server.publicUrl: found nothing in production; allowed: the https address that clients use, such as https://api.example.com'],
