@@ -1,0 +1,73 @@
+import { adminOperations } from '../admin/operations.ts'
+import { SqlAdminStore } from '../admin/store.ts'
+import { challengeOperations, hasChallenge } from '../challenges/operations.ts'
+import { demoOperations } from '../demo/operations.ts'
+import { discoveryOperations } from '../discovery/operations.ts'
+import { metricsOperation } from '../gateway/metrics-operation.ts'
+import { pricedRoutes } from '../gateway/openapi.ts'
+import type { AnyOperation } from '../gateway/operation.ts'
+import { accountView } from '../merchants/account.ts'
+import { merchantOperations } from '../merchants/operations.ts'
+import { pageOperations } from '../pages/operations.ts'
+import { paymentOperations } from '../payments/operations.ts'
+import { healthOperations } from '../platform/operations.ts'
+import { providerOperations } from '../providers/operations.ts'
+import { proxyOperations } from '../proxies/operations.ts'
+import { refundOperations } from '../refunds/operations.ts'
+import { webhookOperations } from '../webhooks/operations.ts'
+import type { Parts, Running, Surroundings } from './parts.ts'
+
+/** The operations of each internal upstream, by its name in `gateway.yaml`. */
+export interface Mounted {
+  readonly api: readonly AnyOperation[]
+  readonly demo: readonly AnyOperation[]
+  /** All of them, as the OpenAPI document lists them. */
+  readonly all: readonly AnyOperation[]
+}
+
+/** Mounts the operations of every domain on its services. */
+export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, webhooks, settled } = parts
+  const { clock, log, database, publicUrl } = around
+  const all: AnyOperation[] = []
+  const api: AnyOperation[] = [
+    ...healthOperations(database, clock, { ready: () => running.serving }),
+    metricsOperation(metrics),
+    ...discoveryOperations({
+      publicUrl,
+      serviceName: () => running.config.payment.serviceName,
+      operations: () => all,
+      pricedRoutes: () => pricedRoutes(running.config.routes)
+    }),
+    ...providerOperations({ sandbox: providers.sandbox, mode: running.config.mode, onSettled: settled }),
+    ...challengeOperations({
+      challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
+    }),
+    ...proxyOperations(proxies),
+    ...merchantOperations({
+      merchants,
+      production,
+      plans: () => running.config.plans,
+      publicUrl,
+      validate: (merchant, slot) => payees.validate(merchant, slot),
+      countProxies: merchantId => proxyStore.counts(merchantId),
+      hasPaidPayment: merchantId => payments.hasPaid(merchantId),
+      hasChallenge: merchantId => hasChallenge(database.sql, merchantId)
+    }),
+    ...webhookOperations(webhooks),
+    ...paymentOperations(payments),
+    ...refundOperations(refunds),
+    ...pageOperations({ payments, watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),
+    ...adminOperations({
+      database,
+      store: new SqlAdminStore(database),
+      merchants,
+      clock,
+      production,
+      account: async merchant => accountView(merchant, running.config.plans, await proxyStore.counts(merchant.id))
+    })
+  ]
+  const demo = demoOperations()
+  all.push(...api, ...demo)
+  return { api, demo, all }
+}

@@ -1,0 +1,161 @@
+import { challengeCounters } from '../challenges/counters.ts'
+import type { FindPayee } from '../challenges/mint.ts'
+import { countEndpoints } from '../challenges/operations.ts'
+import { Challenges } from '../challenges/service.ts'
+import { challengeSettings } from '../challenges/settings.ts'
+import type { GatewayConfig } from '../config/schema.ts'
+import type { Plugin } from '../gateway/plugin.ts'
+import { Merchants } from '../merchants/service.ts'
+import { SqlMerchantStore } from '../merchants/store.ts'
+import { FixedPrices, NoPrices } from '../money/prices.ts'
+import { openDemoInvoices } from '../payments/demo.ts'
+import { Payments } from '../payments/service.ts'
+import { SqlPaymentStore } from '../payments/store.ts'
+import { PaymentWatch } from '../payments/watch.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/database.ts'
+import { systemRandom } from '../platform/ids.ts'
+import { PgBossJobs } from '../platform/jobs.ts'
+import type { Log } from '../platform/log.ts'
+import { Metrics } from '../platform/metrics.ts'
+import { Sealer } from '../platform/secrets.ts'
+import { openState } from '../platform/state-url.ts'
+import { openProviders } from '../providers/kinds.ts'
+import { Payees } from '../providers/payees.ts'
+import { ProxyDirectory } from '../proxies/directory.ts'
+import { probeTarget } from '../proxies/probe.ts'
+import { MAX_TIMEOUT_SECONDS } from '../proxies/schema.ts'
+import { ProxyService } from '../proxies/service.ts'
+import { SqlProxyStore } from '../proxies/store.ts'
+import { Refunds } from '../refunds/service.ts'
+import { SqlRefundStore } from '../refunds/store.ts'
+import type { Secrets } from '../secrets.ts'
+import { Forwarder } from '../upstream/forwarder.ts'
+import { outboundCall } from '../upstream/outbound.ts'
+import { Webhooks } from '../webhooks/service.ts'
+import { SqlWebhookStore } from '../webhooks/store.ts'
+import type { Closers } from './closers.ts'
+
+/** What a gateway is composed from; its owner closes the database. */
+export interface Surroundings {
+  readonly clock: Clock
+  readonly log: Log
+  readonly database: Database
+  readonly secrets: Secrets
+  /** Plugins by the name or the absolute path that chain entries use. */
+  readonly plugins: ReadonlyMap<string, Plugin>
+  /** The address that clients use, without a slash at the end; asked for when it is needed, since port 0 is known late. */
+  publicUrl (): string
+}
+
+/** What operations ask for when they are called, since it changes while the gateway runs. */
+export interface Running {
+  config: GatewayConfig
+  serving: boolean
+}
+
+/** Every service of a gateway, made once, in the order in which they need each other. */
+export type Parts = Awaited<ReturnType<typeof openParts>>
+
+/** Makes them; what was opened is closed by `closers`, also when a later one cannot be made. */
+export async function openParts (running: Running, around: Surroundings, closers: Closers) {
+  const { config } = running
+  const { clock, log, database, secrets, publicUrl } = around
+  const production = config.mode === 'production'
+  const random = systemRandom
+  const metrics = new Metrics()
+  if (config.metrics.process) metrics.measureProcess()
+
+  const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
+  const providers = closers.add(openProviders({ mode: config.mode, lightning: config.lightning, dataDir: config.data, database, clock }), part => part.close())
+  const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
+  const call = outboundCall(forwarder.guard)
+  const sealer = new Sealer(secrets.ring)
+  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans })
+  const payees = new Payees(providers.seats, sealer)
+  const challenges = closers.add(new Challenges({
+    database,
+    clock,
+    log,
+    payee: payeeOf(payees, merchants),
+    counters: challengeCounters(metrics),
+    settings: challengeSettings(config),
+    keys: secrets.macaroonKeys
+  }), part => part.close())
+
+  const proxyStore = new SqlProxyStore(database)
+  const proxies = new ProxyService({
+    store: proxyStore,
+    sealer,
+    clock,
+    random,
+    publicUrl,
+    production,
+    defaults: () => ({ tokenValiditySeconds: Math.floor(running.config.payment.tokenValidity / 1000), timeoutSeconds: MAX_TIMEOUT_SECONDS }),
+    caps: merchant => merchants.caps(merchant),
+    countOtherEndpoints: countEndpoints,
+    probe: probeTarget(call, clock),
+    changed: proxyId => directory.refresh(proxyId)
+  })
+  const directory: ProxyDirectory = closers.add(new ProxyDirectory({
+    store: proxyStore, database, clock, log, merchants: ids => merchants.byIds(ids), open: row => proxies.openAuthValue(row)
+  }), part => part.stop())
+
+  const paymentStore = new SqlPaymentStore(database)
+  const payments = closers.add(new Payments({
+    store: paymentStore,
+    database,
+    clock,
+    random,
+    log,
+    payees,
+    // The sandbox has a price of its own; real ones come with the price feed.
+    prices: production ? new NoPrices() : new FixedPrices(),
+    demo: openDemoInvoices(config.data, clock),
+    watch: new PaymentWatch(database, log),
+    publicUrl,
+    settings: () => running.config.payments,
+    merchant: id => merchants.byId(id),
+    refusal: (merchant, feature, now) => merchants.refusal(merchant, feature, now)
+  }), part => part.close())
+  const refunds = new Refunds({
+    store: new SqlRefundStore(database),
+    database,
+    clock,
+    random,
+    log,
+    payees,
+    payments: {
+      get: (merchantId, invoiceId) => paymentStore.get(merchantId, invoiceId),
+      lock: (sql, merchantId, invoiceId) => paymentStore.lock(sql, merchantId, invoiceId),
+      applyChange: (sql, payment, to, facts, tellMerchant) => payments.applyChange(sql, payment, to, facts, tellMerchant)
+    },
+    merchant: id => merchants.byId(id)
+  })
+
+  // Last opened, first closed: what a job uses outlives its runs.
+  const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
+  const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
+  webhooks.declare()
+  payments.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
+  challenges.onPaid = (sql, challenge) => webhooks.challengePaid(sql, challenge)
+
+  /** Somebody says that an invoice was paid; it is a challenge's or a payment's, and who does not know the hash does nothing. */
+  const settled = async (paymentHash: string): Promise<void> => {
+    await Promise.all([challenges.settled(paymentHash), payments.settled(paymentHash)])
+  }
+  if (providers.sandbox !== null) providers.sandbox.onSettled = settled
+
+  return {
+    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, settled
+  }
+}
+
+function payeeOf (payees: Payees, merchants: Merchants): FindPayee {
+  return async offer => {
+    if (offer.payee === 'platform') return payees.platform()
+    const merchant = await merchants.byId(Number(offer.merchantId))
+    if (merchant === null) throw new TypeError(`an offer names merchant ${offer.merchantId ?? 'null'}, who does not exist`)
+    return payees.forMerchant(merchant)
+  }
+}
