@@ -3,9 +3,12 @@ import type { GatewayConfig } from '../config/schema.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
 import { Secret } from '../platform/secrets.ts'
+import { AddressGuard } from '../upstream/guard.ts'
 import type { ProviderSlot } from './account.ts'
 import { guarded } from './breaker.ts'
+import { lndHost, LndProvider } from './lnd.ts'
 import { loadNodeKey } from './node-key.ts'
+import { OpenNodeProvider } from './opennode.ts'
 import type { ProviderSeat } from './payees.ts'
 import type { Provider, ProviderKind } from './provider.ts'
 import { SandboxProvider } from './sandbox.ts'
@@ -21,6 +24,11 @@ export interface ProviderOptions {
   readonly dataDir: string
   readonly database: Database
   readonly clock: Clock
+  /**
+   * Public address of our receiver for a slot, for kinds that are told it in each charge; null, or left out, where nobody
+   * could reach it. Asked for at each charge, since the public address may be known only after the start.
+   */
+  receiver? (slot: ProviderSlot): string | null
 }
 
 /** The providers of both slots. */
@@ -40,15 +48,25 @@ export class ProviderKindError extends Error {
 interface KindOptions {
   /** `lightning.<slot>.url`; null for the kind's public address. */
   readonly url: string | null
+  /** `lightning.<slot>.key`, the very object that the seat has. */
+  readonly ownKey: Secret<string> | null
   /** Milliseconds. */
   readonly timeout: number
   readonly mode: 'development' | 'production'
   readonly clock: Clock
+  /** Address of the slot's receiver. */
+  receiver (): string | null
 }
 
 /** One line for each kind; behind a circuit breaker, which knows the hosts that its keys choose. */
 const KINDS: Partial<Record<Exclude<ProviderKind, 'sandbox'>, (options: KindOptions) => Provider>> = {
-  strike: options => guarded(new StrikeProvider(options), options)
+  // An lnd node's host stands in its key: a merchant's must be public, the operator's own may be anywhere (decision 71).
+  lnd: options => guarded(
+    new LndProvider({ ...options, operatorKey: options.ownKey, guard: new AddressGuard({ production: options.mode === 'production' }) }),
+    { clock: options.clock, hostOf: lndHost }
+  ),
+  strike: options => guarded(new StrikeProvider(options), options),
+  opennode: options => guarded(new OpenNodeProvider(options), options)
 }
 
 /**
@@ -65,7 +83,7 @@ export function openProviders (options: ProviderOptions): Providers {
     if (kind !== 'sandbox') {
       const make = KINDS[kind]
       if (make === undefined) throw new ProviderKindError(`lightning.${slot}.kind is ${kind}, which this version cannot speak yet; it can speak ${['sandbox', ...Object.keys(KINDS)].join(', ')}`)
-      return { provider: make({ url: url ?? null, timeout, mode, clock: options.clock }), key: ownKey }
+      return { provider: make({ url: url ?? null, ownKey, timeout, mode, clock: options.clock, receiver: () => options.receiver?.(slot) ?? null }), key: ownKey }
     }
     if (mode === 'production') throw new ProviderKindError(`lightning.${slot}.kind is sandbox, which makes invoices without money and is refused in production`)
     sandbox ??= new SandboxProvider({

@@ -49,6 +49,8 @@ export class FakeOpenNode {
   readonly notifications: SentNotification[] = []
   /** The status with which a missing permission is answered; nobody documents it. */
   permissionStatus: 401 | 403 = 403
+  /** Told when a request is left without an answer: a test moves its clock here. */
+  onHang: () => void = () => {}
   readonly #keys = new Map<string, Key>()
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
@@ -176,14 +178,14 @@ export class FakeOpenNode {
     this.requests.push({ method, path, authorization, body: parsed(text) })
     const at = this.#faults.findIndex(({ on }) => on.test(`${method} ${path}`))
     const fault = at < 0 ? null : this.#faults.splice(at, 1)[0]?.fault ?? null
-    if (fault === 'hang') return
+    if (fault === 'hang') return this.onHang()
     if (fault === 'lost before') return void request.socket.destroy()
     if (fault === 'server error') return send(response, 500, { success: false, message: 'Internal server error' })
     if (fault === 'rate limit') return send(response.setHeader('retry-after', '7'), 429, { success: false, message: 'Too many requests' })
     if (fault === 'html') return sendHtml(response, 502)
     if (fault === 'html as 403') return sendHtml(response, 403)
     const { status, body } = this.#answer(method, path, authorization, request.headers['content-type'], text)
-    if (fault === 'hang after') return
+    if (fault === 'hang after') return this.onHang()
     if (fault === 'lost after') return void request.socket.destroy()
     if (fault === 'server error after') return send(response, 500, { success: false, message: 'Internal server error' })
     if (fault === 'html as 200') return sendHtml(response, 200)
