@@ -33,6 +33,12 @@ export interface JobView {
   readonly endedAt: number | null
 }
 
+/** Why a run failed, as it is kept. */
+export interface Reason {
+  readonly message: string
+  readonly stack: string | null
+}
+
 /** Which jobs to list, newest first. */
 export interface JobQuery {
   readonly queue?: string | undefined
@@ -104,12 +110,16 @@ export class JobTable {
   }
 
   /** Ends a claimed job as failed for good, to be kept for `keepSeconds`. Leaves it alone when another claim has it. */
-  async fail (queue: string, job: { readonly id: string, readonly retryCount: number }, reason: { readonly message: string, readonly stack: string | null }, keepSeconds: number): Promise<void> {
-    const sql = this.#sql
+  async fail (sql: Sql, queue: string, { id, retryCount }: { readonly id: string, readonly retryCount: number }, reason: Reason, keepSeconds: number): Promise<void> {
     await sql`
       update boltgate_jobs.job
-      set state = 'failed', completed_on = now(), output = ${sql.json(reason)}, deletion_seconds = ${keepSeconds}
-      where name = ${queue} and id = ${job.id} and retry_count = ${job.retryCount} and state = 'active'`
+      set state = 'failed', completed_on = now(), output = ${sql.json({ ...reason })}, deletion_seconds = ${keepSeconds}
+      where name = ${queue} and id = ${id} and retry_count = ${retryCount} and state = 'active'`
+  }
+
+  /** Has what waits in a queue be due now. */
+  async bringForward (queue: string): Promise<void> {
+    await this.#sql`update boltgate_jobs.job set start_after = now() where name = ${queue} and state in ('created', 'retry') and start_after > now()`
   }
 }
 

@@ -5,7 +5,7 @@ import type { Database, Sql, TransactionSql } from './database.ts'
 import { correlationId } from './ids.ts'
 import { bossDatabase, bossHandle } from './jobs-database.ts'
 import { JobRunner, type ClaimedJob } from './jobs-runner.ts'
-import { JOBS_SCHEMA, JobTable, type JobPage, type JobQuery, type QueueCounts } from './jobs-table.ts'
+import { JOBS_SCHEMA, JobTable, type JobPage, type JobQuery, type QueueCounts, type Reason } from './jobs-table.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -29,7 +29,7 @@ export interface QueueOptions {
   readonly retries?: number
   /**
    * Milliseconds that one run may take; 60,000 unless said, at least 1,000. Then its signal is aborted and it has failed. The
-   * jobs of a process that was killed are taken up by another 5 to 15 s after this, and that is no failure of theirs.
+   * jobs of a process that was killed are taken up by another up to 15 s after this, and that is no failure of theirs.
    */
   readonly expiry?: number
   /** Milliseconds, 2,000 unless said, within which jobs whose time has come are found. Those due at once are told at once. */
@@ -101,10 +101,12 @@ interface Declared {
   run (job: ClaimedJob, signal: AbortSignal): Promise<void>
 }
 
-/** Seconds between what a run may take and the moment when others take it for lost: it is settled here first. */
-const LOST_AFTER = 5
 /** How often a job may be lost with its process before it counts as failed: perhaps it is what kills them. */
 const LOSSES = 50
+/** A periodic job goes on whatever happens. */
+const MANY = 1_000_000_000
+/** Key of a periodic job: there is one, waiting or running. */
+const PERIODIC = 'periodic'
 const RETRY_DELAY = 5
 const KEEP_DONE = 24 * 60 * 60
 const KEEP_PERIODIC = 60 * 60
@@ -140,11 +142,7 @@ export class PgBossJobs implements Jobs {
       name,
       every: ms,
       options: { ...options, title, concurrency: 1, poll: Math.min(Math.max(ms / 10, 500), 5_000) },
-      run: async (_job, signal) => {
-        // The next one first: it stays even when this process does not.
-        await this.enqueue(this.#parts.database.sql, name, {}, { key: 'next', startAfter: this.#parts.clock.now() + ms })
-        await run(signal)
-      }
+      run: (_job, signal) => run(signal)
     })
   }
 
@@ -202,13 +200,16 @@ export class PgBossJobs implements Jobs {
   async retry (queue: string, id: string): Promise<boolean> {
     const boss = this.#boss
     if (boss === null) throw new JobsNotStarted()
+    // Of another version's queue this process could run nothing.
+    if (!this.#declared.has(queue)) return false
     try {
       // Its types hide that the answer counts what was found.
       const answer = await boss.retry(queue, id) as { readonly affected?: number }
       if (answer.affected !== 1) return false
     } catch (error) {
-      // A periodic job that failed twice: the other failure is about to be run again already.
       if (!isUniqueViolation(error)) throw error
+      // The next run of a periodic job waits already: it is brought forward.
+      await this.#table.bringForward(queue)
     }
     this.#runners.get(queue)?.wake()
     return true
@@ -243,7 +244,7 @@ export class PgBossJobs implements Jobs {
       await boss.start()
       for (const declared of this.#declared.values()) await this.#make(boss, declared)
       for (const { name, every } of this.#declared.values()) {
-        if (every !== null) await this.#send(boss, database.sql, name, {}, { key: 'next' })
+        if (every !== null) await this.#send(boss, database.sql, name, {}, { key: PERIODIC })
       }
     } catch (error) {
       await boss.stop({ graceful: false })
@@ -259,17 +260,18 @@ export class PgBossJobs implements Jobs {
 
   async #make (boss: PgBoss, { name, options, every }: Declared): Promise<void> {
     const settings = {
-      retryLimit: (options.retries ?? 0) + LOSSES,
+      retryLimit: every === null ? (options.retries ?? 0) + LOSSES : MANY,
       retryDelay: (options.retries ?? 0) === 0 ? 0 : RETRY_DELAY,
       retryBackoff: (options.retries ?? 0) > 0,
-      expireInSeconds: Math.ceil((options.expiry ?? 60_000) / 1000) + LOST_AFTER,
+      expireInSeconds: lostAfter((options.expiry ?? 60_000) / 1000),
       deleteAfterSeconds: every === null ? KEEP_DONE : KEEP_PERIODIC,
       notify: true
     }
     const known = await boss.getQueue(name)
     if (known === null) {
-      // `short`: one waiting job a key. `stately`: also one running at a time.
-      await boss.createQueue(name, { ...settings, policy: every === null ? 'short' : 'stately' })
+      // `short`: one waiting job a key. `exclusive`: one that waits or runs. (pg-boss would also have `stately`, of which it
+      // remembers for minutes which keys are running.)
+      await boss.createQueue(name, { ...settings, policy: every === null ? 'short' : 'exclusive' })
     } else if (Object.entries(settings).some(([key, value]) => Reflect.get(known, key) !== value)) {
       await boss.updateQueue(name, settings)
     }
@@ -297,22 +299,36 @@ export class PgBossJobs implements Jobs {
     })
   }
 
-  async #settle (boss: PgBoss, { name, options }: Declared, job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void> {
-    if (error === null) {
-      await boss.complete(name, { id: job.id, retryCount: job.retryCount })
-      this.#runs.inc({ queue: name, result: 'done' })
-      return
+  async #settle (boss: PgBoss, declared: Declared, job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void> {
+    const { name, options, every } = declared
+    const reason = error === null ? null : described(error.reason)
+    const again = reason !== null && job.retryCount < (options.retries ?? 0)
+    if (every === null) await this.#write(boss, this.#parts.database.sql, declared, job, reason, again)
+    else {
+      // In one transaction: a periodic job never ends without its next run, nor has two.
+      await this.#parts.database.transaction(async tx => {
+        await this.#write(boss, tx, declared, job, reason, false)
+        await this.#send(boss, tx, name, {}, { key: PERIODIC, startAfter: this.#parts.clock.now() + every })
+      })
     }
-    const reason = described(error.reason)
-    const again = job.retryCount < (options.retries ?? 0)
-    if (again) await boss.fail(name, { id: job.id, retryCount: job.retryCount }, reason)
-    else await this.#table.fail(name, job, reason, KEEP_FAILED)
-    this.#runs.inc({ queue: name, result: 'failed' })
-    this.#parts.log.warn({ err: error.reason, queue: name, job: job.id, run: job.retryCount + 1 }, again ? 'a job failed; it is tried again' : 'a job failed')
+    this.#runs.inc({ queue: name, result: reason === null ? 'done' : 'failed' })
+    if (error !== null) this.#parts.log.warn({ err: error.reason, queue: name, job: job.id, run: job.retryCount + 1 }, again ? 'a job failed; it is tried again' : 'a job failed')
+  }
+
+  async #write (boss: PgBoss, sql: Sql, { name }: Declared, { id, retryCount }: ClaimedJob, reason: Reason | null, again: boolean): Promise<void> {
+    const options = { db: bossHandle(sql) }
+    if (reason === null) await boss.complete(name, { id, retryCount }, null, options)
+    else if (again) await boss.fail(name, { id, retryCount }, reason, options)
+    else await this.#table.fail(sql, name, { id, retryCount }, reason, KEEP_FAILED)
   }
 }
 
-function described (reason: unknown): { readonly message: string, readonly stack: string | null } {
+/** Seconds after which others take a run for lost: later than what it may take, so that its own process settles it first. */
+function lostAfter (expiry: number): number {
+  return Math.ceil(expiry + Math.min(Math.max(expiry / 10, 1), 5))
+}
+
+function described (reason: unknown): Reason {
   if (!(reason instanceof Error)) return { message: String(reason), stack: null }
   return { message: reason.message === '' ? reason.name : reason.message, stack: reason.stack ?? null }
 }
