@@ -168,6 +168,13 @@ void t.test('an earlier failed payout to the same invoice proves nothing about t
   }
 })
 
+void t.test('a payout to the same invoice under another reference is another refund\'s', async t => {
+  const { provider, lightning } = await setUp(t)
+  const first = lightning('100000000000001')
+  await provider.createPayout(key, first)
+  await t.rejects(provider.lookUpPayout(key, { ...first, reference: '100000000000002' }, null), ProviderUnavailable)
+})
+
 void t.test('looking up says nothing while the provider is away, and never null', async t => {
   const { fake, provider, lightning } = await setUp(t)
   const request = lightning('100000000000001')
