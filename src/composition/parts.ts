@@ -67,7 +67,14 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (config.metrics.process) metrics.measureProcess()
 
   const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
-  const providers = closers.add(openProviders({ mode: config.mode, lightning: config.lightning, dataDir: config.data, database, clock }), part => part.close())
+  const providers = closers.add(openProviders({
+    mode: config.mode,
+    lightning: config.lightning,
+    dataDir: config.data,
+    database,
+    clock,
+    receiver: slot => `${publicUrl()}/api/webhooks/${slot}`
+  }), part => part.close())
   const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
   const call = outboundCall(forwarder.guard)
   const sealer = new Sealer(secrets.ring)
