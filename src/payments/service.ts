@@ -39,6 +39,8 @@ export interface PaymentsParts {
   merchant (id: number): Promise<Merchant | null>
   /** Why the account may not use a feature, or null. `now` in milliseconds. */
   refusal (merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
+  /** Told of each payment whose invoice a provider made, once it is written; answers at once and never throws. */
+  readonly created?: (merchant: Merchant, payment: Payment) => void
 }
 
 /**
@@ -100,6 +102,7 @@ export class Payments {
       throw error
     }
     if (payment.confirmsAt !== null) this.#sweeper.wakeAt(payment.confirmsAt)
+    else this.#parts.created?.(merchant, payment)
     return payment
   }
 

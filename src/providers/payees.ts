@@ -79,6 +79,16 @@ export class Payees {
     return sealed === null ? null : await this.#seats[slot].provider.validateKey(this.#open(sealed))
   }
 
+  /**
+   * The key with which an account's slot is called, null for the account: the operator. For what a `Payee` cannot do, such as
+   * notifications; use it at once and drop it. Null when none is saved. @throws UnsealError
+   */
+  key (account: ProviderAccount | null, slot: ProviderSlot): Secret<string> | null {
+    if (account === null) return this.#seats[slot].key
+    const sealed = keyOf(account, slot)
+    return sealed === null ? null : this.#open(sealed)
+  }
+
   /** The provider in a slot, for what is known of it without a key. */
   provider (slot: ProviderSlot): Provider {
     return this.#seats[slot].provider

@@ -1,0 +1,55 @@
+import type { Database } from '../platform/database.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { ProviderKind } from '../providers/provider.ts'
+
+/** The challenge that a provider's charge belongs to. */
+export interface ChallengeOfCharge {
+  readonly chargeId: string
+  readonly paymentHash: string
+  /** Null for the operator's own routes. */
+  readonly merchantId: number | null
+  /** Whether it is noted already that its invoice was paid. */
+  readonly isSettled: boolean
+}
+
+/** An account whose unpaid challenges may be handed out again. */
+export interface OpenChallenges {
+  /** Null for the operator. */
+  readonly merchantId: number | null
+  /** When the oldest was made, in milliseconds since the epoch. */
+  readonly since: number
+}
+
+/** Challenges by the charges of their providers. Reads only. */
+export class ChallengeCharges {
+  readonly #database: Database
+
+  constructor (database: Database) {
+    this.#database = database
+  }
+
+  /** The challenges of these charges, as far as a provider of this kind in this slot made them. */
+  async byCharge (slot: ProviderSlot, kind: ProviderKind, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
+    const rows = await this.#database.sql<Array<{ charge_id: string, payment_hash: string, merchant_id: string | null, is_settled: boolean }>>`
+      select charge_id, payment_hash, merchant_id, settled_at is not null as is_settled from challenges
+      where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
+    return rows.map(row => ({ chargeId: row.charge_id, paymentHash: row.payment_hash, merchantId: ownerOf(row.merchant_id), isSettled: row.is_settled }))
+  }
+
+  /**
+   * Accounts with challenges that could be handed out again although they were paid (decision 122): of routes and proxies,
+   * which can still be paid. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
+   */
+  async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenChallenges[]> {
+    const rows = await this.#database.sql<Array<{ merchant_id: string | null, since: Date }>>`
+      select merchant_id, min(created_at) as since from challenges
+      where source in ('route', 'proxy', 'ping') and expires_at > ${new Date(now)} and settled_at is null and scheme is null
+        and provider_slot = ${slot} and provider_kind = ${kind}
+      group by merchant_id`
+    return rows.map(row => ({ merchantId: ownerOf(row.merchant_id), since: row.since.getTime() }))
+  }
+}
+
+function ownerOf (merchantId: string | null): number | null {
+  return merchantId === null ? null : Number(merchantId)
+}

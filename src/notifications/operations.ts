@@ -1,0 +1,44 @@
+import { Type } from 'typebox'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { Notifications } from './service.ts'
+
+/** Bytes of a notification; those of the providers are far below. */
+const BODY_LIMIT = 1_048_576
+
+const Received = Type.Object({ received: Type.Literal(true) })
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
+
+/** The receivers of providers' notifications (contract, Inbound provider webhook receivers; decision 163). */
+export function notificationOperations (notifications: Notifications): AnyOperation[] {
+  return [
+    receiver(notifications, 'primary', 'receivePrimaryNotification', 'Take in a notification of the primary provider; the state is then asked for'),
+    receiver(notifications, 'alternate', 'receiveAlternateNotification', 'Take in a notification of the alternate provider; the state is then asked for')
+  ]
+}
+
+function receiver (notifications: Notifications, slot: ProviderSlot, id: string, summary: string): AnyOperation {
+  return defineOperation({
+    id,
+    method: 'POST',
+    path: `/api/webhooks/${slot}`,
+    summary,
+    tag: 'Provider notifications',
+    access: 'public',
+    // No body schema: the signature is over the bytes, in whatever type the provider writes them.
+    answers: {
+      200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Received },
+      400: { description: 'It cannot be read.', schema: ErrorBody },
+      401: { description: 'It is not signed by the account that it is about.', schema: ErrorBody },
+      404: { description: 'The kind of provider in this place sends no notifications.' },
+      413: { description: 'Larger than 1 MiB.' },
+      503: { description: 'It cannot be written down at the moment: send it again.' }
+    },
+    handle: async ({ ctx }) => {
+      notifications.requireReceiver(slot)
+      if (ctx.body.limit > BODY_LIMIT) ctx.body.limit = BODY_LIMIT
+      await notifications.receive(slot, ctx.headers, await ctx.body.bytes())
+      return { status: 200, body: { received: true } }
+    }
+  })
+}

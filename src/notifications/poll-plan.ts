@@ -1,0 +1,171 @@
+import type { PollRules } from './poll-rules.ts'
+
+/** An account with something open, as it is found now. */
+export interface Candidate {
+  /** Names the account in its slot. */
+  readonly id: string
+  /** Something of it can be paid now, or is being paid. */
+  readonly isFresh: boolean
+  /** Open payments. */
+  readonly payments: number
+  /** When the oldest open charge was made, in milliseconds since the epoch. */
+  readonly since: number
+}
+
+/** Where an account stands. Times in milliseconds since the epoch. */
+export interface Turn {
+  /** When it was last listed, or was first seen. */
+  readonly listedAt: number
+  /** What was settled before this has been seen. */
+  readonly coveredTo: number
+  /** When its open payments began to be looked up one by one. */
+  readonly sweptAt: number
+  /** The last one that was; null while that is not being done. */
+  readonly cursor: string | null
+  readonly lookedAt: number
+  /** Nobody asks before this. */
+  readonly restsUntil: number
+}
+
+/** Calls of one budget in the last minute, and how long it rests. */
+export interface Spending {
+  /** When, and how many. */
+  readonly calls: ReadonlyArray<readonly [at: number, count: number]>
+  readonly restsUntil: number
+}
+
+/** What the poller of a slot remembers; JSON, since it lies in the database. */
+export interface PollState {
+  readonly turns: Readonly<Record<string, Turn>>
+  readonly budgets: Readonly<Record<string, Spending>>
+}
+
+/** One thing to ask: for what was settled since a time, or for some open payments behind one. */
+export type Poll =
+  | { readonly type: 'list', readonly account: string, readonly since: number }
+  | { readonly type: 'look up', readonly account: string, readonly after: string, readonly count: number }
+
+/** What to ask now, and what is remembered of it: written before anybody is asked, so that a call is counted even if this process dies. */
+export interface Plan {
+  readonly polls: readonly Poll[]
+  readonly state: PollState
+}
+
+/** What came of a poll. */
+export type Outcome =
+  | { readonly type: 'listed', /** Perhaps more was settled than the list holds. */ readonly isCut: boolean }
+  | { readonly type: 'looked up', /** Null: it was the last one. */ readonly cursor: string | null }
+  /** The account is not asked for a while. */
+  | { readonly type: 'failed', readonly restsUntil: number }
+  /** Nobody of the budget is asked for a while. */
+  | { readonly type: 'limited', readonly restsUntil: number }
+
+/** Nothing asked yet. */
+export const FIRST_STATE: PollState = Object.freeze({ turns: Object.freeze({}), budgets: Object.freeze({}) })
+
+const MINUTE = 60_000
+/** Listings reach back this much further, since neither clocks nor the provider's list are exact. */
+const OVERLAP = 120_000
+
+/** The budget that an account's calls are taken from. */
+export function budgetOf (account: string, rules: PollRules): string {
+  return rules.isShared ? 'all' : account
+}
+
+/**
+ * What may be asked at `now`. Listings go first, those that are due the longest before the others; what is left of a budget
+ * goes to look-ups, one for each account in turn. Nothing is asked twice because it takes long: a turn counts when it is given.
+ */
+export function nextPolls (state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
+  const turns = new Map<string, Turn>()
+  for (const [id, turn] of Object.entries(state.turns)) if (isRemembered(turn, rules, now)) turns.set(id, turn)
+  const spending = new Map<string, Spending>()
+  for (const [name, { calls, restsUntil }] of Object.entries(state.budgets)) {
+    const recent = calls.filter(([at]) => at > now - MINUTE)
+    if (recent.length > 0 || restsUntil > now) spending.set(name, { calls: recent, restsUntil })
+  }
+  const take = (account: string, cost: number): boolean => {
+    const name = budgetOf(account, rules)
+    const { calls, restsUntil } = spending.get(name) ?? { calls: [], restsUntil: 0 }
+    if (restsUntil > now || calls.reduce((sum, [, count]) => sum + count, 0) + cost > rules.perMinute) return false
+    spending.set(name, { calls: [...calls, [now, cost]], restsUntil })
+    return true
+  }
+  for (const { id, since } of candidates) {
+    // The provider's own notification comes first: a new account is asked about once its turn comes.
+    if (!turns.has(id)) turns.set(id, { listedAt: now, coveredTo: since, sweptAt: now, cursor: null, lookedAt: now, restsUntil: 0 })
+  }
+  const awake = candidates.map(candidate => ({ candidate, turn: turnOf(turns, candidate.id) })).filter(({ turn }) => turn.restsUntil <= now)
+  const polls: Poll[] = []
+  if (rules.hasList) {
+    const due = awake.map(({ candidate, turn }) => ({ id: candidate.id, turn, at: turn.listedAt + (candidate.isFresh ? rules.every.fresh : rules.every.stale) }))
+    for (const { id, turn } of due.filter(({ at }) => at <= now).toSorted((one, other) => one.at - other.at || compare(one.id, other.id))) {
+      if (!take(id, rules.costs.list)) continue
+      polls.push({ type: 'list', account: id, since: turn.coveredTo - OVERLAP })
+      turns.set(id, { ...turn, listedAt: now })
+    }
+  }
+  for (const { id, after, count } of lookUps(awake.map(({ candidate }) => candidate), turns, rules, now, take)) {
+    polls.push({ type: 'look up', account: id, after, count })
+  }
+  return { polls, state: { turns: Object.fromEntries(turns), budgets: Object.fromEntries(spending) } }
+}
+
+/** What is remembered once the outcome of a poll is known. */
+export function afterPoll (state: PollState, poll: Poll, outcome: Outcome, askedAt: number, rules: PollRules): PollState {
+  const turn = state.turns[poll.account]
+  if (turn === undefined) return state
+  const changed = (change: Partial<Turn>): PollState => ({ ...state, turns: { ...state.turns, [poll.account]: { ...turn, ...change } } })
+  switch (outcome.type) {
+    case 'listed':
+      return changed({ coveredTo: askedAt, ...(outcome.isCut && turn.cursor === null ? { cursor: '', sweptAt: askedAt } : {}) })
+    case 'looked up':
+      return changed({ cursor: outcome.cursor })
+    case 'failed':
+      return changed({ restsUntil: outcome.restsUntil })
+    case 'limited': {
+      const name = budgetOf(poll.account, rules)
+      const { calls, restsUntil } = state.budgets[name] ?? { calls: [], restsUntil: 0 }
+      return { ...state, budgets: { ...state.budgets, [name]: { calls, restsUntil: Math.max(restsUntil, outcome.restsUntil) } } }
+    }
+  }
+}
+
+function turnOf (turns: ReadonlyMap<string, Turn>, id: string): Turn {
+  const turn = turns.get(id)
+  if (turn === undefined) throw new TypeError('an account has no turn')
+  return turn
+}
+
+/** An account that has nothing open for a moment keeps its turn, or it would come before its time when it is back. */
+function isRemembered (turn: Turn, rules: PollRules, now: number): boolean {
+  return turn.restsUntil > now || Math.max(turn.listedAt, turn.lookedAt) + Math.max(rules.every.stale, rules.sweepEvery) > now
+}
+
+function * lookUps (awake: readonly Candidate[], turns: Map<string, Turn>, rules: PollRules, now: number, take: (account: string, cost: number) => boolean): Generator<{ id: string, after: string, count: number }> {
+  for (const { id, payments, isFresh } of awake) {
+    const turn = turnOf(turns, id)
+    const every = rules.hasList || isFresh ? rules.sweepEvery : rules.every.stale
+    if (turn.cursor === null && payments > 0 && turn.sweptAt + every <= now) turns.set(id, { ...turn, cursor: '', sweptAt: now })
+  }
+  let waiting = awake.filter(({ id, payments }) => payments > 0 && turnOf(turns, id).cursor !== null)
+    .toSorted((one, other) => turnOf(turns, one.id).lookedAt - turnOf(turns, other.id).lookedAt || compare(one.id, other.id))
+  const counts = new Map<string, number>()
+  while (waiting.length > 0) {
+    waiting = waiting.filter(({ id, payments }) => {
+      const count = counts.get(id) ?? 0
+      if (count >= payments || !take(id, rules.costs.lookUp)) return false
+      counts.set(id, count + 1)
+      return true
+    })
+  }
+  for (const [id, count] of counts) {
+    const turn = turnOf(turns, id)
+    turns.set(id, { ...turn, lookedAt: now })
+    yield { id, after: turn.cursor ?? '', count }
+  }
+}
+
+function compare (one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0
+}

@@ -1,0 +1,146 @@
+import { LongError, notFound, Unavailable } from '../gateway/errors.ts'
+import type { ReadonlyHeaders } from '../gateway/headers.ts'
+import { isConnectionFault, type Database } from '../platform/database.ts'
+import { randomToken, type Random } from '../platform/ids.ts'
+import type { JsonObject, Jobs } from '../platform/jobs.ts'
+import type { Log } from '../platform/log.ts'
+import { Secret, UnsealError } from '../platform/secrets.ts'
+import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
+import { ProviderRefused } from '../providers/errors.ts'
+import type { Payees } from '../providers/payees.ts'
+import type { Provider, ProviderNotification } from '../providers/provider.ts'
+import type { Charged, Charges } from './charges.ts'
+import type { Registration } from './registration.ts'
+import type { Owner } from './subscriptions.ts'
+
+/** What the receivers are made of. */
+export interface NotificationsParts {
+  readonly database: Database
+  readonly random: Random
+  readonly log: Log
+  readonly jobs: Pick<Jobs, 'queue' | 'enqueue'>
+  readonly payees: Pick<Payees, 'provider' | 'key'>
+  readonly charges: Pick<Charges, 'find' | 'observe'>
+  readonly registration: Pick<Registration, 'secretOf'>
+  /** Null when the account is gone. */
+  merchant (id: number): Promise<ProviderAccount | null>
+}
+
+/** What a job of ours is about. */
+interface Reread extends JsonObject {
+  readonly slot: ProviderSlot
+  readonly chargeId: string
+}
+
+const QUEUE = 'notifications'
+/** The pauses between them add up to more than the hour for which a provider may lock us out. */
+const RETRIES = 10
+/** Accounts that are asked at once in each process, and look-ups of one of them. */
+const CONCURRENCY = 4
+const PER_ACCOUNT = 2
+
+/**
+ * Notifications from providers (contract, Inbound provider webhook receivers; decision 163). One says whom it is about and
+ * nothing else that is believed: once its signature holds, a job is written that asks the provider how the charge stands, and
+ * only then it is answered. So the answer is quick (Strike waits 5 s), nothing is lost when the process dies, and duplicates
+ * that come while the job waits are one.
+ *
+ * A signature must hold for the account that was charged. Where the account's own key signs (OpenNode), notifications of
+ * charges that were made with a key that has been replaced are refused, because the old key is not kept; the poller finds
+ * those payments with the new one. An id that nobody here was charged under cannot be checked and is ignored; that it is
+ * unknown is all that can be learnt here without a secret (decision 163), and ids of charges are not to be guessed.
+ */
+export class Notifications {
+  readonly #parts: NotificationsParts
+  readonly #nobody: Secret<string>
+
+  /** Declares its queue: before the jobs start. */
+  constructor (parts: NotificationsParts) {
+    this.#parts = parts
+    this.#nobody = new Secret(randomToken(32, parts.random))
+    parts.jobs.queue<Reread>(QUEUE, { title: 'Providers said that a charge has changed: ask how it stands', concurrency: CONCURRENCY, perGroup: PER_ACCOUNT, retries: RETRIES },
+      ({ data }) => this.#reread(data))
+  }
+
+  /** @throws LongError 404 where the kind in the slot sends no notifications */
+  requireReceiver (slot: ProviderSlot): void {
+    if (this.#parts.payees.provider(slot).readNotification === undefined) throw notFound()
+  }
+
+  /**
+   * Takes a notification in; resolves once what follows from it is written.
+   * @throws ProviderNotificationError 400 for one that cannot be read, LongError 401 for one that is not signed by whom it
+   *   should be, 404 as `requireReceiver`; Unavailable 503 when it cannot be written, so that it is sent again
+   */
+  async receive (slot: ProviderSlot, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+    const provider = this.#parts.payees.provider(slot)
+    if (provider.readNotification === undefined) throw notFound()
+    const notification = provider.readNotification(headers, body)
+    if (notification === null) return
+    try {
+      await this.#take(slot, provider, notification)
+    } catch (error) {
+      if (!isConnectionFault(error)) throw error
+      throw new Unavailable('Service unavailable', 'Notifications cannot be taken in at the moment.', 5, {}, error)
+    }
+  }
+
+  async #take (slot: ProviderSlot, provider: Provider, notification: ProviderNotification): Promise<void> {
+    const { charges, database, jobs, log } = this.#parts
+    const { chargeId } = notification
+    const charged = await charges.find(slot, provider.kind, [chargeId])
+    const owners = new Set(charged.map(({ owner }) => owner))
+    if (owners.size === 0) {
+      notification.verify(this.#nobody)
+      return
+    }
+    let verified: Owner | undefined
+    for (const owner of owners) {
+      const secret = await this.#secretOf(owner, slot, provider)
+      if (notification.verify(secret ?? this.#nobody) && secret !== null) verified = owner
+    }
+    if (verified === undefined) {
+      log.warn({ slot, provider: provider.kind, merchantId: charged[0]?.owner }, 'a notification was refused: it is not signed with the secret of the account that was charged')
+      throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.')
+    }
+    await jobs.enqueue(database.sql, QUEUE, { slot, chargeId }, { key: `${slot} ${chargeId}`, group: `${slot} ${verified ?? 'operator'}` })
+  }
+
+  /** What signs notifications about the account: its registration's secret, or its key where none is registered. */
+  async #secretOf (owner: Owner, slot: ProviderSlot, provider: Provider): Promise<Secret<string> | null> {
+    try {
+      return provider.subscribe === undefined ? await this.#keyOf(owner, slot) : await this.#parts.registration.secretOf(owner, slot, provider.kind)
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      this.#parts.log.error({ err: error, merchantId: owner, slot }, 'the secret of notifications cannot be opened')
+      return null
+    }
+  }
+
+  async #keyOf (owner: Owner, slot: ProviderSlot): Promise<Secret<string> | null> {
+    const account = owner === null ? null : await this.#parts.merchant(owner)
+    return owner !== null && account === null ? null : this.#parts.payees.key(account, slot)
+  }
+
+  /** What throws is tried again by the queue; what no later look could change is logged and done with. */
+  async #reread ({ slot, chargeId }: Reread): Promise<void> {
+    const { charges, payees, log } = this.#parts
+    const provider = payees.provider(slot)
+    for (const charged of await charges.find(slot, provider.kind, [chargeId])) {
+      try {
+        await this.#look(provider, slot, charged)
+      } catch (error) {
+        if (!(error instanceof ProviderRefused || error instanceof UnsealError)) throw error
+        log.warn({ err: error, slot, merchantId: charged.owner, chargeId }, 'the provider was not to be asked about a charge that it sent a notification of')
+      }
+    }
+  }
+
+  async #look (provider: Provider, slot: ProviderSlot, charged: Charged): Promise<void> {
+    const { charges, log } = this.#parts
+    const key = await this.#keyOf(charged.owner, slot)
+    const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
+    if (seen !== null) await charges.observe(charged, seen)
+    else log.warn({ slot, merchantId: charged.owner, chargeId: charged.chargeId }, key === null ? 'a charge cannot be looked up: its account has no key any more' : 'the provider knows nothing of a charge that it sent a notification of')
+  }
+}

@@ -1,0 +1,103 @@
+import type { Database } from '../platform/database.ts'
+import type { SealedPlace } from '../platform/secrets.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { ProviderKind } from '../providers/provider.ts'
+
+/** Whose account at a provider: a merchant's, by its id, or the operator's own. */
+export type Owner = number | null
+
+/** A receiver of ours at a provider, as it was last registered or tried. Times in milliseconds since the epoch. */
+export interface Subscription {
+  readonly owner: Owner
+  readonly slot: ProviderSlot
+  readonly kind: ProviderKind
+  /** The address that the provider calls. */
+  readonly url: string
+  /** Sealed; signs what the provider sends there. */
+  readonly secret: string
+  /** Says which key it was registered with. */
+  readonly keyMark: string
+  readonly attemptId: string
+  readonly attemptedAt: number
+  /** The provider's own id; null while it has not answered. */
+  readonly subscriptionId: string | null
+}
+
+/** Where registrations are kept: one row for each account and slot. */
+export interface SubscriptionStore {
+  find (owner: Owner, slot: ProviderSlot): Promise<Subscription | null>
+  /**
+   * Writes an attempt in the place of the one that the caller has seen (null: none). Of any number of callers that saw the
+   * same, in any number of processes, one gets true.
+   */
+  begin (attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
+  /** Notes that an attempt succeeded; nothing when another has begun since. */
+  registered (attempt: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>, subscriptionId: string, now: number): Promise<void>
+}
+
+/** Where a subscription's secret is sealed for. */
+export function secretPlace (owner: Owner, slot: ProviderSlot): SealedPlace {
+  return { table: 'provider_subscriptions', column: 'secret', row: `${owner ?? 'operator'} ${slot}` }
+}
+
+interface Row {
+  merchant_id: number | null
+  slot: ProviderSlot
+  kind: ProviderKind
+  url: string
+  secret: string
+  key_mark: string
+  attempt_id: string
+  attempted_at: Date
+  subscription_id: string | null
+}
+
+/** Registrations in the SQL database. */
+export class SqlSubscriptionStore implements SubscriptionStore {
+  readonly #database: Database
+
+  constructor (database: Database) {
+    this.#database = database
+  }
+
+  async find (owner: Owner, slot: ProviderSlot): Promise<Subscription | null> {
+    const [row] = await this.#database.sql<Row[]>`
+      select merchant_id, slot, kind, url, secret, key_mark, attempt_id, attempted_at, subscription_id from provider_subscriptions
+      where merchant_id is not distinct from ${owner}::integer and slot = ${slot}`
+    if (row === undefined) return null
+    return {
+      owner: row.merchant_id,
+      slot: row.slot,
+      kind: row.kind,
+      url: row.url,
+      secret: row.secret,
+      keyMark: row.key_mark,
+      attemptId: row.attempt_id,
+      attemptedAt: row.attempted_at.getTime(),
+      subscriptionId: row.subscription_id
+    }
+  }
+
+  async begin (attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean> {
+    const { owner, slot, kind, url, secret, keyMark, attemptId, attemptedAt } = attempt
+    const { sql } = this.#database
+    const at = new Date(attemptedAt)
+    const written = seen === null
+      ? await sql`
+          insert into provider_subscriptions (merchant_id, slot, kind, url, secret, key_mark, attempt_id, attempted_at)
+          values (${owner}, ${slot}, ${kind}, ${url}, ${secret}, ${keyMark}, ${attemptId}, ${at})
+          on conflict do nothing`
+      : await sql`
+          update provider_subscriptions
+          set kind = ${kind}, url = ${url}, secret = ${secret}, key_mark = ${keyMark}, attempt_id = ${attemptId}, attempted_at = ${at},
+            subscription_id = null, registered_at = null
+          where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and attempt_id = ${seen}`
+    return written.count === 1
+  }
+
+  async registered ({ owner, slot, attemptId }: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>, subscriptionId: string, now: number): Promise<void> {
+    await this.#database.sql`
+      update provider_subscriptions set subscription_id = ${subscriptionId}, registered_at = ${new Date(now)}
+      where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and attempt_id = ${attemptId}`
+  }
+}

@@ -1,0 +1,81 @@
+import type { Database, Sql } from '../platform/database.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { ProviderKind } from '../providers/provider.ts'
+import type { PaymentStatus } from './schema.ts'
+
+/** The payment that a provider's charge belongs to. */
+export interface PaymentOfCharge {
+  readonly chargeId: string
+  readonly invoiceId: string
+  readonly merchantId: number
+  /** As it is written. */
+  readonly status: PaymentStatus
+}
+
+/** An account for whose payments money may still come. */
+export interface OpenPayments {
+  readonly merchantId: number
+  readonly count: number
+  /** Some of them can still be paid, or are being paid. */
+  readonly isFresh: boolean
+  /** When the oldest was made, in milliseconds since the epoch. */
+  readonly since: number
+}
+
+/** After this time, in milliseconds, an invoice that has expired is no longer looked for: what was paid in its last moment is known by then. */
+const LATE = 24 * 3_600_000
+/** The same for one whose payment had been seen on its way, which the chain may hold up. */
+const LATEST = 14 * 24 * 3_600_000
+/** Milliseconds for which an invoice counts as payable after its end, since the news of a payment come after it. */
+const GRACE = 120_000
+
+interface PaymentRow { charge_id: string, invoice_id: string, merchant_id: number, status: PaymentStatus }
+
+/** Payments by the charges of their providers; demo payments have none. Reads only. */
+export class PaymentCharges {
+  readonly #database: Database
+
+  constructor (database: Database) {
+    this.#database = database
+  }
+
+  /** The payments of these charges, as far as a provider of this kind in this slot made them. */
+  async byCharge (slot: ProviderSlot, kind: ProviderKind, chargeIds: readonly string[]): Promise<PaymentOfCharge[]> {
+    const rows = await this.#database.sql<PaymentRow[]>`
+      select charge_id, invoice_id, merchant_id, status from payments
+      where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
+    return rows.map(read)
+  }
+
+  /** Accounts with payments for which money may still come. `now` in milliseconds. */
+  async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenPayments[]> {
+    const { sql } = this.#database
+    const rows = await sql<Array<{ merchant_id: number, count: number, is_fresh: boolean, since: Date }>>`
+      select merchant_id, count(*)::int as count, bool_or(status = 'processing' or expires_at > ${new Date(now - GRACE)}) as is_fresh, min(created_at) as since
+      from payments
+      where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind}
+      group by merchant_id`
+    return rows.map(row => ({ merchantId: row.merchant_id, count: row.count, isFresh: row.is_fresh, since: row.since.getTime() }))
+  }
+
+  /** The open payments of one account, in the order of their charges' ids, those behind `after`. */
+  async openOf (slot: ProviderSlot, kind: ProviderKind, merchantId: number, now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
+    const { sql } = this.#database
+    const rows = await sql<PaymentRow[]>`
+      select charge_id, invoice_id, merchant_id, status from payments
+      where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind} and merchant_id = ${merchantId} and charge_id > ${after}
+      order by charge_id limit ${limit}`
+    return rows.map(read)
+  }
+}
+
+/** The statuses are those of the index `payments_open`. */
+function isOpen (sql: Sql, now: number) {
+  return sql`
+    status in ('unpaid', 'processing', 'underpaid', 'expired') and provider_kind <> 'demo'
+    and expires_at > ${new Date(now - LATEST)} and (status = 'processing' or expires_at > ${new Date(now - LATE)})`
+}
+
+function read (row: PaymentRow): PaymentOfCharge {
+  return { chargeId: row.charge_id, invoiceId: row.invoice_id, merchantId: row.merchant_id, status: row.status }
+}
