@@ -3,6 +3,7 @@ import type { Origin } from './document.ts'
 import { internalPlugin, type ReadEntry } from './chains.ts'
 import type { FoundReference } from './read.ts'
 import type { FileConfig, PluginFacts, RouteConfig } from './schema.ts'
+import { formatDuration } from './units.ts'
 
 /** Collects what is wrong, each at its place in the file. */
 export class Findings {
@@ -154,6 +155,16 @@ function isPlainAndAway (address: string): boolean {
   return protocol === 'http:' && hostname !== 'localhost' && hostname !== '[::1]' && !/^127\.\d+\.\d+\.\d+$/.test(hostname)
 }
 
+/** Prices must live longer than they are used, and a mail server takes no mail without a sender. */
+export function checkSettings (config: FileConfig, findings: Findings): void {
+  if (findings.isSound(['prices']) && config.prices.maxAge < config.prices.refresh) {
+    findings.report(['prices', 'maxAge'], `found ${formatDuration(config.prices.maxAge)}, which is shorter than refresh; allowed: at least ${formatDuration(config.prices.refresh)}`)
+  }
+  if (findings.isSound(['mail']) && config.mail.smtp !== '' && config.mail.from === '') {
+    findings.report(['mail', 'from'], 'found nothing beside a mail server; allowed: the sender of mail, such as Example <no-reply@example.com>')
+  }
+}
+
 /** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
 export function checkProduction (config: FileConfig, findings: Findings): void {
   if (config.mode !== 'production') return
@@ -162,6 +173,10 @@ export function checkProduction (config: FileConfig, findings: Findings): void {
     if (kind === 'sandbox') findings.report(['lightning', side, 'kind'], 'found the sandbox in production; allowed: strike, opennode, lnd')
     // Every call carries a key that can take or send money.
     if (url !== undefined && isPlainAndAway(url)) findings.report(['lightning', side, 'url'], 'found a plain http address in production; allowed: an https address, or http to this machine')
+  }
+  for (const [source, url] of Object.entries(config.prices.urls)) {
+    // Who can change the answers sets the prices.
+    if (isPlainAndAway(url)) findings.report(['prices', 'urls', source], 'found a plain http address in production; allowed: an https address, or http to this machine')
   }
   if (config.secrets.master === '') findings.report(['secrets', 'master'], 'found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`')
   if (config.database.url.startsWith('pglite:')) findings.report(['database', 'url'], 'found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name')

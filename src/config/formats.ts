@@ -28,6 +28,25 @@ export function parseListen (text: string): { host: string, port: number } | und
   return { host, port }
 }
 
+/** Who mail comes from: `no-reply@example.com` or `Example <no-reply@example.com>`. Undefined for any other text. */
+export function parseSender (text: string): { name: string, address: string } | undefined {
+  const match = /^(?:([^\p{Cc}<>"@]{1,100}) <([^<>]+)>|([^<> ]+))$/u.exec(text)
+  const address = match?.[2] ?? match?.[3] ?? ''
+  if (address.length > 254 || !/^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/.test(address)) return undefined
+  return { name: match?.[1]?.trim() ?? '', address }
+}
+
+/** Whether user and password can be read, which a stray "%" prevents. */
+function isDecodable ({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username + password)
+    return true
+  } catch (error) {
+    if (error instanceof URIError) return false
+    throw error
+  }
+}
+
 function parseUrl (text: string, protocols: readonly string[]): URL | undefined {
   const url = URL.parse(text)
   return url !== null && protocols.includes(url.protocol) && url.hostname !== '' && !/[\s\\]/.test(text) ? url : undefined
@@ -67,6 +86,18 @@ const formats: Readonly<Record<string, TextFormat>> = {
   'state-url': {
     check: text => text === 'memory:' || parseUrl(text, ['redis:', 'rediss:']) !== undefined,
     allowed: 'memory: or an address such as redis://host:6379'
+  },
+  'smtp-url': {
+    check (text) {
+      if (text === '') return true
+      const url = parseUrl(text, ['smtp:', 'smtps:'])
+      return url !== undefined && ['', '/'].includes(url.pathname) && url.search === '' && url.hash === '' && (url.username === '') === (url.password === '') && isDecodable(url)
+    },
+    allowed: 'an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587'
+  },
+  sender: {
+    check: text => text === '' || parseSender(text) !== undefined,
+    allowed: 'an address, or a name and an address, such as Example <no-reply@example.com>'
   },
   realm: {
     // Some clients split on commas even inside quotes, and the id of a challenge joins its slots by "|".

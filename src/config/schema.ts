@@ -75,6 +75,28 @@ const payments = Type.Object({
   demoConfirmAfter: Duration({ default: '5s', maximum: '9m', description: 'After this time a demo payment (amount 0) confirms itself.' })
 }, describe('Payments that merchants create over /api/payments.'))
 
+const source = (name: string) => Type.Optional(Type.String({ 'x-format': 'upstream-url', description: `Address of ${name}'s API, where it is not the public one; https in production, unless it is this machine.` }))
+const prices = Type.Object({
+  sources: Type.Array(Type.Enum(['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']), {
+    default: ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'], minItems: 2, uniqueItems: true, description: 'Who is asked what a bitcoin costs. The price is the median of at least two answers.'
+  }),
+  urls: Type.Object({
+    coinbase: source('Coinbase'),
+    'coinbase-exchange': source('Coinbase Exchange'),
+    kraken: source('Kraken'),
+    coingecko: source('CoinGecko')
+  }, describe('Addresses of the sources, for mirrors and for tests.')),
+  coingeckoKey: Type.Optional(Secret({ pattern: '^[\\x21-\\x7e]+$', 'x-allowed': 'printable ASCII without spaces', description: 'A demo key of CoinGecko, which allows more calls than none.' })),
+  timeout: Duration({ default: '5s', minimum: '1ms', maximum: '30s', description: 'How long one source may take.' }),
+  refresh: Duration({ default: '1m', minimum: '1s', maximum: '5m', description: 'How long a price is used before the sources are asked again.' }),
+  maxAge: Duration({ default: '5m', minimum: '1m', maximum: '1h', description: 'Answers that are older are refused. Without a good one, payments in fiat money that we convert answer 503.' })
+}, describe('What a bitcoin costs, for amounts in USD, EUR and GBP. With the sandbox on both sides the prices are fixed and nobody is asked.'))
+
+const mail = Type.Object({
+  from: Type.String({ default: '', 'x-format': 'sender', description: 'Sender of mail, such as `Example <no-reply@example.com>`. Needed with `smtp`.' }),
+  smtp: Secret({ default: '', 'x-format': 'smtp-url', description: 'Mail server, such as `smtps://user:password@mail.example.com`. With `smtp:` production insists on STARTTLS. When empty, mail is written to files in the folder `mail` of the data folder.' })
+}, describe('How receipts are sent.'))
+
 const paidPlan = (name: string) => Type.Object({
   endpoints: Type.Optional(Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })),
   challengesPerMonth: Type.Optional(Type.Integer({ minimum: 0, description: 'Most challenges in a UTC month. Unlimited when left out.' })),
@@ -181,6 +203,8 @@ export const FileSchema = Type.Object({
   lightning,
   payment,
   payments,
+  prices,
+  mail,
   plans,
   policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, { default: {}, 'x-name': 'policy', description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.' }),
   chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order.' }),

@@ -281,6 +281,7 @@ const refused: readonly (readonly [name: string, from: string, to: string, line:
   ['the sandbox', 'kind: strike', 'kind: sandbox', 'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd'],
   ['a sandbox that stands there by default', '  alternate: { kind: opennode }\n', '', 'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd'],
   ['a provider that is called over plain HTTP', 'kind: opennode', 'kind: opennode, url: "http://10.0.0.9:8080"', 'gateway.yaml:7:37: lightning.alternate.url: found a plain http address in production; allowed: an https address, or http to this machine'],
+  ['prices that come over plain HTTP', 'lightning:', 'prices: { urls: { kraken: "http://prices.example" } }\nlightning:', 'gateway.yaml:5:27: prices.urls.kraken: found a plain http address in production; allowed: an https address, or http to this machine'],
   ['a missing master secret', 'master: 0123456789abcdef0123456789abcdef', 'master: "${BOLTGATE_SECRET:-}"', 'gateway.yaml:3:20: secrets.master: found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`'],
   ['the embedded database', 'postgres://u:p@127.0.0.1/boltgate', 'pglite:', 'gateway.yaml:4:18: database.url: found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name'],
   ['a missing publicUrl', '{ publicUrl: https://api.example.com }', '{}', 'gateway.yaml:2:1: server.publicUrl: found nothing in production; allowed: the https address that clients use, such as https://api.example.com'],
@@ -312,4 +313,28 @@ t.test('all mistakes are told at once, in the order of the file', async t => {
     .replace('chain: merchant', 'chain: merchants')
     .replace('price: 10 sats', 'price: free'))
   t.same(lines.map(line => line.split(': ')[0]), ['gateway.yaml:1:7', 'gateway.yaml:13:27', 'gateway.yaml:20:12', 'gateway.yaml:26:12'])
+})
+
+const settings: readonly (readonly [name: string, text: string, line: string])[] = [
+  ['a single source of prices', 'prices: { sources: [kraken] }', 'gateway.yaml:1:20: prices.sources: found a list of 1; allowed: a list of at least 2'],
+  ['prices that grow too old while they are used', 'prices: { refresh: 3m, maxAge: 2m }', 'gateway.yaml:1:32: prices.maxAge: found 2m, which is shorter than refresh; allowed: at least 3m'],
+  ['a mail server without a sender', 'mail: { smtp: "smtp://mail.example" }', 'gateway.yaml:1:1: mail.from: found nothing beside a mail server; allowed: the sender of mail, such as Example <no-reply@example.com>'],
+  ['a sender with a line break', 'mail: { from: "A\\r\\nBcc: x <a@example.com>" }', 'gateway.yaml:1:15: mail.from: found "A\\r\\nBcc: x <a@example.com>"; allowed: an address, or a name and an address, such as Example <no-reply@example.com>'],
+  ['a mail server of another kind', 'mail: { smtp: "https://u:secret@mail.example" }', 'gateway.yaml:1:15: mail.smtp: found a secret of 29 characters; allowed: an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587'],
+  ['a user without a password', 'mail: { smtp: "smtp://user@mail.example", from: a@example.com }', 'gateway.yaml:1:15: mail.smtp: found a secret of 24 characters; allowed: an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587'],
+  ['a password that cannot be read', 'mail: { smtp: "smtp://user:50%@mail.example", from: a@example.com }', 'gateway.yaml:1:15: mail.smtp: found a secret of 28 characters; allowed: an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587']
+]
+
+for (const [name, text, line] of settings) {
+  t.test(`${name} gives one clear line`, async t => {
+    t.same(await problemsOf(text), [line])
+  })
+}
+
+t.test('senders and mail servers as people write them are sound', async t => {
+  for (const from of ['a@example.com', 'Example <no-reply@example.com>', 'Zoë & Co. <a+b@mail.example.com>']) {
+    for (const smtp of ['smtp://localhost', 'smtp://mail.example:587', 'smtps://user:p%40ss@mail.example/', 'smtp://user%40example.com:x@[::1]:25']) {
+      t.same(await problemsOf(`mail: { smtp: "${smtp}", from: "${from}" }`), [])
+    }
+  }
 })
