@@ -7,6 +7,7 @@ import challenge from '../plugins/challenge.ts'
 import correlation from '../plugins/correlation.ts'
 import cors from '../plugins/cors.ts'
 import credential from '../plugins/credential.ts'
+import dashboardAuth from '../plugins/dashboard-auth.ts'
 import forward from '../plugins/forward.ts'
 import idempotency from '../plugins/idempotency.ts'
 import metrics from '../plugins/metrics.ts'
@@ -17,7 +18,7 @@ import type { Plugin } from './gateway/plugin.ts'
 
 /** The gateway's own plugins by name. */
 export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map([
-  correlation, accessLog, metrics, cors, throttle, auth, subscriptionGate, idempotency, bodyLimit, proxy, credential, challenge, forward
+  correlation, accessLog, metrics, cors, throttle, auth, dashboardAuth, subscriptionGate, idempotency, bodyLimit, proxy, credential, challenge, forward
 ].map(plugin => {
   // Each was checked where it was defined; here only what all have in common is used.
   const common = plugin as unknown as Plugin

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { equalText } from '../platform/constant-time.ts'
 import type { Secret } from '../platform/secrets.ts'
 
@@ -21,5 +22,21 @@ export class AdminKey {
   /** Whether the text is the key, in constant time; never when none is configured. */
   matches (text: string): boolean {
     return this.#key !== null && equalText(text, this.#key.reveal())
+  }
+
+  /**
+   * A text that stands for the key until a time, in milliseconds since the epoch, for a browser to keep in its place: it
+   * cannot be made into the key, and another key ends it.
+   * @throws TypeError when no key is configured
+   */
+  session (until: number): string {
+    if (this.#key === null) throw new TypeError('there is no admin key')
+    return `${until}.${createHmac('sha256', this.#key.reveal()).update(`boltgate admin session until ${until}`).digest('base64url')}`
+  }
+
+  /** Whether the text is what `session` gave, and its time is not over. */
+  holdsSession (text: string, now: number): boolean {
+    const until = Number(/^([1-9]\d{0,15})\./.exec(text)?.[1])
+    return this.#key !== null && until > now && equalText(text, this.session(until))
   }
 }

@@ -22,17 +22,23 @@ const HEADERS: readonly string[] = Object.freeze(['Cache-Control', 'public, max-
 /** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
 export class PageAssets {
   readonly #style = readAsset('pay', 'css')
+  readonly #jobsStyle = readAsset('jobs', 'css')
   readonly #script = readAsset('pay', 'js')
 
   get names (): AssetNames {
     return { style: this.#style.name, script: this.#script.name }
   }
 
-  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but the two that the pages name. */
+  /** The name of the operator's page of jobs' style. */
+  get jobsStyle (): string {
+    return this.#jobsStyle.name
+  }
+
+  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
   operations (): AnyOperation[] {
     return [
-      assetOperation(this.#style, 'css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
-      assetOperation(this.#script, 'js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
+      assetOperation([this.#style, this.#jobsStyle], 'css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
+      assetOperation([this.#script], 'js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
     ]
   }
 }
@@ -43,7 +49,7 @@ function readAsset (name: string, ending: string): Asset {
   return { stem, name: `${stem}.${ending}`, text }
 }
 
-function assetOperation (asset: Asset, ending: string, mediaType: string, id: string, summary: string): AnyOperation {
+function assetOperation (assets: readonly Asset[], ending: string, mediaType: string, id: string, summary: string): AnyOperation {
   return defineOperation({
     id,
     method: 'GET',
@@ -54,7 +60,8 @@ function assetOperation (asset: Asset, ending: string, mediaType: string, id: st
     params: Type.Object({ name: Type.String() }),
     answers: { 200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType } },
     handle ({ params }) {
-      if (params.name !== asset.stem) throw notFound()
+      const asset = assets.find(({ stem }) => stem === params.name)
+      if (asset === undefined) throw notFound()
       return { status: 200, body: asset.text, headers: HEADERS }
     }
   })

@@ -33,7 +33,8 @@ export const PAGE_HEADERS: readonly string[] = Object.freeze([
   'X-Content-Type-Options', 'nosniff'
 ])
 
-const ICON = 'data:image/svg+xml,' + encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>')
+/** The gateway's picture, as an address. */
+export const ICON = 'data:image/svg+xml,' + encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>')
 
 /** One page. */
 export interface Page {

@@ -1,0 +1,83 @@
+import { AuthThrottled, clientNetwork, ConfigurationMissing, definePlugin, LongError, Type, type AdminPrincipal, type Context, type Reply } from '../src/index.ts'
+
+/** Name of the cookie that stands for the key in a browser. */
+const COOKIE = 'boltgate_jobs'
+/** Milliseconds that a browser stays signed in. */
+const SESSION = 12 * 60 * 60 * 1000
+
+const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
+
+const keyMissing = (): LongError => new LongError(401, 'API key required', 'Send the admin key in the header X-Admin-Key, or open /jobs?adminKey= with it.')
+const keyInvalid = (): LongError => new LongError(401, 'Invalid API key', 'The admin key is not valid.')
+const otherSite = (): LongError => new LongError(403, 'Forbidden', 'Only a form of the dashboard itself may ask for this.')
+
+/** How the caller shows who it is; `how` decides what else must hold. */
+type Shown = { readonly how: 'header' | 'query', readonly key: string } | { readonly how: 'cookie', readonly value: string }
+
+// Read as it was written and not decoded: the log hides this very name.
+const QUERY_KEY = /(?:^|&)adminKey=([^&]*)/g
+
+/** The first way that is tried; null when there is none. Two keys cannot be one, and their sum is no key that exists. */
+function shownBy (ctx: Context): Shown | null {
+  const lines = ctx.headers.all('x-admin-key')
+  if (lines.length > 0) return { how: 'header', key: lines.join(', ') }
+  const asked = [...ctx.query.matchAll(QUERY_KEY)].map(([, value = '']) => decoded(value))
+  if (asked.length > 0) return { how: 'query', key: asked.join(', ') }
+  const value = new RegExp(`(?:^|;) *${COOKIE}=([^;]*)`).exec(ctx.headers.get('cookie') ?? '')?.[1]
+  return value === undefined ? null : { how: 'cookie', value: value.trim() }
+}
+
+function decoded (value: string): string {
+  return new URLSearchParams(`value=${value}`).get('value') ?? ''
+}
+
+/** Whether the page that asked is of this very address: a browser signed in here must not be made to act by another site. */
+function sameOrigin (ctx: Context): boolean {
+  const site = ctx.headers.get('sec-fetch-site')
+  if (site !== undefined) return site === 'same-origin'
+  // Browsers say the former only to addresses that they trust, which plain HTTP in a network is not.
+  const origin = ctx.headers.get('origin') ?? ''
+  return URL.canParse(origin) && new URL(origin).host === ctx.headers.get('host')
+}
+
+function isSafe (method: string): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+/** Keeps a session in the browser in the key's place, and takes the key out of the address. */
+function signedIn (ctx: Context, session: string): Reply {
+  const rest = ctx.query.replace(QUERY_KEY, '').replace(/^&/, '')
+  const cookie = `${COOKIE}=${session}; Path=/jobs; Max-Age=${SESSION / 1000}; HttpOnly; SameSite=Strict${ctx.secure ? '; Secure' : ''}`
+  const clean = `./${ctx.path.slice(ctx.path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`
+  return { status: 303, headers: ['Location', clean, 'Set-Cookie', cookie, 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'], body: null }
+}
+
+/** Establishes the operator for the dashboard of jobs (contract, Authentication 2 and 6; decisions 28 and 38). */
+export default definePlugin({
+  name: 'dashboard-auth',
+  description: 'Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page\'s request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard\'s own page, by Sec-Fetch-Site or Origin, else it is 403. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.',
+  config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
+  uses: ['adminKey', 'authThrottle'],
+  provides: ['principal'],
+  setup (_config, { services: { adminKey, authThrottle } }) {
+    const holds = (shown: Shown, now: number): boolean => shown.how === 'cookie' ? adminKey.holdsSession(shown.value, now) : adminKey.matches(shown.key)
+
+    return {
+      async request (ctx) {
+        const address = clientNetwork(ctx.clientAddress)
+        const blocked = await authThrottle.blockedFor(address)
+        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        if (!adminKey.configured) throw new ConfigurationMissing('the admin key')
+        const shown = shownBy(ctx)
+        if (shown === null || !holds(shown, ctx.now)) {
+          const wait = await authThrottle.failed(address)
+          if (wait > 0) throw new AuthThrottled(wait / 1000)
+          throw shown === null || shown.how === 'cookie' ? keyMissing() : keyInvalid()
+        }
+        if (shown.how === 'cookie' && !isSafe(ctx.method) && !sameOrigin(ctx)) throw otherSite()
+        ctx.principal = admin
+        if (shown.how === 'query' && isSafe(ctx.method)) return signedIn(ctx, adminKey.session(ctx.now + SESSION))
+      }
+    }
+  }
+})
