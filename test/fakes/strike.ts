@@ -55,6 +55,8 @@ export class FakeStrike {
   readonly subscriptions: Subscription[] = []
   /** Told when a request is left without an answer: a test moves its clock here. */
   onHang: () => void = () => {}
+  /** Changes what is answered, by `METHOD /path`. */
+  rewrite: ((on: string, body: unknown) => unknown) | null = null
   /** The list of the account's receives begins with the oldest. */
   isOldestFirst = false
   /** The real one wants https; tests have receivers on loopback. */
@@ -67,6 +69,7 @@ export class FakeStrike {
   readonly #used = new Map<string, number[]>()
   readonly #lockedUntil = new Map<string, number>()
   #faults: Array<{ readonly fault: StrikeFault, readonly on: RegExp }> = []
+  #refusals: Array<{ readonly refusal: StrikeRefusal, readonly on: RegExp }> = []
   #deliveries: Delivery[] = []
 
   constructor (options: FakeStrikeOptions = {}) {
@@ -99,6 +102,11 @@ export class FakeStrike {
   /** The next request whose `METHOD /path` fits goes wrong; several are used up in order. */
   fail (fault: StrikeFault, on = /./): void {
     this.#faults.push({ fault, on })
+  }
+
+  /** The next request whose `METHOD /path` fits is refused with a code of Strike's. */
+  refuse (on: RegExp, status: number, code: string): void {
+    this.#refusals.push({ on, refusal: new StrikeRefusal(status, code, 'words') })
   }
 
   /** Every fault that waits is forgotten. */
@@ -199,7 +207,7 @@ export class FakeStrike {
     }
     const { status, headers, body } = this.#answer(method, url, raw, request, idempotencyKey)
     if (fault !== null) this.#spoil(fault, request, response)
-    else response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers }).end(body === undefined ? '' : JSON.stringify(body))
+    else response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers }).end(JSON.stringify(this.rewrite?.(`${method} ${url.pathname}`, body) ?? body))
   }
 
   #spoil (fault: StrikeFault, request: IncomingMessage, response: ServerResponse): void {
@@ -228,6 +236,8 @@ export class FakeStrike {
       if (key === undefined) throw new StrikeRefusal(401, 'UNAUTHORIZED', 'Invalid or unspecified identity.')
       if (route === undefined) throw new StrikeRefusal(404, 'NOT_FOUND', 'There is nothing here.')
       if (!key.scopes.has(route.needs)) throw new StrikeRefusal(403, 'FORBIDDEN', 'Insufficient permissions.')
+      const refused = this.#refusals.findIndex(({ on }) => on.test(`${method} ${url.pathname}`))
+      if (refused >= 0) throw this.#refusals.splice(refused, 1)[0]?.refusal ?? new TypeError('found a moment ago')
       if (raw !== '' && !/^application\/json\b/.test(one(request.headers['content-type']) ?? '')) throw new StrikeRefusal(415, 'UNSUPPORTED_MEDIA_TYPE', 'JSON is expected.')
       const body = raw === '' ? null : safe(raw)
       const { status, body: answer } = route.run({ account: key.account, body, query: url.searchParams, id: route.path.exec(url.pathname)?.[1] ?? '', idempotencyKey })
