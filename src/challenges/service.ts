@@ -47,7 +47,6 @@ export interface ChallengeParts extends ChallengeRules {
   readonly gateway?: string
 }
 
-const PURGE_EVERY = 3_600_000
 const PURGE_UNPAID = 86_400_000
 const PURGE_PAID = 30 * 86_400_000
 const PURGE_BATCH = 1_000
@@ -67,7 +66,6 @@ export class Challenges {
   readonly #clock: Clock
   readonly #log: Log
   #rules: ChallengeRules
-  #purge: { cancel (): void } | null = null
 
   constructor (parts: ChallengeParts) {
     const { database, clock, log } = parts
@@ -94,16 +92,13 @@ export class Challenges {
     return this.#rules.keys
   }
 
-  /** Follows revocations and begins to clean up. Call once the database has been migrated. */
+  /** Follows revocations. Call once the database has been migrated. */
   async start (): Promise<void> {
-    this.#purge ??= this.#clock.every(PURGE_EVERY, () => { void this.purge() })
     await this.#revocations.start()
   }
 
   /** Ends timers and writes the spends that are still on their way. */
   async close (): Promise<void> {
-    this.#purge?.cancel()
-    this.#purge = null
     await this.#revocations.close()
     await this.leases.close()
   }
@@ -194,19 +189,14 @@ export class Challenges {
     await this.#revocations.refresh()
   }
 
-  /** Deletes rows that nobody can use any more (decision 173). Never rejects; the next hour tries again. */
+  /** Deletes rows that nobody can use any more (decision 173); a periodic job's. Answers how many. */
   async purge (): Promise<number> {
     const now = this.#clock.now()
     let purged = 0
-    try {
-      for (;;) {
-        const gone = await this.store.purge(now - PURGE_UNPAID, now - PURGE_PAID, PURGE_BATCH)
-        purged += gone
-        if (gone < PURGE_BATCH) return purged
-      }
-    } catch (error) {
-      this.#log.warn({ err: error }, 'Old challenges could not be deleted')
-      return purged
+    for (;;) {
+      const gone = await this.store.purge(now - PURGE_UNPAID, now - PURGE_PAID, PURGE_BATCH)
+      purged += gone
+      if (gone < PURGE_BATCH) return purged
     }
   }
 

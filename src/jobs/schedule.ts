@@ -40,11 +40,13 @@ const HOUR = 3_600_000
 
 /**
  * Every periodic job but those that a domain declares with its own queue (the purge of webhook deliveries). Leases are no job:
- * a dead process's lease lapses by itself, in the statement of whoever asks for it next, so there is nothing to run.
+ * a dead process's lease lapses by itself, in the statement of whoever asks for it next, so there is nothing to run. Expiries of
+ * payments are written by each gateway soon after they are due, by the injected Clock; the job does so again where that
+ * failed, and shows when it cannot.
  */
 export function schedule ({ clock, payments, challenges, refunds, sandbox }: ScheduleParts): PeriodicJob[] {
   return [
-    { name: 'payments-expiry', every: 10 * SECOND, title: 'Writes down payments that have expired', run: () => payments.recordExpiries() },
+    { name: 'payments-expiry', every: 60 * SECOND, title: 'Writes down payments that have expired', run: () => payments.recordExpiries() },
     { name: 'refunds-follow-up', every: 30 * SECOND, title: 'Looks up refunds that are under way', run: () => refunds.followUp(clock.now()) },
     { name: 'payments-purge', every: HOUR, title: 'Gives back order ids of payments that were never made', run: () => payments.purgeReservations() },
     { name: 'challenges-purge', every: HOUR, title: 'Deletes challenges that nobody can use any more', run: () => challenges.purge() },

@@ -48,6 +48,8 @@ export interface PaymentsParts {
  * taken for dead.
  */
 const HOLD = 120_000
+/** Order ids that are given back at once. */
+const PURGE_BATCH = 1_000
 /** Draws of an invoice id; two payments of a thousand million would meet once in a million draws. */
 const DRAWS = 5
 
@@ -195,6 +197,16 @@ export class Payments {
   async start (): Promise<void> {
     await this.#parts.watch.start()
     this.#sweeper.start()
+  }
+
+  /** Writes down which payments have expired. @throws AggregateError when some could not be written */
+  recordExpiries (): Promise<void> {
+    return this.#sweeper.expire()
+  }
+
+  /** Gives back order ids whose create died a while ago (decision 45). A new create would not have to wait for this. */
+  async purgeReservations (): Promise<void> {
+    while (await this.#parts.store.purgeReservations(this.#parts.clock.now() - HOLD, PURGE_BATCH) === PURGE_BATCH) { /* there may be more */ }
   }
 
   /** Stops what `start` began, and the signing of demo invoices. */

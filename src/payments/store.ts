@@ -57,6 +57,8 @@ export interface PaymentStore {
   unexpired (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
   /** When the next demo payment after `now` confirms itself; null when none waits. */
   nextConfirmation (now: number): Promise<number | null>
+  /** Gives back order ids whose hold ended before this time; at most `limit`. Answers how many. */
+  purgeReservations (before: number, limit: number): Promise<number>
 }
 
 /** Another payment has the invoice id: draw another. */
@@ -204,6 +206,14 @@ export class SqlPaymentStore implements PaymentStore {
         and (expires_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
       order by expires_at, invoice_id limit ${limit}`
     return rows.map(dueFromDatabase)
+  }
+
+  async purgeReservations (before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      delete from payment_reservations where (merchant_id, order_id) in (
+        select merchant_id, order_id from payment_reservations where held_until < ${new Date(before)} limit ${limit})
+      and held_until < ${new Date(before)}`
+    return gone.count
   }
 
   async nextConfirmation (now: number): Promise<number | null> {

@@ -63,6 +63,18 @@ export class Sweeper {
     return this.#running ??= this.#sweep().finally(() => { this.#running = null })
   }
 
+  /**
+   * Writes down what has expired by now: the same as a sweep does by itself, for a job whose failures an operator sees.
+   * @throws AggregateError when payments could not be written; the others have been
+   */
+  async expire (): Promise<void> {
+    const { store, clock } = this.#parts
+    const now = clock.now()
+    const faults: unknown[] = []
+    await this.#each((after, limit) => store.unexpired(now, after, limit), error => { faults.push(error) })
+    if (faults.length > 0) throw new AggregateError(faults, `${faults.length} payments could not be written, the first because: ${String(faults[0])}`)
+  }
+
   /** Stops, after the run that is under way. */
   async close (): Promise<void> {
     this.#started = false
@@ -86,7 +98,7 @@ export class Sweeper {
   }
 
   /** Goes on behind a payment that cannot be written, so that it does not stand in the way of the others. */
-  async #each (page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>): Promise<void> {
+  async #each (page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>, failed: (error: unknown) => void = () => {}): Promise<void> {
     let after: DuePayment | null = null
     for (;;) {
       const payments: DuePayment[] = await page(after, BATCH)
@@ -95,6 +107,7 @@ export class Sweeper {
           await this.#parts.record(payment)
         } catch (error) {
           this.#parts.log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
+          failed(error)
         }
       }
       if (payments.length < BATCH) return

@@ -50,6 +50,11 @@ const createScope = 'partner.receive-request.create'
 /** The scope that `sandbox-no-payout` lacks. */
 const payoutScope = 'partner.payment-quote.execute'
 
+/** Milliseconds that an expired invoice is kept. */
+const KEPT = 30 * 86_400_000
+/** Invoices that are deleted at once. */
+const PURGE_BATCH = 1_000
+
 /**
  * A Lightning provider without Lightning: real invoices, signed by a node of its own on regtest, that are settled by asking
  * (`POST /sandbox/pay`). Refused in production.
@@ -159,6 +164,11 @@ export class SandboxProvider implements Provider {
     }
     const { preimage, amountSats } = settlement.invoice
     return { preimage, paymentHash, amountSats }
+  }
+
+  /** Deletes invoices that expired 30 days ago; a periodic job's. A payment is not looked up for so long. */
+  async purge (): Promise<void> {
+    while (await this.#store.purge(this.#clock.now() - KEPT, PURGE_BATCH) === PURGE_BATCH) { /* there may be more */ }
   }
 
   async close (): Promise<void> {
