@@ -39,18 +39,26 @@ export function outboundCall (guard: AddressGuard): OutboundCall {
     const url = new URL(request.url)
     const late = AbortSignal.timeout(request.timeout)
     const signal = request.signal === undefined ? late : AbortSignal.any([late, request.signal])
+    // undici hears of a signal only once it is connected, which takes as long as the name takes to resolve.
+    const over = Promise.withResolvers<never>()
+    const end = (): void => { over.reject(signal.reason) }
+    signal.addEventListener('abort', end)
     const client = new Client(url.origin, { connect: guardedConnector(guard, { tls: null, timeout: request.timeout }), maxResponseSize: MAX_ANSWER, allowH2: false })
     try {
-      const answer = await client.request({
+      signal.throwIfAborted()
+      const asked = client.request({
         method: request.method,
         path: `${url.pathname}${url.search}`,
         headers: [...request.headers],
         body: request.body ?? null,
         signal
       })
+      const answer = await Promise.race([asked, over.promise])
       return { status: answer.statusCode, body: await beginning(answer.body, request.keep ?? 0) }
     } finally {
-      await client.destroy()
+      signal.removeEventListener('abort', end)
+      // Not waited for: it would be until a name that is still being resolved has been.
+      client.destroy().catch(() => {})
     }
   }
 }
