@@ -4,6 +4,7 @@ import type { Clock, Timer } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
 import type { Log } from '../platform/log.ts'
 import type { Merchant } from '../merchants/schema.ts'
+import { merchantsChannel } from '../merchants/store.ts'
 import { isProxyId, PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
 
 /** A proxy with what its requests need to know of its merchant. */
@@ -31,18 +32,27 @@ const REREAD_MS = 4_000
 const UNKNOWN_MS = 2_000
 const MOST_HELD = 10_000
 
+/** What is held of a proxy, with the number of the reading that it came from: one that began earlier never replaces it. */
+interface Held {
+  readonly proxy: ListedProxy
+  readonly reading: number
+}
+
 /**
- * The proxies that this process has seen requests for. A hit is synchronous; what is held is told of changes by
- * notification and read again every 4 seconds, whole, with its merchant. While the database is away the last known
- * state stays: a proxy that was bought from is still served.
+ * The proxies that this process has seen requests for. A hit is synchronous; what is held is told of changes, its
+ * merchant's too, by notification, and read again every 4 seconds, whole, for those that were lost. While the database is
+ * away the last known state stays: a proxy that was bought from is still served.
  */
 export class ProxyDirectory {
   readonly #sources: DirectorySources
-  readonly #held: LRUCache<string, ListedProxy>
-  readonly #unknown: LRUCache<string, true>
+  readonly #held: LRUCache<string, Held>
+  /** By id the reading that did not find it. */
+  readonly #unknown: LRUCache<string, number>
   readonly #loading = new Map<string, Promise<ListedProxy | null>>()
   #timer: Timer | null = null
   #unlisten: (() => Promise<void>) | null = null
+  #unlistenMerchants: (() => Promise<void>) | null = null
+  #readings = 0
   #rereading: Promise<void> | null = null
 
   constructor (sources: DirectorySources) {
@@ -57,11 +67,13 @@ export class ProxyDirectory {
     // A start that found the database away is repeated.
     this.#timer ??= this.#sources.clock.every(REREAD_MS, () => { void this.reread() })
     this.#unlisten ??= await this.#sources.database.listen(PROXY_CHANNEL, proxyId => { void this.refresh(proxyId) })
+    this.#unlistenMerchants ??= await this.#sources.database.listen(merchantsChannel, merchantId => { void this.#merchantChanged(Number(merchantId)) })
   }
 
   async stop (): Promise<void> {
     this.#timer?.cancel()
     await this.#unlisten?.()
+    await this.#unlistenMerchants?.()
   }
 
   /**
@@ -70,7 +82,7 @@ export class ProxyDirectory {
    */
   find (proxyId: string): ListedProxy | null | Promise<ListedProxy | null> {
     const held = this.#held.get(proxyId)
-    if (held !== undefined) return held
+    if (held !== undefined) return held.proxy
     if (!isProxyId(proxyId) || this.#unknown.has(proxyId)) return null
     let loading = this.#loading.get(proxyId)
     if (loading === undefined) {
@@ -83,11 +95,24 @@ export class ProxyDirectory {
   /** Reads one proxy again that has changed; resolves when its next request sees the change. Never throws. */
   async refresh (proxyId: string): Promise<void> {
     this.#unknown.delete(proxyId)
-    if (!this.#held.has(proxyId)) return
+    // One that is being read may be read as it was before.
+    if (!this.#held.has(proxyId) && !this.#loading.has(proxyId)) return
     try {
       await this.#load([proxyId])
     } catch (error) {
       this.#sources.log.warn({ err: error, proxyId }, 'a changed proxy could not be read; its last known state stays until the next reading')
+    }
+  }
+
+  /** Reads a merchant's proxies again, so that an account that was deactivated sells nothing more. Never throws. */
+  async #merchantChanged (merchantId: number): Promise<void> {
+    const theirs = [...this.#held].filter(([, { proxy }]) => proxy.merchant.id === merchantId).map(([proxyId]) => proxyId)
+    // Whose those are is known once they are read.
+    const proxyIds = [...new Set([...theirs, ...this.#loading.keys()])]
+    try {
+      await this.#load(proxyIds)
+    } catch (error) {
+      this.#sources.log.warn({ err: error, merchantId }, 'proxies of a changed merchant could not be read; their last known state stays until the next reading')
     }
   }
 
@@ -105,11 +130,13 @@ export class ProxyDirectory {
     } catch (error) {
       throw new Unavailable('Proxy unavailable', 'The proxy cannot be looked up at the moment. Nothing was charged.', 5, { proxy_id: proxyId }, error)
     }
-    return this.#held.get(proxyId) ?? null
+    return this.#held.get(proxyId)?.proxy ?? null
   }
 
   async #load (proxyIds: readonly string[]): Promise<void> {
     if (proxyIds.length === 0) return
+    const reading = ++this.#readings
+    const overtaken = (proxyId: string): boolean => (this.#held.peek(proxyId)?.reading ?? this.#unknown.peek(proxyId) ?? 0) > reading
     const rows = await this.#sources.store.byIds(proxyIds)
     const merchants = await this.#sources.merchants([...new Set(rows.map(row => row.merchantId))])
     const found = new Set<string>()
@@ -117,10 +144,11 @@ export class ProxyDirectory {
       const merchant = merchants.get(row.merchantId)
       if (merchant === undefined) continue
       found.add(row.proxyId)
-      const held = this.#held.peek(row.proxyId)
+      if (overtaken(row.proxyId)) continue
+      const held = this.#held.peek(row.proxyId)?.proxy
       try {
         const authValue = held !== undefined && held.row.authValue === row.authValue ? held.authValue : this.#sources.open(row)
-        this.#held.set(row.proxyId, { row, merchant, authValue })
+        this.#held.set(row.proxyId, { proxy: { row, merchant, authValue }, reading })
       } catch (error) {
         // Sealed with a key that this process does not have. Its old state must not be sold, and the others must not wait for it.
         this.#held.delete(row.proxyId)
@@ -129,9 +157,9 @@ export class ProxyDirectory {
       }
     }
     for (const proxyId of proxyIds) {
-      if (found.has(proxyId)) continue
+      if (found.has(proxyId) || overtaken(proxyId)) continue
       this.#held.delete(proxyId)
-      this.#unknown.set(proxyId, true)
+      this.#unknown.set(proxyId, reading)
     }
   }
 }
