@@ -4,6 +4,8 @@ import t, { type Test as T } from 'tap'
 import { encodeInvoice, type InvoiceTerms } from '../../src/lightning/bolt11.ts'
 import { Secret } from '../../src/platform/secrets.ts'
 import type { PayoutRequest } from '../../src/providers/provider.ts'
+import { NothingSent, type CallProvider } from '../../src/providers/provider-call.ts'
+import { StrikePayouts } from '../../src/providers/strike-payouts.ts'
 import { StrikeProvider } from '../../src/providers/strike.ts'
 import { startFakeStrike, type FakeStrike, type StrikeFault } from '../fakes/strike.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -134,6 +136,15 @@ t.test('a limit at the execution means that nothing was sent', async t => {
   await t.rejects(strike.createPayout(key, lightning()), errorLike({ name: 'ProviderUnavailable', fault: 'rate', retryAfter: 60 }))
   await t.rejects(strike.createPayout(key, lightning()), errorLike({ name: 'NothingSent', fault: 'rate' }))
   t.equal(fake.account.payments.size, 0)
+})
+
+t.test('an execution for which no connection was made was not sent', async t => {
+  const { lightning } = await rig(t)
+  const call: CallProvider = async ({ method }) => {
+    if (method === 'PATCH') throw new NothingSent('x', 5, undefined, 'network')
+    return { status: 201, body: { paymentQuoteId: 'q' }, said: null }
+  }
+  await t.rejects(new StrikePayouts().create(call, lightning()), errorLike({ name: 'NothingSent', status: 503 }))
 })
 
 const BEFORE: readonly StrikeFault[] = ['hang', 'lost before', 'html', 'html as 200', 'server error', 'empty', 'huge', 'redirect']

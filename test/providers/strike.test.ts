@@ -67,7 +67,7 @@ t.test('a fiat amount is converted by Strike, and its invoice is the truth', asy
   t.match(fake.requests[0]?.body, { bolt11: { amount: { amount: '49.9', currency: 'EUR' } } })
   t.equal(decodeInvoice(charge.invoice).amountSats, 54_240)
   fake.pay(charge.chargeId)
-  t.match(await strike.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 54_240 })
+  t.match(await strike.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 54_240 })
 })
 
 const tampered: ReadonlyArray<[why: string, change: (bolt11: Record<string, unknown>, other: string) => Record<string, unknown>]> = [
@@ -118,10 +118,10 @@ t.test('the state of a charge lies in its receives', async t => {
   await t.test('a payer who is on Strike too leaves no payment hash, and has paid all the same', async t => {
     const id = await make()
     fake.pay(id, 'P2P')
-    t.match(await look(id), { status: 'paid', receivedSats: 2_340 })
+    t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
     const other = await make()
     fake.pay(other, 'P2P', { amount: '2.34', currency: 'USD' })
-    t.match(await look(other), { status: 'paid', receivedSats: null }, 'also when it is told in dollars')
+    t.match(await look(other), { status: /^paid$/, receivedSats: null }, 'also when it is told in dollars')
   })
 
   await t.test('pending is processing; less than was asked is underpaid; the rest makes it paid', async t => {
@@ -133,13 +133,13 @@ t.test('the state of a charge lies in its receives', async t => {
     fake.begin(id, 'ONCHAIN', { amount: '0.00001340', currency: 'BTC' })
     t.match(await look(id), { status: 'processing', receivedSats: 1_000 })
     fake.complete(id)
-    t.match(await look(id), { status: 'paid', receivedSats: 2_340 })
+    t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
   })
 
   await t.test('more than was asked is paid; parts of a satoshi are read exactly', async t => {
     const id = await make()
     fake.pay(id, 'ONCHAIN', { amount: '0.00002340999', currency: 'BTC' })
-    t.match(await look(id), { status: 'paid', receivedSats: 2_340 })
+    t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
     const short = await make()
     fake.pay(short, 'ONCHAIN', { amount: '0.00002339999', currency: 'BTC' })
     t.match(await look(short), { status: 'underpaid', receivedSats: 2_339 })
