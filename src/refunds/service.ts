@@ -1,10 +1,10 @@
-import { LongError, ShortError } from '../gateway/errors.ts'
+import { LongError, ShortError, Unavailable } from '../gateway/errors.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Payment, PaymentStatus } from '../payments/schema.ts'
-import { statusAt } from '../payments/states.ts'
+import { canBecome, statusAt } from '../payments/states.ts'
 import { isInvoiceId } from '../payments/store.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
+import { isConnectionFault, isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
 import { numericId, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { UnsealError } from '../platform/secrets.ts'
@@ -47,7 +47,8 @@ const FOLLOW_UP_LIMIT = 100
 /**
  * The rules of refunds (contract, Refunds; decisions 54 to 63). A refund's row is reserved under a lock on its payment's row,
  * then the provider is asked outside the transaction, once, then the row is written. What happens in between leaves a
- * pending row, which is looked up by its id and never asked for again.
+ * pending row, which is looked up by its id and never asked for again. Every method that answers a merchant throws
+ * `Unavailable` 503 while the database is away.
  */
 export class Refunds {
   readonly #parts: RefundsParts
@@ -61,38 +62,24 @@ export class Refunds {
    * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the provider
    *   cannot be asked, which leaves nothing under way
    */
-  async create (merchant: Merchant, input: RefundInput): Promise<Refund> {
-    const { payments, payees, clock } = this.#parts
-    const payment = isInvoiceId(input.invoiceId) ? await payments.get(merchant.id, input.invoiceId) : null
-    if (payment === null) throw new ShortError(400, 'Invoice not found')
-    requireRefundable(payment, clock.now())
-    const payee = payees.inSlot(merchant, payment.slot)
-    const refund = this.#draft(payment, payee, input)
-    const destination = readDestination(refund.type, refund.address, payment.network, clock.now())
-    requireCapable(payee, refund)
-    const amount = input.amountSatoshis ?? null
-    if (amount === null) requireOptionalAmount(refund)
-    else requireSameAmount(destination, amount)
-    return await this.#send(payee, payment, await this.#reserve(payment, { ...refund, paymentHash: destination.paymentHash }, amount))
+  create (merchant: Merchant, input: RefundInput): Promise<Refund> {
+    // Once something may have been sent, nothing that the database does is thrown any more.
+    return reaching(this.#create(merchant, input))
   }
 
   /** @throws ShortError 404 */
-  async get (merchant: Merchant, refundId: string): Promise<Refund> {
-    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
-    if (refund === null) throw new ShortError(404, 'Refund not found')
-    return refund
+  get (merchant: Merchant, refundId: string): Promise<Refund> {
+    return reaching(this.#own(merchant, refundId))
   }
 
   /** One page of the merchant's refunds, newest first (decisions 11 and 12). */
-  async list (merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
-    return await this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query))
+  list (merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
+    return reaching(this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query)))
   }
 
   /** All refunds of a payment, newest first. @throws ShortError 404 for an unknown invoice */
-  async ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
-    const payment = isInvoiceId(invoiceId) ? await this.#parts.payments.get(merchant.id, invoiceId) : null
-    if (payment === null) throw new ShortError(404, 'Invoice not found')
-    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
+  ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
+    return reaching(this.#ofInvoice(merchant, invoiceId))
   }
 
   /**
@@ -101,7 +88,7 @@ export class Refunds {
    */
   async sync (merchant: Merchant, refundId: string): Promise<Refund> {
     const refund = await this.get(merchant, refundId)
-    return isSettled(refund) ? refund : await this.#lookUp(merchant, refund)
+    return isSettled(refund) ? refund : await reaching(this.#lookUp(merchant, refund))
   }
 
   /**
@@ -122,6 +109,34 @@ export class Refunds {
       }
     }
     return due.length
+  }
+
+  async #create (merchant: Merchant, input: RefundInput): Promise<Refund> {
+    const { payments, payees, clock } = this.#parts
+    const payment = isInvoiceId(input.invoiceId) ? await payments.get(merchant.id, input.invoiceId) : null
+    if (payment === null) throw new ShortError(400, 'Invoice not found')
+    requireRefundable(payment, clock.now())
+    const payee = payees.inSlot(merchant, payment.slot)
+    requireSameKind(payee, payment)
+    const refund = this.#draft(payment, payee, input)
+    const destination = readDestination(refund.type, refund.address, payment.network, clock.now())
+    requireCapable(payee, refund)
+    const amount = input.amountSatoshis ?? null
+    if (amount === null) requireOptionalAmount(refund)
+    else requireSameAmount(destination, amount)
+    return await this.#send(payee, payment, await this.#reserve(payment, { ...refund, paymentHash: destination.paymentHash }, amount))
+  }
+
+  async #own (merchant: Merchant, refundId: string): Promise<Refund> {
+    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
+    if (refund === null) throw new ShortError(404, 'Refund not found')
+    return refund
+  }
+
+  async #ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.payments.get(merchant.id, invoiceId) : null
+    if (payment === null) throw new ShortError(404, 'Invoice not found')
+    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
   }
 
   #draft (payment: Payment, payee: Payee, input: RefundInput): Refund {
@@ -190,16 +205,19 @@ export class Refunds {
       await this.#release(refund)
       throw error instanceof ProviderRefused ? new ShortError(400, error.message) : error
     }
+    let written: Refund
     try {
-      const written = await this.#apply(refund, (current, now) => afterPayout(current, payout, now))
+      written = await this.#apply(refund, (current, now) => afterPayout(current, payout, now))
       // Only where the provider took longer to answer than its timeout and the grace together.
       if (written.status === 'failed' && payout.status !== 'failed') log.error({ ...fields, payoutId: payout.payoutId }, 'a refund was sent after it had been given up: more may have been paid out than was received')
-      return written
     } catch (error) {
       // The money is on its way, whatever the database says: an error would make the client send it again.
       log.error({ ...fields, err: error, payoutId: payout.payoutId }, 'a refund was sent and could not be written; it is looked up')
       return refund
     }
+    // Taken, and given up at once: for the client the same as a refusal.
+    if (payout.status === 'failed' && written.status === 'failed') throw new ShortError(400, 'The payment provider could not send the refund.')
+    return written
   }
 
   /** Gives the amount of a refund back that was certainly not sent. */
@@ -241,7 +259,8 @@ export class Refunds {
       if (current.status !== next.status) {
         log.info({ refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status }, 'a refund has changed')
       }
-      if (next.status === 'confirmed' && payment.status !== 'refunded') {
+      // A payment that was processing may have expired since; its refund is confirmed all the same.
+      if (next.status === 'confirmed' && canBecome(payment.status, 'refunded')) {
         const { confirmed } = await store.sums(sql, payment.invoiceId)
         if (confirmed >= capOf(payment)) await payments.applyChange(sql, payment, 'refunded', {}, false)
       }
@@ -272,6 +291,12 @@ function requireRefundable (payment: Payment, now: number): void {
   if (!REFUNDABLE.has(status)) throw new ShortError(400, `Invoice is not refundable: its status is ${status}; it must be paid, underpaid or processing.`)
 }
 
+/** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
+function requireSameKind (payee: Payee, payment: Payment): void {
+  if (payee.kind === payment.kind) return
+  throw new ShortError(400, `The payment was made through ${payment.kind}, and the ${payment.slot} provider is ${payee.kind} now.`)
+}
+
 function requireCapable (payee: Payee, refund: Refund): void {
   const can = refund.type === 'ln' ? payee.capabilities.payout.lightning : payee.capabilities.payout.chain
   if (!can) throw new ShortError(400, `The payment provider cannot send refunds of type ${refund.type}.`)
@@ -290,4 +315,13 @@ function isSettled (refund: Refund): boolean {
 /** Whether it is certain that nothing was sent and nothing will be; everything else may have paid. */
 function isNothingSent (error: unknown): boolean {
   return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
+}
+
+async function reaching<T> (asking: Promise<T>): Promise<T> {
+  try {
+    return await asking
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    throw new Unavailable('Service unavailable', 'Refunds cannot be read or written at the moment.', 5, {}, error)
+  }
 }

@@ -4,7 +4,7 @@ import type { Secret } from '../../src/platform/secrets.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 
 /** What becomes of a request to pay out. `lost after` has paid when its answer is lost, `lost before` has not. */
-export type Fate = 'pays' | 'takes' | 'lost after' | 'lost before' | 'refuses' | 'is away' | 'breaks after' | 'breaks before'
+export type Fate = 'pays' | 'takes' | 'lost after' | 'lost before' | 'refuses' | 'fails' | 'is away' | 'breaks after' | 'breaks before'
 
 /** A provider that remembers every payment it made, and answers as the test says. */
 export class FakeProvider implements Provider {
@@ -40,6 +40,7 @@ export class FakeProvider implements Provider {
     if (fate === 'is away') throw new ProviderUnavailable()
     if (fate === 'lost before') throw new PayoutUncertain(new Error('the connection broke'))
     if (fate === 'breaks before') throw new TypeError('undefined is not a function')
+    if (fate === 'fails') return { payoutId: `out_${request.reference}`, status: 'failed', feeSats: 0, transactionHash: null, processedAt: this.#clock.now() }
     const payout: Payout = fate === 'takes'
       ? { payoutId: `out_${request.reference}`, status: 'pending', feeSats: 0, transactionHash: null, processedAt: null }
       : { payoutId: `out_${request.reference}`, status: 'confirmed', feeSats: 2, transactionHash: request.destination.type === 'chain' ? 'ab'.repeat(32) : null, processedAt: this.#clock.now() }

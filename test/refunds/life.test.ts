@@ -74,6 +74,54 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     t.equal((await f.call('POST', '/api/refunds', body)).status, 201)
   })
 
+  await t.test('a payout that has failed in the very answer is 400 {error} like a refusal, with a failed refund that frees its amount', async t => {
+    provider.fate = () => 'fails'
+    const payment = await f.payment()
+    const body = { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 1000 }
+    const reply = await f.call('POST', '/api/refunds', body)
+    t.match(reply, { status: 400, type: /^application\/json/ })
+    t.same(Object.keys(reply.data), ['error'])
+    const [failed] = await refunds.ofInvoice(merchant, payment.invoiceId)
+    t.match(failed, { status: 'failed', processedAt: clock.now(), providerRefundId: `out_${String(failed?.refundId)}` })
+    provider.fate = () => 'pays'
+    t.equal((await f.call('POST', '/api/refunds', body)).status, 201)
+  })
+
+  await t.test('a refund of a payment that was processing is confirmed also when the payment has expired meanwhile', async t => {
+    provider.fate = () => 'takes'
+    const payment = await f.payment({ status: 'processing', paidAt: null })
+    const refund = await refunds.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 1000 })
+    await database.sql`update payments set status = 'expired' where invoice_id = ${payment.invoiceId}`
+    provider.becomes(refund.refundId, { status: 'confirmed', transactionHash: '56'.repeat(32), processedAt: clock.now() })
+    t.match(await f.call('POST', `/api/refunds/${refund.refundId}/sync`), { status: 200, data: { status: 'confirmed', transactionHash: '56'.repeat(32) } })
+    t.equal((await f.stored(payment.invoiceId)).status, 'expired', 'nothing came in, so that it is no refunded payment')
+  })
+
+  await t.test('a refund goes out through the kind of provider that took the payment, or not at all (decision 54)', async t => {
+    provider.fate = () => 'pays'
+    const payment = await f.payment({ kind: 'opennode' })
+    const reply = await f.call('POST', '/api/refunds', { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 1000 })
+    t.match(reply, { status: 400, data: { error: /opennode/ } })
+    t.same(await refunds.ofInvoice(merchant, payment.invoiceId), [])
+  })
+
+  await t.test('without the database every operation is 503 with Retry-After, and nothing is sent', async t => {
+    provider.fate = () => 'pays'
+    const gone = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+    const away = () => Promise.reject(gone)
+    const broken = f.another({ sums: away, insert: away, lock: away, write: away, get: away, list: away, ofInvoice: away, takeDue: away, checkAt: away })
+    const payment = await f.payment()
+    const asked = provider.asked.length
+    for (const [name, run] of [
+      ['create', () => broken.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 100 })],
+      ['get', () => broken.get(merchant, '123456789012345')],
+      ['list', () => broken.list(merchant, {})],
+      ['ofInvoice', () => broken.ofInvoice(merchant, payment.invoiceId)],
+      ['sync', () => broken.sync(merchant, '123456789012345')]
+    ] as const) await t.rejects(run(), { name: 'Unavailable', status: 503, cause: gone }, name)
+    t.equal(provider.asked.length, asked)
+  })
+
   await t.test('a crash between reserve and call leaves a pending row that nobody sends, failed once the grace is over', async t => {
     const payment = await f.payment()
     const crashing = f.another()
