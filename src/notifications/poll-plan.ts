@@ -78,7 +78,8 @@ export function budgetOf (account: string, rules: PollRules): string {
  */
 export function nextPolls (state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
   const turns = new Map<string, Turn>()
-  for (const [id, turn] of Object.entries(state.turns)) if (isRemembered(turn, rules, now)) turns.set(id, turn)
+  const present = new Set(candidates.map(({ id }) => id))
+  for (const [id, turn] of Object.entries(state.turns)) if (present.has(id) || isRemembered(turn, rules, now)) turns.set(id, turn)
   const spending = new Map<string, Spending>()
   for (const [name, { calls, restsUntil }] of Object.entries(state.budgets)) {
     const recent = calls.filter(([at]) => at > now - MINUTE)

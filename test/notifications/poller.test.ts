@@ -1,0 +1,190 @@
+import t, { type Test as T } from 'tap'
+import { Poller } from '../../src/notifications/poller.ts'
+import { FIRST_STATE } from '../../src/notifications/poll-plan.ts'
+import type { PollRules } from '../../src/notifications/poll-rules.ts'
+import { SqlPollStore } from '../../src/notifications/poll-store.ts'
+import type { ProviderSlot } from '../../src/providers/account.ts'
+import { Secret } from '../../src/platform/secrets.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
+import { openAnyDatabase } from '../support/database.ts'
+import { fixture, paid, type Fixture } from './fixture.ts'
+
+const MINUTE = 60_000
+const rules: PollRules = {
+  perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, tick: 15_000
+}
+
+interface Polling extends Fixture {
+  readonly store: SqlPollStore
+  poller (slot?: ProviderSlot, different?: Partial<PollRules>): Poller
+  /** Lets a minute pass and runs the poller, as its job does. */
+  minute (poller: Poller): Promise<void>
+}
+
+/** On a database of its own, since the poller asks for everybody. */
+async function polling (t: T): Promise<Polling> {
+  const made = await fixture(t, { database: await openAnyDatabase(t) })
+  const { payees, charges, ofPayments, ofChallenges, clock, log, merchants } = made
+  const store = new SqlPollStore(made.database)
+  return {
+    ...made,
+    store,
+    poller: (slot = 'primary', different = {}) => new Poller({
+      slot, rules: { ...rules, ...different }, store, clock, log, payees, charges, ofPayments, ofChallenges, merchant: id => merchants.byId(id)
+    }),
+    minute: async poller => {
+      clock.advance(MINUTE)
+      await poller.run(new AbortController().signal)
+    }
+  }
+}
+
+const run = (poller: Poller): Promise<void> => poller.run(new AbortController().signal)
+
+void t.test('a lost notification', async t => {
+  const made = await polling(t)
+  const { primary, clock, payments, poller, minute } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  const rival = await made.merchant({ primaryApiKey: new Secret('rival') })
+
+  await t.test('is made up for by one listing of each account', async t => {
+    const one = await made.pay(acme)
+    const two = await made.pay(acme)
+    const theirs = await made.pay(rival)
+    await run(poller())
+    t.same(primary.listings, [], 'the notification comes first')
+    primary.settled.set('acme', [{ chargeId: one.chargeId, state: paid(clock.now() + 1_000) }, { chargeId: 'of another application', state: paid(clock.now()) }])
+    const before = primary.lookUps
+    // Each run may be another process's.
+    await minute(poller())
+    t.same(primary.listings.map(({ key }) => key).toSorted(), ['acme', 'rival'])
+    t.equal(primary.lookUps, before)
+    t.match(await payments.get(acme, one.invoiceId), { status: 'paid', paidAt: clock.now() - MINUTE + 1_000 })
+    t.equal((await payments.get(acme, two.invoiceId)).status, 'unpaid')
+    t.equal((await payments.get(rival, theirs.invoiceId)).status, 'unpaid')
+    t.same(made.changes.map(change => change.payment.invoiceId), [one.invoiceId], 'and the merchant is told once')
+    await minute(poller())
+    t.equal(made.changes.length, 1)
+  })
+
+  await t.test('of another merchant\'s charge says nothing: each is asked about with its own key', async t => {
+    const theirs = await made.pay(rival)
+    primary.settled.set('acme', [{ chargeId: theirs.chargeId, state: paid(clock.now()) }])
+    await minute(poller())
+    t.equal((await payments.get(rival, theirs.invoiceId)).status, 'unpaid')
+    primary.settled.set('rival', [{ chargeId: theirs.chargeId, state: paid(clock.now()) }])
+    await minute(poller())
+    t.equal((await payments.get(rival, theirs.invoiceId)).status, 'paid')
+  })
+
+  await t.test('is found up to a day after the invoice has expired, every ten minutes; then nobody is asked any more', async t => {
+    const late = await made.pay(acme)
+    clock.advance(2 * 3_600_000)
+    await payments.sweep()
+    await run(poller())
+    primary.listings.splice(0)
+    for (let minutes = 0; minutes < 30; minutes++) await minute(poller())
+    t.equal(primary.listings.filter(({ key }) => key === 'acme').length, 3)
+    const at = clock.now()
+    primary.settled.set('acme', [{ chargeId: late.chargeId, state: paid(at) }])
+    for (let minutes = 0; minutes < 10; minutes++) await minute(poller())
+    t.match(await payments.get(acme, late.invoiceId), { status: 'paid', paidAt: at })
+    clock.advance(24 * 3_600_000)
+    primary.listings.splice(0)
+    for (let minutes = 0; minutes < 15; minutes++) await minute(poller())
+    t.same(primary.listings, [])
+  })
+})
+
+void t.test('challenges of routes and proxies are noted as settled; producers\' alone ask nobody', async t => {
+  const made = await polling(t)
+  const { primary, clock, poller } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  await made.challenge({ merchantId: String(acme.id), source: 'producer', expiresAt: clock.now() + 3_600_000 })
+  const own = await made.challenge({ expiresAt: clock.now() + 3_600_000 })
+  await run(poller())
+  clock.advance(10 * MINUTE)
+  primary.settled.set('the operator key', [{ chargeId: own.chargeId, state: paid(clock.now()) }])
+  await run(poller())
+  t.same(primary.listings.map(({ key }) => key), ['the operator key'])
+  t.equal(await made.isSettled(own.paymentHash), true)
+})
+
+void t.test('429: nobody is asked before Retry-After is over, by any process', async t => {
+  const made = await polling(t)
+  const { primary, clock, poller, minute } = made
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) await made.pay(await made.merchant({ primaryApiKey: new Secret(name) }))
+  await run(poller())
+  primary.fault = new ProviderUnavailable('wait', 600, undefined, 'rate')
+  await minute(poller())
+  const asked = primary.listings.length
+  t.ok(asked >= 1 && asked <= 4, 'those that were asked at the same time')
+  primary.fault = null
+  const limited = clock.now()
+  for (let minutes = 1; minutes < 10; minutes++) await minute(poller())
+  t.equal(primary.listings.length, asked)
+  await minute(poller())
+  t.equal(clock.now(), limited + 600_000)
+  t.equal(primary.listings.length, asked + 6)
+})
+
+void t.test('a refused key or a provider that is away holds up no other account', async t => {
+  const made = await polling(t)
+  const { primary, poller, minute } = made
+  await made.pay(await made.merchant({ primaryApiKey: new Secret('bad') }))
+  await made.pay(await made.merchant({ primaryApiKey: new Secret('good') }))
+  const list = primary.listSettled.bind(primary)
+  primary.listSettled = async (key, since) => {
+    const settled = await list(key, since)
+    if (key.reveal() === 'bad') throw new ProviderRefused('key', 'The provider does not accept this key.')
+    return settled
+  }
+  await run(poller())
+  for (let minutes = 0; minutes < 20; minutes++) await minute(poller())
+  t.equal(primary.listings.filter(({ key }) => key === 'good').length, 20)
+  t.equal(primary.listings.filter(({ key }) => key === 'bad').length, 1)
+})
+
+void t.test('a kind without a list: every open payment is looked up in turn, within the budget', async t => {
+  const made = await polling(t)
+  const { alternate, clock, payments, poller, minute } = made
+  Object.defineProperty(alternate, 'listSettled', { value: undefined })
+  const acme = await made.merchant({ primaryApiKey: undefined as never, alternateApiKey: new Secret('acme') })
+  const made5 = await Promise.all(Array.from({ length: 5 }, () => made.pay(acme)))
+  for (const { chargeId } of made5) alternate.states.set(chargeId, paid(clock.now()))
+  alternate.states.set(made5[0]?.chargeId ?? '', null)
+  const stingy = { perMinute: 2, hasList: false, sweepEvery: MINUTE }
+  await run(poller('alternate', stingy))
+  const counts: number[] = []
+  for (let minutes = 0; minutes < 4; minutes++) {
+    await minute(poller('alternate', stingy))
+    counts.push(alternate.lookUps)
+  }
+  t.same(counts.slice(0, 3), [2, 4, 5])
+  const statuses = await Promise.all(made5.map(async ({ invoiceId }) => (await payments.get(acme, invoiceId)).status))
+  t.same(statuses, ['unpaid', 'paid', 'paid', 'paid', 'paid'], 'all but the one that the provider does not know')
+})
+
+void t.test('what is planned is kept before anybody is asked, and of two runs at once one asks', async t => {
+  const made = await polling(t)
+  const { primary, clock, poller, store } = made
+  await made.pay(await made.merchant())
+  await run(poller())
+  clock.advance(MINUTE)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const asking = Promise.withResolvers<void>()
+  const list = primary.listSettled.bind(primary)
+  primary.listSettled = async (key, since) => {
+    asking.resolve()
+    await promise
+    return await list(key, since)
+  }
+  const slow = run(poller())
+  await asking.promise
+  t.match((await store.load('primary', 'strike')).state.budgets, { all: { calls: [[clock.now(), 1]] } })
+  await run(poller())
+  resolve()
+  await slow
+  t.equal(primary.listings.length, 1)
+  t.same((await store.load('primary', 'lnd')).state, FIRST_STATE, 'another kind of provider begins anew')
+})
