@@ -63,14 +63,16 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     clock,
     freshId: correlationId,
     handle: (ctx, wire) => { gateway.handle(ctx, wire) },
+    takesAnySegment: (method, host, path) => gateway.answersItself(method, host, path),
     refused: event => { log.info(event, 'refused at the front door') },
     failed: error => { log.error({ err: error }, 'a connection could not be accepted') }
   })
   const follow = async (): Promise<void> => {
     await directory.start()
     await challenges.start()
-    await payments.start()
+    // What the others find out at once may have to be told by a job.
     await jobs.start()
+    await payments.start()
   }
   return new App({ running, around, challenges, closers, gateway, listener, operations: mounted.all, compile: compileFor, follow })
 }

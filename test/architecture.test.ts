@@ -43,7 +43,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   pages: ['payments', 'lightning', 'platform', 'gateway'],
   webhooks: ['money', 'payments', 'challenges', 'merchants', 'upstream', 'platform', 'gateway'],
   notifications: ['payments', 'refunds', 'challenges', 'merchants', 'providers', 'platform', 'gateway'],
-  mail: ['payments', 'money', 'merchants', 'pages', 'platform', 'gateway'],
+  mail: ['payments', 'money', 'merchants', 'pages', 'config', 'platform', 'gateway'],
   jobs: ['pages', 'merchants', 'platform', 'gateway'],
   challenges: ['lightning', 'providers', 'merchants', 'platform', 'gateway', 'config'],
   proxies: ['challenges', 'merchants', 'providers', 'lightning', 'upstream', 'platform', 'gateway'],

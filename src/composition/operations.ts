@@ -7,7 +7,9 @@ import { metricsOperation } from '../gateway/metrics-operation.ts'
 import { pricedRoutes } from '../gateway/openapi.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
 import { accountView } from '../merchants/account.ts'
+import { dashboardOperations } from '../jobs/dashboard.ts'
 import { merchantOperations } from '../merchants/operations.ts'
+import { notificationOperations } from '../notifications/operations.ts'
 import { pageOperations } from '../pages/operations.ts'
 import { paymentOperations } from '../payments/operations.ts'
 import { healthOperations } from '../platform/operations.ts'
@@ -27,7 +29,7 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, webhooks, settled } = parts
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, settled } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
@@ -55,6 +57,8 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
       hasChallenge: merchantId => hasChallenge(database.sql, merchantId)
     }),
     ...webhookOperations(webhooks),
+    ...notificationOperations(notifications),
+    ...dashboardOperations({ jobs, clock }),
     ...paymentOperations(payments),
     ...refundOperations(refunds),
     ...pageOperations({ payments, watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),

@@ -1,3 +1,4 @@
+import { ChallengeCharges } from '../challenges/charges.ts'
 import { challengeCounters } from '../challenges/counters.ts'
 import type { FindPayee } from '../challenges/mint.ts'
 import { countEndpoints } from '../challenges/operations.ts'
@@ -5,9 +6,19 @@ import { Challenges } from '../challenges/service.ts'
 import { challengeSettings } from '../challenges/settings.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
+import type { Merchant } from '../merchants/schema.ts'
 import { Merchants } from '../merchants/service.ts'
 import { SqlMerchantStore } from '../merchants/store.ts'
-import { FixedPrices, NoPrices } from '../money/prices.ts'
+import { declareSchedule, schedule } from '../jobs/schedule.ts'
+import { openPrices } from '../money/open-prices.ts'
+import { Charges } from '../notifications/charges.ts'
+import { pollRules } from '../notifications/poll-rules.ts'
+import { SqlPollStore } from '../notifications/poll-store.ts'
+import { Poller } from '../notifications/poller.ts'
+import { Registration } from '../notifications/registration.ts'
+import { Notifications } from '../notifications/service.ts'
+import { SqlSubscriptionStore } from '../notifications/subscriptions.ts'
+import { PaymentCharges } from '../payments/charges.ts'
 import { openDemoInvoices } from '../payments/demo.ts'
 import { Payments } from '../payments/service.ts'
 import { SqlPaymentStore } from '../payments/store.ts'
@@ -80,11 +91,13 @@ export async function openParts (running: Running, around: Surroundings, closers
   const sealer = new Sealer(secrets.ring)
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans })
   const payees = new Payees(providers.seats, sealer)
+  const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
+  const registration = closers.add(new Registration({ store: new SqlSubscriptionStore(database), payees, sealer, clock, random, log, publicUrl }), part => part.close())
   const challenges = closers.add(new Challenges({
     database,
     clock,
     log,
-    payee: payeeOf(payees, merchants),
+    payee: payeeOf(payees, merchants, registration),
     counters: challengeCounters(metrics),
     settings: challengeSettings(config),
     keys: secrets.macaroonKeys
@@ -116,14 +129,14 @@ export async function openParts (running: Running, around: Surroundings, closers
     random,
     log,
     payees,
-    // The sandbox has a price of its own; real ones come with the price feed.
-    prices: production ? new NoPrices() : new FixedPrices(),
+    prices,
     demo: openDemoInvoices(config.data, clock),
     watch: new PaymentWatch(database, log),
     publicUrl,
     settings: () => running.config.payments,
     merchant: id => merchants.byId(id),
-    refusal: (merchant, feature, now) => merchants.refusal(merchant, feature, now)
+    refusal: (merchant, feature, now) => merchants.refusal(merchant, feature, now),
+    created: (merchant, payment) => { registration.charged(merchant, payment.slot) }
   }), part => part.close())
   const refunds = new Refunds({
     store: new SqlRefundStore(database),
@@ -144,8 +157,22 @@ export async function openParts (running: Running, around: Surroundings, closers
   const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
   webhooks.declare()
+  declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
   payments.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
   challenges.onPaid = (sql, challenge) => webhooks.challengePaid(sql, challenge)
+
+  const ofPayments = new PaymentCharges(database)
+  const ofChallenges = new ChallengeCharges(database)
+  const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
+  const merchant = (id: number): Promise<Merchant | null> => merchants.byId(id)
+  const notifications = new Notifications({ database, random, log, jobs, payees, charges, registration, merchant })
+  const { primary, alternate } = config.lightning
+  for (const slot of ['primary', 'alternate'] as const) {
+    const rules = pollRules(payees.provider(slot), config.lightning[slot].url ?? null, primary.kind === alternate.kind)
+    if (rules === null) continue
+    const poller = new Poller({ slot, rules, store: new SqlPollStore(database), clock, log, payees, charges, ofPayments, ofChallenges, merchant })
+    jobs.every(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal))
+  }
 
   /** Somebody says that an invoice was paid; it is a challenge's or a payment's, and who does not know the hash does nothing. */
   const settled = async (paymentHash: string): Promise<void> => {
@@ -154,15 +181,23 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (providers.sandbox !== null) providers.sandbox.onSettled = settled
 
   return {
-    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, settled
+    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, notifications,
+    settled
   }
 }
 
-function payeeOf (payees: Payees, merchants: Merchants): FindPayee {
+/** Who is paid for an offer; its provider is told where to send notifications, where it must be. */
+function payeeOf (payees: Payees, merchants: Merchants, registration: Registration): FindPayee {
   return async offer => {
-    if (offer.payee === 'platform') return payees.platform()
+    if (offer.payee === 'platform') {
+      const payee = payees.platform()
+      registration.charged(null, payee.slot)
+      return payee
+    }
     const merchant = await merchants.byId(Number(offer.merchantId))
     if (merchant === null) throw new TypeError(`an offer names merchant ${offer.merchantId ?? 'null'}, who does not exist`)
-    return payees.forMerchant(merchant)
+    const payee = payees.forMerchant(merchant)
+    registration.charged(merchant, payee.slot)
+    return payee
   }
 }
