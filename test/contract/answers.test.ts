@@ -46,6 +46,8 @@ const rows: readonly Row[] = [
   { row: 'HEAD wherever GET is, also where a key is asked for', method: 'HEAD', path: '/api/proxy', status: 401 },
   { row: 'plain OPTIONS on own operations is 204 with Allow (decision 6)', method: 'OPTIONS', path: '/health', status: 204, allow: 'GET, HEAD, OPTIONS' },
   { row: 'plain OPTIONS needs no key', method: 'OPTIONS', path: '/api/proxy', status: 204, allow: 'GET, HEAD, OPTIONS, POST' },
+  { row: 'plain OPTIONS needs no key at the administration either', method: 'OPTIONS', path: '/api/admin/merchants', status: 204, allow: 'GET, HEAD, OPTIONS, POST' },
+  { row: 'another method is 405 at the administration too, key or no key', method: 'PATCH', path: '/api/admin/merchants/1', status: 405, allow: 'GET, HEAD, OPTIONS, PUT' },
   { row: 'OPTIONS of an unknown path is 404', method: 'OPTIONS', path: '/nothing', status: 404 },
   { row: 'on priced routes OPTIONS is an ordinary method (decision 6)', method: 'OPTIONS', path: '/demo/quote', status: 402 },
   { row: 'a preflight is never charged (decision 6)', method: 'OPTIONS', path: '/demo/quote', headers: { origin: 'https://a.example', 'access-control-request-method': 'GET' }, status: 204 },
