@@ -1,0 +1,98 @@
+import type { VNode } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { amountText, satoshisText } from '../pages/amounts.ts'
+import { html } from '../pages/document.ts'
+import type { OnPaymentChange, PaymentChange } from '../payments/schema.ts'
+import type { TransactionSql } from '../platform/database.ts'
+import type { Mail } from '../platform/mail.ts'
+import type { Outbox } from './outbox.ts'
+
+/** What receipts are queued with. */
+export interface ReceiptParts {
+  readonly outbox: Pick<Outbox, 'queue'>
+  /** The merchant's name, read with the transaction's own handle; null when there is no such merchant. */
+  merchantName (sql: TransactionSql, merchantId: number): Promise<string | null>
+}
+
+/**
+ * Sends the customer a receipt when a payment becomes paid (contract, Create payment body: customerEmail): queued in the
+ * transaction that changes the status, so that there is exactly one for each payment that has an address.
+ */
+export function receipts ({ outbox, merchantName }: ReceiptParts): OnPaymentChange {
+  return async (sql, change) => {
+    const { payment } = change
+    if (!isDue(change)) return
+    const mail = receiptFor(change, await merchantName(sql, payment.merchantId) ?? 'The merchant')
+    if (mail !== null) await outbox.queue(sql, mail, `receipt of payment ${payment.invoiceId}`)
+  }
+}
+
+function isDue ({ payment, from }: PaymentChange): boolean {
+  return payment.status === 'paid' && from !== 'paid' && payment.customerEmail !== null
+}
+
+/** The receipt for a change; null for one that has none. It holds nothing that opens the pay page or spends anything. */
+export function receiptFor (change: PaymentChange, merchantName: string): Mail | null {
+  const { payment } = change
+  if (!isDue(change) || payment.customerEmail === null) return null
+  const merchant = oneLine(merchantName)
+  const demo = payment.kind === 'demo'
+  const amount = amountText(payment.amount, payment.currency)
+  const thanks = demo
+    ? `This is the receipt of a demo payment to ${merchant}. No money has moved.`
+    : `Thank you. ${merchant} has received your payment.`
+  const facts = factsOf(change, amount)
+  const why = `You get this mail because your address was given to ${merchant} for the receipt. Answers to it are not read.`
+  const width = Math.max(...facts.map(([name]) => name.length)) + 2
+  return {
+    to: payment.customerEmail,
+    subject: short(`${demo ? 'Demo receipt' : 'Receipt'} from ${merchant}: ${amount}`),
+    text: [thanks, '', ...facts.map(([name, value]) => `${name.padEnd(width)}${value}`), '', why, ''].join('\n'),
+    html: `<!doctype html>${renderToString(body(demo ? 'Demo payment' : 'Payment received', thanks, facts, why))}`,
+    id: `receipt.${payment.invoiceId}`
+  }
+}
+
+type Fact = readonly [name: string, value: string]
+
+function factsOf ({ payment }: PaymentChange, amount: string): Fact[] {
+  const satoshis = payment.receivedSats ?? payment.amountSats
+  const facts: Fact[] = [['Amount', amount]]
+  if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
+  if (payment.paidAt !== null) facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
+  facts.push(['Order', oneLine(payment.orderId)])
+  if (payment.description !== null && payment.description !== '') facts.push(['Description', oneLine(payment.description)])
+  facts.push(['Payment', payment.invoiceId], ['Payment hash', payment.paymentHash])
+  return facts
+}
+
+/** Styles stand in the elements: mail programs drop style sheets. */
+function body (heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
+  const cell = 'padding:6px 16px 6px 0;vertical-align:top;text-align:left;'
+  return html`
+    <html lang="en">
+      <head><meta charset="utf-8" /><title>${heading}</title></head>
+      <body style="margin:0;padding:24px;background:#f4f6f5;color:#17211d;font:16px/1.5 system-ui,sans-serif;">
+        <div style="max-width:560px;margin:0 auto;padding:24px;background:#ffffff;border-radius:12px;">
+          <h1 style="margin:0 0 8px;font-size:20px;color:#0b7453;">${heading}</h1>
+          <p style="margin:0 0 16px;">${thanks}</p>
+          <table style="border-collapse:collapse;">
+            ${facts.map(([name, value]) => html`<tr><th style=${`${cell}font-weight:normal;color:#5a6a63;white-space:nowrap;`}>${name}</th><td style=${`${cell}word-break:break-word;`}>${value}</td></tr>`)}
+          </table>
+          <p style="margin:16px 0 0;font-size:13px;color:#5a6a63;">${why}</p>
+        </div>
+      </body>
+    </html>`
+}
+
+/** Without line ends, which would forge lines of the receipt, and without characters that turn the direction of what follows. */
+function oneLine (text: string): string {
+  return text.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '').replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim()
+}
+
+const LONGEST_SUBJECT = 200
+
+function short (subject: string): string {
+  const characters = [...subject]
+  return characters.length > LONGEST_SUBJECT ? `${characters.slice(0, LONGEST_SUBJECT).join('')}…` : subject
+}
