@@ -20,6 +20,11 @@ export class Gateway {
     this.#current.handle(ctx, wire)
   }
 
+  /** Whether a request goes to operations of our own and nowhere else, as things stand. `path` is raw, without a query. */
+  answersItself (method: string, host: string, path: string): boolean {
+    return this.#current.answersItself(method, host, path)
+  }
+
   /** Lets new requests take `next`; those under way keep theirs, which closes when the last of them is over. */
   swap (next: Snapshot): void {
     const old = this.#current

@@ -91,6 +91,11 @@ export class Snapshot implements ExchangeEvents {
     new Exchange(ctx, wire, chain, this).start()
   }
 
+  /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */
+  answersItself (method: string, host: string, path: string): boolean {
+    return this.#router.find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
+  }
+
   /** Takes no further requests; resolves once the last one is over and every plugin has closed. */
   retire (): Promise<void> {
     if (!this.#retired) {

@@ -3,7 +3,7 @@ import { HeaderList } from '../gateway/headers.ts'
 import { authorizationFault } from './authorization-lines.ts'
 import { AUTHORIZATION, CONTENT_LENGTH, CORRELATION, EXPECT, HOST, headerKind, NOT_A_TOKEN, OTHER, SINGLE, TRANSFER_ENCODING, UPGRADE } from './header-kinds.ts'
 import { hostFault } from './host.ts'
-import { readTarget } from './request-target.ts'
+import { DOT_SEGMENT_REFUSAL, readTarget } from './request-target.ts'
 
 /** The head of a request as the parser gives it. */
 export interface RawHead {
@@ -21,6 +21,11 @@ export interface DoorRules {
   readonly headerCount: number
   /** The connection is about to be handed over to another protocol (Connection: upgrade). */
   readonly upgrading: boolean
+  /**
+   * Whether what serves this path takes a segment for a text and never resolves it, as our own operations do (decision 52). Only
+   * such paths may hide a dot segment. `path` is raw, without the query.
+   */
+  takesAnySegment (method: string, host: string, path: string): boolean
 }
 
 /** Why a request is refused before any plugin runs. `message` says what was wrong and what would be right. */
@@ -145,6 +150,8 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
   if ('refusal' in reading) return bad(reading.refusal)
   if (reading.authority !== null && reading.authority !== host) return bad('The authority of the request target differs from the Host header.')
 
+  if (reading.hidesDots && !rules.takesAnySegment(method, host, pathOf(reading.target))) return bad(DOT_SEGMENT_REFUSAL)
+
   let length: number | null = 0
   if (coding !== null) {
     if (httpVersion === '1.0') return bad('HTTP/1.0 has no Transfer-Encoding; send Content-Length.')
@@ -165,4 +172,8 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
   // An HTTP/1.0 client cannot be sent a 100, whatever it expects (RFC 9110, section 10.1.1).
   const expectsContinue = expectation !== null && httpVersion === '1.1'
   return new Admission(method, rawHeaders, reading.target, host, httpVersion, length, expectsContinue, rules.upgrading ? (upgrade ?? '').toLowerCase() : null, correlations === 1 ? correlation : null)
+}
+
+function pathOf (target: string): string {
+  return target.split('?', 1)[0] ?? target
 }

@@ -25,6 +25,8 @@ export interface ListenerOptions {
   readonly freshId: () => string
   /** Takes each request that was let in. Must not throw. */
   readonly handle: (ctx: Context, wire: Wire) => void
+  /** Whether a path may hide a dot segment (`DoorRules.takesAnySegment`); none may unless this says so. */
+  readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
   /** Told of each request that was refused before it had a context. */
   readonly refused?: (event: RefusalEvent) => void
   /** Told when the system cannot accept a connection, such as for want of file descriptors; the listener goes on. */
@@ -55,8 +57,9 @@ export class Listener implements ConnectionHost {
     const { limits } = options
     this.#options = options
     this.#proxies = new TrustedProxies(options.trustedProxies)
-    this.#plain = { headerCount: limits.headerCount, upgrading: false }
-    this.#upgrading = { headerCount: limits.headerCount, upgrading: true }
+    const takesAnySegment = options.takesAnySegment ?? (() => false)
+    this.#plain = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
+    this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
     // Node's own timers are off: they cover the whole request, so that long uploads would die. The sweep has ours.
     this.#server = createServer<typeof IncomingMessage, typeof WireResponse>({
       ServerResponse: WireResponse,

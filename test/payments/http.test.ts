@@ -1,6 +1,7 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
+import { RawClient } from '../support/raw-client.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { anInput } from './fixture.ts'
 
@@ -13,6 +14,16 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
   const { send, merchantSend, pay } = gateway
   const create = async (different: object = {}, headers: Record<string, string> = {}) =>
     send('POST', '/api/payments', { headers: { 'x-api-key': gateway.merchant.apiKey, ...headers }, body: { ...anInput(), ...different } })
+  /** With the target as it is written: other clients resolve dot segments, encoded ones too. */
+  const getRaw = async (target: string): Promise<{ readonly status: number, readonly body: string }> => {
+    const client = await RawClient.connect(Number(new URL(gateway.url).port))
+    try {
+      client.send(`GET ${target} HTTP/1.1\r\nHost: a.example\r\nX-API-Key: ${gateway.merchant.apiKey}\r\n\r\n`)
+      return await client.response()
+    } finally {
+      client.close()
+    }
+  }
   const data = (answer: { json (): unknown }): Record<string, unknown> => answer.json() as Record<string, unknown>
 
   await t.test('create, pay, read: paid at once, by every way to read it', async t => {
@@ -79,6 +90,13 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
         t.same([answer.status, answer.text], [200, made.text], spelling)
       }
     }
+    for (const [orderId, path] of [['..', '%2E%2E'], ['.', '%2e'], ['a/../b', 'a%2F..%2Fb'], ['../x', '..%2Fx'], ['a\\..', 'a%5C..'], ['..;x', '..%3Bx']] as const) {
+      const made = await create({ orderId })
+      t.equal(made.status, 201, orderId)
+      const answer = await getRaw(`/api/payments/order/${path}`)
+      t.same([answer.status, answer.body], [200, made.text], path)
+    }
+    for (const path of ['..', '../x', '.']) t.equal((await getRaw(`/api/payments/order/${path}`)).status, 400, `${path} written plainly is refused`)
     const double = await merchantSend('GET', '/api/payments/order/a%252Fb')
     t.same([double.status, data(double)], [404, { error: 'Payment not found' }], 'decoded once')
   })
