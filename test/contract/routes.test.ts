@@ -48,10 +48,16 @@ const ways: Readonly<Record<string, Way>> = {
   setPaymentProvider: settings('write'), validatePrimaryKey: settings('write'), validateAlternateKey: settings('write'), regenerateKey: settings('write'),
   listWebhookDeliveries: settings('read'), resendWebhookDelivery: settings('write'),
 
+  receivePrimaryNotification: open('webhook'), receiveAlternateNotification: open('webhook'),
+  getJobsDashboard: way('dashboard', 'admin'), retryJob: way('dashboard', 'admin'),
+
   adminListMerchants: admin, adminCreateMerchant: admin, adminGetMerchant: admin, adminUpdateMerchant: admin, adminRegenerateKey: admin,
   adminDeactivateMerchant: admin, adminReactivateMerchant: admin, adminListPendingSubscriptions: admin, adminGetPendingSubscription: admin,
   adminApprovePendingSubscription: admin, adminRejectPendingSubscription: admin
 }
+
+/** Operations that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
+const SAME_SITE = new Set(['getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob'])
 
 type Settings = Readonly<Record<string, unknown>>
 
@@ -67,7 +73,7 @@ function wayOf (chain: readonly ChainEntryConfig[]): Way {
   const gate = settingsOf(chain, 'subscription-gate')
   const policy = settingsOf(chain, 'throttle')?.['policy']
   return {
-    key: auth === null ? 'none' : `${String(auth['as'])}${auth['optional'] === true ? ' if any' : ''}`,
+    key: chain.some(entry => entry.plugin === 'dashboard-auth') ? 'dashboard' : auth === null ? 'none' : `${String(auth['as'])}${auth['optional'] === true ? ' if any' : ''}`,
     policy: typeof policy === 'string' ? policy : null,
     gate: gate === null ? null : String(gate['feature'] ?? 'account'),
     idempotent: settingsOf(chain, 'idempotency') !== null
@@ -108,7 +114,7 @@ t.test('Limits | Policy | Applies to: who counts, gates and replays which operat
         if (method !== 'get') t.ok(names.includes('body-limit'), `${operationId} takes no endless body`)
       }
       if (names.includes('challenge')) t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${operationId} is counted before an invoice is made`)
-      t.equal(names.includes('cors'), auth === null && !['getPayPage', 'followPayment', 'getPageStyle', 'getPageScript'].includes(operationId), `${operationId}: browsers of other sites may call what needs no key, and nothing else`)
+      t.equal(names.includes('cors'), auth === null && !SAME_SITE.has(operationId), `${operationId}: browsers of other sites may call what needs no key, and nothing else`)
     }
   }
   t.same([...seen].sort(), Object.keys(ways).sort(), 'every operation that is mounted is listed, and no other')
