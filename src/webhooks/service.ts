@@ -33,8 +33,8 @@ export interface WebhooksParts {
   readonly random: Random
   readonly log: Log
   readonly metrics: Metrics
-  /** Pauses in milliseconds; the contract's unless a test has less time. */
-  readonly backoff?: readonly number[]
+  /** Pauses, and what an attempt may take, in milliseconds; the contract's unless a test has less time. */
+  readonly times?: { readonly backoff: readonly number[], readonly timeout: number }
 }
 
 /** The queue of attempts, and the periodic jobs around it. */
@@ -45,8 +45,8 @@ const PURGE = 'webhooks-purge'
 /** Attempts at once in each process, and of one merchant: an endpoint that hangs holds its own places and no others. */
 const CONCURRENCY = 256
 const PER_MERCHANT = 4
-/** Milliseconds that an attempt is taken for alive: the call, and what is read and written around it. */
-const CLAIM = ATTEMPT_TIMEOUT + 5_000
+/** Milliseconds that an attempt is taken for alive beyond the call itself: what is read and written around it. */
+const AROUND = 5_000
 /** Milliseconds after which an attempt that is due and that nobody makes has lost its job. */
 const LOST = 60_000
 const RECOVERED_AT_ONCE = 500
@@ -77,16 +77,21 @@ interface Verdict extends Sent {
 export class Webhooks {
   readonly #parts: WebhooksParts
   readonly #attempts: Counter<'result'>
+  readonly #times: NonNullable<WebhooksParts['times']>
+  /** Milliseconds that an attempt is taken for alive. */
+  readonly #alive: number
 
   constructor (parts: WebhooksParts) {
     this.#parts = parts
+    this.#times = parts.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
+    this.#alive = this.#times.timeout + AROUND
     this.#attempts = parts.metrics.counter('boltgate_webhook_attempts_total', 'Attempts to deliver a webhook, by result: delivered, retried, failed for good.', ['result'])
   }
 
   /** Declares the queue and its periodic jobs; once, before the jobs start. */
   declare (): void {
     const { jobs } = this.#parts
-    jobs.queue<AttemptData>(WEBHOOK_QUEUE, { title: 'Webhooks to merchants', concurrency: CONCURRENCY, perGroup: PER_MERCHANT, expiry: CLAIM, poll: 500 }, ({ id, data }, signal) => this.attempt(data, id, signal))
+    jobs.queue<AttemptData>(WEBHOOK_QUEUE, { title: 'Webhooks to merchants', concurrency: CONCURRENCY, perGroup: PER_MERCHANT, expiry: this.#alive, poll: 500 }, ({ id, data }, signal) => this.attempt(data, id, signal))
     jobs.every(RECOVERY, LOST, 'Finds webhooks whose attempt was lost', () => this.recover())
     jobs.every(PURGE, 3_600_000, 'Deletes webhook deliveries after 30 days', () => this.purge())
   }
@@ -129,7 +134,7 @@ export class Webhooks {
   async attempt ({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
     const { store, clock, log } = this.#parts
     const now = clock.now()
-    const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + CLAIM })
+    const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + this.#alive })
     if (claimed === null) return
     let verdict: Verdict
     try {
@@ -222,7 +227,7 @@ export class Webhooks {
     }
     const headers = ['Content-Type', 'application/json', 'User-Agent', USER_AGENT, 'X-Service-Signature', signature, 'X-Correlation-Id', id]
     try {
-      const answer = await call({ method: 'POST', url, headers, body: bytes, timeout: ATTEMPT_TIMEOUT, keep: KEPT, signal })
+      const answer = await call({ method: 'POST', url, headers, body: bytes, timeout: this.#times.timeout, keep: KEPT, signal })
       return { ...answered(answer), url, final: false }
     } catch (error) {
       signal.throwIfAborted()
@@ -234,7 +239,7 @@ export class Webhooks {
   async #finish (id: string, claimed: Claimed, verdict: Verdict, job: string): Promise<'delivered' | 'retried' | 'failed' | null> {
     const { clock, database, store } = this.#parts
     const endedAt = clock.now()
-    const next = verdict.error === null || verdict.final || !claimed.retries ? null : nextAttemptAt(claimed.attempt, endedAt, this.#parts.backoff ?? BACKOFF)
+    const next = verdict.error === null || verdict.final || !claimed.retries ? null : nextAttemptAt(claimed.attempt, endedAt, this.#times.backoff)
     const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
     const { url, responseStatus, responseBody, error } = verdict
     return await database.transaction(async sql => {

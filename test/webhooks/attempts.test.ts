@@ -2,7 +2,8 @@ import t from 'tap'
 import { Secret } from '../../src/platform/secrets.ts'
 import { SqlWebhookStore } from '../../src/webhooks/store.ts'
 import { isAuthentic, type Received } from '../fakes/receiver.ts'
-import { fixture, secretText } from './fixture.ts'
+import { secretText } from './accounts.ts'
+import { fixture } from './fixture.ts'
 
 const header = (received: Received | undefined, name: string): string => String(received?.headers[name])
 const stamp = (received: Received | undefined): number => Number(/^t=(\d+),/.exec(header(received, 'x-service-signature'))?.[1])

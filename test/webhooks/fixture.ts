@@ -2,8 +2,7 @@ import tap, { type Test as T } from 'tap'
 import { harness } from '../../src/gateway/harness.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
-import { Merchants, type CreateMerchant } from '../../src/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/merchants/store.ts'
+import type { Merchants } from '../../src/merchants/service.ts'
 import { PaymentChanges } from '../../src/payments/changes.ts'
 import type { Payment } from '../../src/payments/schema.ts'
 import { SqlPaymentStore } from '../../src/payments/store.ts'
@@ -11,7 +10,6 @@ import type { Database } from '../../src/platform/database.ts'
 import { numericId, systemRandom } from '../../src/platform/ids.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Metrics } from '../../src/platform/metrics.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { AddressGuard, type ResolveName } from '../../src/upstream/guard.ts'
 import { outboundCall } from '../../src/upstream/outbound.ts'
 import { webhookOperations } from '../../src/webhooks/operations.ts'
@@ -21,25 +19,8 @@ import { startReceiver, type Receiver, type ReceiverOptions } from '../fakes/rec
 import { aPayment } from '../payments/fixture.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { accountsOf, anAccount } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
-
-export const secretText = 'a secret that the merchant chose'
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-let accounts = 0
-
-/** The accounts, as webhooks ask for them. */
-export function accountsOf (database: Database, clock: WebhooksParts['clock']): Merchants {
-  return new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => { throw new Error('plans are not asked for') } })
-}
-
-/** A new account whose webhooks go to `url`, signed with `secretText`. */
-export async function anAccount (merchants: Merchants, url: string | null, different: Partial<CreateMerchant> = {}): Promise<Merchant> {
-  const { merchant } = await merchants.create({ name: 'Acme', email: `acme-${++accounts}-${process.pid}-${Date.now()}@example.com`, ...different })
-  if (url === null) return merchant
-  const changed = await merchants.changeWebhook(merchant.id, { url, secret: new Secret(secretText) })
-  if (changed === null) throw new Error('the account is gone')
-  return changed.merchant
-}
 
 /** Writes a payment as if it had been made, unpaid and good for an hour. */
 export async function insertPayment (database: Database, merchantId: number, now: number, different: Partial<Payment> = {}): Promise<Payment> {
@@ -69,6 +50,7 @@ export interface DeliveryRow {
   readonly response_body: string | null
   readonly error: string | null
   readonly claimed_until: Date | null
+  readonly created_at: Date
   readonly last_attempt_at: Date | null
   readonly next_attempt_at: Date | null
   readonly delivered_at: Date | null

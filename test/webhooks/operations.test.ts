@@ -1,7 +1,8 @@
 import t from 'tap'
 import { Secret } from '../../src/platform/secrets.ts'
 import { isAuthentic } from '../fakes/receiver.ts'
-import { fixture, secretText } from './fixture.ts'
+import { secretText } from './accounts.ts'
+import { fixture } from './fixture.ts'
 
 const LIST = '/api/merchant/webhooks/deliveries'
 type Row = Record<string, unknown>

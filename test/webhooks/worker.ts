@@ -1,0 +1,45 @@
+/*
+ * A gateway's webhooks as a process of their own, so that a test can kill it: has every unpaid payment of the database paid,
+ * prints the invoice id of each once that was committed, and `done` when no delivery is pending any more. Arguments: the
+ * database's url, the data folder.
+ */
+import { PaymentChanges } from '../../src/payments/changes.ts'
+import { SqlPaymentStore } from '../../src/payments/store.ts'
+import { systemClock as clock } from '../../src/platform/clock.ts'
+import { openDatabase } from '../../src/platform/database.ts'
+import { systemRandom } from '../../src/platform/ids.ts'
+import { PgBossJobs } from '../../src/platform/jobs.ts'
+import { silentLog as log } from '../../src/platform/log.ts'
+import { Metrics } from '../../src/platform/metrics.ts'
+import { AddressGuard } from '../../src/upstream/guard.ts'
+import { outboundCall } from '../../src/upstream/outbound.ts'
+import { Webhooks } from '../../src/webhooks/service.ts'
+import { SqlWebhookStore } from '../../src/webhooks/store.ts'
+import { accountsOf } from './accounts.ts'
+
+const [url = '', dataDir = ''] = process.argv.slice(2)
+const database = await openDatabase({ url, dataDir, log, clock })
+const metrics = new Metrics()
+const jobs = new PgBossJobs({ database, clock, log, metrics, supervise: 1_000 })
+const store = new SqlPaymentStore(database)
+const webhooks = new Webhooks({
+  store: new SqlWebhookStore(database), database, jobs, merchants: accountsOf(database, clock), call: outboundCall(new AddressGuard({ production: false })),
+  clock, random: systemRandom, log, metrics,
+  // The contract's times, divided by a hundred and by ten.
+  times: { backoff: [300, 600, 1_200, 2_400, 4_800], timeout: 1_000 }
+})
+webhooks.declare()
+await jobs.start()
+const changes = new PaymentChanges({ store, database, clock })
+changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
+for (;;) {
+  const unpaid = await database.sql<Array<{ merchant_id: number, invoice_id: string }>>`select merchant_id, invoice_id from payments where status = 'unpaid' order by invoice_id limit 20`
+  for (const { merchant_id: merchantId, invoice_id: invoiceId } of unpaid) {
+    await changes.observe({ merchantId, invoiceId }, { status: 'paid', receivedSats: null, settledAt: null })
+    process.stdout.write(`${invoiceId}\n`)
+  }
+  if (unpaid.length > 0) continue
+  const [left] = await database.sql`select 1 from webhook_deliveries where status = 'pending' limit 1`
+  if (left === undefined) process.stdout.write('done\n')
+  await new Promise<void>(resolve => { setTimeout(resolve, 200) })
+}
