@@ -68,7 +68,7 @@ export class Poller {
     const work = async (): Promise<void> => {
       for (let poll = queue.shift(); poll !== undefined; poll = queue.shift()) {
         if (signal.aborted || (isLimited && rules.isShared)) return
-        const outcome = await this.#ask(provider, poll)
+        const outcome = await this.#ask(provider, poll, signal)
         isLimited ||= outcome.type === 'limited'
         after = afterPoll(after, poll, outcome, now, rules)
       }
@@ -95,14 +95,14 @@ export class Poller {
     return [...found.values()]
   }
 
-  async #ask (provider: Provider, poll: Poll): Promise<Outcome> {
+  async #ask (provider: Provider, poll: Poll, signal: AbortSignal): Promise<Outcome> {
     const { slot, clock, log, payees } = this.#parts
     const owner = poll.account === OPERATOR ? null : Number(poll.account)
     try {
       const account = owner === null ? null : await this.#parts.merchant(owner)
       const key = owner !== null && account === null ? null : payees.key(account, slot)
       if (key === null) return { type: 'failed', restsUntil: clock.now() + REFUSED_REST }
-      return poll.type === 'list' ? await this.#list(provider, key, owner, poll.since) : await this.#lookUp(provider, key, poll)
+      return poll.type === 'list' ? await this.#list(provider, key, owner, poll.since) : await this.#lookUp(provider, key, poll, signal)
     } catch (error) {
       log.warn({ err: error, slot, provider: provider.kind, merchantId: owner }, 'a provider could not be asked what was paid; it is asked again later')
       return failure(error, clock.now())
@@ -126,14 +126,17 @@ export class Poller {
     return { type: 'listed', isCut: settled.length >= FULL_LIST }
   }
 
-  async #lookUp (provider: Provider, key: Secret<string>, { account, after, count }: Poll & { type: 'look up' }): Promise<Outcome> {
+  async #lookUp (provider: Provider, key: Secret<string>, { account, after, count }: Poll & { type: 'look up' }, signal: AbortSignal): Promise<Outcome> {
     const { slot, clock, charges, ofPayments } = this.#parts
     const payments = await ofPayments.openOf(slot, provider.kind, Number(account), clock.now(), after, count)
+    let cursor = after
     for (const { chargeId, invoiceId, merchantId } of payments) {
+      if (signal.aborted) return { type: 'looked up', cursor }
       const seen = await lookedUp(provider, key, chargeId)
       if (seen !== null) await charges.observe({ type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false }, seen)
+      cursor = chargeId
     }
-    return { type: 'looked up', cursor: payments.length < count ? null : payments.at(-1)?.chargeId ?? null }
+    return { type: 'looked up', cursor: payments.length < count ? null : cursor }
   }
 }
 

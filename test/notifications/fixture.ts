@@ -141,14 +141,14 @@ const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or
 let shared: Promise<Database> | null = null
 
 /** Everything of notifications as it is composed, on a database that the tests of one file share unless said. */
-export async function fixture (t: T, options: { readonly database?: Database } = {}): Promise<Fixture> {
+export async function fixture (t: T, options: { readonly database?: Database, /** Stands in the primary slot, in the place of ours. */ readonly inPrimary?: (clock: ManualClock) => Provider | Promise<Provider> } = {}): Promise<Fixture> {
   const database = options.database ?? await (shared ??= openAnyDatabase(tap))
   const base = await paymentFixture(t, { database })
   const { clock, merchants } = base
   const log = keptLog()
   const primary = new SubscribingProvider('strike', clock)
   const alternate = new SigningProvider('opennode', clock)
-  const payees = new Payees({ primary: { provider: primary, key: new Secret('the operator key') }, alternate: { provider: alternate, key: null } }, sealer)
+  const payees = new Payees({ primary: { provider: await options.inPrimary?.(clock) ?? primary, key: new Secret('the operator key') }, alternate: { provider: alternate, key: null } }, sealer)
   const registration = new Registration({ store: new SqlSubscriptionStore(database), payees, sealer, clock, random: systemRandom, log, publicUrl: () => 'https://pay.example.com' })
   t.teardown(() => registration.close())
   const payments = base.another({ payees, created: (merchant, payment) => { registration.charged(merchant, payment.slot) } })
