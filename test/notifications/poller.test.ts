@@ -1,12 +1,14 @@
 import t, { type Test as T } from 'tap'
 import { Poller } from '../../src/notifications/poller.ts'
 import { FIRST_STATE } from '../../src/notifications/poll-plan.ts'
-import type { PollRules } from '../../src/notifications/poll-rules.ts'
+import { pollRules, type PollRules } from '../../src/notifications/poll-rules.ts'
 import { SqlPollStore } from '../../src/notifications/poll-store.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
 import { Secret } from '../../src/platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { openAnyDatabase } from '../support/database.ts'
+import { StrikeProvider } from '../../src/providers/strike.ts'
+import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../fakes/strike.ts'
 import { fixture, paid, type Fixture } from './fixture.ts'
 
 const MINUTE = 60_000
@@ -22,8 +24,8 @@ interface Polling extends Fixture {
 }
 
 /** On a database of its own, since the poller asks for everybody. */
-async function polling (t: T): Promise<Polling> {
-  const made = await fixture(t, { database: await openAnyDatabase(t) })
+async function polling (t: T, options: Pick<NonNullable<Parameters<typeof fixture>[1]>, 'inPrimary'> = {}): Promise<Polling> {
+  const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
   const { payees, charges, ofPayments, ofChallenges, clock, log, merchants } = made
   const store = new SqlPollStore(made.database)
   return {
@@ -37,6 +39,20 @@ async function polling (t: T): Promise<Polling> {
       await poller.run(new AbortController().signal)
     }
   }
+}
+
+/** With the fake Strike in the primary slot. */
+async function withStrike (t: T): Promise<{ readonly made: Polling, readonly fake: FakeStrike }> {
+  const started = Promise.withResolvers<FakeStrike>()
+  const made = await polling(t, {
+    inPrimary: async clock => {
+      const fake = await startFakeStrike({ clock })
+      started.resolve(fake)
+      t.teardown(() => fake.close())
+      return new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
+    }
+  })
+  return { made, fake: await started.promise }
 }
 
 const run = (poller: Poller): Promise<void> => poller.run(new AbortController().signal)
@@ -187,4 +203,50 @@ void t.test('what is planned is kept before anybody is asked, and of two runs at
   await slow
   t.equal(primary.listings.length, 1)
   t.same((await store.load('primary', 'lnd')).state, FIRST_STATE, 'another kind of provider begins anew')
+})
+
+void t.test('Strike: with more accounts than a minute has calls, in no ten minutes a fifth of its limit is used, and nothing paid is missed', async t => {
+  const { made, fake } = await withStrike(t)
+  const { payments, payees, clock } = made
+  const rules = pollRules(payees.provider('primary'), null, false)
+  const count = 25
+  const bought = []
+  for (let index = 0; index < count; index++) {
+    const account = fake.addKey(`key-${index}`)
+    const merchant = await made.merchant({ primaryApiKey: new Secret(`key-${index}`) })
+    bought.push({ merchant, account, payment: await made.pay(merchant) })
+  }
+  await made.registration.close()
+  for (const { account, payment } of bought) account.receive(payment.chargeId, 'LIGHTNING', 'COMPLETED')
+  const calls: number[] = []
+  const poller = made.poller('primary', rules ?? {})
+  for (let tick = 0; tick < 80; tick++) {
+    const before = fake.requests.length
+    await run(poller)
+    calls.push(fake.requests.length - before)
+    clock.advance(15_000)
+  }
+  const tenMinutes = calls.map((_one, index) => calls.slice(index, index + 40).reduce((sum, one) => sum + one, 0))
+  t.ok(Math.max(...tenMinutes) < 200, `at most ${Math.max(...tenMinutes)} calls`)
+  t.ok(Math.max(...tenMinutes) > 0)
+  const statuses = await Promise.all(bought.map(async ({ merchant, payment }) => (await payments.get(merchant, payment.invoiceId)).status))
+  t.same(new Set(statuses), new Set(['paid']))
+})
+
+void t.test('Strike: a lost notification, while it locks our address out for an hour', async t => {
+  const { made, fake } = await withStrike(t)
+  fake.addKey('acme', STRIKE_SCOPES, fake.account)
+  const { payments, poller, minute } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  const payment = await made.pay(acme)
+  await made.registration.close()
+  await run(poller())
+  fake.account.receive(payment.chargeId, 'LIGHTNING', 'COMPLETED')
+  fake.lock('others', 3_600_000)
+  await minute(poller())
+  const asked = fake.requests.length
+  for (let minutes = 0; minutes < 58; minutes++) await minute(poller())
+  t.equal(fake.requests.length, asked, 'nobody calls meanwhile, which could prolong it')
+  for (let minutes = 0; minutes < 13; minutes++) await minute(poller())
+  t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/ })
 })
