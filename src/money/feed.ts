@@ -62,6 +62,8 @@ interface Line {
 
 /** Milliseconds between questions while no price comes about, so that an outage does not use up the sources' limits. */
 const REST = 10_000
+/** The last part of a price's time, in which the next one is asked for: a source that hangs then holds up nobody. */
+const AHEAD_OF_END = 1 / 6
 /** Milliseconds that a source's time may be ahead of ours, as clocks are. */
 const AHEAD = 60_000
 
@@ -91,11 +93,12 @@ export class PriceFeed implements Quotes {
   async quote (currency: FiatCurrency): Promise<Quote> {
     const line = this.#lines[currency]
     const before = this.#parts.clock.monotonic()
-    if ((line.found === null || line.found.freshUntil <= before) && line.restUntil <= before) {
+    const fresh = line.found === null ? 0 : line.found.freshUntil - before
+    if (fresh <= this.#parts.refresh * AHEAD_OF_END && line.restUntil <= before) {
       line.asking ??= this.#ask(currency, line).finally(() => { line.asking = null })
     }
-    // The rest begins only when the answers are there, so whoever comes during the question waits for it.
-    if (line.asking !== null && (line.found === null || line.found.freshUntil <= before)) await line.asking
+    // While the price is fresh nobody waits for the next one.
+    if (fresh <= 0 && line.asking !== null) await line.asking
     const now = this.#parts.clock.monotonic()
     const { found } = line
     const rest = Math.max(line.restUntil - now, 0)
@@ -104,6 +107,7 @@ export class PriceFeed implements Quotes {
     return { price: found.price, at: found.at, expiresAt: Math.floor(this.#parts.clock.now() + left) }
   }
 
+  /** Never rejects: a question that comes to no price is an outcome. */
   async #ask (currency: FiatCurrency, line: Line): Promise<void> {
     const { clock, refresh, maxAge, sources, log } = this.#parts
     const answers = (await Promise.all(sources.map(source => this.#answer(source, currency)))).filter(answer => answer !== null)

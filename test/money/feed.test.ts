@@ -115,14 +115,27 @@ t.test('100 conversions at once ask each source once, and a kept price asks nobo
   const all = await Promise.all(Array.from({ length: 100 }, () => prices.satoshis('USD', '10')))
   t.equal(new Set(all).size, 1)
   t.equal(fake.asked(), 4)
-  clock.advance(59_999)
+  clock.advance(49_999)
   await prices.satoshis('USD', '10')
   t.equal(fake.asked(), 4)
-  clock.advance(1)
+  clock.advance(10_001)
   fake.prices.USD = '98000'
   const later = await Promise.all(Array.from({ length: 100 }, () => prices.satoshis('USD', '98')))
   t.equal(fake.asked(), 8, 'after a minute they are asked again, once')
   t.same(new Set(later), new Set([100_000]))
+})
+
+t.test('a kept price that is about to end is renewed behind the requests: a source that hangs holds up nobody', async t => {
+  const { prices, fake, clock, answered } = await openFeed(t)
+  t.equal(await priceOf(prices), '97123.45')
+  fake.faults.set('kraken', 'hang')
+  fake.prices.USD = '98000'
+  clock.advance(50_000)
+  t.equal(await priceOf(prices), '97123.45', 'the kept one, at once')
+  await answered(4 + 3)
+  clock.advance(10_000)
+  t.equal(await priceOf(prices), '98000')
+  t.equal(fake.asked(), 8)
 })
 
 t.test('a quote says when it was so and until when it stands', async t => {
