@@ -1,7 +1,7 @@
 import t from 'tap'
 import { modern } from '../challenges/fixture.ts'
 import { producer, text } from '../challenges/producer-fixture.ts'
-import { openTestDatabase } from '../support/database.ts'
+import { openAnyDatabase } from '../support/database.ts'
 import { fixture } from './fixture.ts'
 
 await t.test('paid, processing, underpaid and expired are told, once per invoice and status; refunded when the provider reports it', async t => {
@@ -66,7 +66,7 @@ await t.test('event and job stand or fall with the change', async t => {
 })
 
 await t.test('l402.challenge.paid: fired once, at the first successful verification of a challenge\'s credential', async t => {
-  const database = await openTestDatabase(t)
+  const database = await openAnyDatabase(t)
   const { merchant, merchants, rows, jobs, webhooks } = await fixture(t, { database })
   const shop = await producer(t, {}, database)
   shop.challenges.onPaid = (tx, challenge) => webhooks.challengePaid(tx, challenge)

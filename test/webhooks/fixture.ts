@@ -17,7 +17,7 @@ import { Webhooks, type WebhooksParts } from '../../src/webhooks/service.ts'
 import { SqlWebhookStore } from '../../src/webhooks/store.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../fakes/receiver.ts'
 import { aPayment } from '../payments/fixture.ts'
-import { openTestDatabase } from '../support/database.ts'
+import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { accountsOf, anAccount } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
@@ -83,7 +83,7 @@ let shared: Promise<Database> | null = null
 
 /** Webhooks over a database that the tests of one file share unless one is given. */
 export async function fixture (t: T, options: { readonly database?: Database, readonly production?: boolean, readonly resolve?: ResolveName } = {}): Promise<Fixture> {
-  const database = options.database ?? await (shared ??= openTestDatabase(tap))
+  const database = options.database ?? await (shared ??= openAnyDatabase(tap))
   const clock = new ManualClock()
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
