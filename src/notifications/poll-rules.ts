@@ -12,8 +12,10 @@ export interface PollRules {
   readonly hasList: boolean
   /** Between listings of an account with something that can be paid now, and of one without. */
   readonly every: { readonly fresh: number, readonly stale: number }
-  /** Between look-ups of all open payments of an account, for what its listings do not tell. */
+  /** Between look-ups of an account's open payments one by one, for what its listings do not tell. */
   readonly sweepEvery: number
+  /** Which of them are looked up: all that are open, or those that can still be paid. */
+  readonly sweeps: 'all' | 'fresh'
   /** Between runs of the poller. */
   readonly tick: number
 }
@@ -23,7 +25,7 @@ const MINUTE = 60_000
 /**
  * Calls that the poller may make in a minute. Strike locks an address out for an hour after 1,000 calls in 10 minutes (its
  * test host: 350), and charges and look-ups count too: so a fifth of it. OpenNode publishes no limit. A node of the
- * merchant's own has none, but it has other things to do.
+ * merchant's own has none, but other things to do.
  */
 function callsPerMinute (kind: ProviderKind, url: string | null): number {
   switch (kind) {
@@ -33,13 +35,13 @@ function callsPerMinute (kind: ProviderKind, url: string | null): number {
       return 20
     case 'lnd':
     case 'sandbox':
-      return 30
+      return 60
   }
 }
 
 /** How many of the calls of a listing or a look-up are HTTP calls. */
 function callsOf (kind: ProviderKind): PollRules['costs'] {
-  return kind === 'strike' ? { list: 2, lookUp: 2 } : { list: 1, lookUp: 1 }
+  return { list: kind === 'opennode' ? 1 : 2, lookUp: kind === 'strike' ? 2 : 1 }
 }
 
 /**
@@ -50,15 +52,15 @@ export function pollRules (provider: Provider, url: string | null, isTwice: bool
   const { kind, capabilities } = provider
   if (kind === 'sandbox') return null
   const perMinute = callsPerMinute(kind, url)
-  const every = capabilities.notifies ? { fresh: MINUTE, stale: 10 * MINUTE } : { fresh: 10_000, stale: 5 * MINUTE }
-  const hasList = provider.listSettled !== undefined
-  return {
+  const common = {
     perMinute: isTwice ? Math.ceil(perMinute / 2) : perMinute,
     isShared: kind !== 'lnd',
     costs: callsOf(kind),
-    hasList,
-    every,
-    sweepEvery: hasList ? 30 * MINUTE : every.fresh,
-    tick: capabilities.notifies ? 15_000 : 5_000
+    hasList: provider.listSettled !== undefined
   }
+  if (!capabilities.notifies) {
+    // There is no other news of payments. The list holds the newest invoices, most of which are paid soon or never.
+    return { ...common, every: { fresh: 5_000, stale: 5 * MINUTE }, sweepEvery: MINUTE, sweeps: common.hasList ? 'fresh' : 'all', tick: 5_000 }
+  }
+  return { ...common, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: common.hasList ? 30 * MINUTE : MINUTE, sweeps: 'all', tick: 15_000 }
 }

@@ -83,8 +83,8 @@ export class Poller {
     const { slot, clock, ofPayments, ofChallenges, rules } = this.#parts
     const now = clock.now()
     const found = new Map<string, Candidate>()
-    for (const { merchantId, count, isFresh, since } of await ofPayments.open(slot, provider.kind, now)) {
-      found.set(String(merchantId), { id: String(merchantId), isFresh, payments: count, since })
+    for (const { merchantId, count, fresh, since } of await ofPayments.open(slot, provider.kind, now)) {
+      found.set(String(merchantId), { id: String(merchantId), isFresh: fresh > 0, payments: rules.sweeps === 'all' ? count : fresh, since })
     }
     // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
     for (const { merchantId, since } of rules.hasList ? await ofChallenges.open(slot, provider.kind, now) : []) {
@@ -127,8 +127,8 @@ export class Poller {
   }
 
   async #lookUp (provider: Provider, key: Secret<string>, { account, after, count }: Poll & { type: 'look up' }, signal: AbortSignal): Promise<Outcome> {
-    const { slot, clock, charges, ofPayments } = this.#parts
-    const payments = await ofPayments.openOf(slot, provider.kind, Number(account), clock.now(), after, count)
+    const { slot, rules, clock, charges, ofPayments } = this.#parts
+    const payments = await ofPayments.openOf(slot, provider.kind, Number(account), rules.sweeps, clock.now(), after, count)
     let cursor = after
     for (const { chargeId, invoiceId, merchantId } of payments) {
       if (signal.aborted) return { type: 'looked up', cursor }

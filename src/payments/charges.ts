@@ -16,8 +16,8 @@ export interface PaymentOfCharge {
 export interface OpenPayments {
   readonly merchantId: number
   readonly count: number
-  /** Some of them can still be paid, or are being paid. */
-  readonly isFresh: boolean
+  /** How many of them can still be paid, or are being paid. */
+  readonly fresh: number
   /** When the oldest was made, in milliseconds since the epoch. */
   readonly since: number
 }
@@ -50,20 +50,21 @@ export class PaymentCharges {
   /** Accounts with payments for which money may still come. `now` in milliseconds. */
   async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
-    const rows = await sql<Array<{ merchant_id: number, count: number, is_fresh: boolean, since: Date }>>`
-      select merchant_id, count(*)::int as count, bool_or(status = 'processing' or expires_at > ${new Date(now - GRACE)}) as is_fresh, min(created_at) as since
+    const rows = await sql<Array<{ merchant_id: number, count: number, fresh: number, since: Date }>>`
+      select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh, min(created_at) as since
       from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind}
       group by merchant_id`
-    return rows.map(row => ({ merchantId: row.merchant_id, count: row.count, isFresh: row.is_fresh, since: row.since.getTime() }))
+    return rows.map(row => ({ merchantId: row.merchant_id, count: row.count, fresh: row.fresh, since: row.since.getTime() }))
   }
 
-  /** The open payments of one account, in the order of their charges' ids, those behind `after`. */
-  async openOf (slot: ProviderSlot, kind: ProviderKind, merchantId: number, now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
+  /** The open payments of one account, or only those that can still be paid, in the order of their charges' ids, those behind `after`. */
+  async openOf (slot: ProviderSlot, kind: ProviderKind, merchantId: number, which: 'all' | 'fresh', now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
     const { sql } = this.#database
     const rows = await sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind} and merchant_id = ${merchantId} and charge_id > ${after}
+        and (${which === 'all'} or ${isFresh(sql, now)})
       order by charge_id limit ${limit}`
     return rows.map(read)
   }
@@ -74,6 +75,10 @@ function isOpen (sql: Sql, now: number) {
   return sql`
     status in ('unpaid', 'processing', 'underpaid', 'expired') and provider_kind <> 'demo'
     and expires_at > ${new Date(now - LATEST)} and (status = 'processing' or expires_at > ${new Date(now - LATE)})`
+}
+
+function isFresh (sql: Sql, now: number) {
+  return sql`(status = 'processing' or expires_at > ${new Date(now - GRACE)})`
 }
 
 function read (row: PaymentRow): PaymentOfCharge {

@@ -6,7 +6,7 @@ import type { Capabilities, Provider, ProviderKind } from '../../src/providers/p
 
 const MINUTE = 60_000
 const listing: PollRules = {
-  perMinute: 4, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, tick: 15_000
+  perMinute: 4, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, sweeps: 'all', tick: 15_000
 }
 const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({ id, isFresh: true, payments: 1, since: 0, ...different })
 

@@ -13,7 +13,7 @@ import { fixture, paid, type Fixture } from './fixture.ts'
 
 const MINUTE = 60_000
 const rules: PollRules = {
-  perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, tick: 15_000
+  perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, sweeps: 'all', tick: 15_000
 }
 
 interface Polling extends Fixture {
@@ -179,6 +179,27 @@ void t.test('a kind without a list: every open payment is looked up in turn, wit
   t.same(counts.slice(0, 3), [2, 4, 5])
   const statuses = await Promise.all(made5.map(async ({ invoiceId }) => (await payments.get(acme, invoiceId)).status))
   t.same(statuses, ['unpaid', 'paid', 'paid', 'paid', 'paid'], 'all but the one that the provider does not know')
+})
+
+void t.test('a kind without notifications is listed every five seconds, and what can still be paid is looked up besides', async t => {
+  const made = await polling(t)
+  const { primary, clock, payments, poller } = made
+  const rules = pollRules({ ...primary, kind: 'lnd', capabilities: { ...primary.capabilities, notifies: false }, listSettled: async () => [] } as never, null, false)
+  t.match(rules, { hasList: true, sweeps: 'fresh', tick: 5_000, isShared: false })
+  const acme = await made.merchant()
+  const old = await made.pay(acme)
+  clock.advance(2 * 3_600_000)
+  const fresh = await made.pay(acme)
+  for (const { chargeId } of [old, fresh]) primary.states.set(chargeId, paid(clock.now()))
+  const before = primary.lookUps
+  for (let tick = 0; tick < 13; tick++) {
+    await run(poller('primary', rules ?? {}))
+    clock.advance(5_000)
+  }
+  t.equal(primary.listings.length, 12)
+  t.equal(primary.lookUps, before + 1)
+  t.equal((await payments.get(acme, fresh.invoiceId)).status, 'paid')
+  t.equal((await payments.get(acme, old.invoiceId)).status, 'expired')
 })
 
 void t.test('what is planned is kept before anybody is asked, and of two runs at once one asks', async t => {
