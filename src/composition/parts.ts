@@ -6,6 +6,9 @@ import { Challenges } from '../challenges/service.ts'
 import { challengeSettings } from '../challenges/settings.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
+import { openMailer } from '../mail/open-mailer.ts'
+import { Outbox } from '../mail/outbox.ts'
+import { receipts } from '../mail/receipt.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { Merchants } from '../merchants/service.ts'
 import { SqlMerchantStore } from '../merchants/store.ts'
@@ -158,7 +161,13 @@ export async function openParts (running: Running, around: Surroundings, closers
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
   webhooks.declare()
   declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
-  payments.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
+  const mailer = closers.add(openMailer(config, { clock, log }), part => part.close())
+  const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
+  const sendReceipt = receipts({ outbox, merchantName: async (sql, id) => (await merchants.within(sql).byId(id))?.name ?? null })
+  payments.onChange = async (sql, change) => {
+    await webhooks.paymentChanged(sql, change)
+    await sendReceipt(sql, change)
+  }
   challenges.onPaid = (sql, challenge) => webhooks.challengePaid(sql, challenge)
 
   const ofPayments = new PaymentCharges(database)
