@@ -267,6 +267,7 @@ function fromText (property: TSchema, text: string): unknown {
   const type = (property as { type?: unknown }).type
   // Paging out of range is clamped and not refused, however far out it is (decision 12).
   if (type === 'integer' && /^-?\d+$/.test(text)) return Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
-  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  // Clients in .NET and Python write True and False.
+  if (type === 'boolean' && /^(?:true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   return text
 }

@@ -66,6 +66,14 @@ t.test('an integer of a query is read however long it is (decision 12)', t => {
   t.end()
 })
 
+t.test('a boolean of a query is true or false in any case, as other languages write it', t => {
+  const read = queryReader(Type.Object({ all: Type.Optional(Type.Boolean()) }))
+  for (const [text, all] of [['true', true], ['True', true], ['FALSE', false], ['false', false]] as const) t.same(read(`all=${text}`), { all }, text)
+  t.same(read('all='), {}, 'nothing is absent')
+  for (const text of ['1', '0', 'yes', 'on', 'null', 'true ', 'untrue']) t.throws(() => read(`all=${text}`), ValidationError, text)
+  t.end()
+})
+
 t.test('routes are found by what an upstream would take the path for', t => {
   const router = new Router<string>()
   router.add({ host: null, methods: [], path: '/v1/*' }, 'free')
