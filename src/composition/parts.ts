@@ -156,12 +156,12 @@ export async function openParts (running: Running, around: Surroundings, closers
     merchant: id => merchants.byId(id)
   })
 
+  const mailer = closers.add(openMailer(config, { clock, log }), part => part.close())
   // Last opened, first closed: what a job uses outlives its runs.
   const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
   webhooks.declare()
   declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
-  const mailer = closers.add(openMailer(config, { clock, log }), part => part.close())
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
   const sendReceipt = receipts({ outbox, merchantName: async (sql, id) => (await merchants.within(sql).byId(id))?.name ?? null })
   payments.onChange = async (sql, change) => {
