@@ -1,4 +1,4 @@
-import t, { type Test as T } from 'tap'
+import t from 'tap'
 import { MAIL_QUEUE, Outbox } from '../../src/mail/outbox.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import type { Database } from '../../src/platform/database.ts'
@@ -30,8 +30,11 @@ class TestMailer implements Mailer {
   async close (): Promise<void> {}
 }
 
-async function open (t: T): Promise<{ database: Database, jobs: FakeJobs, mailer: TestMailer, outbox: Outbox, clock: ManualClock }> {
-  const database = await openAnyDatabase(t, { migrations: [] })
+// Starting one takes longer than all these tests.
+const database = await openAnyDatabase(t, { migrations: [] })
+
+async function open (): Promise<{ database: Database, jobs: FakeJobs, mailer: TestMailer, outbox: Outbox, clock: ManualClock }> {
+  await database.sql`drop table if exists fake_jobs`
   const clock = new ManualClock()
   const jobs = new FakeJobs(database, clock)
   const mailer = new TestMailer()
@@ -41,7 +44,7 @@ async function open (t: T): Promise<{ database: Database, jobs: FakeJobs, mailer
 }
 
 t.test('a mail stands and falls with its transaction', async t => {
-  const { database, jobs, mailer, outbox } = await open(t)
+  const { database, jobs, mailer, outbox } = await open()
   await t.rejects(database.transaction(async sql => {
     await outbox.queue(sql, mail, 'a mail')
     throw new Error('rolled back')
@@ -56,7 +59,7 @@ t.test('a mail stands and falls with its transaction', async t => {
 })
 
 t.test('what operators see at /jobs says what it is, and holds no address and no text', async t => {
-  const { database, jobs, outbox } = await open(t)
+  const { database, jobs, outbox } = await open()
   await outbox.queue(database.sql, mail, 'receipt of payment 1')
   const [job] = await jobs.waiting()
   t.match(job?.data, { id: 'm1', about: 'receipt of payment 1', attempt: 1 })
@@ -64,7 +67,7 @@ t.test('what operators see at /jobs says what it is, and holds no address and no
 })
 
 t.test('a temporary failure is tried again after 1, 5, 30 and 120 minutes, and then fails with its reason', async t => {
-  const { database, jobs, mailer, outbox, clock } = await open(t)
+  const { database, jobs, mailer, outbox, clock } = await open()
   mailer.failures = Array.from({ length: 5 }, (_none, n) => new MailFailed(`away ${n + 1}`, true))
   await outbox.queue(database.sql, mail, 'a mail')
   t.same(await jobs.run(), [null])
@@ -86,7 +89,7 @@ t.test('a temporary failure is tried again after 1, 5, 30 and 120 minutes, and t
 })
 
 t.test('a mail server that comes back gets the mail, once', async t => {
-  const { database, jobs, mailer, outbox, clock } = await open(t)
+  const { database, jobs, mailer, outbox, clock } = await open()
   mailer.failures = [new MailFailed('away', true), new MailFailed('away', true)]
   await outbox.queue(database.sql, mail, 'a mail')
   await jobs.run()
@@ -99,7 +102,7 @@ t.test('a mail server that comes back gets the mail, once', async t => {
 })
 
 t.test('a mail that is refused for good is not tried again', async t => {
-  const { database, jobs, mailer, outbox } = await open(t)
+  const { database, jobs, mailer, outbox } = await open()
   mailer.failures = [new MailFailed('the mail server refuses it: 550 no such user', false)]
   await outbox.queue(database.sql, mail, 'a mail')
   t.match(await jobs.run(), [{ message: 'the mail server refuses it: 550 no such user' }])
@@ -107,7 +110,7 @@ t.test('a mail that is refused for good is not tried again', async t => {
 })
 
 t.test('when the gateway stops, a mail under way is left to be run again as it is', async t => {
-  const { database, jobs, mailer, outbox } = await open(t)
+  const { database, jobs, mailer, outbox } = await open()
   await outbox.queue(database.sql, mail, 'a mail')
   const [job] = await jobs.waiting()
   mailer.failures = [new MailFailed('ended', true)]
@@ -117,7 +120,7 @@ t.test('when the gateway stops, a mail under way is left to be run again as it i
 })
 
 t.test('a job that was changed, or sealed with a lost secret, sends nothing', async t => {
-  const { database, jobs, mailer, outbox } = await open(t)
+  const { database, jobs, mailer, outbox } = await open()
   await outbox.queue(database.sql, mail, 'a mail')
   const [job] = await jobs.waiting()
   if (job === undefined) throw new Error('no job waits')
@@ -132,13 +135,13 @@ await eachDatabase(t, 'on the real queue a mail is sent once, and one that is re
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
   await jobs.start()
   await database.transaction(sql => outbox.queue(sql, mail, 'a mail'))
-  await eventually('the mail was sent', 3_000, async () => mailer.sent.length === 1 ? true : null)
+  await eventually('the mail was sent', 10_000, async () => mailer.sent.length === 1 ? true : null)
   mailer.failures = [new MailFailed('refused', false), new MailFailed('away', true)]
   await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm2' }, 'another'))
-  const failed = await eventually('it failed', 3_000, async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'failed', page: 1, size: 10 })).jobs[0] ?? null)
+  const failed = await eventually('it failed', 10_000, async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'failed', page: 1, size: 10 })).jobs[0] ?? null)
   t.match(failed, { reason: 'refused', data: { id: 'm2', about: 'another' } })
   await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm3' }, 'a third'))
-  const waiting = await eventually('it waits', 3_000, async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'waiting', page: 1, size: 10 })).jobs[0] ?? null)
+  const waiting = await eventually('it waits', 10_000, async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'waiting', page: 1, size: 10 })).jobs[0] ?? null)
   t.match(waiting, { data: { id: 'm3', attempt: 2, last: 'away' } })
   t.same(mailer.sent.map(({ id }) => id), ['m1'])
 }, { migrations: [] })

@@ -1,9 +1,20 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
+import { Outbox } from '../../src/mail/outbox.ts'
 import { receiptFor, receipts } from '../../src/mail/receipt.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import type { Payment, PaymentChange, PaymentStatus } from '../../src/payments/schema.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { PgBossJobs } from '../../src/platform/jobs.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import type { Mail } from '../../src/platform/mail.ts'
+import { FolderMailer } from '../../src/platform/mail-folder.ts'
+import { Metrics } from '../../src/platform/metrics.ts'
+import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { fixture, type Fixture } from '../payments/fixture.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { eventually } from '../support/gateway-process.ts'
 
 const payment: Payment = {
   invoiceId: '123456789012345', merchantId: 1, orderId: 'order-7', status: 'paid', amount: '12.5', currency: 'USD', description: 'Two coffees', customerEmail: 'ada@example.org',
@@ -93,4 +104,23 @@ t.test('no address, no receipt; and a demo payment has one', async t => {
   await payments.sync(account, demo.invoiceId)
   t.match(queued, [{ mail: { subject: /^Demo receipt/ } }])
   t.equal(queued.length, 1)
+})
+
+t.test('from the change of the status to the file: the receipt goes through the real queue', async t => {
+  const { database, payments, merchant, clock } = await fixture(t)
+  const folder = join(temporaryFolder(t), 'mail')
+  const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
+  t.teardown(() => jobs.close())
+  const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
+  const mailer = new FolderMailer({ folder, from: { name: '', address: 'no-reply@example.com' }, clock })
+  const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
+  const store = new SqlMerchantStore(database)
+  payments.onChange = receipts({ outbox, merchantName: async (sql, id) => (await store.within(sql).byId(id))?.name ?? null })
+  await jobs.start()
+  const account = await merchant()
+  const demo = await payments.create(account, { orderId: 'o-1', amount: '0', currency: 'USD', customerEmail: 'ada@example.org' })
+  clock.advance(60_000)
+  await payments.sync(account, demo.invoiceId)
+  const [file] = await eventually('the receipt is there', 10_000, async () => existsSync(folder) && readdirSync(folder).some(name => name.endsWith('.eml')) ? readdirSync(folder) : null)
+  t.match(readFileSync(join(folder, file ?? ''), 'utf8'), 'To: ada@example.org')
 })
