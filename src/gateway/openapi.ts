@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { RouteConfig } from '../config/schema.ts'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './openapi-errors.ts'
+import { answerHeaders, commonHeaders, successHeaders } from './openapi-headers.ts'
 import type { Access, Answer, AnyOperation } from './operation.ts'
 import { API_VERSION } from './version.ts'
 
@@ -50,7 +51,7 @@ function refusal (name: RefusalName, description?: string, more: ReadonlyArray<r
   const { forms, headers, ...known }: { description: string, forms: readonly Form[], headers?: Json } = refusals[name]
   return {
     description: description ?? known.description,
-    ...(headers === undefined ? {} : { headers }),
+    headers: { ...commonHeaders, ...headers },
     content: contentOf([...more, ...forms.map(form => [form.mediaType, reference(form.schema)] as const)])
   }
 }
@@ -103,9 +104,10 @@ function answers (operation: AnyOperation): Json {
     const bodiless = answer.schema === undefined && answer.mediaType === undefined
     const name = status < 400 ? null : refusalOf(operation, status)
     const own = bodiless ? null : ownForm(answer)
-    if (own === null) out[status] = name === null ? { description: answer.description } : refusal(name, answer.description)
+    const headers = status < 400 ? successHeaders(operation, answer) : commonHeaders
+    if (own === null) out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
     else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
-    else out[status] = { description: answer.description, content: contentOf([own]) }
+    else out[status] = { description: answer.description, headers, content: contentOf([own]) }
   }
   for (const status of implied) {
     const name = refusalOf(operation, status)
@@ -134,7 +136,11 @@ function paid (route: PricedRoute): Json {
     security: SECURITY.credential,
     ...offers,
     // The API behind answers as it likes, with a status of this list too.
-    responses: { 200: { description: 'What was paid for.' }, 402: shared('PaymentRequired'), default: { description: 'What the API behind answers, or an error of this gateway.', content: contentOf([['application/json', reference('ProxyError')], ['*/*', {}]]) } }
+    responses: {
+      200: { description: 'What was paid for.', headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } } },
+      402: shared('PaymentRequired'),
+      default: { description: 'What the API behind answers, or an error of this gateway.', headers: commonHeaders, content: contentOf([['application/json', reference('ProxyError')], ['*/*', {}]]) }
+    }
   }
 }
 
@@ -174,6 +180,7 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
     paths,
     components: {
       schemas: { ...errorSchemas, ProxyError: PROXY_ERROR },
+      headers: answerHeaders,
       responses: Object.fromEntries((Object.keys(refusals) as RefusalName[] /* its own keys */).map(name => [name, refusal(name)])),
       securitySchemes: {
         merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },

@@ -14,7 +14,15 @@ const operation = defineOperation({
 const list = defineOperation({
   id: 'listThings', method: 'GET', path: '/things/all', summary: 'All', tag: 'things', access: 'public', answers: { 200: { description: 'All.', schema: Type.Array(Thing) } }, handle: () => ({ status: 200, body: [] })
 })
-const document = openApiDocument([operation, list], { title: 'a', description: 'a', publicUrl: 'http://localhost', pricedRoutes: [{ path: '/paid/{path}', methods: [], amountSats: 1, description: 'Paid' }] })
+const page = defineOperation({
+  id: 'pageThings', method: 'GET', path: '/things/page', summary: 'A page', tag: 'things', access: 'public',
+  answers: { 200: { description: 'A page.', schema: Type.Object({ things: Type.Array(Thing), total: Type.Integer(), offset: Type.Integer() }) } }, handle: () => ({ status: 200, body: {} })
+})
+const once = defineOperation({
+  id: 'onceThing', method: 'POST', path: '/things/once', summary: 'Once', tag: 'things', access: 'merchant', headers: { 'Idempotency-Key': 'a' },
+  answers: { 201: { description: 'Made.', schema: Thing } }, handle: () => ({ status: 201, body: {} })
+})
+const document = openApiDocument([operation, list, page, once], { title: 'a', description: 'a', publicUrl: 'http://localhost', pricedRoutes: [{ path: '/paid/{path}', methods: [], amountSats: 1, description: 'Paid' }] })
 const check = new OpenApiCheck(document)
 const common = { 'x-api-version': '1.0.0', 'x-correlation-id': 'a' }
 const answer = (status: number, body: unknown, headers: Answered['headers'] = {}, asked: Partial<Answered> = {}): Answered => ({
@@ -46,6 +54,9 @@ t.test('an answer that the document describes passes', async t => {
     ['a part that is away', answer(503, { error: 'a', message: 'b' }, later)],
     ['HEAD', answer(200, undefined, { 'content-type': 'application/json; charset=utf-8' }, { method: 'HEAD', path: '/things/all' })],
     ['a literal path before a parameter', answer(200, [thing], {}, { method: 'GET', path: '/things/%61ll' })],
+    ['a page with its total', answer(200, { things: [], total: 3, offset: 0 }, { 'x-total-count': '3' }, { method: 'GET', path: '/things/page' })],
+    ['a replay', answer(201, thing, { 'x-idempotency-replayed': 'true' }, { path: '/things/once' })],
+    ['no replay', answer(201, thing, {}, { path: '/things/once' })],
     ['what nobody describes', answer(404, { any: 'thing' }, {}, { path: '/elsewhere' })],
     ['what an API behind a price says', answer(418, { any: 'thing' }, {}, { method: 'GET', path: '/paid/a/b' })]
   ]
@@ -71,6 +82,11 @@ t.test('an answer that the document does not describe is refused, and the error 
     ['429 without Retry-After', answer(429, { error: 'Too many requests', message: 'a', retryAfter: 5 }), /no Retry-After/],
     ['503 without Retry-After', answer(503, { error: 'a', message: 'b' }), /no Retry-After/],
     ['rate-limit headers', answer(201, thing, { 'x-ratelimit-limit': '1' }), /rate-limit headers/],
+    ['a page without its total', answer(200, { things: [], total: 3, offset: 0 }, {}, { method: 'GET', path: '/things/page' }), /no X-Total-Count/],
+    ['a total that is no number', answer(200, { things: [], total: 3, offset: 0 }, { 'x-total-count': 'three' }, { method: 'GET', path: '/things/page' }), /X-Total-Count is three/],
+    ['a total that is not declared', answer(201, thing, { 'x-total-count': '3' }), /x-total-count is not declared/],
+    ['a replay that is not declared', answer(201, thing, { 'x-idempotency-replayed': 'true' }), /x-idempotency-replayed is not declared/],
+    ['a replay of another value', answer(201, thing, { 'x-idempotency-replayed': 'yes' }, { path: '/things/once' }), /X-Idempotency-Replayed is yes/],
     ['no version', answer(201, thing, { 'x-api-version': undefined }), /X-API-Version/],
     ['no correlation id', answer(201, thing, { 'x-correlation-id': undefined }), /X-Correlation-Id/],
     ['neither on an unknown path', answer(404, {}, { 'x-correlation-id': undefined }, { path: '/elsewhere' }), /no operation.*X-Correlation-Id/],
@@ -83,19 +99,33 @@ t.test('the document of a gateway', async t => {
   const gateway = await startGateway(t)
   const document = (await gateway.send('GET', '/openapi.json')).json()
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [kind ?? '', name ?? ''] as const)
-  const { components, paths } = document as { components: Record<string, Record<string, unknown>>, paths: Record<string, Record<string, { operationId?: string, responses?: Record<string, { description?: string, $ref?: string }> }>> }
+  const { components, paths } = document as { components: Record<string, Record<string, unknown>>, paths: Record<string, Record<string, { operationId?: string, responses?: Record<string, { description?: string, $ref?: string, headers?: object }> }>> }
   t.ok(references.length > 50, 'names what is common once')
   t.same(references.filter(([kind, name]) => components[kind]?.[name] === undefined), [], 'every reference leads somewhere')
   for (const kind of ['schemas', 'responses']) {
     const used = new Set(references.filter(([of]) => of === kind).map(([, name]) => name))
     t.same(Object.keys(components[kind] ?? {}).filter(name => kind === 'schemas' && !used.has(name)), [], `every one of ${kind} is used`)
   }
+  const headersOf = (id: string, status: number): string[] => {
+    const operation = Object.values(paths).flatMap(item => Object.values(item)).find(({ operationId }) => operationId === id)
+    const response = operation?.responses?.[status]
+    const shared = components['responses']?.[response?.$ref?.split('/').at(-1) ?? ''] as typeof response
+    return Object.keys((response?.headers ?? shared?.headers ?? {})).sort()
+  }
+  const common = ['X-API-Version', 'X-Correlation-Id']
+  for (const id of ['createPayment', 'createRefund']) t.same(headersOf(id, 201), ['X-API-Version', 'X-Correlation-Id', 'X-Idempotency-Replayed'], `${id} may be a replay`)
+  t.same(headersOf('createChallenge', 200), ['X-API-Version', 'X-Correlation-Id', 'X-Idempotency-Replayed'])
+  for (const id of ['listChallenges', 'listEndpoints']) t.same(headersOf(id, 200), ['X-API-Version', 'X-Correlation-Id', 'X-Total-Count'])
+  t.same(headersOf('listRefunds', 200), common, 'a bare array has no total')
+  t.same(headersOf('adminDeactivateMerchant', 204), common, 'also where there is no body')
+  for (const status of [400, 401, 404, 500]) t.same(headersOf('getPayment', status), common, `errors have them too: ${status}`)
+  for (const status of [429, 503]) t.same(headersOf('getPayment', status), ['Retry-After', ...common], `${status} says when to come back`)
   for (const [path, item] of Object.entries(paths)) {
     for (const [method, { operationId, responses = {} }] of Object.entries(item)) {
       if (operationId === undefined) continue
       const bare = Object.entries(responses).filter(([, response]) => response.$ref === undefined && response.description === undefined)
       t.same(bare, [], `${method} ${path}: every answer is described`)
-      t.ok(Object.keys(responses).some(status => status.startsWith('2')), `${method} ${path}: a success is described`)
+      t.ok(Object.keys(responses).some(status => /^[23]/.test(status)), `${method} ${path}: a success is described`)
     }
   }
 })

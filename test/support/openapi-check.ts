@@ -15,6 +15,7 @@ export interface Answered {
 }
 
 interface Response {
+  readonly headers?: Readonly<Record<string, Json>>
   readonly content?: Readonly<Record<string, { readonly schema?: Json }>>
 }
 
@@ -99,11 +100,13 @@ function first (value: string | string[] | undefined): string | undefined {
 export class OpenApiCheck {
   readonly #paths: readonly Path[]
   readonly #schemas: Json
+  readonly #headers: Readonly<Record<string, Json>>
   readonly #validators = new WeakMap<Json, ValidateFunction>()
 
   constructor (document: Json) {
-    const components = document['components'] as { schemas: Json, responses: Json } /* the document is made by us */
+    const components = document['components'] as { schemas: Json, responses: Json, headers: Record<string, Json> } /* the document is made by us */
     this.#schemas = components.schemas
+    this.#headers = components.headers
     this.#paths = Object.entries(document['paths'] as Json).map(([template, item]) => pathOf(template, item as Json, components.responses))
       .sort((a, b) => a.parameters - b.parameters)
   }
@@ -132,7 +135,26 @@ export class OpenApiCheck {
     }
     if (Object.keys(headers).some(name => /^(?:x-)?ratelimit/.test(name))) fail('it has rate-limit headers')
     if ((status === 429 || status === 503) && !/^[1-9]\d*$/.test(first(headers['retry-after']) ?? '')) fail('there is no Retry-After')
+    this.#told(answered, operation, fail)
     this.#body(answered, operation, fail)
+  }
+
+  /** The headers that the document promises are there, and those of the contract stand where it names them only. */
+  #told ({ status, headers }: Answered, { responses }: Described, fail: (what: string) => never): void {
+    const named = responses[status]?.headers ?? {}
+    for (const [name, header] of Object.entries(named)) {
+      const declared = this.#headers[String(header['$ref']).replace('#/components/headers/', '')] ?? header
+      const value = first(headers[name.toLowerCase()])
+      if (value === undefined) {
+        if (declared['required'] === true) fail(`there is no ${name}`)
+        continue
+      }
+      const { type } = declared['schema'] as { type: string } // every header of ours has a schema
+      const validate = validator(declared['schema'])
+      if (!validate(type === 'integer' ? Number(value) : value)) fail(`${name} is ${value}: ${ajv.errorsText(validate.errors)}`)
+    }
+    const known = new Set(Object.keys(named).map(name => name.toLowerCase()))
+    for (const name of ['x-total-count', 'x-idempotency-replayed', 'payment-receipt']) if (headers[name] !== undefined && !known.has(name)) fail(`${name} is not declared`)
   }
 
   #body ({ method, status, headers, text }: Answered, { responses }: Described, fail: (what: string) => never): void {

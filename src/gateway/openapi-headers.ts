@@ -1,0 +1,33 @@
+import type { Json } from './openapi-errors.ts'
+import type { Answer, AnyOperation } from './operation.ts'
+
+/** Headers of answers, by their name under `components/headers` (contract, Endpoints: conventions). */
+export const answerHeaders = Object.freeze({
+  ApiVersion: { description: 'Version of this API, major.minor.patch; a breaking change raises the first.', required: true, schema: { type: 'string', pattern: '^\\d+\\.\\d+\\.\\d+$' } },
+  CorrelationId: { description: 'The X-Correlation-Id of the request, else a fresh one. Name it when you ask about this request.', required: true, schema: { type: 'string' } },
+  IdempotencyReplayed: { description: 'Present when this is the answer to an earlier request with the same key.', schema: { type: 'string', enum: ['true'] } },
+  TotalCount: { description: 'How many there are without paging.', required: true, schema: { type: 'integer', minimum: 0 } },
+  PaymentReceipt: { description: 'base64url of JSON {challengeId, method, reference, status, timestamp}; after a Payment credential.', schema: { type: 'string' } }
+} satisfies Record<string, Json>)
+
+const reference = (name: keyof typeof answerHeaders): Json => ({ $ref: `#/components/headers/${name}` })
+
+/** What every answer carries, errors too (contract, Versioning 1; decisions 13 and 14). */
+export const commonHeaders: Json = Object.freeze({ 'X-API-Version': reference('ApiVersion'), 'X-Correlation-Id': reference('CorrelationId') })
+
+/** The headers of a success: what every answer has, and what follows from how the operation is asked and what it gives. */
+export function successHeaders (operation: AnyOperation, answer: Answer): Json {
+  const replays = operation.headers?.['Idempotency-Key'] !== undefined
+  return {
+    ...commonHeaders,
+    ...(replays ? { 'X-Idempotency-Replayed': reference('IdempotencyReplayed') } : {}),
+    ...(isPage(answer) ? { 'X-Total-Count': reference('TotalCount') } : {}),
+    ...(operation.access === 'credential' ? { 'Payment-Receipt': reference('PaymentReceipt') } : {})
+  }
+}
+
+/** Pages that count what they are a part of say so in the header as well; bare arrays have neither (contract, Refunds). */
+function isPage ({ schema }: Answer): boolean {
+  const { properties = {} } = (schema ?? {}) as { properties?: Readonly<Record<string, unknown>> } /* where object schemas keep their members */
+  return 'total' in properties && 'offset' in properties
+}
