@@ -100,6 +100,12 @@ export class DatabaseUrlError extends Error {
 }
 
 const types = { bigint: postgres.BigInt }
+/**
+ * Statements that may be on their way over one connection. postgres.js 3.4 forgets to give a transaction its connection when
+ * the `begin` is the last one that fits, a hundred unless said: whatever runs on that connection next is then part of a
+ * transaction that nobody commits. So there is no last one.
+ */
+const PIPELINE = 1_000_000_000
 const healthyMs = 1_000
 const unhealthyMs = 3_000
 
@@ -121,6 +127,7 @@ function openPostgres (options: DatabaseOptions): Database {
     types,
     fetch_types: false,
     max: options.connections ?? 10,
+    max_pipeline: PIPELINE,
     connect_timeout: 5,
     // Before a lost connection is tried again. Its own back-off counts every connection of the pool: when ten are lost at
     // once the next statement waits 20 seconds.
@@ -165,6 +172,7 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
     types,
     fetch_types: false,
     max: 1,
+    max_pipeline: PIPELINE,
     max_lifetime: null,
     username: 'postgres',
     database: 'postgres',

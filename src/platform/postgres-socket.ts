@@ -80,7 +80,7 @@ export function postgresSocket (secure: PostgresTls, timeout: number, silence: S
   const endings = new PlainEndings()
   const ready = <S extends net.Socket> (socket: S): S => {
     silence.watch(socket)
-    return endings.of(socket)
+    return endings.of(neverFull(socket))
   }
   let attempts = 0
   return async address => {
@@ -106,6 +106,19 @@ export function postgresSocket (secure: PostgresTls, timeout: number, silence: S
       clearTimeout(timer)
     }
   }
+}
+
+/**
+ * Lets every write say that more may follow. postgres.js 3.4 forgets to give a transaction its connection when the write that
+ * holds its `begin` says otherwise; and what it keeps back then it keeps in memory all the same.
+ */
+function neverFull<S extends net.Socket> (socket: S): S {
+  const write = socket.write.bind(socket) as (...given: unknown[]) => boolean /* it has two forms */
+  socket.write = (...given: unknown[]) => {
+    write(...given)
+    return true
+  }
+  return socket
 }
 
 /** Ends the socket soon: not before postgres.js has written to it, which would leave the connection unable to write. */
