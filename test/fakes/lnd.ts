@@ -42,6 +42,8 @@ export interface FakeLnd {
   onHang: () => void
   /** A key: an lndconnect address with a macaroon of these permissions, all unless said. */
   key (permissions?: readonly Permission[], host?: string): string
+  /** The macaroon of a key is no longer good: its root key was deleted. */
+  revoke (key: string): void
   /** The next request whose `METHOD /path` fits goes wrong. */
   fail (fault: Fault, on?: RegExp): void
   close (): Promise<void>
@@ -148,6 +150,7 @@ export async function startFakeLnd (options: FakeLndOptions = {}): Promise<FakeL
       macaroons.set(macaroon.toString('hex'), new Set(permissions))
       return lndConnect(`${host}:${port}`, tls.certificate, macaroon)
     },
+    revoke: key => { macaroons.delete(Buffer.from(new URL(key).searchParams.get('macaroon') ?? '', 'base64url').toString('hex')) },
     fail: (fault, on = /./) => { faults.push({ fault, on }) },
     close: async () => {
       server.closeAllConnections()
