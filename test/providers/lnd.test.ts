@@ -4,10 +4,12 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { Secret } from '../../src/platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { guarded } from '../../src/providers/breaker.ts'
+import { openProviders } from '../../src/providers/kinds.ts'
 import { lndHost, LndProvider, type LndOptions } from '../../src/providers/lnd.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { selfSigned } from '../fakes/certificate.ts'
 import { lndConnect, startFakeLnd, type FakeLnd, type FakeLndOptions, type Permission } from '../fakes/lnd.ts'
+import { openTestDatabase, temporaryFolder } from '../support/database.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
@@ -131,6 +133,20 @@ t.test('a private address for lnd only from gateway.yaml', async t => {
   await t.rejects(operated.createCharge(new Secret(key.reveal()), request), errorLike({ reason: 'key' }), 'a merchant\'s key of the same text may not')
   t.match(await open({ url: node.url }).createCharge(new Secret(key.reveal()), request), { chargeId: /./ }, 'what the url of the slot names, every key may')
   await t.rejects(open({ url: 'https://127.0.0.1:1' }).createCharge(key, request), errorLike({ reason: 'key' }), 'another port is another address')
+})
+
+t.test('in production the operator\'s key of gateway.yaml reaches a private node, a merchant\'s does not', async t => {
+  const { clock, node } = await setUp(t)
+  const slot = { kind: 'lnd', key: node.key(), timeout } as const
+  const database = await openTestDatabase(t)
+  const providers = openProviders({ mode: 'production', lightning: { primary: slot, alternate: { kind: 'lnd', timeout } }, dataDir: temporaryFolder(t), database, clock })
+  t.teardown(() => providers.close())
+  const { primary, alternate } = providers.seats
+  t.match(await primary.provider.createCharge(primary.key, request), { chargeId: /./ })
+  await t.rejects(primary.provider.createCharge(new Secret(slot.key), request), errorLike({ name: 'ProviderRefused', reason: 'key' }))
+  await t.rejects(alternate.provider.createCharge(primary.key, request), errorLike({ reason: 'key' }), 'nor does the key of another slot')
+  t.notOk(primary.provider.keyless)
+  t.type(primary.provider.listSettled, 'function')
 })
 
 t.test('an operator\'s key or url that is none is refused at the start', async t => {
