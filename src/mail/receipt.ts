@@ -60,8 +60,10 @@ function factsOf ({ payment }: PaymentChange, amount: string): Fact[] {
   const facts: Fact[] = [['Amount', amount]]
   if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
   if (payment.paidAt !== null) facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
-  facts.push(['Order', oneLine(payment.orderId)])
-  if (payment.description !== null && payment.description !== '') facts.push(['Description', oneLine(payment.description)])
+  // A demo costs nothing: with a text of the merchant's own in it, it would be a way to mail anything to anybody.
+  const own = payment.kind !== 'demo'
+  if (own) facts.push(['Order', oneLine(payment.orderId)])
+  if (own && payment.description !== null && payment.description !== '') facts.push(['Description', oneLine(payment.description)])
   facts.push(['Payment', payment.invoiceId], ['Payment hash', payment.paymentHash])
   return facts
 }

@@ -43,11 +43,12 @@ t.test('the receipt says what was paid, to whom, when and for what', async t => 
 })
 
 t.test('a demo payment is marked as one', async t => {
-  const mail = receipt({ kind: 'demo', amount: '0', amountSats: null, receivedSats: null })
+  const mail = receipt({ kind: 'demo', amount: '0', amountSats: null, receivedSats: null, description: 'A book', orderId: 'order-of-mine' })
   t.match(mail.subject, /^Demo receipt/)
   t.match(mail.text, 'No money has moved.')
   t.match(mail.html, 'No money has moved.')
   t.notMatch(mail.text, 'has received')
+  t.notMatch(`${mail.text}${mail.html}`, /A book|order-of-mine/, 'it costs nothing, so it carries no text of whoever made it')
 })
 
 t.test('texts of merchants stay texts: no markup, no forged lines, no header lines', async t => {
