@@ -25,6 +25,7 @@ function receiver (notifications: Notifications, slot: ProviderSlot, id: string,
     summary,
     tag: 'Provider notifications',
     access: 'public',
+    query: Type.Object({ account: Type.Optional(Type.String({ maxLength: 20, description: 'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.' })) }),
     // No body schema: the signature is over the bytes, in whatever type the provider writes them.
     answers: {
       200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Received },
@@ -34,10 +35,10 @@ function receiver (notifications: Notifications, slot: ProviderSlot, id: string,
       413: { description: 'Larger than 1 MiB.' },
       503: { description: 'It cannot be written down at the moment: send it again.' }
     },
-    handle: async ({ ctx }) => {
+    handle: async ({ ctx, query }) => {
       notifications.requireReceiver(slot)
       if (ctx.body.limit > BODY_LIMIT) ctx.body.limit = BODY_LIMIT
-      await notifications.receive(slot, ctx.headers, await ctx.body.bytes())
+      await notifications.receive(slot, query.account ?? null, ctx.headers, await ctx.body.bytes())
       return { status: 200, body: { received: true } }
     }
   })

@@ -13,6 +13,7 @@ import type { Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type Outcome, type Poll } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
 import type { PollStore } from './poll-store.ts'
+import { accountName, ownerOfName } from './subscriptions.ts'
 
 /** What the poller of one slot works with. */
 export interface PollerParts {
@@ -29,7 +30,6 @@ export interface PollerParts {
   merchant (id: number): Promise<ProviderAccount | null>
 }
 
-const OPERATOR = 'operator'
 /** Polls of one run at once. */
 const AT_ONCE = 4
 /** Milliseconds for which an account rests whose key is refused, and one that could not be asked for other reasons. */
@@ -84,11 +84,11 @@ export class Poller {
     const now = clock.now()
     const found = new Map<string, Candidate>()
     for (const { merchantId, count, fresh, since } of await ofPayments.open(slot, provider.kind, now)) {
-      found.set(String(merchantId), { id: String(merchantId), isFresh: fresh > 0, payments: rules.sweeps === 'all' ? count : fresh, since })
+      found.set(accountName(merchantId), { id: accountName(merchantId), isFresh: fresh > 0, payments: rules.sweeps === 'all' ? count : fresh, since })
     }
     // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
     for (const { merchantId, since } of rules.hasList ? await ofChallenges.open(slot, provider.kind, now) : []) {
-      const id = merchantId === null ? OPERATOR : String(merchantId)
+      const id = accountName(merchantId)
       const same = found.get(id)
       found.set(id, same === undefined ? { id, isFresh: false, payments: 0, since } : { ...same, since: Math.min(same.since, since) })
     }
@@ -97,7 +97,8 @@ export class Poller {
 
   async #ask (provider: Provider, poll: Poll, signal: AbortSignal): Promise<Outcome> {
     const { slot, clock, log, payees } = this.#parts
-    const owner = poll.account === OPERATOR ? null : Number(poll.account)
+    const owner = ownerOfName(poll.account)
+    if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
     try {
       const account = owner === null ? null : await this.#parts.merchant(owner)
       const key = owner !== null && account === null ? null : payees.key(account, slot)

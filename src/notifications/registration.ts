@@ -7,7 +7,7 @@ import { Secret, UnsealError, type Sealer } from '../platform/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
 import type { Payees } from '../providers/payees.ts'
 import type { Provider, ProviderKind } from '../providers/provider.ts'
-import { secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
+import { accountName, secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
 
 /** A merchant, as far as its account at a provider is concerned. */
 export interface RegisteredAccount extends ProviderAccount {
@@ -57,7 +57,7 @@ export class Registration {
     const { payees, clock } = this.#parts
     const provider = payees.provider(slot)
     if (!subscribes(provider) || this.#closed) return
-    const id = `${account?.id ?? 'operator'} ${slot}`
+    const id = `${accountName(account?.id ?? null)} ${slot}`
     // The ciphertext differs whenever a key is saved; what it says need not be opened to see that nothing has changed.
     const key = (slot === 'primary' ? account?.primaryKey : account?.alternateKey)?.ciphertext ?? ''
     const remembered = this.#remembered.get(id)
@@ -97,7 +97,8 @@ export class Registration {
     const owner = account?.id ?? null
     const key = payees.key(account, slot)
     if (key === null) return clock.now() + PAUSE
-    const url = `${this.#parts.publicUrl()}/api/webhooks/${slot}`
+    // Says who is called, for providers that tell each of their accounts' receivers everything (`Notifications`).
+    const url = `${this.#parts.publicUrl()}/api/webhooks/${slot}?account=${accountName(owner)}`
     const row = await store.find(owner, slot)
     const secret = this.#secretFor(row, provider.kind) ?? new Secret(randomToken(32, this.#parts.random))
     const keyMark = markOf(key, secret)

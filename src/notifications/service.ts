@@ -11,7 +11,7 @@ import type { Payees } from '../providers/payees.ts'
 import type { Provider, ProviderNotification } from '../providers/provider.ts'
 import type { Charged, Charges } from './charges.ts'
 import type { Registration } from './registration.ts'
-import type { Owner } from './subscriptions.ts'
+import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
 /** What the receivers are made of. */
 export interface NotificationsParts {
@@ -49,6 +49,10 @@ const PER_ACCOUNT = 2
  * charges that were made with a key that has been replaced are refused, because the old key is not kept; the poller finds
  * those payments with the new one. An id that nobody here was charged under cannot be checked and is ignored; that it is
  * unknown is all that can be learnt here without a secret (decision 163), and ids of charges are not to be guessed.
+ *
+ * A provider may tell every receiver that was registered with one account about all of its charges (Strike), so where two of
+ * our accounts share one there, each receiver also hears of the other's charges. What a receiver's own secret signed is
+ * genuine and no business of its account: ignored, and not refused, or it would be sent for days.
  */
 export class Notifications {
   readonly #parts: NotificationsParts
@@ -68,24 +72,25 @@ export class Notifications {
   }
 
   /**
-   * Takes a notification in; resolves once what follows from it is written.
+   * Takes a notification in; resolves once what follows from it is written. `account` is what the called address says of
+   * whose receiver it is, if anything.
    * @throws ProviderNotificationError 400 for one that cannot be read, LongError 401 for one that is not signed by whom it
    *   should be, 404 as `requireReceiver`; Unavailable 503 when it cannot be written, so that it is sent again
    */
-  async receive (slot: ProviderSlot, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+  async receive (slot: ProviderSlot, account: string | null, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
     const provider = this.#parts.payees.provider(slot)
     if (provider.readNotification === undefined) throw notFound()
     const notification = provider.readNotification(headers, body)
     if (notification === null) return
     try {
-      await this.#take(slot, provider, notification)
+      await this.#take(slot, account, provider, notification)
     } catch (error) {
       if (!isConnectionFault(error)) throw error
       throw new Unavailable('Service unavailable', 'Notifications cannot be taken in at the moment.', 5, {}, error)
     }
   }
 
-  async #take (slot: ProviderSlot, provider: Provider, notification: ProviderNotification): Promise<void> {
+  async #take (slot: ProviderSlot, account: string | null, provider: Provider, notification: ProviderNotification): Promise<void> {
     const { charges, database, jobs, log } = this.#parts
     const { chargeId } = notification
     const charged = await charges.find(slot, provider.kind, [chargeId])
@@ -95,15 +100,19 @@ export class Notifications {
       return
     }
     let verified: Owner | undefined
-    for (const owner of owners) {
-      const secret = await this.#secretOf(owner, slot, provider)
-      if (notification.verify(secret ?? this.#nobody) && secret !== null) verified = owner
-    }
+    for (const owner of owners) if (await this.#isSigned(notification, owner, slot, provider)) verified = owner
     if (verified === undefined) {
+      const called = account === null ? undefined : ownerOfName(account)
+      if (called !== undefined && !owners.has(called) && await this.#isSigned(notification, called, slot, provider)) return
       log.warn({ slot, provider: provider.kind, merchantId: charged[0]?.owner }, 'a notification was refused: it is not signed with the secret of the account that was charged')
       throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.')
     }
-    await jobs.enqueue(database.sql, QUEUE, { slot, chargeId }, { key: `${slot} ${chargeId}`, group: `${slot} ${verified ?? 'operator'}` })
+    await jobs.enqueue(database.sql, QUEUE, { slot, chargeId }, { key: `${slot} ${chargeId}`, group: `${slot} ${accountName(verified)}` })
+  }
+
+  async #isSigned (notification: ProviderNotification, owner: Owner, slot: ProviderSlot, provider: Provider): Promise<boolean> {
+    const secret = await this.#secretOf(owner, slot, provider)
+    return notification.verify(secret ?? this.#nobody) && secret !== null
   }
 
   /** What signs notifications about the account: its registration's secret, or its key where none is registered. */

@@ -6,6 +6,19 @@ import type { ProviderKind } from '../providers/provider.ts'
 /** Whose account at a provider: a merchant's, by its id, or the operator's own. */
 export type Owner = number | null
 
+const OPERATOR = 'operator'
+
+/** An owner in addresses, names of jobs and the like. */
+export function accountName (owner: Owner): string {
+  return owner === null ? OPERATOR : String(owner)
+}
+
+/** Whose name it is; undefined for a text that is nobody's. */
+export function ownerOfName (name: string): Owner | undefined {
+  if (name === OPERATOR) return null
+  return /^[1-9]\d{0,8}$/.test(name) ? Number(name) : undefined
+}
+
 /** A receiver of ours at a provider, as it was last registered or tried. Times in milliseconds since the epoch. */
 export interface Subscription {
   readonly owner: Owner
@@ -37,7 +50,7 @@ export interface SubscriptionStore {
 
 /** Where a subscription's secret is sealed for. */
 export function secretPlace (owner: Owner, slot: ProviderSlot): SealedPlace {
-  return { table: 'provider_subscriptions', column: 'secret', row: `${owner ?? 'operator'} ${slot}` }
+  return { table: 'provider_subscriptions', column: 'secret', row: `${accountName(owner)} ${slot}` }
 }
 
 interface Row {

@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { startFakeOpenNode, type FakeOpenNode } from '../fakes/opennode.ts'
 import { startFakeStrike, type FakeStrike } from '../fakes/strike.ts'
-import { defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
+import { challengeOf, defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -21,7 +21,7 @@ async function world (t: T): Promise<World> {
   const gateway = await startGateway(t, {
     yaml: defaultYaml({
       replace: [
-        ['primary:   { kind: sandbox }', `primary:   { kind: strike, url: "${strike.url}" }`],
+        ['primary:   { kind: sandbox }', `primary:   { kind: strike, key: strike-key, url: "${strike.url}" }`],
         ['alternate: { kind: sandbox }', `alternate: { kind: opennode, url: "${opennode.url}" }`]
       ]
     })
@@ -54,7 +54,7 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
   await t.test('Strike: the receiver is registered by the first payment, and a notification makes it paid', async t => {
     const { invoiceId, chargeId } = await pay(made)
     await eventually('it is registered', 5_000, async () => strike.subscriptions[0] ?? null)
-    t.equal(strike.subscriptions[0]?.webhookUrl, `${gateway.url}/api/webhooks/primary`)
+    t.equal(strike.subscriptions[0]?.webhookUrl, `${gateway.url}/api/webhooks/primary?account=${gateway.merchant.id}`)
     await pay(made)
     t.equal(strike.subscriptions.length, 1)
     strike.pay(chargeId)
@@ -65,6 +65,23 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
     strike.announce('receive-request.receive-pending', chargeId)
     t.same(await strike.deliver(), [200, 200, 200], 'replays, unknown ones and late ones')
     t.equal(await status(made, invoiceId), 'paid')
+  })
+
+  await t.test('Strike: the operator\'s routes are paid into the same account; both receivers hear of everything, and neither refuses it', async t => {
+    const asked = await gateway.send('GET', '/demo/quote')
+    t.equal(asked.status, 402)
+    await eventually('the operator\'s is registered', 5_000, async () => strike.subscriptions[1] ?? null)
+    t.equal(strike.subscriptions[1]?.webhookUrl, `${gateway.url}/api/webhooks/primary?account=operator`)
+    const { chargeId, invoiceId } = await pay(made)
+    strike.pay(chargeId)
+    t.same(await strike.deliver(), [200, 200])
+    await becomes(made, invoiceId, 'paid')
+    const invoice = challengeOf(asked, 'l402').parameters.get('invoice')
+    const [row] = await gateway.database.sql<Array<{ charge_id: string }>>`select charge_id from challenges where invoice = ${invoice ?? ''}`
+    strike.pay(row?.charge_id ?? '')
+    t.same(await strike.deliver(), [200, 200])
+    await eventually('the challenge is noted as settled', 20_000, async () =>
+      (await gateway.database.sql`select 1 from challenges where invoice = ${invoice ?? ''} and settled_at is not null`)[0] === undefined ? null : true)
   })
 
   await t.test('Strike: forged ones are 401, unreadable ones 400, and the payment stays as it is', async t => {
@@ -84,7 +101,7 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
     const { invoiceId, chargeId } = await pay(made)
     strike.fail('server error', /receives$/)
     strike.pay(chargeId)
-    t.same(await strike.deliver(), [200], 'the notification itself is taken')
+    t.same(await strike.deliver(), [200, 200], 'the notification itself is taken, at both receivers')
     await becomes(made, invoiceId, 'paid')
   })
 

@@ -133,7 +133,7 @@ export interface Fixture extends Pick<PaymentFixture, 'database' | 'clock' | 'me
   challenge (different?: Partial<NewChallenge>): Promise<NewChallenge>
   isSettled (paymentHash: string): Promise<boolean>
   /** Sends a notification to a receiver. */
-  notify (slot: ProviderSlot, body: string | Uint8Array, headers?: Readonly<Record<string, string>>): Promise<{ readonly status: number, readonly text: string }>
+  notify (slot: ProviderSlot, body: string | Uint8Array, headers?: Readonly<Record<string, string>>, query?: string): Promise<{ readonly status: number, readonly text: string }>
 }
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
@@ -171,8 +171,8 @@ export async function fixture (t: T, options: { readonly database?: Database, /*
       return row
     },
     isSettled: async paymentHash => (await database.sql`select settled_at from challenges where payment_hash = ${paymentHash}`)[0]?.['settled_at'] instanceof Date,
-    notify: async (slot, body, headers = {}) => {
-      const { status, text } = await chain.run({ method: 'POST', target: `/api/webhooks/${slot}`, body, headers: { 'content-type': 'text/x-anything', ...headers } })
+    notify: async (slot, body, headers = {}, query = '') => {
+      const { status, text } = await chain.run({ method: 'POST', target: `/api/webhooks/${slot}${query}`, body, headers: { 'content-type': 'text/x-anything', ...headers } })
       return { status, text }
     }
   }

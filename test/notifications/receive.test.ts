@@ -163,6 +163,20 @@ void t.test('a notification that a registration signs (primary)', async t => {
     t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
   })
 
+  await t.test('what another receiver\'s own secret signed is ignored and not refused: two accounts of ours may be one at the provider', async t => {
+    const before = jobs.waiting.length
+    const send = (secret: string, query: string) => notify('primary', body, { 'x-test-signature': signed(body, secret) }, query)
+    t.same(await send(secretOf('rival\'s key'), `?account=${rival.id}`), RECEIVED)
+    t.equal(jobs.waiting.length, before)
+    for (const query of [`?account=${acme.id}`, '?account=operator', '?account=0', '?account=99999999999', '?account=x', '?account=', '?other=1']) {
+      t.equal((await send(secretOf('rival\'s key'), query)).status, 401, query)
+    }
+    t.equal((await send('a guess', `?account=${rival.id}`)).status, 401)
+    t.same(await send(secretOf('acme\'s key'), `?account=${rival.id}`), RECEIVED)
+    t.equal(jobs.waiting.length, before + 1, 'the charged account\'s secret holds wherever it arrives')
+    jobs.waiting.splice(0)
+  })
+
   await t.test('an account that never registered cannot be notified about', async t => {
     const row = await made.challenge({ merchantId: String((await made.merchant()).id), source: 'proxy' })
     const about = `charge ${row.chargeId}`

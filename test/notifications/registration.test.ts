@@ -30,7 +30,7 @@ void t.test('the primary\'s webhook is registered by itself on the first payment
   await Promise.all([...others, registration].map(one => one.close()))
   t.equal(primary.subscriptions.length, 1)
   const [{ key, url, secret } = { key: '', url: '', secret: '' }] = primary.subscriptions
-  t.match({ key, url }, { key: 'acme\'s key', url: 'https://pay.example.com/api/webhooks/primary' })
+  t.match({ key, url }, { key: 'acme\'s key', url: `https://pay.example.com/api/webhooks/primary?account=${acme.id}` })
   t.ok(secret.length >= 10 && secret.length <= 50, 'as long as Strike takes')
   const [row] = await database.sql`select * from provider_subscriptions where merchant_id = ${acme.id}`
   t.match(row, { merchant_id: acme.id, slot: 'primary', kind: 'strike', subscription_id: 'subscription-1', secret: /^v1\./ })
@@ -119,6 +119,6 @@ void t.test('kinds that are told in each charge, and demo payments, register not
   await made.pay(demo, { amount: 0 })
   registration.charged(null, 'primary')
   await registration.close()
-  t.same(primary.subscriptions.map(({ key }) => key), ['the operator key'])
+  t.same(primary.subscriptions.map(({ key, url }) => [key, new URL(url).search]), [['the operator key', '?account=operator']])
   t.match(await database.sql`select merchant_id, slot from provider_subscriptions where merchant_id is null or merchant_id in (${acme.id}, ${demo.id})`, [{ merchant_id: null, slot: 'primary' }])
 })
