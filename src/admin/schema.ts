@@ -24,8 +24,8 @@ const EMAIL = '^[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+@[^\\s@<>()\\[\\
 const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 const nullableInteger = Type.Unsafe<number | null>({ type: ['integer', 'null'] })
 
-const name = Type.String({ minLength: 1, maxLength: MAX_NAME, pattern: NAME })
-const email = Type.String({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL, description: 'Unique; compared and stored in lower case.' })
+const name = Type.String({ minLength: 1, maxLength: MAX_NAME, pattern: NAME, 'x-rule': 'Must have a visible character, and no control characters.' })
+const email = Type.String({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL, 'x-rule': 'Must be an email address, such as name@example.com.', description: 'Unique; compared and stored in lower case.' })
 const providerKey = (slot: string) => Type.String({ maxLength: MAX_KEY, description: `Key of the ${slot} provider; stored encrypted and never returned. Blank is refused.` })
 const keys = { alternateApiKey: Type.Optional(providerKey('alternate')), primaryApiKey: Type.Optional(providerKey('primary')) }
 // Its form is looked at by the one rule for webhook addresses, whose refusals have one shape (decisions 1 and 153).
@@ -107,7 +107,7 @@ export const Approval = Type.Object({ merchantName: Type.Optional(name), ...keys
 export type Approval = Static<typeof Approval>
 
 /** Body of a rejection; it may be left out. */
-export const Rejection = Type.Object({ reason: Type.Optional(Type.String({ maxLength: MAX_REASON, pattern: TEXT })) })
+export const Rejection = Type.Object({ reason: Type.Optional(Type.String({ maxLength: MAX_REASON, pattern: TEXT, 'x-rule': 'Must not hold control characters.' })) })
 
 /** Answer to an approval that found an account with the address. */
 export const LinkedMerchant = Type.Object({

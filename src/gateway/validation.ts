@@ -72,8 +72,23 @@ function mustBe (kinds: readonly string[]): string {
   return `Must be ${[...new Set(kinds)].join(' or ')}.`
 }
 
+/** Keyword of a schema with a `pattern`, since a pattern tells people nothing: what a text that does not fit must do instead. */
+const RULE = 'x-rule'
+
+/** What the schema of the faulty member says of its pattern; null when it says nothing. */
+function ruleOf (error: SchemaError, schema: TSchema): string | null {
+  let at: unknown = schema
+  for (const part of error.schemaPath.split('/').slice(1)) {
+    if (typeof at !== 'object' || at === null) return null
+    // A step of the path that the library made while it walked this very schema.
+    at = (at as Record<string, unknown>)[part.replaceAll('~1', '/').replaceAll('~0', '~')]
+  }
+  const rule = typeof at === 'object' && at !== null && RULE in at ? at[RULE] : null
+  return typeof rule === 'string' ? rule : null
+}
+
 /** The library's terms in plain words; what has no line here keeps its own text. */
-function messageOf (error: SchemaError): string {
+function messageOf (error: SchemaError, schema: TSchema): string {
   const { limit } = error.params
   switch (error.keyword) {
     case 'type': return mustBe(kindsOf(error))
@@ -85,7 +100,7 @@ function messageOf (error: SchemaError): string {
     case 'maxItems': return `Must have at most ${limit} items.`
     case 'minimum': return `Must be at least ${limit}.`
     case 'maximum': return `Must be at most ${limit}.`
-    case 'pattern': return `Must match the pattern ${String(error.params['pattern'])}.`
+    case 'pattern': return ruleOf(error, schema) ?? `Must match the pattern ${String(error.params['pattern'])}.`
     case 'format': return `Must be a valid ${String(error.params['format'])}.`
     default: {
       const text = error.message.charAt(0).toUpperCase() + error.message.slice(1)
@@ -110,7 +125,7 @@ function ofUnion (union: SchemaError, branches: readonly SchemaError[], add: (pa
   return rest
 }
 
-function collect (errors: Iterable<SchemaError>): ValidationError {
+function collect (errors: Iterable<SchemaError>, schema: TSchema): ValidationError {
   const fields: Record<string, string[]> = {}
   const add = (path: string, message: string): void => {
     const list = fields[fieldName(path)] ??= []
@@ -130,7 +145,7 @@ function collect (errors: Iterable<SchemaError>): ValidationError {
       for (const name of error.params['requiredProperties'] as readonly string[] | undefined ?? []) add(`${error.instancePath}/${name}`, FIELD_REQUIRED)
     } else if (error.keyword !== 'type' || !left.some(other => isChoice(other) && other.instancePath === error.instancePath)) {
       // Which values would be right says of which type they are.
-      add(error.instancePath, messageOf(error))
+      add(error.instancePath, messageOf(error, schema))
     }
   }
   return new ValidationError(fields)
@@ -223,7 +238,7 @@ export function bodyReader (schema: TSchema, { optional = false }: { readonly op
       throw invalidField('', cause instanceof SyntaxError ? `The body is not valid JSON: ${plainSyntaxError(cause)}` : 'The body is not valid UTF-8.')
     }
     const value = withoutNulls(optional ? parsed ?? {} : parsed, schema)
-    if (!validator.Check(value)) throw collect(validator.Errors(value))
+    if (!validator.Check(value)) throw collect(validator.Errors(value), schema)
     requireStorable(value, schema)
     return value
   }
@@ -246,7 +261,7 @@ export function queryReader (schema: TSchema): (query: string) => unknown {
       if (property === undefined || text === '') continue
       values[name] = fromText(property, text)
     }
-    if (!validator.Check(values)) throw collect(validator.Errors(values))
+    if (!validator.Check(values)) throw collect(validator.Errors(values), schema)
     requireStorable(values, schema)
     return values
   }

@@ -13,8 +13,10 @@ const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 const PATTERN = '^/[^\\s?#\\\\\\u0000-\\u001f\\u007f]*$'
 const HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"
 
+const PLAIN = 'Must not hold control characters.'
+
 const method = Type.Enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-const pathPattern = Type.String({ minLength: 1, maxLength: 500, pattern: PATTERN, description: 'Path within the proxy; a trailing /* covers everything below.' })
+const pathPattern = Type.String({ minLength: 1, maxLength: 500, pattern: PATTERN, 'x-rule': 'Must begin with / and hold no space, ?, #, backslash or control character.', description: 'Path within the proxy; a trailing /* covers everything below.' })
 const priceSats = Type.Integer({ minimum: 0, maximum: MAX_PRICE_SATS, description: 'Satoshis for one request; 0 is free.' })
 const tokenPath = Type.Enum(['exact', 'pattern'], { description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' })
 
@@ -22,23 +24,23 @@ const EndpointInput = Type.Object({
   method: Type.Optional(method),
   pathPattern,
   priceSats,
-  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT })),
+  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
   tokenPath: Type.Optional(tokenPath)
 })
 
 const settings = {
-  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT })),
+  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
   endpoints: Type.Optional(Type.Array(EndpointInput, { maxItems: MAX_LIST, description: 'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.' })),
   tokenValiditySeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000, description: 'Seconds for which a paid token is good.' })),
   timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_TIMEOUT_SECONDS, description: 'Seconds until the upstream must have answered.' })),
   allowedMethods: Type.Optional(Type.Array(method, { maxItems: 10, description: 'All methods when empty.' })),
   allowedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST, description: 'All paths when empty.' })),
   blockedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST })),
-  authHeader: Type.Optional(Type.String({ pattern: HEADER, description: 'Header that is set on every request to the target. Set it together with authValue.' })),
-  authValue: Type.Optional(Type.String({ maxLength: 4096, pattern: '^[\\x20-\\x7e]*$', description: 'Value of that header; stored encrypted and never returned. Empty removes it.' })),
+  authHeader: Type.Optional(Type.String({ pattern: HEADER, 'x-rule': 'Must be the name of a header, of at most 100 characters.', description: 'Header that is set on every request to the target. Set it together with authValue.' })),
+  authValue: Type.Optional(Type.String({ maxLength: 4096, pattern: '^[\\x20-\\x7e]*$', 'x-rule': 'Must be printable ASCII.', description: 'Value of that header; stored encrypted and never returned. Empty removes it.' })),
   isActive: Type.Optional(Type.Boolean())
 }
-const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE })
+const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE, 'x-rule': PLAIN })
 const targetBaseUrl = Type.String({ minLength: 1, maxLength: 2048, description: 'https address of the API, with a host name and without query; a path in it stands before the request\'s own.' })
 
 /** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */

@@ -21,7 +21,10 @@ const shape = Type.Object({
   address: Type.Optional(Type.Union([Type.Object({ city: Type.String({ minLength: 1 }) }), Type.Null()])),
   note: Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], maxLength: 3 })),
   level: Type.Optional(Type.Union(Array.from({ length: 12 }, (_, i) => Type.Literal(`l${i}`)))),
-  map: Type.Optional(Type.Record(Type.String(), Type.String()))
+  map: Type.Optional(Type.Record(Type.String(), Type.String())),
+  mail: Type.Optional(Type.String({ pattern: '^.+@.+$', 'x-rule': 'Must be an email address.' })),
+  lines: Type.Optional(Type.Array(Type.Object({ text: Type.String({ pattern: '^[a-z]*$', 'x-rule': 'Must be in small letters.' }) }))),
+  code: Type.Optional(Type.String({ pattern: '^[A-Z]{3}$' }))
 })
 
 function faults (value: unknown): Readonly<Record<string, readonly string[]>> {
@@ -47,6 +50,8 @@ const messages: ReadonlyArray<readonly [row: string, given: object, expected: ob
   ['a long union does not use up the report', { level: 'x', unit: 'eur', note: 'long' }, {
     Level: ['Must be one of: l0, l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, l11.'], Unit: ['Must be one of: sat, btc.'], Note: ['Must have at most 3 characters.']
   }],
+  ['a pattern is put in words where its schema has them', { mail: 'me', lines: [{ text: 'a' }, { text: 'A' }] }, { Mail: ['Must be an email address.'], 'Lines[1].Text': ['Must be in small letters.'] }],
+  ['and else shown', { code: 'eur' }, { Code: ['Must match the pattern ^[A-Z]{3}$.'] }],
   ['names of Object.prototype are ordinary names', { map: { constructor: 1, toString: 'x' } }, { 'Map.Constructor': ['Must be a string.'] }],
   ['null members are absent', { side: null, unit: null, address: null }, {}],
   ['unknown members are ignored', { whatever: { deep: [1] } }, {}]
