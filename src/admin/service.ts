@@ -163,7 +163,8 @@ export class Administration {
   async #openFor (tx: TransactionSql, subscription: PendingSubscription, name: string | undefined, settings: Settings): Promise<CreatedMerchant | null> {
     const { email, customerName, planTier } = subscription
     if (await this.#parts.merchants.within(tx).byEmail(email) !== null) return null
-    const wanted = { name: name ?? customerName ?? email, email, tier: planTier, subscription: facts(subscription) }
+    // Billing gives the name as the buyer left it, which may be blank.
+    const wanted = { name: name ?? (customerName?.trim() || email), email, tier: planTier, subscription: facts(subscription) }
     try {
       return await tx.savepoint(async nested => await this.#open(nested, wanted, settings))
     } catch (error) {

@@ -136,8 +136,8 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       t.equal(f.merchants.webhookSecret(merchant)?.reveal(), answer.data['webhookSecret'])
     })
 
-    await t.test('without merchantName and customerName the name is the email', async t => {
-      const pending = await f.pending({ customerName: null })
+    for (const customerName of [null, '', ' \t']) await t.test(`without merchantName, and with ${JSON.stringify(customerName)} as customerName, the name is the email`, async t => {
+      const pending = await f.pending({ customerName })
       t.match((await approve(pending.id)).data, { name: pending.email })
     })
 
