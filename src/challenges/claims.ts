@@ -5,7 +5,7 @@ import type { Lease, Leases } from './leases.ts'
 import type { Challenge, ChallengeStore, Claimed } from './store.ts'
 
 /**
- * Called once for each challenge, at its first successful verification, inside the transaction that records it: what it
+ * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that records it: what it
  * writes with `tx` is durable exactly when the claim is. It must make no network call. When it throws, the claim fails too.
  */
 export type OnPaid = (tx: Sql, challenge: Challenge) => Promise<void>
@@ -19,7 +19,7 @@ export class Claims {
   readonly #store: ChallengeStore
   readonly #leases: Leases
   readonly #counters: ChallengeCounters
-  /** Set where webhooks hook in; null while nobody listens, which saves the transaction. */
+  /** Set where webhooks hook in; null while nobody listens, which saves the transaction, as it does for the operator's own. */
   onPaid: OnPaid | null = null
 
   constructor (database: Database, store: ChallengeStore, leases: Leases, counters: ChallengeCounters) {
@@ -38,11 +38,11 @@ export class Claims {
     }
   }
 
-  /** Claims for a credential that may be repeated. Null when the payment is another scheme's, or not this token's. @throws Unavailable */
-  async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Challenge | null> {
+  /** Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is another scheme's, or not this token's. @throws Unavailable */
+  async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, merchantId: string | null, now: number): Promise<Challenge | null> {
     let claimed: Claimed | null
     try {
-      claimed = await this.#run(sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
+      claimed = await this.#run(merchantId, sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
     } catch (error) {
       throw away(error)
     }
@@ -52,10 +52,10 @@ export class Claims {
   }
 
   /** Leases for a single-use credential. Null when it is spent, leased or another scheme's. @throws Unavailable */
-  async lease (paymentHash: string): Promise<{ readonly lease: Lease, readonly challenge: Challenge } | null> {
+  async lease (paymentHash: string, merchantId: string | null): Promise<{ readonly lease: Lease, readonly challenge: Challenge } | null> {
     let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
     try {
-      taken = await this.#leases.acquire(paymentHash, (key, gateway, until, now) => this.#run(sql => this.#store.lease(sql, key, gateway, until, now)))
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, until, now) => this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now)))
     } catch (error) {
       throw away(error)
     }
@@ -68,10 +68,10 @@ export class Claims {
    * Consumes a single-use credential here and now, durably: what resolves is spent. Null when it is spent, leased or another
    * scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated. @throws Unavailable
    */
-  async consume (paymentHash: string): Promise<Challenge | null> {
+  async consume (paymentHash: string, merchantId: string): Promise<Challenge | null> {
     let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
     try {
-      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) => this.#run(sql => this.#store.consume(sql, key, gateway, now)))
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) => this.#run(merchantId, sql => this.#store.consume(sql, key, gateway, now)))
     } catch (error) {
       throw away(error)
     }
@@ -87,9 +87,9 @@ export class Claims {
     return taken.claimed.challenge
   }
 
-  #run (claim: (sql: Sql) => Promise<Claimed | null>): Promise<Claimed | null> {
+  #run (merchantId: string | null, claim: (sql: Sql) => Promise<Claimed | null>): Promise<Claimed | null> {
     const onPaid = this.onPaid
-    if (onPaid === null) return claim(this.#database.sql)
+    if (onPaid === null || merchantId === null) return claim(this.#database.sql)
     return this.#database.transaction(async tx => {
       const claimed = await claim(tx)
       if (claimed?.first === true) await onPaid(tx, claimed.challenge)

@@ -121,7 +121,7 @@ export class ProducerVerifier {
       return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis, not ${input.amountSats}`)
     }
     if (verifier.isRevoked(challenge)) return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
-    return await claims.consume(challenge.paymentHash) ?? verifier.taken(await challenges.find(challenge.paymentHash))
+    return await claims.consume(challenge.paymentHash, challenge.merchantId) ?? verifier.taken(await challenges.find(challenge.paymentHash))
   }
 
   #classicOff (): ClassicRefused | null {

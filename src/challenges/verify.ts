@@ -181,7 +181,7 @@ export class Verifier {
   async claimToken (token: GenuineToken): Promise<Challenge | ClassicRefused> {
     const { claims, clock } = this.#parts
     const condition = { chargeId: token.grant.chargeId ?? '', tokenId: token.tokenId }
-    const claimed = await claims.claim(token.paymentHash, 'l402', condition, clock.now())
+    const claimed = await claims.claim(token.paymentHash, 'l402', condition, token.grant.merchantId, clock.now())
     if (claimed !== null) return claimed
     const challenge = await claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
@@ -217,7 +217,7 @@ export class Verifier {
     const refused = this.#unbound(challenge, offer) ?? await this.#wrongBody(challenge, ctx)
     if (refused !== null) return refused
     const { paymentHash, amountSats } = challenge
-    const taken = await this.#parts.claims.lease(paymentHash)
+    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId)
     if (taken === null) return this.taken(await this.#parts.claims.find(paymentHash))
     return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: genuine.credential.id }
   }
@@ -297,7 +297,7 @@ export class Verifier {
     if (challenge === null || challenge.payment === null) return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
     const refused = this.#unbound(challenge, offer) ?? await this.#wrongBody(challenge, ctx)
     if (refused !== null) return legacyRefused(refused)
-    const claimed = await claims.claim(paymentHash, 'payment-legacy', null, clock.now())
+    const claimed = await claims.claim(paymentHash, 'payment-legacy', null, challenge.merchantId, clock.now())
     if (claimed === null) return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
     const paid: Paid = Object.freeze({
       kind: 'paid',

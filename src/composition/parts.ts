@@ -177,10 +177,10 @@ export async function openParts (running: Running, around: Surroundings, closers
   const notifications = new Notifications({ database, random, log, jobs, payees, charges, registration, merchant })
   const { primary, alternate } = config.lightning
   for (const slot of ['primary', 'alternate'] as const) {
-    const rules = pollRules(payees.provider(slot), config.lightning[slot].url ?? null, primary.kind === alternate.kind)
+    const rules = pollRules(payees.provider(slot), config.lightning[slot].url ?? null, primary.kind === alternate.kind && primary.kind !== 'lnd')
     if (rules === null) continue
     const poller = new Poller({ slot, rules, store: new SqlPollStore(database), clock, log, payees, charges, ofPayments, ofChallenges, merchant })
-    jobs.every(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal))
+    jobs.every(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal), { expiry: 120_000 })
   }
 
   /** Somebody says that an invoice was paid; it is a challenge's or a payment's, and who does not know the hash does nothing. */

@@ -22,21 +22,29 @@ t.test('the first verification of each payment calls one function, inside the tr
     told.push(`${challenge.paymentHash} ${challenge.scheme}`)
   }
   const [token, single] = [await minted(f), await minted(f)]
-  await Promise.all(Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, f.clock.now())))
+  await Promise.all(Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now())))
   t.same(told, [`${token.paymentHash} l402`])
-  const leased = await f.challenges.claims.lease(single.paymentHash)
+  const leased = await f.challenges.claims.lease(single.paymentHash, '7')
   if (leased === null) throw new Error('the lease was refused')
   await f.challenges.leases.release(leased.lease)
-  t.ok(await f.challenges.claims.lease(single.paymentHash))
+  t.ok(await f.challenges.claims.lease(single.paymentHash, '7'))
   t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
+})
+
+t.test('a challenge of the operator\'s own tells nobody, and costs no transaction', async t => {
+  const f = await fixture(t)
+  f.challenges.onPaid = () => Promise.reject(new Error('nobody is to be told'))
+  const [token, single] = [await minted(f), await minted(f)]
+  t.ok(await f.challenges.claims.claim(token.paymentHash, 'l402', null, null, f.clock.now()))
+  t.ok(await f.challenges.claims.lease(single.paymentHash, null))
 })
 
 t.test('when that function fails, nothing has been claimed and the answer is 503', async t => {
   const f = await fixture(t)
   f.challenges.onPaid = () => Promise.reject(new Error('no webhook row'))
   const challenge = await minted(f)
-  await t.rejects(f.challenges.claims.claim(challenge.paymentHash, 'l402', null, f.clock.now()), Unavailable)
-  await t.rejects(f.challenges.claims.lease(challenge.paymentHash), Unavailable)
+  await t.rejects(f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now()), Unavailable)
+  await t.rejects(f.challenges.claims.lease(challenge.paymentHash, '7'), Unavailable)
   t.match(await f.challenges.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
 })
 
@@ -80,7 +88,7 @@ t.test('a challenge that was made and paid while rows were counted does not coun
   await f.asked()
   f.watched.late.clear()
   const { challenge } = await f.challenges.mint(at, request)
-  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, f.clock.now())
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
   counted.resolve()
   t.match(await slow, { again: false })
   t.equal(f.payee.requests.length, 2)
@@ -90,9 +98,9 @@ t.test('the time of payment is that of the first verification and never changes'
   const f = await fixture(t)
   const challenge = await minted(f)
   const at = f.clock.now()
-  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, at)
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', at)
   f.clock.advance(60_000)
-  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, f.clock.now())
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
   t.equal((await f.challenges.find(challenge.paymentHash))?.paidAt, at)
 })
 
@@ -100,9 +108,9 @@ t.test('a token that is not the row\'s own cannot claim its payment', async t =>
   const f = await fixture(t)
   const challenge = await minted(f)
   const { paymentHash, chargeId, tokenId } = challenge
-  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId: 'another', tokenId }, f.clock.now()), null)
-  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId: '0'.repeat(64) }, f.clock.now()), null)
-  t.ok(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId }, f.clock.now()))
+  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId: 'another', tokenId }, '7', f.clock.now()), null)
+  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId: '0'.repeat(64) }, '7', f.clock.now()), null)
+  t.ok(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId }, '7', f.clock.now()))
 })
 
 t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {
@@ -140,7 +148,7 @@ t.test('old rows are deleted when nobody can use them any more, and producers\' 
   ]
   const { sql } = f.database
   await f.challenges.store.lease(sql, { paymentHash: stranded.paymentHash, leaseId: 'of the dead' }, 'dead', f.clock.now() + 25_000, f.clock.now())
-  await f.challenges.claims.claim(paid.paymentHash, 'l402', null, f.clock.now())
+  await f.challenges.claims.claim(paid.paymentHash, 'l402', null, '7', f.clock.now())
   const left = async (): Promise<boolean[]> => (await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.challenges.find(row.paymentHash)))).map(row => row !== null)
   f.clock.advance(day)
   await f.challenges.purge()

@@ -52,7 +52,7 @@ await eachDatabase(t, 'two gateways redeem one credential once', async (t, datab
   const f = fixtureOn(t, database, new ManualClock())
   const other = f.another('gateway-2').challenges
   const { challenge } = await f.challenges.mint(offer(), { clientKey: 'c', digest: null })
-  const taken = await Promise.all(Array.from({ length: 500 }, (_none, index) => (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash)))
+  const taken = await Promise.all(Array.from({ length: 500 }, (_none, index) => (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash, null)))
   t.equal(taken.filter(lease => lease !== null).length, 1)
   t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
 })
