@@ -39,6 +39,8 @@ interface Setting {
   challenge (): Promise<Readonly<Record<'invoice' | 'macaroon' | 'paymentHash' | 'resource' | 'mppChallenge', string>>>
   refund (): Promise<Readonly<Record<'invoiceId' | 'refundId', string>>>
   pending (): Promise<number>
+  /** Id of a webhook that was written for the owner. */
+  delivery (): Promise<string>
 }
 
 /** What is asked for. */
@@ -51,11 +53,14 @@ interface Asked {
 
 interface Row {
   readonly verdicts: Verdicts
+  /** Where the key stands, when not in X-API-Key. */
+  readonly header?: 'x-admin-key'
   ask (setting: Setting): Asked | Promise<Asked>
 }
 
 const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({ verdicts, ask: () => body === undefined ? { path } : { path, body } })
 const row = (verdicts: Verdicts, ask: Row['ask']): Row => ({ verdicts, ask })
+const dashboard = (verdicts: Verdicts, path: string): Row => ({ ...plain(verdicts, path), header: 'x-admin-key' })
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 const unique = (): string => randomBytes(6).toString('hex')
 const preimageOf = ({ gateway }: Setting, invoice: string): Promise<string> => gateway.pay(invoice)
@@ -146,6 +151,14 @@ const rows: Readonly<Record<string, Row>> = {
     return { path: `/api/refunds/${refundId}/sync`, mine: refundId }
   }),
 
+  listWebhookDeliveries: row(merchant(200), async f => ({ path: '/api/merchant/webhooks/deliveries', mine: await f.delivery() })),
+  resendWebhookDelivery: row(merchant(202, 404), async f => ({ path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend` })),
+  // The sandbox sends no notifications; what real kinds send is judged by its signature.
+  receivePrimaryNotification: plain(anyone(404), '/api/webhooks/primary', {}),
+  receiveAlternateNotification: plain(anyone(404), '/api/webhooks/alternate', {}),
+  getJobsDashboard: dashboard(admin(200), '/jobs'),
+  retryJob: dashboard(admin(404), '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'),
+
   // The token of the address is the authorisation.
   getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
   followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
@@ -199,9 +212,9 @@ t.test('the authorisation matrix: every operation × no key, wrong key, an inact
     return { id, email, apiKey: apiKey.reveal() }
   }
   let from = 0
-  const ask = (method: string, { path, body }: Asked, key: string | null): Promise<Answer> => {
+  const ask = (method: string, { path, body }: Asked, key: string | null, header = 'x-api-key'): Promise<Answer> => {
     from++
-    return gateway.send(method, path, { headers: { 'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`, ...(key === null ? {} : { 'x-api-key': key }) }, ...(body === undefined ? {} : { body }) })
+    return gateway.send(method, path, { headers: { 'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`, ...(key === null ? {} : { [header]: key }) }, ...(body === undefined ? {} : { body }) })
   }
 
   for (const { id, method } of operations) {
@@ -216,7 +229,7 @@ t.test('the authorisation matrix: every operation × no key, wrong key, an inact
       const before = await stored(gateway, owner.id)
       for (const caller of order) {
         const expected = known.verdicts[caller]
-        const answer = await ask(method, asked, keys[caller])
+        const answer = await ask(method, asked, keys[caller], known.header)
         t.equal(answer.status, expected, `${caller}: ${expected}${answer.status === expected ? '' : ` ${answer.text}`}`)
         if (answer.status === 401) t.match(answer.json(), { error: caller === 'none' ? 'API key required' : 'Invalid API key', message: String }, `${caller}: says why`)
         const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
@@ -255,6 +268,12 @@ function setting (gateway: TestGateway, owner: Account, other: Account, ask: (me
     payment,
     proxy: async () => String((await asOwner('POST', '/api/proxy', { name: 'a', targetBaseUrl: gateway.url, defaultPriceSats: 1 }))['proxyId']),
     challenge: async () => await asOwner('POST', '/api/l402/challenges', { resource: `resource-${unique()}`, priceSats: 1 }) as Awaited<ReturnType<Setting['challenge']>>,
+    delivery: async () => {
+      await asOwner('PUT', '/api/merchant/webhook-url', { webhookUrl: 'http://localhost:9000' })
+      await payment(true)
+      const { deliveries } = await asOwner('GET', '/api/merchant/webhooks/deliveries') as { deliveries: [{ id: string }] }
+      return deliveries[0].id
+    },
     refund: async () => {
       const { invoiceId } = await payment(true)
       return await asOwner('POST', '/api/refunds', { invoiceId, refundAddress: address, amountSatoshis: 1 }) as Awaited<ReturnType<Setting['refund']>>
