@@ -169,9 +169,10 @@ export class Webhooks {
   async resend (merchant: Merchant, id: string): Promise<DeliveryView> {
     const { database, store, clock } = this.#parts
     if (!isDeliveryId(id)) throw notFound()
-    if (merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
     const resent = await reaching(database.transaction(async sql => {
       const made = await store.resend(sql, merchant.id, id, clock.now())
+      // Thrown in here, so that nothing of it stays.
+      if (made !== null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
       // Not the key of the schedule's own attempt, which may wait for its later time.
       if (made !== null && made.attempt !== null) await this.#enqueue(sql, merchant.id, { delivery: id, attempt: made.attempt }, { key: `${id}:${made.attempt}:now` })
       return made
