@@ -42,7 +42,8 @@ t.test('10,000 malformed, oversized, deeply nested, wrongly typed or wrongly enc
     const subscription = { email: `buyer-${index}@example.com`, customerName: null, billingCustomerId: null, billingSubscriptionId: `sub_${index}`, planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null } as const
     return String((await store.insert(subscription, Date.now())).id)
   }))
-  const keyOf = ({ access, path }: Malformed['target']): object => access === 'public' ? {} : { 'x-api-key': access === 'admin' ? adminKey : path.startsWith('/api/merchant/') ? changing.apiKey : merchant.apiKey }
+  // The dashboard takes the admin key in a header of its own; without it 21 failures would throttle every other request too.
+  const keyOf = ({ access, path }: Malformed['target']): object => access === 'public' ? {} : path.startsWith('/jobs') ? { 'x-admin-key': adminKey } : { 'x-api-key': access === 'admin' ? adminKey : path.startsWith('/api/merchant/') ? changing.apiKey : merchant.apiKey }
 
   const known: Known = {
     params: { proxyId: [proxy.proxyId], merchantId: [victim], invoiceId: [payment.invoiceId], id: pending },
@@ -71,7 +72,7 @@ t.test('10,000 malformed, oversized, deeply nested, wrongly typed or wrongly enc
       const count = counts.get(target.id)
       if (answer.status < 400 && wrong.has(request)) failures.push(`${answer.status} for what its schema does not take\n${told(request, index)}`)
       else if (answer.status >= 200 && answer.status < 300 && count !== undefined) count.good++
-      else if (answer.status >= 400 && answer.status < 500 && count !== undefined) count.refused++
+      else if (answer.status >= 400 && answer.status < 500 && answer.status !== 401 && answer.status !== 429 && count !== undefined) count.refused++
       else failures.push(`${answer.status} ${answer.text.slice(0, 1500)}\n${told(request, index)}`)
     } catch (error) {
       failures.push(`${String(error)}\n${told(request, index)}`)
