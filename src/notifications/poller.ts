@@ -114,12 +114,14 @@ export class Poller {
     const { slot, charges, log } = this.#parts
     if (provider.listSettled === undefined) throw new TypeError(`${provider.kind} has no list of what was settled`)
     const settled = await provider.listSettled(key, since)
-    const states = new Map<string, ChargeState>(settled.map(({ chargeId, state }) => [chargeId, state]))
+    const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
     let found = 0
     for (const charged of await charges.find(slot, provider.kind, [...states.keys()])) {
-      const seen = states.get(charged.chargeId)
       // Merchants may share an account; each is asked about with its own key.
-      if (charged.owner !== owner || charged.isSettled || seen === undefined) continue
+      if (charged.owner !== owner || charged.isSettled) continue
+      // Beyond the budget, but once or twice for each payment.
+      const seen = states.get(charged.chargeId) ?? await lookedUp(provider, key, charged.chargeId)
+      if (seen === null) continue
       await charges.observe(charged, seen)
       found++
     }

@@ -120,7 +120,7 @@ export class LndProvider implements Provider {
     const now = this.#options.clock.now()
     const oldest = since - LONGEST_EXPIRY
     return await this.#within(key, async call => {
-      const found: SettledCharge[] = []
+      const found: Array<SettledCharge & { readonly state: ChargeState }> = []
       let next = 0
       for (let page = 0; page < MAX_PAGES; page++) {
         const path = `/v1/invoices?reversed=true&num_max_invoices=${PAGE}&index_offset=${next}&creation_date_start=${Math.max(Math.floor(oldest / 1000), 0)}`

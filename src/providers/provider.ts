@@ -97,7 +97,8 @@ export interface ProviderNotification {
 /** A charge that the provider says was settled. */
 export interface SettledCharge {
   readonly chargeId: string
-  readonly state: ChargeState
+  /** Null where the list does not say how it stands: it is looked up by whoever wants to know. */
+  readonly state: ChargeState | null
 }
 
 /** What a kind can do besides taking Lightning payments. */

@@ -126,19 +126,19 @@ export class StrikeProvider implements Provider {
     }
   }
 
-  /** The last 100 receives of the account, in one call; a second one where the list turns out to begin at the oldest. */
+  /**
+   * The last 100 receives of the account, in one call; a second one where the list turns out to begin at the oldest. What was
+   * not paid over Lightning does not say how much had been asked for. It is not asked for here: the account may take in a lot
+   * that is not ours, under a limit that locks our address out.
+   */
   async listSettled (key: Secret<string>, since: number): Promise<readonly SettledCharge[]> {
     return await this.#http.within(key, async call => {
-      const recent = (await newestReceives(call)).filter(receive => receive.isCompleted && (receive.completedAt ?? receive.createdAt ?? Infinity) >= since)
-      const byRequest = Map.groupBy(recent, receive => receive.requestId)
-      const settled: SettledCharge[] = []
-      for (const [chargeId, receives] of byRequest) {
+      const recent = (await newestReceives(call)).filter(receive => receive.isCompleted && timeOf(receive) >= since)
+      const settled = [...Map.groupBy(recent, receive => receive.requestId)].map(([chargeId, receives]) => {
         const asked = receives.find(receive => receive.invoice !== null)?.invoice?.amountMsat
-        // What was not paid over Lightning does not say how much had been asked for.
-        const state = asked === undefined ? ID.test(chargeId) ? await lookUp(call, chargeId) : null : chargeState(receives, asked)
-        if (state !== null) settled.push({ chargeId, state })
-      }
-      return settled.toSorted((one, other) => (other.state.settledAt ?? 0) - (one.state.settledAt ?? 0))
+        return { chargeId, state: asked === undefined ? null : chargeState(receives, asked), at: Math.max(...receives.map(timeOf)) }
+      })
+      return settled.toSorted((one, other) => other.at - one.at).map(({ chargeId, state }) => ({ chargeId, state }))
     })
   }
 
@@ -211,6 +211,11 @@ async function newestReceives (call: CallProvider): Promise<readonly Receive[]> 
   const page = await read(0)
   const isOldestFirst = (page.items[0]?.createdAt ?? 0) < (page.items.at(-1)?.createdAt ?? 0)
   return isOldestFirst && page.total !== null && page.total > PAGE ? (await read(page.total - PAGE)).items : page.items
+}
+
+/** When it was final; one that does not say is news. */
+function timeOf ({ completedAt, createdAt }: Receive): number {
+  return completedAt ?? createdAt ?? Infinity
 }
 
 function pageOf (body: unknown): ReceivePage {
