@@ -128,7 +128,7 @@ t.test('the eleventh open invoice of one client for one request is the newest of
   t.not(l402Parameters((await s.ask({ target: '/v1/quote?q=2' })).headers.all('www-authenticate')).invoice, again.invoice, 'another query has its own')
   t.not(l402Parameters((await s.ask({ peerAddress: freshAddress() })).headers.all('www-authenticate')).invoice, again.invoice, 'another client has its own')
   const [paid] = hashes
-  await s.challenges.claims.claim(paid ?? '', 'l402', null, s.clock.now())
+  await s.challenges.claims.claim(paid ?? '', 'l402', null, null, s.clock.now())
   const fresh = l402Parameters((await s.ask()).headers.all('www-authenticate')).invoice
   t.notOk(invoices.includes(fresh), 'one that was claimed is not handed out, and makes room')
   s.clock.advance(500_000)

@@ -112,13 +112,14 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     const broken = f.another({ sums: away, insert: away, lock: away, write: away, get: away, list: away, ofInvoice: away, takeDue: away, checkAt: away })
     const payment = await f.payment()
     const asked = provider.asked.length
-    for (const [name, run] of [
+    const runs: ReadonlyArray<readonly [string, () => Promise<unknown>]> = [
       ['create', () => broken.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 100 })],
       ['get', () => broken.get(merchant, '123456789012345')],
       ['list', () => broken.list(merchant, {})],
       ['ofInvoice', () => broken.ofInvoice(merchant, payment.invoiceId)],
       ['sync', () => broken.sync(merchant, '123456789012345')]
-    ] as const) await t.rejects(run(), { name: 'Unavailable', status: 503, cause: gone }, name)
+    ]
+    for (const [name, run] of runs) await t.rejects(run(), { name: 'Unavailable', status: 503, cause: gone }, name)
     t.equal(provider.asked.length, asked)
   })
 

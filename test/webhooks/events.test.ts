@@ -100,8 +100,8 @@ await t.test('l402.challenge.paid: fired once, at the first successful verificat
     for (const [index, change] of changes.entries()) {
       const paymentHash = hashes[index] ?? ''
       await shop.challenges.store.insert(database.sql, { ...paid, ...change, paymentHash, tokenId: paymentHash, idempotencyKey: null })
-      t.ok(await shop.challenges.claims.claim(paymentHash, 'l402', null, shop.clock.now()))
-      t.ok(await shop.challenges.claims.claim(paymentHash, 'l402', null, shop.clock.now()))
+      t.ok(await shop.challenges.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
+      t.ok(await shop.challenges.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
     }
     t.same(await rows(silent), [])
     const bodies = (await rows(account)).map(one => JSON.parse(one.body) as Record<string, unknown>)
