@@ -35,7 +35,7 @@ import { Metrics } from '../platform/metrics.ts'
 import { Sealer } from '../platform/secrets.ts'
 import { openState } from '../platform/state-url.ts'
 import { openProviders } from '../providers/kinds.ts'
-import { Payees } from '../providers/payees.ts'
+import { Payees, type Payee } from '../providers/payees.ts'
 import { ProxyDirectory } from '../proxies/directory.ts'
 import { probeTarget } from '../proxies/probe.ts'
 import { MAX_TIMEOUT_SECONDS } from '../proxies/schema.ts'
@@ -195,18 +195,22 @@ export async function openParts (running: Running, around: Surroundings, closers
   }
 }
 
-/** Who is paid for an offer; its provider is told where to send notifications, where it must be. */
+/** Who is paid for an offer; its provider is told where to send notifications, where it must be, once it made an invoice. */
 function payeeOf (payees: Payees, merchants: Merchants, registration: Registration): FindPayee {
-  return async offer => {
-    if (offer.payee === 'platform') {
-      const payee = payees.platform()
-      registration.charged(null, payee.slot)
-      return payee
+  const charging = (account: Merchant | null, payee: Payee): ReturnType<FindPayee> => ({
+    slot: payee.slot,
+    kind: payee.kind,
+    createInvoice: async request => {
+      const charge = await payee.createInvoice(request)
+      // Not before: a provider that is away would use up the attempt, and the next one is minutes later.
+      registration.charged(account, payee.slot)
+      return charge
     }
+  })
+  return async offer => {
+    if (offer.payee === 'platform') return await charging(null, payees.platform())
     const merchant = await merchants.byId(Number(offer.merchantId))
     if (merchant === null) throw new TypeError(`an offer names merchant ${offer.merchantId ?? 'null'}, who does not exist`)
-    const payee = payees.forMerchant(merchant)
-    registration.charged(merchant, payee.slot)
-    return payee
+    return await charging(merchant, payees.forMerchant(merchant))
   }
 }

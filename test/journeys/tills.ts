@@ -95,7 +95,8 @@ export async function strikeTill (t: T, clock: Clock): Promise<Till & { readonly
     },
     notify: async (invoice, times = 1) => {
       for (let time = 0; time < times; time++) fake.announce('receive-request.receive-completed', idOf(invoice))
-      return await fake.deliver()
+      // Those that were refused before are sent again first.
+      return (await fake.deliver()).slice(-times)
     },
     slowPayouts: () => { account.isSlow = true },
     finishPayouts: () => { for (const payment of account.payments.values()) if (payment.state === 'PENDING') account.settle(payment.id, 'COMPLETED') },
