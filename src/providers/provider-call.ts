@@ -141,6 +141,18 @@ export class ProviderHttp {
   /** One exchange as it comes; rejects with the library's errors. */
   async #exchange (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     if (limit.aborted) throw new NothingSent(MESSAGES.timeout, DEFAULT_WAIT, undefined, 'timeout')
+    // undici hears of a signal only once it is connected: a name with several addresses that swallow everything takes far longer.
+    const late = Promise.withResolvers<never>()
+    const end = (): void => { late.reject(limit.reason) }
+    limit.addEventListener('abort', end)
+    try {
+      return await Promise.race([this.#request(call, key, limit), late.promise])
+    } finally {
+      limit.removeEventListener('abort', end)
+    }
+  }
+
+  async #request (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     const answer = await this.#pool.request({
       method: call.method,
       path: `${this.#prefix}${call.path}`,

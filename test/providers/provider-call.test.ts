@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../src/platform/secrets.ts'
@@ -128,6 +129,22 @@ t.test('what is not a read is never sent twice', async t => {
   made.answer = request => { request.socket.destroy() }
   for (const method of ['POST', 'PATCH', 'DELETE'] as const) await t.rejects(made.call({ method, path: '/x' }), errorLike({ fault: 'network' }))
   t.same(made.seen.map(({ method }) => method), ['POST', 'PATCH', 'DELETE'])
+})
+
+t.test('a connection that is never made ends with the time limit too', async t => {
+  const clock = new ManualClock()
+  const asked = Promise.withResolvers<void>()
+  const http = new ProviderHttp({
+    // As a name that is never resolved, or addresses that swallow what they are sent.
+    url: 'http://127.0.0.1:1', timeout: 10_000, clock, authorize: () => ({}), messageOf, connect: () => { asked.resolve() }
+  })
+  t.teardown(() => http.close())
+  const caught = http.within(key, send => send(post)).catch((error: unknown) => error)
+  await asked.promise
+  clock.advance(10_000)
+  const ended = await Promise.race([caught, setTimeout(1_000, 'it still waits')])
+  t.ok(ended instanceof ProviderUnavailable)
+  t.match(ended, { fault: 'timeout', message: 'The payment provider did not answer in time.' })
 })
 
 t.test('an answer that does not come ends with the time limit, which all calls of one run share', async t => {
