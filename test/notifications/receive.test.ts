@@ -27,7 +27,7 @@ void t.test('a notification of a payment (alternate, signed with the merchant\'s
     alternate.states.set(payment.chargeId, paid(clock.now()))
     t.same(await send(payment.chargeId, key), RECEIVED)
     t.same(await jobs.run(), [])
-    t.match(await payments.get(acme, payment.invoiceId), { status: 'paid', paidAt: clock.now(), receivedSats: 10_000 })
+    t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt: clock.now(), receivedSats: 10_000 })
     t.equal(alternate.keys.at(-1), key)
   })
 

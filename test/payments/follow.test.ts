@@ -68,7 +68,7 @@ void t.test('a demo invoice (amount 0)', async t => {
     t.equal((await call(null, 'GET', `/api/payments/${id}/status`)).text, '{"status":"paid"}')
     t.same((await call(acme, 'GET', `/api/payments/${id}`)).data, { ...data, status: 'paid', paidAt: confirmed })
     const looked = primary.lookUps
-    t.match((await call(acme, 'POST', `/api/payments/${id}/sync`)).data, { status: 'paid', paidAt: confirmed })
+    t.match((await call(acme, 'POST', `/api/payments/${id}/sync`)).data, { status: /^paid$/, paidAt: confirmed })
     t.equal(primary.lookUps, looked, 'sync of a demo is a plain get (decision 44)')
     t.same(changes.slice(before).map(change => [change.from, change.payment.status, change.tellMerchant]), [['unpaid', 'paid', true]])
     t.ok(await payments.hasPaid(acme.id))
@@ -82,7 +82,7 @@ void t.test('a demo invoice (amount 0)', async t => {
     t.teardown(() => { payments.onChange = told })
     payments.onChange = () => Promise.reject(new Error('no'))
     clock.advance(5_000)
-    t.match(await payments.get(acme, payment.invoiceId), { status: 'paid', paidAt: payment.confirmsAt })
+    t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt: payment.confirmsAt })
     t.equal(await stored(made, payment.invoiceId), 'unpaid')
   })
 
@@ -116,7 +116,7 @@ void t.test('the sweeper', async t => {
     const before = changes.length
     await pass(made, 1_000)
     await until(database, async () => await stored(made, payment.invoiceId) === 'paid')
-    t.match(changes.slice(before).map(change => change.payment), [{ invoiceId: payment.invoiceId, status: 'paid', paidAt: payment.confirmsAt }])
+    t.match(changes.slice(before).map(change => change.payment), [{ invoiceId: payment.invoiceId, status: /^paid$/, paidAt: payment.confirmsAt }])
   })
 
   await t.test('looks every 30 seconds, for what other gateways have made and for what has expired', async t => {

@@ -112,7 +112,7 @@ void t.test('sync', async t => {
     clock.advance(3_600_000)
     t.equal((await call(acme, 'POST', `${path}/sync`)).data['status'], 'expired')
     primary.states.set(String(data['providerChargeId']), PAID)
-    t.match((await call(acme, 'POST', `${path}/sync`)).data, { status: 'paid', paidAt: new Date(clock.now()).toISOString() })
+    t.match((await call(acme, 'POST', `${path}/sync`)).data, { status: /^paid$/, paidAt: new Date(clock.now()).toISOString() })
   })
 
   await t.test('the provider that made an invoice stays with it even if the choice changes (decision 54)', async t => {
@@ -193,7 +193,7 @@ void t.test('sync', async t => {
     t.match(await payments.get(acme, payment.invoiceId), { status: 'unpaid', description: null })
     payments.onChange = async sql => { await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}` }
     await payments.observe(payment, PAID)
-    t.match(await payments.get(acme, payment.invoiceId), { status: 'paid', description: 'touched' })
+    t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, description: 'touched' })
     payments.onChange = null
     t.equal(await payments.observe({ merchantId: acme.id + 1, invoiceId: payment.invoiceId }, PAID), null, 'another merchant\'s')
   })

@@ -38,7 +38,7 @@ t.test('a payment\'s life at an lnd node, through the gateway', async t => {
     const payment = json(await create('one'), 201)
     t.match(payment, { status: 'unpaid', providerChargeId: payment['paymentHash'], hostedCheckoutUrl: '' })
     node.wallet.settle(String(payment['paymentHash']))
-    t.match(await sync(payment['invoiceId']), { status: 'paid' })
+    t.match(await sync(payment['invoiceId']), { status: /^paid$/ })
     const refundAddress = encodeInvoice({
       network: 'regtest', amountMsat: 1_000_000n, paymentHash: 'cd'.repeat(32), paymentSecret: '11'.repeat(32), timestamp: clock.now() / 1000, expirySeconds: 600, description: 'refund'
     }, Buffer.alloc(32, 3))

@@ -64,7 +64,7 @@ t.test('each state of an invoice is read', async t => {
   const other = await lnd.createCharge(key, request)
   clock.advance(600_000)
   t.match(await lnd.lookUp(key, other.chargeId), { status: 'expired' })
-  t.match(await lnd.lookUp(key, chargeId), { status: 'paid' }, 'paid stays paid')
+  t.match(await lnd.lookUp(key, chargeId), { status: /^paid$/ }, 'paid stays paid')
 })
 
 for (const older of [false, true]) {
@@ -198,7 +198,7 @@ t.test('what was settled lately is listed, newest first, over pages', async t =>
   node.requests.length = 0
   const listed = await lnd.listSettled(key, since)
   t.same(listed.map(({ chargeId }) => chargeId), [newest.chargeId, late.chargeId])
-  t.match(listed[0], { state: { status: 'paid', receivedSats: 21, settledAt: clock.now() } })
+  t.match(listed[0], { state: { status: /^paid$/, receivedSats: 21, settledAt: clock.now() } })
   t.equal(node.requests.length, 3, 'three pages of 200')
   t.same(await lnd.listSettled(key, clock.now() + 1000), [])
 })

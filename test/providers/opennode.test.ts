@@ -136,7 +136,7 @@ void t.test('every status of a charge is read, with what was received and when',
 
 void t.test('figures and times are read as numbers, texts and dates, and what says nothing is null', async t => {
   const charge = { id: 'c', status: 'paid', amount: '2100', overpaid_by: '5', chain_invoice: { address: 'N/A', settled_at: '1763683200' }, address: 'bc1q', hosted_checkout_url: 'javascript:alert(1)' }
-  t.match(readCharge(charge), { invoice: null, onchainAddress: 'bc1q', checkoutUrl: null, state: { status: 'paid', receivedSats: 2_105, settledAt: 1_763_683_200_000 } })
+  t.match(readCharge(charge), { invoice: null, onchainAddress: 'bc1q', checkoutUrl: null, state: { status: /^paid$/, receivedSats: 2_105, settledAt: 1_763_683_200_000 } })
   t.match(readCharge({ ...charge, chain_invoice: null, transactions: [{ settled_at: '2025-11-21T00:00:00.000Z' }, { settled_at: '' }] })?.state, { settledAt: 1_763_683_200_000 })
   t.equal(readCharge({ ...charge, amount: -1 })?.state?.receivedSats, null)
   t.equal(readCharge({ ...charge, status: 'underpaid', missing_amt: 9_999 })?.state?.receivedSats, null)

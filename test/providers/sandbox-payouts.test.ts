@@ -69,7 +69,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
     t.same(settled, [charge.paymentHash], 'its own invoice is settled, and told of once')
     clock.advance(3_600_000)
     t.same(await sandbox.createPayout(null, payoutOf('3', charge.invoice)), all[0])
-    t.match(await sandbox.lookUp(null, charge.chargeId), { status: 'paid', receivedSats: 21 })
+    t.match(await sandbox.lookUp(null, charge.chargeId), { status: /^paid$/, receivedSats: 21 })
   })
 
   await t.test('an invoice is paid once: another reference is refused, and one that a payer has paid', async t => {

@@ -47,7 +47,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     const at = clock.now()
     clock.advance(5000)
     t.same(await sandbox.settle(`lightning:${charge.invoice.toUpperCase()}`), paid)
-    t.match(await sandbox.lookUp(null, charge.chargeId), { status: 'paid', receivedSats: 21, settledAt: at }, 'the first payment counts')
+    t.match(await sandbox.lookUp(null, charge.chargeId), { status: /^paid$/, receivedSats: 21, settledAt: at }, 'the first payment counts')
     clock.advance(3_600_000)
     t.same(await sandbox.settle(charge.invoice), paid, 'also after its expiry')
   })

@@ -57,8 +57,8 @@ t.test('real lnd nodes', { skip }, async t => {
 
     await t.test('a payment that the other node pays is paid after a sync', async t => {
       const payment = await paid('0.00005')
-      t.match(payment, { status: 'paid', providerChargeId: payment['paymentHash'], paidAt: /^\d{4}-/ })
-      t.match(json(await gateway.send('GET', `/api/payments/${String(payment['invoiceId'])}/status`), 200), { status: 'paid' })
+      t.match(payment, { status: /^paid$/, providerChargeId: payment['paymentHash'], paidAt: /^\d{4}-/ })
+      t.match(json(await gateway.send('GET', `/api/payments/${String(payment['invoiceId'])}/status`), 200), { status: /^paid$/ })
     })
 
     await t.test('a refund over Lightning arrives at the payer', async t => {
@@ -108,7 +108,7 @@ t.test('real lnd nodes', { skip }, async t => {
       t.notOk((await lnd.listSettled(key, since)).some(({ chargeId }) => chargeId === charge.chargeId))
       await payer.pay(charge.invoice)
       const state = await lnd.lookUp(key, charge.chargeId)
-      t.match(state, { status: 'paid', receivedSats: 33 })
+      t.match(state, { status: /^paid$/, receivedSats: 33 })
       t.ok(Math.abs((state?.settledAt ?? 0) - Date.now()) < 60_000)
       t.same((await lnd.listSettled(key, since)).filter(({ chargeId }) => chargeId === charge.chargeId), [{ chargeId: charge.chargeId, state }])
       t.equal(await lnd.lookUp(key, 'ab'.repeat(32)), null)
