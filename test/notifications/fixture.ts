@@ -52,7 +52,7 @@ export class SigningProvider extends FakeProvider {
     this.listings.push({ key: key.reveal(), since, at: this.#time.now() })
     await this.gate
     if (this.fault !== null) throw this.fault
-    return (this.settled.get(key.reveal()) ?? []).filter(({ state }) => (state.settledAt ?? Infinity) >= since)
+    return (this.settled.get(key.reveal()) ?? []).filter(({ state }) => (state?.settledAt ?? Infinity) >= since)
   }
 }
 
