@@ -120,7 +120,8 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
 
 void t.test('100 requests in a sliding minute of four segments reach the receivers from one address, both together', async t => {
   const clock = new ManualClock(Date.now())
-  const gateway = await startGateway(t, { clock, log: silentLog })
+  // The webhook policy as it comes.
+  const gateway = await startGateway(t, { clock, log: silentLog, yaml: defaultYaml({ policies: '  global: { limit: 100000, window: 1m }' }) })
   const post = async (count: number, slot = 'primary'): Promise<number[]> => {
     const statuses: number[] = []
     for (let index = 0; index < count; index++) statuses.push((await gateway.send('POST', `/api/webhooks/${slot}`, { body: 'x' })).status)
@@ -132,4 +133,5 @@ void t.test('100 requests in a sliding minute of four segments reach the receive
   t.equal(limited(await post(45, 'alternate')), 5)
   clock.advance(30_000)
   t.equal(limited(await post(65)), 5, 'the first 60 have left the window, the 40 have not')
+  for (const other of ['billing', 'storefront/shop']) t.equal(limited(await post(1, other)), 1, `Webhook | /api/webhooks/* receivers: ${other} too`)
 })
