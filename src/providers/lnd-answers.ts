@@ -47,6 +47,8 @@ export interface LndFault {
 }
 
 const CODE_UNKNOWN = 2
+/** The node went away while it was asked. */
+export const CODE_UNAVAILABLE = 14
 const MAX_MESSAGE = 200
 
 /** The error in an answer; null where it holds none. */
@@ -62,7 +64,8 @@ export function readFault (body: unknown): LndFault | null {
 export function macaroonFault ({ code, message }: LndFault): 'scope' | 'key' | 'locked' | null {
   if (code === 7 || /permission denied/i.test(message)) return 'scope'
   if (code === 16 || /verification failed|macaroon/i.test(message)) return 'key'
-  return code === 14 || /wallet (is )?(locked|not created)|starting up|not yet ready/i.test(message) ? 'locked' : null
+  // Not the code for unavailable: a node that goes down answers it for calls that it has begun.
+  return /wallet (is )?(locked|not created)|waiting to start|starting up|not yet ready/i.test(message) ? 'locked' : null
 }
 
 /** A new invoice. */

@@ -1,6 +1,6 @@
 import { decodeInvoice } from '../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
-import { readFault, readPayment, readSentCoins, readTransactions, type SentPayment, type WalletTransaction } from './lnd-answers.ts'
+import { CODE_UNAVAILABLE, readFault, readPayment, readSentCoins, readTransactions, type SentPayment, type WalletTransaction } from './lnd-answers.ts'
 import { ask, isUnknown, ok } from './lnd-calls.ts'
 import { NothingSent, unusableAnswer, type CallProvider, type ProviderAnswer, type ProviderCall } from './provider-call.ts'
 import type { Payout, PayoutRequest } from './provider.ts'
@@ -123,7 +123,8 @@ async function send (call: CallProvider, wanted: ProviderCall): Promise<Provider
 
 /** What it means that lnd knows nothing of a payment after it answered: if it was lnd that said no, nothing was sent. */
 function unsent ({ status, body, said }: ProviderAnswer): ProviderRefused | PayoutUncertain {
-  if (status < 400 || readFault(body) === null) return new PayoutUncertain(unusableAnswer(`status ${status} without a result`))
+  const fault = status < 400 ? null : readFault(body)
+  if (fault === null || fault.code === CODE_UNAVAILABLE) return new PayoutUncertain(unusableAnswer(`status ${status} without a result`))
   return new ProviderRefused('request', said === null ? 'The node did not send the payment.' : `The node did not send the payment: ${said}`)
 }
 

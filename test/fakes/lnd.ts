@@ -12,8 +12,11 @@ export type Permission = 'info:read' | 'invoices:read' | 'invoices:write' | 'off
 
 const EVERYTHING: readonly Permission[] = ['info:read', 'invoices:read', 'invoices:write', 'offchain:read', 'offchain:write', 'onchain:read', 'onchain:write']
 
-/** What goes wrong with one request; `lost after` has acted before the connection breaks. */
-export type Fault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'html as 404' | 'locked' | 'server error'
+/**
+ * What goes wrong with one request; `lost after` has acted before the connection breaks, and so has `going down after`, which
+ * lnd's REST side answers when the other side goes away under it.
+ */
+export type Fault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'html as 404' | 'locked' | 'server error' | 'going down' | 'going down after'
 
 /** How the fake is made. */
 export interface FakeLndOptions {
@@ -101,8 +104,10 @@ export async function startFakeLnd (options: FakeLndOptions = {}): Promise<FakeL
     if (fault === 'html' || fault === 'html as 404') { response.writeHead(fault === 'html' ? 502 : 404, { 'content-type': 'text/html' }).end(HTML); return }
     if (fault === 'server error') { answerError(response, new LndError(2, 'unable to query the database'), false); return }
     if (fault === 'locked') { answerError(response, new LndError(2, 'wallet locked, unlock it to enable full RPC access'), false); return }
+    if (fault === 'going down') { answerError(response, new LndError(14, 'error reading from server: EOF'), false); return }
     try {
       const answer = act(request, url, text)
+      if (fault === 'going down after') { answerError(response, new LndError(14, 'error reading from server: EOF'), false); return }
       if (fault === 'hang after') { fake.onHang(); return }
       if (fault === 'lost after') { response.destroy(); return }
       response.writeHead(200, { 'content-type': 'application/json' })

@@ -179,6 +179,20 @@ t.test('a missing permission is named before anything is sent', async t => {
   t.equal(node.wallet.payments.size + node.wallet.transactions.length, 0)
 })
 
+t.test('a node that goes down while it is asked to send may have sent', async t => {
+  const { node, lnd, key, overLightning, overChain } = await setUp(t)
+  for (const [request, path] of [[overLightning(), /send$/], [overChain, /POST \/v1\/transactions$/]] as const) {
+    node.fail('going down', path)
+    await t.rejects(lnd.createPayout(key, request), PayoutUncertain, 'nothing is found yet')
+    t.equal(await lnd.lookUpPayout(key, request), null)
+    node.fail('going down after', path)
+    t.match(await lnd.createPayout(key, request), { status: 'confirmed' }, 'it is found')
+    t.match(await lnd.createPayout(key, request), { status: 'confirmed' })
+  }
+  t.equal(node.wallet.payments.size, 1)
+  t.equal(node.wallet.transactions.length, 1)
+})
+
 t.test('a locked node has sent nothing', async t => {
   const { node, lnd, key, overLightning, overChain } = await setUp(t)
   for (const [request, path] of [[overLightning(), /send$/], [overChain, /POST \/v1\/transactions$/]] as const) {
