@@ -139,9 +139,15 @@ export class PriceFeed implements Quotes {
   async #answer ({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
     const { clock, ask, timeout } = this.#parts
     const limit = new AbortController()
-    const timer = clock.after(timeout, () => { limit.abort() })
+    const late = Promise.withResolvers<never>()
+    const timer = clock.after(timeout, () => {
+      limit.abort()
+      late.reject(limit.signal.reason)
+    })
     try {
-      const { price, at } = source.read(await ask(`${url}${source.path(currency)}`, headers, limit.signal), currency)
+      // The HTTP client hears of the signal only once it is connected.
+      const body = await Promise.race([ask(`${url}${source.path(currency)}`, headers, limit.signal), late.promise])
+      const { price, at } = source.read(body, currency)
       return { name, price, at: at ?? clock.now() }
     } catch (error) {
       this.#note(name, currency, 'failed', limit.signal.aborted ? `no answer within ${timeout} ms` : reasonOf(error))

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import type { GatewayConfig } from '../../src/config/schema.ts'
 import { loadConfigText } from '../../src/config/load.ts'
@@ -90,6 +91,33 @@ for (const name of NAMES) {
     }
   })
 }
+
+t.test('a source to which no connection comes about holds up nobody beyond its time', async t => {
+  const clock = new ManualClock()
+  const fake = await startFakePrices({ clock })
+  const calls = openSourceCalls()
+  let left = NAMES.length - 1
+  const others = Promise.withResolvers<void>()
+  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}`), {
+    clock, log: silentLog, metrics: new Metrics(),
+    ask: async (url, headers, signal) => {
+      // The HTTP client hears of the signal only once it is connected.
+      if (url.includes('/0/public/Ticker')) return await new Promise<string>(() => {})
+      const body = await calls.ask(url, headers, signal)
+      if (--left === 0) others.resolve()
+      return body
+    }
+  })
+  t.teardown(async () => {
+    await prices.close()
+    await calls.close()
+    await fake.close()
+  })
+  const price = priceOf(prices)
+  await others.promise
+  clock.advance(5000)
+  t.equal(await Promise.race([price, setTimeout(1_000, 'it still waits')]), '97123.45')
+})
 
 t.test('503 price feed unavailable: fewer than two good answers are no price (contract, Errors)', async t => {
   const { prices, fake, lines } = await openFeed(t)
