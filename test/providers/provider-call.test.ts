@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import t, { type Test as T } from 'tap'
+import { buildConnector } from 'undici'
 import { Secret } from '../../src/platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { NothingSent, ProviderHttp, type ProviderCall } from '../../src/providers/provider-call.ts'
@@ -18,6 +19,7 @@ const post: ProviderCall = { method: 'POST', path: '/things', body: { a: 1 } }
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
 interface Rig {
+  readonly url: string
   readonly clock: ManualClock
   readonly http: ProviderHttp
   readonly seen: Array<{ readonly method: string | undefined, readonly url: string | undefined, readonly headers: IncomingMessage['headers'], readonly body: string }>
@@ -46,7 +48,7 @@ async function rig (t: T, path = ''): Promise<Rig> {
     server.closeAllConnections()
     server.close()
   })
-  const made: Rig = { clock, http, seen: [], answer: (_request, response) => { response.end('{}') }, call: (call = get) => http.within(key, send => send(call)) }
+  const made: Rig = { url, clock, http, seen: [], answer: (_request, response) => { response.end('{}') }, call: (call = get) => http.within(key, send => send(call)) }
   return made
 }
 
@@ -145,6 +147,31 @@ t.test('a connection that is never made ends with the time limit too', async t =
   const ended = await Promise.race([caught, setTimeout(1_000, 'it still waits')])
   t.ok(ended instanceof ProviderUnavailable)
   t.match(ended, { fault: 'timeout', message: 'The payment provider did not answer in time.' })
+})
+
+t.test('what was given up before its connection stood is not sent when it stands at last', async t => {
+  const made = await rig(t)
+  const asked = Promise.withResolvers<void>()
+  const waiting: Array<() => void> = []
+  let isOpen = false
+  const connect = buildConnector({})
+  const http = new ProviderHttp({
+    url: made.url, timeout: 10_000, clock: made.clock, authorize: () => ({}), messageOf,
+    connect: (wanted, callback) => {
+      asked.resolve()
+      if (isOpen) connect(wanted, callback)
+      else waiting.push(() => { connect(wanted, callback) })
+    }
+  })
+  t.teardown(() => http.close())
+  const caught = t.rejects(http.within(key, send => send(post)), errorLike({ fault: 'timeout' }))
+  await asked.promise
+  made.clock.advance(10_000)
+  await caught
+  isOpen = true
+  for (const open of waiting) open()
+  t.match(await http.within(key, send => send(get)), { status: 200 })
+  t.same(made.seen.map(({ method }) => method), ['GET'])
 })
 
 t.test('an answer that does not come ends with the time limit, which all calls of one run share', async t => {
