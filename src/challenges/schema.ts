@@ -100,8 +100,8 @@ export const RetireInput = Type.Object({ resource })
 
 /** Body of `POST /api/l402/challenges/verify`. */
 export const TokenInput = Type.Object({
-  macaroon: Type.String({ minLength: 1, description: 'Base64.' }),
-  preimage: Type.String({ minLength: 1, description: '64 hex characters, in either case.' })
+  macaroon: Type.String({ minLength: 1, 'x-judged': true, description: 'Base64.' }),
+  preimage: Type.String({ minLength: 1, 'x-judged': true, description: '64 hex characters, in either case.' })
 })
 
 /** Answer of `POST /api/l402/challenges/verify` (decision 106). */
@@ -117,8 +117,8 @@ export type TokenVerdict = Static<typeof TokenVerdict>
 
 /** Body of `POST /api/l402/challenges/verify-credential`. */
 export const CredentialInput = Type.Object({
-  credential: Type.String({ minLength: 1, description: 'The value of the payer\'s Authorization header, with or without the leading word Payment.' }),
-  resource: Type.Optional(Type.String({ description: 'Refused, and not consumed, when the challenge was made for another one.' })),
+  credential: Type.String({ minLength: 1, 'x-judged': true, description: 'The value of the payer\'s Authorization header, with or without the leading word Payment.' }),
+  resource: Type.Optional(Type.String({ 'x-judged': true, description: 'Refused, and not consumed, when the challenge was made for another one.' })),
   amountSats: Type.Optional(Type.Integer({ description: 'Refused, and not consumed, when the challenge was made for another amount.' }))
 })
 export type CredentialInput = Static<typeof CredentialInput>

@@ -194,10 +194,11 @@ function takesText (schema: TSchema): boolean {
 
 /**
  * The first text of a schema that PostgreSQL could not give back as it came, as a JSON pointer; null when there is none. It
- * holds no NUL, and half a surrogate pair is another character afterwards, or no JSON.
+ * holds no NUL, and half a surrogate pair is another character afterwards, or no JSON. A text that is judged and never stored,
+ * such as a credential, says so with the keyword `x-judged`: whatever is wrong with it is the operation's own verdict.
  */
 function unstorable (value: unknown, schema: TSchema | undefined, path = ''): string | null {
-  if (schema === undefined) return null
+  if (schema === undefined || (schema as { 'x-judged'?: unknown })['x-judged'] === true) return null
   if (typeof value === 'string') return takesText(schema) && !isStorable(value) ? path : null
   if (typeof value !== 'object' || value === null) return null
   const { items } = schema as { items?: TSchema }
