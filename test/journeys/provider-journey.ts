@@ -102,7 +102,7 @@ async function fiat (t: T, front: ShopFront): Promise<void> {
     t.equal(decodeInvoice(String(created['lightningInvoice'])).amountSats, sats, currency)
     await settle(t, front, created)
     const webhook = await front.webhookOf(created['invoiceId'])
-    t.match(JSON.parse(webhook.text), { status: 'paid', amount, currency, metadata: null })
+    t.match(JSON.parse(webhook.text), { status: /^paid$/, amount, currency, metadata: null })
   }
 }
 
@@ -127,7 +127,7 @@ async function proxyChallenge (t: T, front: ShopFront): Promise<void> {
     t.equal(opened.status, 200, opened.text)
     t.equal(opened.text, 'sold')
     const told = JSON.parse((await front.webhookOf(paymentHash)).text) as Json
-    t.match(told, { event: 'l402.challenge.paid', amountSats: 7, status: 'paid', merchantId: gateway.merchant.id, source: 'proxy', proxyId })
+    t.match(told, { event: 'l402.challenge.paid', amountSats: 7, status: /^paid$/, merchantId: gateway.merchant.id, source: 'proxy', proxyId })
     t.equal((await gateway.send('GET', path, { headers: { authorization } })).status, scheme === 'l402' ? 200 : 402)
     if (till.notify !== null) t.same(await till.notify(invoice), [200], 'a replay')
     await front.idle('notifications')
