@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { get } from 'node:http'
 import t from 'tap'
 import { buy, challengeOf, credentialOf, startGateway, type TestGateway } from '../support/gateway.ts'
+import { JobTable } from '../../src/platform/jobs-table.ts'
 import { openTestDatabase, temporaryFolder } from '../support/database.ts'
+import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { countingUpstream, shopYaml } from '../security/shop.ts'
 
@@ -50,13 +52,10 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
   t.equal(await call(after, token), 403, 'expired')
   t.equal(await call(after, legacy), 402, 'expired with its challenge')
   clock.advance(40 * DAY)
-  await new Promise<void>(resolve => {
-    const look = async (): Promise<void> => {
-      const [row] = await database.sql<{ left: number }[]>`select count(*)::int as left from challenges where scheme is not null`
-      if (row?.left === 0) resolve()
-      else setImmediate(() => { void look() })
-    }
-    void look()
+  await new JobTable(database).bringForward('challenges-purge')
+  await eventually('the purge has run', 30_000, async () => {
+    const [row] = await database.sql<{ left: number }[]>`select count(*)::int as left from challenges where scheme is not null`
+    return row?.left === 0 ? true : null
   })
   for (const [credential, status] of [[token, 403], [spent, 402], [unused, 402], [legacy, 402], [alsoModern, 402]] as const) t.equal(await call(after, credential), status, 'a purged row makes nothing good again')
   t.equal(upstream.hits.length, sold)
