@@ -156,7 +156,7 @@ export async function openParts (running: Running, around: Surroundings, closers
     merchant: id => merchants.byId(id)
   })
 
-  const mailer = closers.add(openMailer(config, { clock, log }), part => part.close())
+  const mailer = closers.add(await openMailer(config, { clock, log }), part => part.close())
   // Last opened, first closed: what a job uses outlives its runs.
   const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })

@@ -1,6 +1,5 @@
 import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createTransport } from 'nodemailer'
 import type { Clock } from './clock.ts'
 import { correlationId } from './ids.ts'
 import { MailFailed, messageOf, type Mail, type Mailer, type Sender } from './mail.ts'
@@ -17,10 +16,16 @@ export interface FolderOptions {
 const KEEP = 1000
 const NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z-[A-Za-z0-9._-]+\.eml$/
 
+/** What writes a mail's bytes. It is loaded for the first one: it takes some 20 MB, and few gateways without a mail server write any. */
+async function composer () {
+  const { createTransport } = await import('nodemailer')
+  return createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
+}
+
 /** Mail as files that a mail program opens, `<time>-<id>.eml`, readable by their owner alone: for a gateway without a mail server. */
 export class FolderMailer implements Mailer {
   readonly #options: FolderOptions
-  readonly #composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
+  #composer: ReturnType<typeof composer> | null = null
 
   constructor (options: FolderOptions) {
     this.#options = options
@@ -29,7 +34,7 @@ export class FolderMailer implements Mailer {
   async send (mail: Mail): Promise<void> {
     const { folder, from, clock } = this.#options
     const message = messageOf(mail, from, clock)
-    const { message: bytes } = await this.#composer.sendMail({ ...message, envelope: { from: message.envelope.from, to: [...message.envelope.to] } })
+    const { message: bytes } = await (await (this.#composer ??= composer())).sendMail({ ...message, envelope: { from: message.envelope.from, to: [...message.envelope.to] } })
     if (!Buffer.isBuffer(bytes)) throw new TypeError('the composer was asked for bytes')
     // A name without colons, which some systems do not have, and which sorts by time.
     const name = `${message.date.toISOString().replaceAll(':', '-')}-${mail.id}.eml`
@@ -42,7 +47,7 @@ export class FolderMailer implements Mailer {
   }
 
   async close (): Promise<void> {
-    this.#composer.close()
+    (await this.#composer)?.close()
   }
 
   async #write (folder: string, name: string, bytes: Uint8Array): Promise<void> {

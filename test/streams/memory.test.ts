@@ -60,6 +60,7 @@ async function built (t: T): Promise<string> {
   cpSync(join(rootFolder, 'src/cli/boltgate.mjs'), launcher)
   // tap puts its loaders into NODE_OPTIONS, which the compiler cannot bear.
   await promisify(execFile)('env', ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'node_modules/.bin/tsc'), '-p', join(rootFolder, 'tsconfig.build.json'), '--outDir', join(folder, 'dist')])
+  cpSync(join(rootFolder, 'src/pages/assets'), join(folder, 'dist/src/pages/assets'), { recursive: true })
   return launcher
 }
 
