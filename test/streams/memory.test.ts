@@ -123,7 +123,8 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
   t.equal(seen.uploaded, GIB, 'every byte went')
   clearInterval(watch)
   t.comment(`idle ${Math.round(idle)} MB, most ${Math.round(most)} MB, over ${database === null ? 'the embedded database' : 'PostgreSQL'}`)
-  // Measured at 187 to 192 MB on a quiet machine, 150 of them at rest; the bound leaves room for a busy one, where dead buffers
-  // wait longer. The embedded database has a process of its own.
-  t.ok(most < 220, `at most ${Math.round(most)} MB`)
+  // Measured at 167 MB at rest and 31 to 46 MB more while it streams; the bounds leave room for a busy machine, where dead
+  // buffers wait longer. The embedded database has a process of its own.
+  t.ok(most - idle < 65, `at most ${Math.round(most - idle)} MB for three gibibytes`)
+  t.ok(most < 240, `at most ${Math.round(most)} MB`)
 })
