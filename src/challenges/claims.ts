@@ -29,13 +29,17 @@ export class Claims {
     this.#counters = counters
   }
 
-  /** The stored challenge; null when there is none. @throws Unavailable */
+  /** The challenge, spent also where only this gateway knows that yet; null when there is none. @throws Unavailable */
   async find (paymentHash: string): Promise<Challenge | null> {
+    // Asked before the row is read: a spend that is durable by now is in the row, one that is not is known here.
+    const delivered = this.#leases.delivered(paymentHash)
+    let challenge: Challenge | null
     try {
-      return await this.#store.find(paymentHash)
+      challenge = await this.#store.find(paymentHash)
     } catch (error) {
       throw away(error)
     }
+    return delivered && challenge?.state === 'leased' ? { ...challenge, state: 'spent' } : challenge
   }
 
   /** Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is another scheme's, or not this token's. @throws Unavailable */

@@ -83,6 +83,12 @@ export class Leases {
     return this.#held.size
   }
 
+  /** Whether the answer that this payment bought here has gone out while the database has not yet taken the spend. */
+  delivered (paymentHash: string): boolean {
+    const held = this.#byHash.get(paymentHash)
+    return held !== undefined && this.#spends.has(held)
+  }
+
   /**
    * Takes the payment for one redemption. `take` runs the one conditional UPDATE, `ChallengeStore.lease`, alone or in a
    * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is away;

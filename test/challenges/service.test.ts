@@ -39,6 +39,25 @@ t.test('a challenge of the operator\'s own tells nobody, and costs no transactio
   t.ok(await f.challenges.claims.lease(single.paymentHash, null))
 })
 
+t.test('a credential whose answer has gone out is redeemed, also while the database is still being told', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const taken = await f.challenges.claims.lease(challenge.paymentHash, null)
+  if (taken === null) throw new Error('the lease was refused')
+  const refused = async (): Promise<string> => {
+    t.equal(await f.challenges.claims.lease(challenge.paymentHash, null), null)
+    return f.challenges.verifier.taken(await f.challenges.find(challenge.paymentHash)).reason
+  }
+  t.equal(await refused(), 'in-use', 'while nothing has been answered')
+  const written = Promise.withResolvers<void>()
+  f.watched.slow.set('spend', written.promise)
+  t.equal(f.challenges.leases.spend(taken.lease), undefined)
+  t.equal(await refused(), 'redeemed', 'the database does not know yet')
+  written.resolve()
+  while (taken.lease.state !== 'spent') await f.asked()
+  t.equal(await refused(), 'redeemed', 'and when it does')
+})
+
 t.test('when that function fails, nothing has been claimed and the answer is 503', async t => {
   const f = await fixture(t)
   f.challenges.onPaid = () => Promise.reject(new Error('no webhook row'))
