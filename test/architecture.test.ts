@@ -47,6 +47,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   jobs: ['pages', 'merchants', 'platform', 'gateway'],
   challenges: ['lightning', 'providers', 'merchants', 'platform', 'gateway', 'config'],
   proxies: ['challenges', 'merchants', 'providers', 'lightning', 'upstream', 'platform', 'gateway'],
+  storefront: ['challenges', 'lightning', 'money', 'merchants', 'mail', 'pages', 'providers', 'upstream', 'platform', 'gateway', 'config'],
+  billing: ['challenges', 'lightning', 'money', 'merchants', 'admin', 'mail', 'pages', 'payments', 'providers', 'upstream', 'platform', 'gateway', 'config'],
+  'sign-in': ['merchants', 'mail', 'pages', 'platform', 'gateway'],
   discovery: ['gateway'],
   demo: ['gateway'],
   plugins: ['src/index.ts']
@@ -66,7 +69,7 @@ for (const [room, allowed] of Object.entries(MAY_IMPORT)) {
 }
 
 t.test('the engine, the listener and the forwarder know no domain, not even its types', async t => {
-  const domains = new Set(['lightning', 'money', 'challenges', 'providers', 'merchants', 'proxies', 'payments', 'refunds', 'admin', 'pages', 'webhooks', 'notifications', 'mail', 'jobs', 'discovery', 'demo'])
+  const domains = new Set(['lightning', 'money', 'challenges', 'providers', 'merchants', 'proxies', 'payments', 'refunds', 'admin', 'pages', 'webhooks', 'notifications', 'mail', 'jobs', 'storefront', 'billing', 'sign-in', 'discovery', 'demo'])
   const wrong = imports.filter(({ from, to }) => ['gateway', 'http', 'upstream', 'config'].includes(roomOf(from)) && domains.has(roomOf(to)))
     // The configuration checks realms with the scheme's own rule.
     .filter(({ from, to }) => !(roomOf(from) === 'config' && roomOf(to) === 'lightning'))

@@ -20,6 +20,9 @@ export interface OpenChallenges {
   readonly since: number
 }
 
+/** Milliseconds after its invoice has expired for which the news that it was paid is still looked for. */
+const LAST_NEWS = 3_600_000
+
 /** Challenges by the charges of their providers. Reads only. */
 export class ChallengeCharges {
   readonly #database: Database
@@ -37,13 +40,16 @@ export class ChallengeCharges {
   }
 
   /**
-   * Accounts with challenges that could be handed out again although they were paid (decision 122): of routes and proxies,
-   * which can still be paid. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
+   * Accounts with challenges of which it matters that they were paid: of routes and proxies, which could be handed out again
+   * (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for an hour after they can be
+   * paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
    */
   async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null, since: Date }>>`
       select merchant_id, min(created_at) as since from challenges
-      where source in ('route', 'proxy', 'ping') and expires_at > ${new Date(now)} and settled_at is null and scheme is null
+      where ((source in ('route', 'proxy', 'ping') and expires_at > ${new Date(now)})
+          or (source in ('storefront', 'subscription') and expires_at > ${new Date(now - LAST_NEWS)}))
+        and settled_at is null and scheme is null
         and provider_slot = ${slot} and provider_kind = ${kind}
       group by merchant_id`
     return rows.map(row => ({ merchantId: ownerOf(row.merchant_id), since: row.since.getTime() }))

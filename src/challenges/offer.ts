@@ -5,7 +5,7 @@ import { routedPath } from '../gateway/path.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 
 /** Who made an offer; kept with its challenge. */
-export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront'
+export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
 
 /** Upstream answers that give a single-use credential back to its payer. */
 export type ReleaseClass = '4xx' | '5xx'

@@ -14,7 +14,7 @@ import { Claims, type OnPaid } from './claims.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
 import { Leases, type Lease } from './leases.ts'
 import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
-import { hasBoundBody, RouteOffers, type Offer } from './offer.ts'
+import { hasBoundBody, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { challengeLines, offeredSchemes, paymentRequired } from './replies.ts'
 import { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
@@ -47,6 +47,12 @@ export interface ChallengeParts extends ChallengeRules {
   readonly gateway?: string
 }
 
+/**
+ * Told of a challenge whose invoice its provider says was paid. It may be told twice and must bear that. When it rejects, so
+ * does `settled`, and nothing is noted: whoever brought the news brings it again.
+ */
+export type OnSettled = (challenge: Challenge) => Promise<void>
+
 const PURGE_UNPAID = 86_400_000
 const PURGE_PAID = 30 * 86_400_000
 const PURGE_BATCH = 1_000
@@ -65,6 +71,7 @@ export class Challenges {
   readonly #revocations: Revocations
   readonly #clock: Clock
   readonly #log: Log
+  readonly #onSettled = new Map<ChallengeSource, OnSettled>()
   #rules: ChallengeRules
 
   constructor (parts: ChallengeParts) {
@@ -113,6 +120,11 @@ export class Challenges {
   /** The function that is called once for each challenge, at its first successful verification; null for none. */
   set onPaid (hook: OnPaid | null) {
     this.claims.onPaid = hook
+  }
+
+  /** Has `hook` told of every settled invoice of one source, for those that sell without a credential: orders, plans. */
+  onSettled (source: ChallengeSource, hook: OnSettled): void {
+    this.#onSettled.set(source, hook)
   }
 
   /** Makes the offers of one operator's route, with the settings of now. */
@@ -166,10 +178,15 @@ export class Challenges {
   }
 
   /**
-   * Notes that an invoice was paid at its provider, so that it is not handed out again (decision 122). Never rejects: the
-   * money has moved whether or not this could be written.
+   * Notes that an invoice was paid at its provider, so that it is not handed out again (decision 122), after whoever waits for
+   * it has been told. Rejects only when that failed; that the note could not be written changes nothing, since the money has
+   * moved.
    */
   async settled (paymentHash: string): Promise<void> {
+    if (this.#onSettled.size > 0) {
+      const challenge = await this.store.find(paymentHash)
+      if (challenge !== null) await this.#onSettled.get(challenge.source)?.(challenge)
+    }
     try {
       await this.store.settled(paymentHash, this.#clock.now())
     } catch (error) {

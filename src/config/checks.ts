@@ -165,6 +165,14 @@ export function checkSettings (config: FileConfig, findings: Findings): void {
   }
 }
 
+/** What only stripe needs, and cannot be without. */
+export function checkBilling ({ billing }: FileConfig, findings: Findings): void {
+  if (!findings.isSound(['billing']) || billing.kind !== 'stripe') return
+  if (billing.key === undefined) findings.report(['billing', 'key'], 'found nothing beside kind stripe; allowed: the secret key of the account, such as sk_live_…')
+  if (billing.webhookSecret === undefined) findings.report(['billing', 'webhookSecret'], 'found nothing beside kind stripe; allowed: the signing secret of the webhook endpoint, such as whsec_…')
+  if (billing.prices.individual === undefined) findings.report(['billing', 'prices', 'individual'], 'found nothing beside kind stripe; allowed: the id of a monthly price, such as price_…')
+}
+
 /** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
 export function checkProduction (config: FileConfig, findings: Findings): void {
   if (config.mode !== 'production') return
@@ -173,6 +181,11 @@ export function checkProduction (config: FileConfig, findings: Findings): void {
     if (kind === 'sandbox') findings.report(['lightning', side, 'kind'], 'found the sandbox in production; allowed: strike, opennode, lnd')
     // Every call carries a key that can take or send money.
     if (url !== undefined && isPlainAndAway(url)) findings.report(['lightning', side, 'url'], 'found a plain http address in production; allowed: an https address, or http to this machine')
+  }
+  for (const part of ['storefront', 'billing'] as const) {
+    const { kind, url } = config[part]
+    if (kind === 'sandbox') findings.report([part, 'kind'], `found the sandbox in production; allowed: ${part === 'storefront' ? 'shopify' : 'stripe, none'}`)
+    if (url !== undefined && isPlainAndAway(url)) findings.report([part, 'url'], 'found a plain http address in production; allowed: an https address, or http to this machine')
   }
   for (const [source, url] of Object.entries(config.prices.urls)) {
     // Who can change the answers sets the prices.

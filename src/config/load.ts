@@ -1,7 +1,7 @@
 import { access, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
-import { checkChain, checkDuplicates, checkProduction, checkReferences, checkRoute, checkSettings, checkUpstream, checkWorkers, Findings } from './checks.ts'
+import { checkBilling, checkChain, checkDuplicates, checkProduction, checkReferences, checkRoute, checkSettings, checkUpstream, checkWorkers, Findings } from './checks.ts'
 import { ConfigError, type Path } from './diagnose.ts'
 import { parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
@@ -62,7 +62,8 @@ export async function loadConfigText (file: string, text: string, env: Environme
   for (const [name, chain] of chains) if (findings.isSound(['chains', name])) checkChain(chain, known, findings)
   if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
   checkSettings(config, findings)
-  if (['mode', 'server', 'secrets', 'database', 'lightning', 'prices'].every(key => findings.isSound([key]))) checkProduction(config, findings)
+  checkBilling(config, findings)
+  if (['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'].every(key => findings.isSound([key]))) checkProduction(config, findings)
 
   const upstreams: Record<string, UrlUpstreamConfig> = {}
   for (const name of names(config.upstreams)) {

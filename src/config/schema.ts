@@ -95,7 +95,32 @@ const prices = Type.Object({
 const mail = Type.Object({
   from: Type.String({ default: '', 'x-format': 'sender', description: 'Sender of mail, such as `Example <no-reply@example.com>`. Needed with `smtp`.' }),
   smtp: Secret({ default: '', 'x-format': 'smtp-url', description: 'Mail server, such as `smtps://user:password@mail.example.com`. With `smtp:` production insists on STARTTLS. When empty, mail is written to files in the folder `mail` of the data folder.' })
-}, describe('How receipts are sent.'))
+}, describe('How receipts, links to claim an order and links to sign in are sent.'))
+
+const storefront = Type.Object({
+  kind: Type.Union([Type.Literal('shopify'), Type.Literal('sandbox')], {
+    default: 'shopify', description: 'The platform of the merchants\' stores. The sandbox has a small catalog of its own and is refused in production.'
+  }),
+  url: Type.Optional(Type.String({ 'x-format': 'upstream-url', description: 'Address that every store\'s calls go to in the place of its own domain, for tests; https in production, unless it is this machine.' })),
+  apiVersion: Type.String({ default: '2026-10', pattern: '^[0-9]{4}-[0-9]{2}$', 'x-allowed': 'a version such as 2026-10', description: 'Version of the platform\'s API.' }),
+  timeout: Duration({ default: '10s', minimum: '1ms', maximum: '1m', description: 'How long one call to the platform may take.' }),
+  catalogTtl: Duration({ default: '5m', minimum: '1s', maximum: '1d', description: 'How long a catalog is served before the platform is asked again.' }),
+  invoiceExpiry: Duration({ default: '10m', minimum: '1m', maximum: '1h', description: 'How long the invoice of a checkout can be paid.' })
+}, describe('Stores that sell for Lightning.'))
+
+const billing = Type.Object({
+  kind: Type.Union([Type.Literal('none'), Type.Literal('stripe'), Type.Literal('sandbox')], {
+    default: 'none', description: 'Who bills the plans by card. `none` sells them for bitcoin only; the sandbox takes no money and is refused in production.'
+  }),
+  key: Type.Optional(Secret({ minLength: 1, description: 'Secret key of the billing provider. Needed with stripe.' })),
+  webhookSecret: Type.Optional(Secret({ minLength: 1, description: 'Secret that signs what the billing provider reports to /api/webhooks/billing. Needed with stripe.' })),
+  prices: Type.Object({
+    individual: Type.Optional(Type.String({ pattern: '^[\\x21-\\x7e]{1,200}$', description: 'Id of the monthly price of the plan individual. Needed with stripe.' }))
+  }, describe('Prices at the billing provider.')),
+  url: Type.Optional(Type.String({ 'x-format': 'upstream-url', description: 'Address of the billing provider\'s API, where it is not the public one; https in production, unless it is this machine.' })),
+  timeout: Duration({ default: '20s', minimum: '1ms', maximum: '1m', description: 'How long one call to the billing provider may take.' }),
+  trialDays: Type.Integer({ default: 30, minimum: 0, maximum: 730, description: 'Days of trial of the plan individual; a card is asked for all the same. 0 sells without a trial.' })
+}, describe('How merchants pay for their plans.'))
 
 const paidPlan = (name: string) => Type.Object({
   endpoints: Type.Optional(Type.Integer({ minimum: 0, description: 'Most distinct endpoints. Unlimited when left out.' })),
@@ -205,6 +230,8 @@ export const FileSchema = Type.Object({
   payments,
   prices,
   mail,
+  storefront,
+  billing,
   plans,
   policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, { default: {}, 'x-name': 'policy', description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.' }),
   chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order.' }),

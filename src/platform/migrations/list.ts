@@ -8,6 +8,10 @@ import { refunds } from './0006-refunds.ts'
 import { pendingSubscriptions } from './0007-pending-subscriptions.ts'
 import { webhooks } from './0008-webhooks.ts'
 import { providerSubscriptions } from './0009-provider-subscriptions.ts'
+import { storefronts } from './0010-storefronts.ts'
+import { storefrontOrders } from './0011-storefront-orders.ts'
+import { billing } from './0012-billing.ts'
+import { signIn } from './0013-sign-in.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -15,5 +19,5 @@ import { providerSubscriptions } from './0009-provider-subscriptions.ts'
  */
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
-  providerSubscriptions
+  providerSubscriptions, storefronts, storefrontOrders, billing, signIn
 ]

@@ -1,0 +1,68 @@
+import type { PlanTier } from '../merchants/plans.ts'
+
+/** Kinds of billing providers. */
+export type BillingKind = 'stripe' | 'sandbox'
+
+/** A checkout of a plan by card. */
+export interface CheckoutRequest {
+  readonly plan: PlanTier
+  /** Lower case. */
+  readonly email: string
+  readonly customerName: string | null
+  /** Whose subscription it will be; null for a buyer without an account, who waits for approval (decision 171). */
+  readonly merchantId: number | null
+  /** The customer that the merchant already is; null for a new one. */
+  readonly customerId: string | null
+  /** Days; 0 for none. A card is asked for either way. */
+  readonly trialDays: number
+  readonly successUrl: string
+  readonly cancelUrl: string
+  /** The same key makes the same session once. */
+  readonly idempotencyKey: string
+}
+
+/** A subscription as its provider says it is. Times in milliseconds since the epoch. */
+export interface BilledSubscription {
+  readonly subscriptionId: string
+  readonly customerId: string
+  /** As the provider spells it. */
+  readonly status: string
+  readonly currentPeriodEnd: number | null
+  /** Null for a price that is no plan of ours. */
+  readonly plan: PlanTier | null
+  /** Of the checkout that it came from; null when it was made in another way. */
+  readonly merchantId: number | null
+  readonly email: string | null
+  readonly customerName: string | null
+}
+
+/** Something has changed: which subscription it was. What has changed is read anew, since notifications overtake each other. */
+export interface BillingEvent {
+  readonly id: string
+  readonly type: string
+  /** Null for an event of no interest. */
+  readonly subscriptionId: string | null
+}
+
+/** Why the billing provider did not do what it was asked. `refused`: the request itself; `away`: anything else. */
+export class BillingError extends Error {
+  override name = 'BillingError'
+  readonly fault: 'away' | 'refused' | 'signature'
+
+  constructor (fault: 'away' | 'refused' | 'signature', message: string, cause?: unknown) {
+    super(message, { cause })
+    this.fault = fault
+  }
+}
+
+/** Who takes cards. Every method rejects with BillingError. */
+export interface BillingProvider {
+  readonly kind: BillingKind
+  createCheckout (request: CheckoutRequest): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }>
+  /** Address of a page where the customer manages cards and subscription. */
+  portal (customerId: string, returnUrl: string): Promise<string>
+  /** Null when there is none. */
+  subscription (subscriptionId: string): Promise<BilledSubscription | null>
+  /** Reads a notification after its signature over the raw bytes is good. @throws BillingError `signature`, or `refused` for what cannot be read */
+  readEvent (signature: string | null, body: Uint8Array): BillingEvent
+}

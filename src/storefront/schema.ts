@@ -1,0 +1,121 @@
+import type { SealedValue } from '../providers/account.ts'
+import type { StorePlatformKind } from './platform.ts'
+
+/** Where an order stands (contract, Storefront order). */
+export type OrderStatus = 'PendingPayment' | 'PaidAwaitingDetails' | 'PaidWithDetails' | 'Fulfilled' | 'Shipped'
+
+/** What a store asks of its buyers besides the price of the goods (decision 141). Cents of US dollars. */
+export interface ShippingRules {
+  readonly domesticCents: number
+  /** Ship within the shop's country only (decision 140). */
+  readonly domesticOnly: boolean
+  readonly freeEnabled: boolean
+  /** Smallest subtotal that ships free; null for any. Counts only where `freeEnabled`. */
+  readonly freeThresholdCents: number | null
+}
+
+/** How a store's platform is called. What is sealed stays so; it opens for the store's row and column only. */
+export interface StoreCredentials {
+  /** `client`: id and secret of the merchant's own app, for a token that lasts a day; `token`: one that lasts. */
+  readonly clientId: string | null
+  readonly clientSecret: SealedValue | null
+  readonly adminApiToken: SealedValue | null
+}
+
+/** A merchant's store: one each (decision 143). Times in milliseconds since the epoch. */
+export interface Integration extends StoreCredentials {
+  readonly id: number
+  readonly merchantId: number
+  readonly slug: string
+  readonly platform: StorePlatformKind
+  /** As the merchant gave it, or the canonical one once the platform was asked; a host name in lower case. */
+  readonly storefrontDomain: string
+  /** The platform's own name of the shop, such as `example` of example.myshopify.com; null until it was asked. */
+  readonly shopHandle: string | null
+  readonly shopName: string | null
+  /** Two capital letters; null until the platform was asked. */
+  readonly shopCountry: string | null
+  readonly shipping: ShippingRules
+  /** Stored and shown, used nowhere, as are the three registry fields (decision 145). */
+  readonly defaultTaxLocation: string | null
+  readonly listInRegistry: boolean
+  readonly registryCategories: string | null
+  readonly registryDescription: string | null
+  /** 1 to 365. */
+  readonly claimWindowDays: number
+  readonly isActive: boolean
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+
+/** One line of an order, as it was priced at checkout. */
+export interface OrderItem {
+  readonly variantId: number
+  readonly productTitle: string
+  readonly variantTitle: string
+  readonly quantity: number
+  readonly priceCents: number
+}
+
+/** `{country}-{state}-{zip}` of X-Buyer-Location, in capitals (decision 139). */
+export interface BuyerLocation {
+  /** Two letters. */
+  readonly country: string
+  /** At most three letters and digits; empty where a country has no states. */
+  readonly state: string
+  /** At most 20 characters; may hold dashes (ZIP+4). */
+  readonly zip: string
+}
+
+/** Where an order goes (contract, Shipping address). */
+export interface ShippingAddress {
+  readonly firstName: string
+  readonly lastName: string
+  readonly address1: string
+  readonly address2: string | null
+  readonly city: string
+  readonly province: string | null
+  readonly zip: string | null
+  /** As the buyer wrote it: a country's two letters or its English name. */
+  readonly country: string
+  readonly phone: string | null
+}
+
+/** Where goods are on their way. */
+export interface Tracking {
+  readonly number: string | null
+  readonly carrier: string | null
+  readonly url: string | null
+}
+
+/** An order. Times in milliseconds since the epoch; amounts in cents of US dollars unless they say satoshis. */
+export interface Order {
+  /** A UUID. */
+  readonly id: string
+  readonly storefrontId: number
+  readonly merchantId: number
+  readonly paymentHash: string
+  readonly status: OrderStatus
+  readonly items: readonly OrderItem[]
+  readonly location: BuyerLocation
+  readonly subtotalCents: number
+  readonly shippingCents: number
+  readonly taxCents: number
+  readonly totalCents: number
+  /** What the invoice asks for: the total at the price of that moment, rounded up. */
+  readonly totalSats: number
+  /** Given at checkout, for the mail with the claim page. */
+  readonly email: string | null
+  /** Made on entering PaidAwaitingDetails (decision 134); null before, and once the order is no longer readable. */
+  readonly claimToken: SealedValue | null
+  readonly claimExpiresAt: number
+  readonly claimedAt: number | null
+  /** The platform's own id and the number that buyers see, once its order exists. */
+  readonly platformOrderId: string | null
+  readonly orderNumber: string | null
+  readonly tracking: Tracking
+  readonly createdAt: number
+  readonly paidAt: number | null
+  readonly fulfilledAt: number | null
+  readonly shippedAt: number | null
+}
