@@ -1,0 +1,82 @@
+import { planNames, type PlanTier } from '../merchants/plans.ts'
+
+/** Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165). */
+export type SoldPlan = 'individual'
+
+/** A publicly listed plan. */
+export interface ListedPlan {
+  readonly planTier: PlanTier
+  readonly name: string
+  /** Whole US dollars for one period; 0 for the free plan. */
+  readonly priceUsd: number
+  /** One calendar month. */
+  readonly interval: 'month'
+  /** Days of a subscription by card before its first charge; 0 for none. Bitcoin is paid up front and has none. */
+  readonly trialDays: number
+  /** What it gives, in words for people. */
+  readonly features: readonly string[]
+}
+
+/** What a plan costs for one calendar month, in whole US dollars (contract, Plan tiers). */
+export const planPricesUsd: Readonly<Record<SoldPlan, number>> = Object.freeze({ individual: 49 })
+
+/**
+ * The publicly listed plans, in the contract's order: the feeds of prices show these and no other (decision 165).
+ * @param caps `plans` of the configuration, whose numbers the words name (decision 88)
+ * @param trialDays of the plan individual; 0 where it is sold without a trial, as for bitcoin
+ */
+export function listedPlans (caps: ListedCaps, trialDays: number): readonly ListedPlan[] {
+  const { free, individual } = caps
+  return [
+    {
+      planTier: 'free',
+      name: planNames.free,
+      priceUsd: 0,
+      interval: 'month',
+      trialDays: 0,
+      features: [
+        'Lightning payments, L402 challenges and proxies',
+        ...capWords(free),
+        webhooks(free.webhookEndpoints)
+      ]
+    },
+    {
+      planTier: 'individual',
+      name: planNames.individual,
+      priceUsd: planPricesUsd.individual,
+      interval: 'month',
+      trialDays,
+      features: [
+        'Lightning payments, L402 challenges and proxies',
+        ...capWords(individual),
+        'Prices in other currencies than bitcoin',
+        'Analytics',
+        webhooks(individual.webhookEndpoints)
+      ]
+    }
+  ]
+}
+
+/** The numbers of the listed plans, as `plans` of the configuration has them; undefined and null are unlimited. */
+export type ListedCaps = Readonly<Record<'free' | SoldPlan, {
+  readonly endpoints?: number | null
+  readonly challengesPerMonth?: number | null
+  readonly maxPriceSats?: number | null
+  readonly webhookEndpoints: number
+}>>
+
+function capWords (caps: ListedCaps['free']): string[] {
+  return [
+    caps.endpoints == null ? 'Any number of endpoints' : `Up to ${count(caps.endpoints)} endpoints`,
+    caps.challengesPerMonth == null ? 'Any number of challenges a month' : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
+    caps.maxPriceSats == null ? 'Challenges of any price' : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
+  ]
+}
+
+function webhooks (endpoints: number): string {
+  return endpoints === 1 ? '1 webhook endpoint' : `${endpoints} webhook endpoints`
+}
+
+function count (number: number): string {
+  return number.toLocaleString('en-US')
+}
