@@ -57,19 +57,19 @@ export function listedPlans (caps: ListedCaps, trialDays: number): readonly List
   ]
 }
 
-/** The numbers of the listed plans, as `plans` of the configuration has them; undefined and null are unlimited. */
+/** The numbers of the listed plans, as `plans` of the configuration has them; left out is unlimited. */
 export type ListedCaps = Readonly<Record<'free' | SoldPlan, {
-  readonly endpoints?: number | null
-  readonly challengesPerMonth?: number | null
-  readonly maxPriceSats?: number | null
+  readonly endpoints?: number | undefined
+  readonly challengesPerMonth?: number | undefined
+  readonly maxPriceSats?: number | undefined
   readonly webhookEndpoints: number
 }>>
 
 function capWords (caps: ListedCaps['free']): string[] {
   return [
-    caps.endpoints == null ? 'Any number of endpoints' : `Up to ${count(caps.endpoints)} endpoints`,
-    caps.challengesPerMonth == null ? 'Any number of challenges a month' : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
-    caps.maxPriceSats == null ? 'Challenges of any price' : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
+    caps.endpoints === undefined ? 'Any number of endpoints' : `Up to ${count(caps.endpoints)} endpoints`,
+    caps.challengesPerMonth === undefined ? 'Any number of challenges a month' : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
+    caps.maxPriceSats === undefined ? 'Challenges of any price' : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
   ]
 }
 
