@@ -6,6 +6,7 @@ import type { OnPaymentChange, PaymentChange } from '../payments/schema.ts'
 import type { TransactionSql } from '../platform/database.ts'
 import type { Mail } from '../platform/mail.ts'
 import type { Outbox } from './outbox.ts'
+import { oneLine, shortSubject } from './plain-text.ts'
 
 /** What receipts are queued with. */
 export interface ReceiptParts {
@@ -46,7 +47,7 @@ export function receiptFor (change: PaymentChange, merchantName: string): Mail |
   const width = Math.max(...facts.map(([name]) => name.length)) + 2
   return {
     to: payment.customerEmail,
-    subject: short(`${demo ? 'Demo receipt' : 'Receipt'} from ${merchant}: ${amount}`),
+    subject: shortSubject(`${demo ? 'Demo receipt' : 'Receipt'} from ${merchant}: ${amount}`),
     text: [thanks, '', ...facts.map(([name, value]) => `${name.padEnd(width)}${value}`), '', why, ''].join('\n'),
     html: `<!doctype html>${renderToString(body(demo ? 'Demo payment' : 'Payment received', thanks, facts, why))}`,
     id: `receipt.${payment.invoiceId}`
@@ -85,16 +86,4 @@ function body (heading: string, thanks: string, facts: readonly Fact[], why: str
         </div>
       </body>
     </html>`
-}
-
-/** Without line ends, which would forge lines of the receipt, and without characters that turn the direction of what follows. */
-function oneLine (text: string): string {
-  return text.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '').replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim()
-}
-
-const LONGEST_SUBJECT = 200
-
-function short (subject: string): string {
-  const characters = [...subject]
-  return characters.length > LONGEST_SUBJECT ? `${characters.slice(0, LONGEST_SUBJECT).join('')}…` : subject
 }

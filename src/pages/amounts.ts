@@ -19,3 +19,9 @@ export function bitcoinAmount (satoshis: number): string {
   const digits = String(satoshis).padStart(9, '0')
   return `${digits.slice(0, -8)}.${digits.slice(-8)}`
 }
+
+/** Cents of US dollars, such as `$1,234.50`. */
+export function dollarsText (cents: number): string {
+  const digits = String(cents).padStart(3, '0')
+  return amountText(`${digits.slice(0, -2)}.${digits.slice(-2)}`, 'USD')
+}
