@@ -1,0 +1,109 @@
+import { LRUCache } from 'lru-cache'
+import { Unavailable } from '../gateway/errors.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform } from './platform.ts'
+import type { Integration } from './schema.ts'
+
+/** What catalogs are read with. */
+export interface CatalogsParts {
+  readonly platform: Pick<StorePlatform, 'catalog'>
+  readonly clock: Clock
+  readonly log: Log
+  /** Opens the seals of a store's credentials. */
+  access (integration: Integration): StoreAccess
+  /** Milliseconds that a catalog is served before the platform is asked again. */
+  ttl (): number
+}
+
+interface Entry {
+  catalog: Catalog | null
+  /** Milliseconds until which the catalog is served without asking, or, after a failure, nobody is asked. */
+  freshUntil: number
+  /** As the integration was when the platform was asked: what changed since may be another shop. */
+  updatedAt: number
+  /** Raised by `invalidate`, so that an answer that was on its way by then is not taken for a fresh one. */
+  generation: number
+  asking: { readonly generation: number, readonly answer: Promise<Catalog> } | null
+}
+
+/** Stores whose catalogs are kept in memory; beyond it the one that was asked for longest ago goes. */
+const MOST_STORES = 500
+
+/**
+ * Catalogs of the stores, kept for a while (contract, catalog "cached"; decision 144). Of any number of requests one asks the
+ * platform; while it is away, the last catalog is served, and it is not asked again before it said it may be.
+ */
+export class Catalogs {
+  readonly #parts: CatalogsParts
+  readonly #entries = new LRUCache<number, Entry>({ max: MOST_STORES })
+
+  constructor (parts: CatalogsParts) {
+    this.#parts = parts
+  }
+
+  /** Milliseconds that a catalog is served. */
+  get ttl (): number {
+    return this.#parts.ttl()
+  }
+
+  /** The catalog of a store. @throws Unavailable 503 when the platform is away and none was ever read */
+  async get (integration: Integration): Promise<Catalog> {
+    const entry = this.#entryOf(integration)
+    if (this.#parts.clock.now() < entry.freshUntil) return served(entry.catalog)
+    if (entry.asking?.generation !== entry.generation) {
+      const answer = this.#ask(integration, entry, entry.generation)
+      entry.asking = { generation: entry.generation, answer }
+    }
+    return await entry.asking.answer
+  }
+
+  /** Has the next request ask the platform; what was read before is served only while the platform is away. */
+  invalidate (storefrontId: number): void {
+    const entry = this.#entries.get(storefrontId)
+    if (entry !== undefined) expire(entry)
+  }
+
+  #entryOf (integration: Integration): Entry {
+    const known = this.#entries.get(integration.id)
+    if (known === undefined) {
+      const entry: Entry = { catalog: null, freshUntil: 0, updatedAt: integration.updatedAt, generation: 0, asking: null }
+      this.#entries.set(integration.id, entry)
+      return entry
+    }
+    if (known.updatedAt !== integration.updatedAt) {
+      // Other gateways that share the database learn of a change by it.
+      known.updatedAt = integration.updatedAt
+      expire(known)
+    }
+    return known
+  }
+
+  async #ask (integration: Integration, entry: Entry, generation: number): Promise<Catalog> {
+    const { platform, clock, log } = this.#parts
+    try {
+      const catalog = await platform.catalog(this.#parts.access(integration))
+      entry.catalog = catalog
+      if (entry.generation === generation) entry.freshUntil = clock.now() + this.ttl
+      return catalog
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      log.warn({ err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault }, 'the catalog of a store could not be read')
+      if (entry.generation === generation) entry.freshUntil = clock.now() + error.retryAfter * 1000
+      return served(entry.catalog, error)
+    } finally {
+      if (entry.asking?.generation === generation) entry.asking = null
+    }
+  }
+}
+
+function expire (entry: Entry): void {
+  entry.freshUntil = 0
+  entry.generation++
+}
+
+function served (catalog: Catalog | null, cause?: unknown): Catalog {
+  if (catalog !== null) return catalog
+  const retryAfter = cause instanceof StorePlatformError ? cause.retryAfter : 5
+  throw new Unavailable('Catalog unavailable', 'The store cannot be asked for its catalog at the moment.', retryAfter, {}, cause)
+}
