@@ -1,7 +1,24 @@
+import { ShortError } from '../gateway/errors.ts'
 import { planNames, type PlanTier } from '../merchants/plans.ts'
 
 /** Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165). */
 export type SoldPlan = 'individual'
+
+const contactOnly = new Set(['l402', 'l402microtransactions'])
+const retired = new Set(['standard', 'kenticocommerce', 'standalone', 'standaloneapi', 'pilot'])
+
+/**
+ * Reads the plan that somebody wants to buy (contract, Billing and checkout; decision 166).
+ * @throws ShortError 400 that says why the plan cannot be bought, and which can
+ */
+export function parseSoldPlan (text: string): SoldPlan {
+  if (text === 'individual') return text
+  const allowed = 'Allowed: individual.'
+  if (contactOnly.has(text)) throw new ShortError(400, `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`)
+  if (text === 'free') throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`)
+  if (retired.has(text)) throw new ShortError(400, `The plan ${text} is retired. ${allowed}`)
+  throw new ShortError(400, `Unknown plan. ${allowed}`)
+}
 
 /** A publicly listed plan. */
 export interface ListedPlan {
