@@ -44,6 +44,11 @@ export interface Integration extends StoreCredentials {
   /** 1 to 365. */
   readonly claimWindowDays: number
   readonly isActive: boolean
+  /**
+   * Grows whenever the merchant wants a fresh catalog (invalidate-cache) or opens the shop with other credentials. It is read
+   * with the row, so every process knows: a catalog that was fetched under another number is due.
+   */
+  readonly catalogVersion: number
   readonly createdAt: number
   readonly updatedAt: number
 }
