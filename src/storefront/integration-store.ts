@@ -57,7 +57,6 @@ interface Row {
   registry_description: string | null
   claim_window_days: number
   is_active: boolean
-  catalog_version: number
   created_at: Date
   updated_at: Date
 }
@@ -159,7 +158,6 @@ function changing (integration: Integration): Omit<Row, 'id' | 'merchant_id' | '
     registry_description: integration.registryDescription,
     claim_window_days: integration.claimWindowDays,
     is_active: integration.isActive,
-    catalog_version: integration.catalogVersion,
     updated_at: new Date(integration.updatedAt)
   }
 }
@@ -190,7 +188,6 @@ function read (row: Row): Integration {
     registryDescription: row.registry_description,
     claimWindowDays: row.claim_window_days,
     isActive: row.is_active,
-    catalogVersion: row.catalog_version,
     createdAt: row.created_at.getTime(),
     updatedAt: row.updated_at.getTime()
   }

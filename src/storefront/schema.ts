@@ -44,12 +44,8 @@ export interface Integration extends StoreCredentials {
   /** 1 to 365. */
   readonly claimWindowDays: number
   readonly isActive: boolean
-  /**
-   * Grows whenever the merchant wants a fresh catalog (invalidate-cache) or opens the shop with other credentials. It is read
-   * with the row, so every process knows: a catalog that was fetched under another number is due.
-   */
-  readonly catalogVersion: number
   readonly createdAt: number
+  /** Grows with every write, be the clock where it was: a catalog that was read before it is due, in every process. */
   readonly updatedAt: number
 }
 

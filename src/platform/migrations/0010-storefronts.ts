@@ -30,7 +30,6 @@ export const storefronts: Migration = {
         registry_description text,
         claim_window_days integer not null check (claim_window_days between 1 and 365),
         is_active boolean not null,
-        catalog_version integer not null default 1,
         created_at timestamptz not null,
         updated_at timestamptz not null
       )`
