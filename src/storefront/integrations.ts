@@ -113,7 +113,6 @@ export class Storefronts {
       merchantId,
       slug: input.slug,
       platform: platform.kind,
-      catalogVersion: 1,
       createdAt: now,
       updatedAt: now
     }
@@ -142,7 +141,7 @@ export class Storefronts {
     return await this.#write(merchantId, integration => ({
       ...integration,
       ...changed(integration),
-      ...opening === null || info === null ? {} : { ...this.#sealed(integration.id, opening), ...shopFacts(info), catalogVersion: integration.catalogVersion + 1 }
+      ...opening === null || info === null ? {} : { ...this.#sealed(integration.id, opening), ...shopFacts(info) }
     }), opening === null ? NOTHING : this.#thenSubscribe)
   }
 
@@ -159,7 +158,8 @@ export class Storefronts {
 
   /** Has every process ask the platform for the catalog at the next request. @throws LongError 404 without a store */
   async invalidateCatalog (merchantId: number): Promise<Integration> {
-    return there(await reaching(this.#parts.store.update(merchantId, integration => ({ ...integration, catalogVersion: integration.catalogVersion + 1 }), NOTHING)))
+    // Every process knows the catalog that it holds by the row's time of change.
+    return await this.#write(merchantId, integration => integration, NOTHING)
   }
 
   /** Where the store's platform sends notifications (decision 163). */
@@ -173,7 +173,9 @@ export class Storefronts {
 
   async #write (merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration> {
     const now = this.#parts.clock.now()
-    return there(await reaching(this.#parts.store.update(merchantId, integration => ({ ...change(integration), updatedAt: now }), also)))
+    return there(await reaching(this.#parts.store.update(merchantId, integration => ({
+      ...change(integration), updatedAt: Math.max(now, integration.updatedAt + 1)
+    }), also)))
   }
 
   #sealed (id: number, opening: Opening): StoreCredentials {
