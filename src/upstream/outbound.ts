@@ -27,7 +27,7 @@ export interface OutboundAnswer {
 /** Makes a call. The status alone decides what the answer is; what is not kept of its body is read to nowhere. Redirects are answers, never followed. */
 export type OutboundCall = (request: OutboundRequest) => Promise<OutboundAnswer>
 
-/** Bytes of an answer that are read before the connection is dropped. */
+/** Bytes of an answer that are read before the connection is dropped, where no more are to be kept. */
 const MAX_ANSWER = 64 * 1024
 
 /**
@@ -43,7 +43,7 @@ export function outboundCall (guard: AddressGuard): OutboundCall {
     const over = Promise.withResolvers<never>()
     const end = (): void => { over.reject(signal.reason) }
     signal.addEventListener('abort', end)
-    const client = new Client(url.origin, { connect: guardedConnector(guard, { tls: null, timeout: request.timeout }), maxResponseSize: MAX_ANSWER, allowH2: false })
+    const client = new Client(url.origin, { connect: guardedConnector(guard, { tls: null, timeout: request.timeout }), maxResponseSize: Math.max(MAX_ANSWER, request.keep ?? 0), allowH2: false })
     try {
       signal.throwIfAborted()
       const asked = client.request({
