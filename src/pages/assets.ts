@@ -6,8 +6,12 @@ import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 
 /** The names under `/assets/` of what the pages load; a hash of the content stands in each, so that a copy never goes stale. */
 export interface AssetNames {
+  /** Of the pay page. */
   readonly style: string
   readonly script: string
+  /** Of the pages of stores. */
+  readonly shopStyle: string
+  readonly shopScript: string
 }
 
 interface Asset {
@@ -21,12 +25,14 @@ const HEADERS: readonly string[] = Object.freeze(['Cache-Control', 'public, max-
 
 /** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
 export class PageAssets {
-  readonly #style = readAsset('pay', 'css')
+  readonly #style = readAsset('pay', 'css', 'base')
+  readonly #shopStyle = readAsset('shop', 'css', 'base')
   readonly #jobsStyle = readAsset('jobs', 'css')
   readonly #script = readAsset('pay', 'js')
+  readonly #shopScript = readAsset('shop', 'js')
 
   get names (): AssetNames {
-    return { style: this.#style.name, script: this.#script.name }
+    return { style: this.#style.name, script: this.#script.name, shopStyle: this.#shopStyle.name, shopScript: this.#shopScript.name }
   }
 
   /** The name of the operator's page of jobs' style. */
@@ -37,14 +43,15 @@ export class PageAssets {
   /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
   operations (): AnyOperation[] {
     return [
-      assetOperation([this.#style, this.#jobsStyle], 'css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
-      assetOperation([this.#script], 'js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
+      assetOperation([this.#style, this.#shopStyle, this.#jobsStyle], 'css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
+      assetOperation([this.#script, this.#shopScript], 'js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
     ]
   }
 }
 
-function readAsset (name: string, ending: string): Asset {
-  const text = readFileSync(new URL(`./assets/${name}.${ending}`, import.meta.url), 'utf8')
+/** With what it has in common with others in front, where `base` names a file for that: one file is one request. */
+function readAsset (name: string, ending: string, base?: string): Asset {
+  const text = [base, name].filter(file => file !== undefined).map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
   const stem = `${name}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
   return { stem, name: `${stem}.${ending}`, text }
 }

@@ -33,6 +33,9 @@ export const PAGE_HEADERS: readonly string[] = Object.freeze([
   'X-Content-Type-Options', 'nosniff'
 ])
 
+/** The same for a page with a form, which is sent to this gateway and to nobody else. */
+export const FORM_PAGE_HEADERS: readonly string[] = Object.freeze(PAGE_HEADERS.map(value => value.replace("form-action 'none'", "form-action 'self'")))
+
 /** The gateway's picture, as an address. */
 export const ICON = 'data:image/svg+xml,' + encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>')
 
@@ -41,16 +44,18 @@ export interface Page {
   readonly title: string
   /** Its `<main>`. */
   readonly main: VNode
-  readonly assets: AssetNames
-  /** Whether the browser's program follows the payment. */
+  readonly assets: Pick<AssetNames, 'style' | 'script'>
+  /** The way up from the page's address to that of the gateway; `../` unless said, as from `/pay/<token>`. */
+  readonly root?: string
+  /** Whether the browser's program is loaded. */
   readonly script: boolean
   /** Value of the refresh that stands in for the program where there is none, such as `10`; null for a page that stays as it is. */
   readonly refresh: string | null
 }
 
-/** The whole document. Its assets are addressed relative to `/pay/<token>`, so that a prefix in front of the gateway does no harm. */
+/** The whole document. Its assets are addressed relative to the page, so that a prefix in front of the gateway does no harm. */
 export function document (page: Page): string {
-  const { title, main, assets, script, refresh } = page
+  const { title, main, assets, root = '../', script, refresh } = page
   return '<!doctype html>' + renderToString(html`
     <html lang="en">
       <head>
@@ -61,8 +66,8 @@ export function document (page: Page): string {
         <meta name="referrer" content="no-referrer" />
         <meta name="color-scheme" content="light dark" />
         <link rel="icon" href=${ICON} />
-        <link rel="stylesheet" href=${`../assets/${assets.style}`} />
-        ${script ? html`<script type="module" src=${`../assets/${assets.script}`}></script>` : null}
+        <link rel="stylesheet" href=${`${root}assets/${assets.style}`} />
+        ${script ? html`<script type="module" src=${`${root}assets/${assets.script}`}></script>` : null}
         ${refresh === null ? null : html`<noscript><meta http-equiv="refresh" content=${refresh} /></noscript>`}
       </head>
       <body>

@@ -4,7 +4,7 @@ import { html } from './document.ts'
 const SPARKS = Array.from({ length: 12 }, (_, index) => `rotate(${index * 30})`)
 
 /** The pictures of the states. Decoration: the words beside them say the same. */
-export const pictures: Readonly<Record<'paid' | 'processing' | 'underpaid' | 'expired' | 'refunded' | 'missing', () => VNode>> = {
+export const pictures: Readonly<Record<'paid' | 'processing' | 'underpaid' | 'expired' | 'refunded' | 'missing' | 'parcel' | 'truck' | 'broken', () => VNode>> = {
   paid: () => html`
     <svg class="picture celebration" aria-hidden="true" viewBox="-56 -56 112 112">
       ${SPARKS.map(turn => html`<g transform=${turn}><circle class="spark" cy="-36" r="2.6" /></g>`)}
@@ -39,5 +39,22 @@ export const pictures: Readonly<Record<'paid' | 'processing' | 'underpaid' | 'ex
     <svg class="picture quiet" aria-hidden="true" viewBox="-56 -56 112 112">
       <circle class="wash" r="38" />
       <path class="stroke" d="M-8 -6 A8.5 8.5 0 1 1 0 4 V8 M0 17 V17.1" />
+    </svg>`,
+  parcel: () => html`
+    <svg class="picture" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <path class="stroke" d="M0 -19 L17 -10 V9 L0 19 L-17 9 V-10 Z M-17 -10 L0 0 L17 -10 M0 0 V19 M-8.5 -14.5 L8.5 -5" />
+    </svg>`,
+  truck: () => html`
+    <svg class="picture" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <path class="stroke" d="M-14 9 H-20 V-12 H4 V9 H-4 M4 -5 H13 L20 2 V9 H17" />
+      <circle class="stroke" cx="-9" cy="10" r="4.5" />
+      <circle class="stroke" cx="11" cy="10" r="4.5" />
+    </svg>`,
+  broken: () => html`
+    <svg class="picture warn" aria-hidden="true" viewBox="-56 -56 112 112">
+      <circle class="wash" r="38" />
+      <path class="stroke" d="M0 -18 L19 15 H-19 Z M0 -6 V4 M0 9.5 V9.6" />
     </svg>`
 }

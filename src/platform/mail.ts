@@ -60,13 +60,18 @@ const LONGEST_ADDRESS = 254
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 const LONGEST_SUBJECT = 500
 
+/** Whether mail is sent to such an address: plain, without a name, at most 254 characters. */
+export function isMailAddress (text: string): boolean {
+  return text.length <= LONGEST_ADDRESS && ADDRESS.test(text)
+}
+
 /**
  * The message of a mail, with its addresses and header fields looked at.
  * @throws MailFailed, permanent, for an address, subject or id that could smuggle in header lines
  */
 export function messageOf (mail: Mail, from: Sender, clock: Clock): Message {
   const { to, subject, text, html, id } = mail
-  if (to.length > LONGEST_ADDRESS || !ADDRESS.test(to)) throw new MailFailed('the address of the reader is not one that mail is sent to', false)
+  if (!isMailAddress(to)) throw new MailFailed('the address of the reader is not one that mail is sent to', false)
   if (/\p{Cc}/u.test(subject) || subject.length > LONGEST_SUBJECT) throw new MailFailed('the subject is too long or has a control character', false)
   if (!ID.test(id)) throw new MailFailed('the id has other characters than letters, digits, ".", "_" and "-"', false)
   return {

@@ -3,6 +3,7 @@ import { renderToString } from 'preact-render-to-string'
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
 import { dollarsText, satoshisText } from '../pages/amounts.ts'
 import { html } from '../pages/document.ts'
+import { dayText } from '../pages/moments.ts'
 import type { Mail } from '../platform/mail.ts'
 import type { Order, OrderItem } from './schema.ts'
 
@@ -50,7 +51,7 @@ function wordsOf ({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
   return {
     shop,
     thanks: `Thank you. Your payment to ${shop} has arrived, and one thing is missing: your address.`,
-    until: `Please give it by ${DAY.format(claimExpiresAt)}.`,
+    until: `Please give it by ${dayText(claimExpiresAt)}.`,
     items: order.items.map(item => [`${item.quantity} × ${itemTitle(item)}`, dollarsText(item.priceCents * item.quantity)]),
     sums: [
       ['Shipping', order.shippingCents === 0 ? 'free' : dollarsText(order.shippingCents)],
@@ -69,8 +70,6 @@ export function itemTitle ({ productTitle, variantTitle }: Pick<OrderItem, 'prod
   const variant = oneLine(variantTitle)
   return variant === '' || variant === product || variant === 'Default Title' ? product : `${product}, ${variant}`
 }
-
-const DAY = new Intl.DateTimeFormat('en', { dateStyle: 'long', timeZone: 'UTC' })
 
 function textOf (words: Words, claimPageUrl: string): string {
   const lines = [...words.items, ...words.sums]
