@@ -2,13 +2,14 @@ import { Type } from 'typebox'
 import { ShortError } from '../gateway/errors.ts'
 import { EVENT_STREAM_HEADERS } from '../gateway/event-stream.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
-import type { Payment } from '../payments/schema.ts'
-import { asOf } from '../payments/states.ts'
+import { PaymentStatusView, type Payment } from '../payments/schema.ts'
+import { asOf, statusAt } from '../payments/states.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { PageAssets } from './assets.ts'
 import { HTML_TYPE, PAGE_HEADERS } from './document.ts'
-import { missingPage, payPage } from './pay-page.ts'
+import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
+import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
 
 /** What the pages need of others. */
@@ -17,8 +18,10 @@ export interface PageParts {
     /** Null when there is no payment with this token. */
     byPayToken (token: string): Promise<Payment | null>
   }
+  /** What else is paid on such a page; payments alone unless said. */
+  readonly others?: readonly PayableSource[]
   readonly watch: {
-    /** Calls `changed` after each change of the payment, until the function that this returns is called. */
+    /** Calls `changed` after each change of what the invoice is for, until the function that this returns is called. */
     watch (invoiceId: string, changed: () => void): () => void
   }
   /** Null when there is no such merchant. */
@@ -38,10 +41,10 @@ const PayToken = Type.Object({ payToken: Type.String() })
 
 /** The hosted checkout page, the events that keep it up to date, and what it loads. Their addresses alone authorise. */
 export function pageOperations (parts: PageParts): AnyOperation[] {
-  const { payments, watch, clock, log } = parts
+  const { watch, clock, log } = parts
   const assets = new PageAssets()
   const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
-  const find = async (token: string): Promise<Payment | null> => TOKEN.test(token) ? payments.byPayToken(token) : null
+  const find = (token: string): Promise<Shown | null> => TOKEN.test(token) ? shownBy(parts, token) : Promise.resolve(null)
   return [
     defineOperation({
       id: 'getPayPage',
@@ -59,11 +62,9 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
         const found = await find(params.payToken)
         if (found === null) return missing
         const now = clock.now()
-        const payment = asOf(found, now)
-        const merchant = await parts.merchant(payment.merchantId)
-        if (merchant === null) throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
+        const payment = asOf(found.payable, now)
         const sandboxCommand = parts.sandboxHint && payment.kind === 'sandbox' ? sandboxPayCommand(parts.publicUrl(), payment.invoice) : null
-        return { status: 200, body: payPage({ payment, merchantName: merchant.name, now, sandboxCommand }, assets.names), headers: PAGE_HEADERS }
+        return { status: 200, body: payPage({ payment, merchantName: found.payee, now, sandboxCommand, statusAddress: found.statusAddress }, assets.names), headers: PAGE_HEADERS }
       }
     }),
     defineOperation({
@@ -79,14 +80,49 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
         404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
       },
       async handle ({ params }) {
-        const payment = await find(params.payToken)
-        if (payment === null) throw new ShortError(404, 'Payment not found')
-        const body = paymentEvents(payment, { byPayToken: token => payments.byPayToken(token), watch: (id, changed) => watch.watch(id, changed), clock, log })
+        const found = await find(params.payToken)
+        if (found === null) throw new ShortError(404, 'Payment not found')
+        const body = paymentEvents(found.payable, { byPayToken: async token => (await find(token))?.payable ?? null, watch: (id, changed) => watch.watch(id, changed), clock, log })
         return { status: 200, body, headers: EVENT_STREAM_HEADERS }
+      }
+    }),
+    defineOperation({
+      id: 'getPayStatus',
+      method: 'GET',
+      path: '/pay/:payToken/status',
+      summary: 'The status of what a pay page shows, for whoever has its address',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      answers: {
+        200: { description: 'The status and nothing else.', schema: PaymentStatusView },
+        404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
+      },
+      async handle ({ params }) {
+        const found = await find(params.payToken)
+        if (found === null) throw new ShortError(404, 'Payment not found')
+        return { status: 200, body: { status: statusAt(found.payable, clock.now()) }, headers: NO_STORE }
       }
     }),
     ...assets.operations()
   ]
+}
+
+const NO_STORE = ['Cache-Control', 'no-store']
+
+/** Whatever is paid under this token: a payment, else one of the others'. */
+async function shownBy ({ payments, merchant, others = [] }: PageParts, token: string): Promise<Shown | null> {
+  const payment = await payments.byPayToken(token)
+  if (payment !== null) {
+    const payee = await merchant(payment.merchantId)
+    if (payee === null) throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
+    return { payable: payment, payee: payee.name, statusAddress: paymentStatusAddress(payment.invoiceId) }
+  }
+  for (const other of others) {
+    const payable = await other.byPayToken(token)
+    if (payable !== null) return { payable, payee: other.payee(), statusAddress: `${token}/status` }
+  }
+  return null
 }
 
 /** Invoices hold letters and digits only; nothing in the line needs to be quoted for a shell but the JSON. */

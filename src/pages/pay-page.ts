@@ -2,6 +2,8 @@ import type { VNode } from 'preact'
 import { document, html } from './document.ts'
 import type { PaymentStatus } from '../payments/schema.ts'
 import type { AssetNames } from './assets.ts'
+import { merchantLine } from './merchant-line.ts'
+import { momentText } from './moments.ts'
 import { isFinal, payView, type PayFacts, type PayView } from './pay-view.ts'
 import { pictures } from './pictures.ts'
 import { bitcoinUri, qrCode, qrContent } from './qr-code.ts'
@@ -36,6 +38,11 @@ export function missingPage (assets: AssetNames): string {
   })
 }
 
+/** The public operation that says the status of a payment, relative to a pay page. */
+export function paymentStatusAddress (invoiceId: string): string {
+  return `../api/payments/${invoiceId}/status`
+}
+
 function refreshOf ({ payment, successUrl }: PayView): string | null {
   // Without quotes the address reaches to the end, whatever is in it.
   if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
@@ -52,7 +59,7 @@ function body (view: PayView): VNode {
       data-final=${isFinal(status) ? '' : null}
       data-announce=${`${view.heading}. ${view.words}`}
       data-events=${`${payment.payToken}/events`}
-      data-status-address=${`../api/payments/${payment.invoiceId}/status`}
+      data-status-address=${view.statusAddress ?? paymentStatusAddress(payment.invoiceId)}
     >
       ${summary(view)}
       ${status === 'unpaid' ? due(view) : result(view, status)}
@@ -62,7 +69,7 @@ function body (view: PayView): VNode {
 function summary ({ merchantName, amount, satoshis, payment }: PayView): VNode {
   return html`
     <header class="summary">
-      <p class="merchant"><span class="monogram" aria-hidden="true">${firstLetter(merchantName)}</span><bdi class="merchant-name">${merchantName}</bdi></p>
+      ${merchantLine(merchantName)}
       <h1 class=${amount.length > 10 ? 'amount long' : 'amount'}>${payment.status === 'unpaid' ? html`<span class="unseen">Pay </span>` : null}${amount}</h1>
       ${satoshis === null ? null : html`<p class="satoshis">${satoshis}</p>`}
       ${payment.description === null || payment.description === '' ? null : html`<p class="description" dir="auto">${payment.description}</p>`}
@@ -126,23 +133,9 @@ function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode
       ${pictures[status]()}
       <h2 id="state" class="result-heading" tabindex="-1">${heading}</h2>
       <p class="result-words">${words}</p>
-      ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${moment(payment.paidAt)}</time></p>`}
+      ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${momentText(payment.paidAt)}</time></p>`}
       ${successUrl === null ? null : html`
         <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
         <p class="more">You will be taken there in a moment.</p>`}
     </section>`
-}
-
-const MOMENT = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC', hourCycle: 'h23' })
-
-function moment (time: number): string {
-  return `${MOMENT.format(time)} UTC`
-}
-
-const graphemes = new Intl.Segmenter('en')
-
-/** First character as people count them, in upper case. */
-function firstLetter (name: string): string {
-  const [first] = graphemes.segment(name.trim())
-  return first?.segment.toUpperCase() ?? ''
 }

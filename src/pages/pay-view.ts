@@ -1,15 +1,18 @@
-import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import type { PaymentStatus } from '../payments/schema.ts'
 import { amountText, satoshisText } from './amounts.ts'
+import type { Payable } from './payable.ts'
 
 /** Everything that the page of a payment depends on. */
 export interface PayFacts {
   /** As it reads now (decision 40). */
-  readonly payment: Payment
+  readonly payment: Payable
   readonly merchantName: string
   /** Milliseconds since the epoch. */
   readonly now: number
   /** A command that pays the invoice at the sandbox; null where nobody can pay so. */
   readonly sandboxCommand: string | null
+  /** Where the page's program asks for the status while it cannot listen, relative to the page; that of a payment unless said. */
+  readonly statusAddress?: string
 }
 
 /** The same, in the words of the page. */
@@ -62,7 +65,7 @@ interface Words {
 }
 
 /** `merchant` is the name with isolates around it, so that its direction stays its own. */
-function wordsOf (payment: Payment, merchant: string, amount: string, demo: boolean): Words {
+function wordsOf (payment: Payable, merchant: string, amount: string, demo: boolean): Words {
   switch (payment.status) {
     case 'unpaid':
       if (demo) return { heading: 'Demo payment', words: 'There is nothing to pay: it confirms itself in a few seconds.', title: 'Demo payment' }
@@ -81,7 +84,7 @@ function wordsOf (payment: Payment, merchant: string, amount: string, demo: bool
   }
 }
 
-function arrived ({ receivedSats, amountSats }: Payment): string {
+function arrived ({ receivedSats, amountSats }: Payable): string {
   if (receivedSats === null || amountSats === null) return 'Only a part of the amount has arrived.'
   return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
 }

@@ -1,15 +1,16 @@
 import { eventStream, type EventSink } from '../gateway/event-stream.ts'
 import type { StreamBody } from '../gateway/reply.ts'
-import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import type { PaymentStatus } from '../payments/schema.ts'
 import { statusAt } from '../payments/states.ts'
 import type { Clock, Timer } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { isFinal } from './pay-view.ts'
+import type { Payable } from './payable.ts'
 
 /** What the events of a payment are told from. */
 export interface PaymentEventParts {
   /** Null when there is no payment with this token. */
-  byPayToken (token: string): Promise<Payment | null>
+  byPayToken (token: string): Promise<Payable | null>
   /** Calls `changed` after each change of the payment, until the function that this returns is called. */
   watch (invoiceId: string, changed: () => void): () => void
   readonly clock: Clock
@@ -23,7 +24,7 @@ const LOOK_EVERY = 30_000
  * Server-sent events `status` with `{status}`: one at once, one at each change, and one when time alone changes the status.
  * The stream ends after a final status, and when the database cannot be asked; clients then ask in other ways.
  */
-export function paymentEvents (payment: Payment, parts: PaymentEventParts): StreamBody {
+export function paymentEvents (payment: Payable, parts: PaymentEventParts): StreamBody {
   return eventStream({
     clock: parts.clock,
     begin (events) {
@@ -46,7 +47,7 @@ class Follower {
   #stopped = false
 
   /** Listens before it looks, so that no change falls in between. */
-  constructor (payment: Payment, parts: PaymentEventParts, events: EventSink) {
+  constructor (payment: Payable, parts: PaymentEventParts, events: EventSink) {
     this.#parts = parts
     this.#events = events
     this.#token = payment.payToken
@@ -81,7 +82,7 @@ class Follower {
     }
   }
 
-  #tell (payment: Payment | null): void {
+  #tell (payment: Payable | null): void {
     if (this.#stopped) return
     if (payment === null) {
       this.#events.end()
@@ -98,7 +99,7 @@ class Follower {
   }
 
   /** Looks again when the clock alone changes the status: a demo confirms itself, an invoice expires. */
-  #waitFor ({ confirmsAt, expiresAt }: Payment, status: PaymentStatus, now: number): void {
+  #waitFor ({ confirmsAt, expiresAt }: Payable, status: PaymentStatus, now: number): void {
     this.#due?.cancel()
     this.#due = status === 'unpaid' ? this.#parts.clock.after((confirmsAt ?? expiresAt) - now, () => { void this.#look() }) : null
   }

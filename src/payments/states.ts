@@ -16,6 +16,9 @@ const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = 
   refunded: new Set<PaymentStatus>()
 })
 
+/** What of a payment its status depends on, also of what is paid like one: the invoice of a plan. */
+export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidAt' | 'receivedSats'>
+
 /** One change of a status, with what is known of it. */
 export interface Step {
   readonly to: PaymentStatus
@@ -34,19 +37,19 @@ export function canBecome (from: PaymentStatus, to: PaymentStatus): boolean {
  * What time alone has done to a payment and nobody has written down yet: a demo has confirmed itself, an invoice that nobody
  * paid has expired. Null when nothing. `now` in milliseconds; an invoice is expired at `expiresAt` itself.
  */
-export function due (payment: Payment, now: number): Step | null {
+export function due (payment: Timed, now: number): Step | null {
   if (payment.status !== 'unpaid') return null
   if (payment.confirmsAt !== null && payment.confirmsAt <= now) return { to: 'paid', paidAt: payment.confirmsAt, receivedSats: null }
   return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
 }
 
 /** How a payment reads now, whether or not it is written down (decision 40). */
-export function statusAt (payment: Payment, now: number): PaymentStatus {
+export function statusAt (payment: Timed, now: number): PaymentStatus {
   return due(payment, now)?.to ?? payment.status
 }
 
 /** The payment as it reads now. */
-export function asOf (payment: Payment, now: number): Payment {
+export function asOf<P extends Timed> (payment: P, now: number): P {
   const step = due(payment, now)
   return step === null ? payment : stepped(payment, step, now)
 }
@@ -55,7 +58,7 @@ export function asOf (payment: Payment, now: number): Payment {
  * The payment after a step. `paidAt` is what the provider says, else now, and never changes (decision 42); what was received
  * never shrinks. @throws TypeError for a step that no payment takes: a mistake of ours
  */
-export function stepped (payment: Payment, step: Step, now: number): Payment {
+export function stepped<P extends Timed> (payment: P, step: Step, now: number): P {
   if (!canBecome(payment.status, step.to)) throw new TypeError(`a payment that is ${payment.status} cannot become ${step.to}`)
   return {
     ...payment,
@@ -66,7 +69,7 @@ export function stepped (payment: Payment, step: Step, now: number): Payment {
 }
 
 /** A figure of the provider's that is news; null when it is not. 0 is none: it would read as "nothing can be refunded". */
-export function moreReceived (payment: Payment, receivedSats: number | null): number | null {
+export function moreReceived (payment: Timed, receivedSats: number | null): number | null {
   return receivedSats !== null && receivedSats > (payment.receivedSats ?? 0) ? receivedSats : null
 }
 
