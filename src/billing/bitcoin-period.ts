@@ -1,0 +1,55 @@
+/** A day in milliseconds. */
+const DAY = 86_400_000
+
+/** Milliseconds for which a plan whose period has ended is past due before it is canceled. */
+export const GRACE = 7 * DAY
+
+/** Mails about the end of a period, in the order in which they are due. */
+export const steps = ['week', 'three-days', 'day', 'ended', 'canceled'] as const
+export type Step = typeof steps[number]
+
+/** Milliseconds from the end of the period to each mail. */
+const OFFSETS: Readonly<Record<Step, number>> = Object.freeze({ week: -7 * DAY, 'three-days': -3 * DAY, day: -DAY, ended: 0, canceled: GRACE })
+
+/** How long before the end of a period the first mail is due, in milliseconds. */
+export const FIRST_NOTICE = -OFFSETS.week
+
+/** A paid period: until when, in milliseconds since the epoch, and the day of the month on which it would end in a month that has that day. */
+export interface Period {
+  readonly end: number
+  /** 1 to 31, UTC. */
+  readonly anchorDay: number
+}
+
+/**
+ * One calendar month after `from`, at the same time of day, in UTC. A month without the anchor's day ends on its last day, and
+ * the next one that has it on that day again: 31 January, 28 February, 31 March.
+ */
+export function monthAfter (from: number, anchorDay: number): number {
+  const date = new Date(from)
+  const year = date.getUTCFullYear()
+  const month = date.getUTCMonth() + 1
+  // Day 0 of the month after is the last of this one.
+  const last = new Date(Date.UTC(year, month + 1, 0)).getUTCDate()
+  const timeOfDay = from - Date.UTC(year, date.getUTCMonth(), date.getUTCDate())
+  return Date.UTC(year, month, Math.min(anchorDay, last)) + timeOfDay
+}
+
+/**
+ * The period that one more payment gives. What is left of the one that runs is kept; one that is over, or none, begins anew at
+ * `now`, milliseconds since the epoch.
+ */
+export function extended (running: Period | null, now: number): Period {
+  const period = running !== null && running.end > now ? running : { end: now, anchorDay: new Date(now).getUTCDate() }
+  return { end: monthAfter(period.end, period.anchorDay), anchorDay: period.anchorDay }
+}
+
+/**
+ * The mail that is due: the latest whose time has come, so that one that was missed is not sent together with the one after
+ * it. Null when it was sent already, or none is due yet. Times in milliseconds since the epoch.
+ */
+export function dueStep (periodEnd: number, sent: Step | null, now: number): Step | null {
+  const due = steps.findLast(step => periodEnd + OFFSETS[step] <= now)
+  if (due === undefined) return null
+  return sent !== null && steps.indexOf(sent) >= steps.indexOf(due) ? null : due
+}

@@ -1,0 +1,90 @@
+import { Type, type Static } from 'typebox'
+import type { ProviderKind } from '../providers/provider.ts'
+import type { Step } from './bitcoin-period.ts'
+import type { SoldPlan } from './plans.ts'
+
+/** How a subscription paid in bitcoin stands. `incomplete`: nothing was paid yet; `replaced`: another one of the account goes on. */
+export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
+
+/** What every id of a subscription paid in bitcoin begins with: what the billing provider makes never does. */
+export const BITCOIN_PREFIX = 'btc_'
+
+/** A plan paid in bitcoin as it is kept. Times in milliseconds since the epoch. */
+export interface BitcoinSubscription {
+  readonly id: string
+  /** Lower case. */
+  readonly email: string
+  readonly customerName: string | null
+  readonly plan: SoldPlan
+  /** Whose it is; null until it is known: a buyer without a key is looked up by address once it is paid. */
+  readonly merchantId: number | null
+  readonly state: BitcoinState
+  /** Null while nothing was paid. */
+  readonly currentPeriodEnd: number | null
+  /** Day of the month on which its periods end; null while nothing was paid. */
+  readonly anchorDay: number | null
+  /** The last mail about the end of the period that runs; null for none. */
+  readonly reminded: Step | null
+  readonly createdAt: number
+}
+
+/** An invoice for one period of a plan. Times in milliseconds since the epoch. */
+export interface BitcoinInvoice {
+  /** 15 random digits (decision 10). */
+  readonly invoiceId: string
+  readonly subscriptionId: string
+  readonly paymentHash: string
+  /** Random; it alone opens the pay page. */
+  readonly payToken: string
+  /** Whole US dollars. */
+  readonly priceUsd: number
+  readonly amountSats: number
+  /** For people. */
+  readonly description: string
+  /** BOLT 11. */
+  readonly invoice: string
+  readonly kind: ProviderKind
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly paidAt: number | null
+}
+
+/** One plan of `GET /api/bitcoin/pricing` (decision 165). */
+export const BitcoinPlanView = Type.Object({
+  planTier: Type.String(),
+  name: Type.String(),
+  priceUsd: Type.Integer({ description: 'For one period.' }),
+  interval: Type.Literal('month'),
+  trialDays: Type.Integer({ description: '0: bitcoin is paid up front.' }),
+  features: Type.Array(Type.String()),
+  priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
+  quoteExpiresAt: Type.String({ description: 'Until when that price stands. ISO 8601, UTC. An invoice keeps its own amount until it expires.' })
+})
+
+/** Answer of `GET /api/bitcoin/pricing`. */
+export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
+export type BitcoinPricingView = Static<typeof BitcoinPricingView>
+
+/** A plain address: nothing that a mail header could be broken with. */
+const EMAIL = '^[A-Za-z0-9.!#$%&\'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$'
+const NAME = '^[^\\u0000-\\u001f\\u007f]*$'
+
+/** Body of `POST /api/bitcoin/create-subscription` (decision 167). */
+export const BitcoinSubscriptionInput = Type.Object({
+  plan: Type.String({ minLength: 1, maxLength: 100, description: 'individual. The plan l402 is sold on request only, and free costs nothing.' }),
+  email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL, 'x-rule': 'Must be an email address, such as name@example.com.', description: 'Whose plan it will be, unless a merchant\'s key says so.' }),
+  customerName: Type.Optional(Type.String({ maxLength: 200, pattern: NAME, 'x-rule': 'Must not hold control characters.' }))
+})
+export type BitcoinSubscriptionInput = Static<typeof BitcoinSubscriptionInput>
+
+/** Answer of `POST /api/bitcoin/create-subscription` (decision 167). */
+export const BitcoinSubscriptionView = Type.Object({
+  subscriptionId: Type.String(),
+  invoiceId: Type.String({ description: '15 digits.' }),
+  lightningInvoice: Type.String({ description: 'BOLT 11, for one period.' }),
+  paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+  amountSats: Type.Integer(),
+  payUrl: Type.String({ description: 'A page to pay it on. Whoever has the address sees the invoice: treat it as a secret.' }),
+  expiresAt: Type.String({ description: 'Until when it can be paid. ISO 8601, UTC.' })
+})
+export type BitcoinSubscriptionView = Static<typeof BitcoinSubscriptionView>
