@@ -1,0 +1,150 @@
+/** What is asked of Shopify's Admin API, as GraphQL text. Tests hold each against the published schemas of 2026-04 and 2026-10. */
+
+/** One operation. */
+export interface ShopifyOperation {
+  /** For messages: what it does, after "asked to". */
+  readonly purpose: string
+  readonly text: string
+  /** Points it is taken to cost until an answer has told; Shopify admits a call only with that many in the bucket. */
+  readonly cost: number
+}
+
+/** Products and variants of a page: small enough that its worst cost stays under the limit of 1000 points for one query. */
+const PRODUCTS = 20
+const VARIANTS = 20
+/** Variants of a page of one product. */
+const MORE_VARIANTS = 100
+/** Characters of a description: agents read catalogs whole. */
+const DESCRIPTION = 2000
+/** Newest orders that are looked through for one that the search does not know yet. */
+const NEWEST = 100
+
+const variantFields = 'legacyResourceId title price availableForSale'
+
+export const SHOP_INFO: ShopifyOperation = {
+  purpose: 'describe the shop',
+  cost: 2,
+  text: `query ShopInfo {
+  shop { name myshopifyDomain currencyCode shopAddress { countryCodeV2 } }
+}`
+}
+
+export const CATALOG_PAGE: ShopifyOperation = {
+  purpose: 'list its products',
+  cost: 530,
+  text: `query CatalogPage($after: String) {
+  shop { name currencyCode }
+  products(first: ${PRODUCTS}, after: $after, query: "status:active AND published_status:published", sortKey: ID) {
+    pageInfo { hasNextPage endCursor }
+    nodes {
+      id legacyResourceId title description(truncateAt: ${DESCRIPTION}) status publishedAt isGiftCard requiresSellingPlan
+      featuredMedia { preview { image { url } } }
+      variants(first: ${VARIANTS}) { pageInfo { hasNextPage endCursor } nodes { ${variantFields} } }
+    }
+  }
+}`
+}
+
+/** The variants of one product that did not fit on its page. */
+export const VARIANTS_PAGE: ShopifyOperation = {
+  purpose: 'list the variants of a product',
+  cost: 110,
+  text: `query VariantsPage($id: ID!, $after: String) {
+  product(id: $id) {
+    variants(first: ${MORE_VARIANTS}, after: $after) { pageInfo { hasNextPage endCursor } nodes { ${variantFields} } }
+  }
+}`
+}
+
+export const STOCK: ShopifyOperation = {
+  purpose: 'say what can be bought',
+  cost: 40,
+  text: `query Stock($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    ... on ProductVariant {
+      legacyResourceId availableForSale inventoryPolicy inventoryQuantity
+      inventoryItem { tracked }
+      product { status publishedAt isGiftCard requiresSellingPlan }
+    }
+  }
+}`
+}
+
+export const TAX: ShopifyOperation = {
+  purpose: 'work out tax',
+  cost: 20,
+  text: `mutation Tax($input: DraftOrderInput!) {
+  draftOrderCalculate(input: $input) {
+    calculatedDraftOrder {
+      currencyCode taxesIncluded
+      warnings { field message errorCode }
+      subtotalPriceSet { shopMoney { amount currencyCode } }
+      totalShippingPriceSet { shopMoney { amount currencyCode } }
+      totalTaxSet { shopMoney { amount currencyCode } }
+      totalPriceSet { shopMoney { amount currencyCode } }
+    }
+    userErrors { field message }
+  }
+}`
+}
+
+export const CREATE_ORDER: ShopifyOperation = {
+  purpose: 'make an order',
+  cost: 20,
+  text: `mutation CreateOrder($order: OrderCreateOrderInput!, $options: OrderCreateOptionsInput) {
+  orderCreate(order: $order, options: $options) {
+    order { id name sourceIdentifier }
+    userErrors { code field message }
+  }
+}`
+}
+
+/** By the search, which is behind by a while, and among the newest, which are read from the shop itself. */
+export const FIND_ORDER: ShopifyOperation = {
+  purpose: 'look for an order',
+  cost: 120,
+  text: `query FindOrder($query: String!) {
+  found: orders(first: 5, query: $query) { nodes { id name sourceIdentifier tags } }
+  newest: orders(first: ${NEWEST}, sortKey: CREATED_AT, reverse: true) { nodes { id name sourceIdentifier tags } }
+}`
+}
+
+export const FULFILMENTS: ShopifyOperation = {
+  purpose: 'say how far orders are',
+  cost: 300,
+  text: `query Fulfilments($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    ... on Order {
+      id cancelledAt displayFulfillmentStatus
+      fulfillments(first: 10) { status displayStatus createdAt inTransitAt trackingInfo(first: 3) { company number url } }
+    }
+  }
+}`
+}
+
+export const SUBSCRIPTIONS: ShopifyOperation = {
+  purpose: 'list its webhooks',
+  cost: 60,
+  text: `query Subscriptions($uri: String!, $topics: [WebhookSubscriptionTopic!]) {
+  webhookSubscriptions(first: 50, uri: $uri, topics: $topics) { nodes { topic uri } }
+}`
+}
+
+export const SUBSCRIBE: ShopifyOperation = {
+  purpose: 'send webhooks',
+  cost: 10,
+  text: `mutation Subscribe($topic: WebhookSubscriptionTopic!, $webhookSubscription: WebhookSubscriptionInput!) {
+  webhookSubscriptionCreate(topic: $topic, webhookSubscription: $webhookSubscription) {
+    webhookSubscription { id }
+    userErrors { field message }
+  }
+}`
+}
+
+/** Topics that tell of an order's way. */
+export const TOPICS = ['ORDERS_FULFILLED', 'ORDERS_PARTIALLY_FULFILLED', 'ORDERS_CANCELLED', 'FULFILLMENTS_CREATE', 'FULFILLMENTS_UPDATE'] as const
+
+/** All of them, for tests. */
+export const OPERATIONS: readonly ShopifyOperation[] = [
+  SHOP_INFO, CATALOG_PAGE, VARIANTS_PAGE, STOCK, TAX, CREATE_ORDER, FIND_ORDER, FULFILMENTS, SUBSCRIPTIONS, SUBSCRIBE
+]

@@ -1,0 +1,166 @@
+import { StorePlatformError, type NewStoreOrder, type StoreOrder, type TaxQuestion } from './platform.ts'
+import { CURRENCY, requireDollars } from './shopify-catalog.ts'
+import { plainWords } from './shopify-faults.ts'
+import type { Answer } from './shopify-reader.ts'
+
+/** What an order's payment and shipping are called in the merchant's admin. */
+const GATEWAY = 'Lightning'
+const SHIPPING_TITLE = 'Shipping'
+const TAX_TITLE = 'Tax'
+/** Decimal places of a tax rate. */
+const RATE_PLACES = 6
+/** An order id as it may stand in a search. With its prefix it must fit a tag, which holds 40 characters. */
+const SEARCHABLE = /^[A-Za-z0-9-]{1,37}$/
+const PROVINCE_CODE = /^[A-Za-z0-9]{1,3}$/
+
+interface Money { readonly amount: string, readonly currencyCode: typeof CURRENCY }
+
+/** Cents as the platform writes dollars. */
+export function money (cents: number): Money {
+  if (!Number.isSafeInteger(cents) || cents < 0) throw new TypeError(`${cents} is no amount of cents`)
+  const digits = String(cents).padStart(3, '0')
+  return { amount: `${digits.slice(0, -2)}.${digits.slice(-2)}`, currencyCode: CURRENCY }
+}
+
+/** The platform's own name of a variant. */
+export function variantGid (variantId: number): string {
+  return `gid://shopify/ProductVariant/${variantId}`
+}
+
+/** The tag that an order is found by besides its source identifier. */
+export function orderTag (sourceIdentifier: string): string {
+  if (!SEARCHABLE.test(sourceIdentifier)) throw new TypeError('an order id is at most 37 letters, digits and dashes')
+  return `bg-${sourceIdentifier}`
+}
+
+/** A draft that is worked out and never kept. */
+export function taxInput ({ items, location, shippingCents }: TaxQuestion): object {
+  return {
+    lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
+    shippingAddress: {
+      countryCode: location.country,
+      ...(location.state === '' ? {} : { provinceCode: location.state }),
+      ...(location.zip === '' ? {} : { zip: location.zip })
+    },
+    shippingLine: { title: SHIPPING_TITLE, priceWithCurrency: money(shippingCents) },
+    // The buyer pays the catalog's prices.
+    acceptAutomaticDiscounts: false
+  }
+}
+
+/**
+ * Cents of tax that come on top of goods and shipping. In a shop whose prices include tax there is nothing on top: the tax is
+ * within the subtotal, and naming it again would have the buyer pay it twice (contract: totalUsd equals subtotal plus shipping
+ * plus tax; decision 142). The platform's own total must agree to the cent, or nothing is sold.
+ * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add up
+ */
+export function readTax (data: Answer, { shippingCents }: TaxQuestion): number {
+  const payload = data.member('draftOrderCalculate')
+  requireDone(payload, 'work out tax')
+  const draft = payload.member('calculatedDraftOrder')
+  requireDollars(draft.member('currencyCode').text())
+  for (const warning of draft.member('warnings').list()) {
+    // Tax at an address that the platform doubts would be an estimate.
+    if (/address|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
+      throw new StorePlatformError('refused', `The store platform did not work out tax: ${plainWords(warning.member('message').text())}`, { upstreamStatus: 200 })
+    }
+  }
+  const subtotal = readMoney(draft.member('subtotalPriceSet'))
+  const shipping = readMoney(draft.member('totalShippingPriceSet'))
+  const total = readMoney(draft.member('totalPriceSet'))
+  const taxOnTop = draft.member('taxesIncluded').flag() ? 0 : readMoney(draft.member('totalTaxSet'))
+  if (shipping !== shippingCents) draft.member('totalShippingPriceSet').fail(`the ${shippingCents} cents of shipping that were asked for`)
+  if (subtotal + shipping + taxOnTop !== total) draft.member('totalPriceSet').fail('the sum of goods, shipping and tax')
+  return taxOnTop
+}
+
+function readMoney (set: Answer): number {
+  const given = set.member('shopMoney')
+  requireDollars(given.member('currencyCode').text())
+  return given.member('amount').cents()
+}
+
+/** A paid order at the prices that the buyer has paid, so that the platform works out nothing anew. */
+export function orderInput (order: NewStoreOrder): { readonly order: object, readonly options: object } {
+  const subtotal = order.items.reduce((sum, { priceCents, quantity }) => sum + priceCents * quantity, 0)
+  if (subtotal + order.shippingCents + order.taxCents !== order.totalCents) throw new TypeError('the amounts of an order do not add up')
+  return {
+    order: {
+      currency: CURRENCY,
+      email: order.email,
+      sourceIdentifier: order.sourceIdentifier,
+      tags: ['boltgate', orderTag(order.sourceIdentifier)],
+      note: `Paid over Lightning: ${order.paidSats} satoshis.`,
+      customAttributes: [
+        { key: 'lightning_payment_hash', value: order.paymentHash },
+        { key: 'lightning_satoshis', value: String(order.paidSats) }
+      ],
+      lineItems: order.items.map(({ variantId, quantity, priceCents }) => ({
+        variantId: variantGid(variantId),
+        quantity,
+        priceSet: { shopMoney: money(priceCents) },
+        // Left out it means no, and the order would not ask to be shipped.
+        requiresShipping: true
+      })),
+      shippingAddress: addressInput(order),
+      shippingLines: [{ title: SHIPPING_TITLE, priceSet: { shopMoney: money(order.shippingCents) } }],
+      taxLines: order.taxCents === 0 ? [] : [{ title: TAX_TITLE, rate: taxRate(order.taxCents, subtotal + order.shippingCents), priceSet: { shopMoney: money(order.taxCents) } }],
+      financialStatus: 'PAID',
+      transactions: [{ kind: 'SALE', status: 'SUCCESS', gateway: GATEWAY, amountSet: { shopMoney: money(order.totalCents) } }]
+    },
+    // Left out, nothing would be taken from the stock at all.
+    options: { inventoryBehaviour: 'DECREMENT_OBEYING_POLICY', sendReceipt: true }
+  }
+}
+
+function addressInput ({ shippingAddress, countryCode }: NewStoreOrder): object {
+  const { firstName, lastName, address1, address2, city, province, zip, phone } = shippingAddress
+  return {
+    firstName, lastName, address1, address2, city, zip, phone, countryCode,
+    // Buyers write a code or a name; the platform has a member for each.
+    ...(province === null ? {} : PROVINCE_CODE.test(province) ? { provinceCode: province.toUpperCase() } : { province })
+  }
+}
+
+/** The share that the tax is of what it is on, as decimal text, rounded to six places; the amount beside it is what counts. */
+export function taxRate (taxCents: number, onCents: number): string {
+  if (onCents <= 0) throw new TypeError('tax on nothing')
+  const scale = 10n ** BigInt(RATE_PLACES)
+  const rate = (2n * BigInt(taxCents) * scale + BigInt(onCents)) / (2n * BigInt(onCents))
+  return `${rate / scale}.${String(rate % scale).padStart(RATE_PLACES, '0')}`
+}
+
+/** @throws StorePlatformError `refused`, `shop`, or `away` for an answer without the order */
+export function readCreatedOrder (data: Answer): StoreOrder {
+  const payload = data.member('orderCreate')
+  requireDone(payload, 'make the order')
+  return readOrder(payload.member('order'))
+}
+
+/** Finds orders of one source identifier. */
+export function orderQuery (sourceIdentifier: string): string {
+  return `source_identifier:"${sourceIdentifier}" OR tag:"${orderTag(sourceIdentifier)}"`
+}
+
+/** The order with this identifier among those found; the search itself is not exact. */
+export function readFoundOrder (data: Answer, sourceIdentifier: string): StoreOrder | null {
+  const tag = orderTag(sourceIdentifier)
+  const nodes = [...data.member('found').member('nodes').list(), ...data.member('newest').member('nodes').list()]
+  const ours = nodes.find(node => node.optional('sourceIdentifier')?.text() === sourceIdentifier || node.member('tags').list().some(given => given.text() === tag))
+  return ours === undefined ? null : readOrder(ours)
+}
+
+function readOrder (node: Answer): StoreOrder {
+  return { platformOrderId: node.member('id').text(), orderNumber: node.member('name').text() }
+}
+
+/** Domain errors come with status 200; with one of them nothing was done. */
+export function requireDone (payload: Answer, purpose: string): void {
+  const errors = payload.member('userErrors').list()
+  if (errors.length === 0) return
+  const codes = errors.map(error => error.optional('code')?.text() ?? '')
+  const words = plainWords(errors.map(error => error.member('message').text()).join(' '))
+  if (codes.includes('SHOP_DORMANT')) throw new StorePlatformError('shop', 'The store platform says that this shop is dormant.', { upstreamStatus: 200 })
+  if (codes.includes('INVENTORY_CLAIM_FAILED')) throw new StorePlatformError('refused', `The store has not enough in stock: ${words}`, { upstreamStatus: 200 })
+  throw new StorePlatformError('refused', `The store platform refused to ${purpose}: ${words}`, { upstreamStatus: 200 })
+}
