@@ -28,6 +28,8 @@ export interface BilledSubscription {
   /** As the provider spells it. */
   readonly status: string
   readonly currentPeriodEnd: number | null
+  /** When it was made. */
+  readonly startedAt: number
   /** Null for a price that is no plan of ours. */
   readonly plan: PlanTier | null
   /** Of the checkout that it came from; null when it was made in another way. */
@@ -53,6 +55,11 @@ export class BillingError extends Error {
     super(message, { cause })
     this.fault = fault
   }
+}
+
+/** Whether a subscription id is one of a billing provider, and not our own of a plan that is paid in bitcoin. */
+export function isCardSubscription (subscriptionId: string): boolean {
+  return subscriptionId.startsWith('sub_')
 }
 
 /** Who takes cards. Every method rejects with BillingError. */

@@ -25,10 +25,11 @@ export interface MerchantsOptions {
   plans (): GatewayConfig['plans']
   readonly random?: Random
   /**
-   * Asks the billing provider how a subscription stands now; null when it has nothing newer. Left out where there is no
-   * billing. It is asked once before a merchant is refused for an ended period (decision 83).
+   * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is known.
+   * It must not reject. Left out where there is no billing. It is asked once before a merchant is refused for an ended period
+   * (decision 83), and writes by itself, since only it knows in which order looks at the provider were taken.
    */
-  readonly billing?: (merchant: Merchant) => Promise<SubscriptionFacts | null>
+  readonly billing?: (merchant: Merchant) => Promise<Merchant | null>
 }
 
 /** A new account. */
@@ -79,7 +80,7 @@ export class Merchants {
   readonly #clock: Clock
   readonly #plans: () => GatewayConfig['plans']
   readonly #random: Random
-  readonly #billing: ((merchant: Merchant) => Promise<SubscriptionFacts | null>) | null
+  readonly #billing: MerchantsOptions['billing']
   readonly #options: MerchantsOptions
 
   constructor (options: MerchantsOptions) {
@@ -89,7 +90,7 @@ export class Merchants {
     this.#clock = options.clock
     this.#plans = () => options.plans()
     this.#random = options.random ?? systemRandom
-    this.#billing = options.billing ?? null
+    this.#billing = options.billing
   }
 
   /**
@@ -243,14 +244,8 @@ export class Merchants {
    */
   refusal (merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null> {
     const refused = gate(merchant, feature, now)
-    if (refused === null || this.#billing === null || !mayBeRenewed(refused)) return refused
-    return this.#recheck(merchant, feature, now, this.#billing)
-  }
-
-  async #recheck (merchant: Merchant, feature: GatedFeature | null, now: number, ask: NonNullable<MerchantsOptions['billing']>): Promise<GateError | null> {
-    const facts = await ask(merchant)
-    const fresh = facts === null ? merchant : await this.setSubscription(merchant.id, facts) ?? merchant
-    return gate(fresh, feature, now)
+    if (refused === null || this.#billing === undefined || !mayBeRenewed(refused)) return refused
+    return this.#billing(merchant).then(fresh => gate(fresh ?? merchant, feature, now))
   }
 
   #update (id: number, changes: MerchantChanges): Promise<Merchant | null> {

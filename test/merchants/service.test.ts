@@ -20,7 +20,7 @@ const plans = {
 }
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 
-function setUp (database: Database, billing?: (merchant: Merchant) => Promise<SubscriptionFacts | null>): { merchants: Merchants, clock: ManualClock } {
+function setUp (database: Database, billing?: (merchant: Merchant) => Promise<Merchant | null>): { merchants: Merchants, clock: ManualClock } {
   const clock = new ManualClock()
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans, ...(billing === undefined ? {} : { billing }) })
   return { merchants, clock }
@@ -276,7 +276,10 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('billing is asked once more before an ended period is refused (decision 83)', async t => {
     let asked = 0
     let renewed: SubscriptionFacts | null = null
-    const { merchants, clock } = setUp(database, async () => { asked++; return renewed })
+    const { merchants, clock } = setUp(database, async ({ id }) => {
+      asked++
+      return renewed === null ? null : await merchants.setSubscription(id, renewed)
+    })
     const { merchant } = await merchants.create({ name: 'R', email: 'renewal@example.com', tier: 'individual' })
     const ended = there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
     t.match(await merchants.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
