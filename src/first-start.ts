@@ -10,6 +10,10 @@ import { migrate } from './platform/migrations.ts'
 import { migrations } from './platform/migrations/list.ts'
 import { Sealer } from './platform/secrets.ts'
 import type { Secrets } from './secrets.ts'
+import { firstStore } from './storefront/first-store.ts'
+import { SqlIntegrationStore } from './storefront/integration-store.ts'
+import { Storefronts } from './storefront/integrations.ts'
+import { openSandboxShop } from './storefront/sandbox.ts'
 
 /** What preparing needs. */
 export interface Preparation {
@@ -24,7 +28,8 @@ export interface Preparation {
 
 /**
  * Brings the database to the shape that this program needs and, in development, makes the merchant of `keys.json` where
- * there is none (decision 75). Repeating is harmless. Throws what the database throws.
+ * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless. Throws what the database
+ * throws.
  */
 export async function prepare (parts: Preparation): Promise<void> {
   const { config, database, secrets, clock, log } = parts
@@ -32,7 +37,12 @@ export async function prepare (parts: Preparation): Promise<void> {
   if (config.mode === 'production' || !parts.firstMerchant) return
   const keys = readKeys(config.data)
   const known = keys?.merchant ?? null
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer: new Sealer(secrets.ring), clock, plans: () => config.plans })
+  const sealer = new Sealer(secrets.ring)
+  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => config.plans })
   const merchant = await firstRunMerchant(merchants, known)
   if (merchant !== known) writeKeys(config.data, { adminKey: keys?.adminKey ?? secrets.adminKey, merchant })
+  if (config.storefront.kind !== 'sandbox') return
+  const platform = openSandboxShop({ database, clock })
+  // The sandbox has nothing to be told, so no job is needed; and jobs have not started yet.
+  await firstStore(new Storefronts({ store: new SqlIntegrationStore(database), sealer, clock, platform, jobs: null, publicUrl: () => config.server.publicUrl }), merchant.id)
 }

@@ -10,6 +10,7 @@ import { isConnectionFault, openDatabase, type Database } from '../platform/data
 import { keysPath } from '../platform/keyfile.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
+import { FIRST_STORE } from '../storefront/first-store.ts'
 import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
 import type { Output } from './output.ts'
 import { superviseWorkers } from './workers.ts'
@@ -160,6 +161,7 @@ class Process {
     this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
     if (this.#config.mode === 'development' && ready) {
       this.#out.print(`  Try it:  npx boltgate pay ${this.#publicUrl}/demo/quote`)
+      if (this.#config.storefront.kind === 'sandbox') this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
       this.#out.print(`  Keys:    ${keysPath(this.#config.data)}`)
     }
   }

@@ -136,8 +136,7 @@ export class Storefronts {
     const opening = openingOf(change, held)
     const changed = settingsOf(change)
     if (Object.values(change).every(value => value === undefined)) return held
-    // Under an id of its own: what the platform keeps for the store was got with the old ones.
-    const info = opening === null ? null : await this.#ask({ storefrontId: await reaching(this.#parts.store.nextId()), domain: held.storefrontDomain, ...opening }, 'opening')
+    const info = opening === null ? null : await this.#ask({ storefrontId: held.id, domain: held.storefrontDomain, ...opening }, 'opening')
     return await this.#write(merchantId, integration => ({
       ...integration,
       ...changed(integration),
