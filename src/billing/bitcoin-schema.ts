@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { Step } from './bitcoin-period.ts'
 import type { SoldPlan } from './plans.ts'
+import { buyer, PlanView } from './schema.ts'
 
 /** How a subscription paid in bitcoin stands. `incomplete`: nothing was paid yet; `replaced`: another one of the account goes on. */
 export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
@@ -51,12 +52,7 @@ export interface BitcoinInvoice {
 
 /** One plan of `GET /api/bitcoin/pricing` (decision 165). */
 export const BitcoinPlanView = Type.Object({
-  planTier: Type.String(),
-  name: Type.String(),
-  priceUsd: Type.Integer({ description: 'For one period.' }),
-  interval: Type.Literal('month'),
-  trialDays: Type.Integer({ description: '0: bitcoin is paid up front.' }),
-  features: Type.Array(Type.String()),
+  ...PlanView.properties,
   priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
   quoteExpiresAt: Type.String({ description: 'Until when that price stands. ISO 8601, UTC. An invoice keeps its own amount until it expires.' })
 })
@@ -65,16 +61,8 @@ export const BitcoinPlanView = Type.Object({
 export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
 export type BitcoinPricingView = Static<typeof BitcoinPricingView>
 
-/** A plain address: nothing that a mail header could be broken with. */
-const EMAIL = '^[A-Za-z0-9.!#$%&\'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$'
-const NAME = '^[^\\u0000-\\u001f\\u007f]*$'
-
 /** Body of `POST /api/bitcoin/create-subscription` (decision 167). */
-export const BitcoinSubscriptionInput = Type.Object({
-  plan: Type.String({ minLength: 1, maxLength: 100, description: 'individual. The plan l402 is sold on request only, and free costs nothing.' }),
-  email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL, 'x-rule': 'Must be an email address, such as name@example.com.', description: 'Whose plan it will be, unless a merchant\'s key says so.' }),
-  customerName: Type.Optional(Type.String({ maxLength: 200, pattern: NAME, 'x-rule': 'Must not hold control characters.' }))
-})
+export const BitcoinSubscriptionInput = Type.Object(buyer)
 export type BitcoinSubscriptionInput = Static<typeof BitcoinSubscriptionInput>
 
 /** Answer of `POST /api/bitcoin/create-subscription` (decision 167). */

@@ -1,0 +1,46 @@
+import { Type } from 'typebox'
+import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { merchantOf } from '../merchants/principal.ts'
+import { PaymentInput, PaymentStatusView } from './schema.ts'
+import type { Payments } from './service.ts'
+
+/** Answer of `POST /api/checkout/sessions` (decision 168). */
+const CheckoutSessionView = Type.Object({
+  sessionId: Type.String({ description: '`cs_` and the invoiceId.' }),
+  checkoutUrl: Type.String({ description: 'The pay page, the same as the payUrl of the payment. Treat it as a secret.' }),
+  invoiceId: Type.String({ description: '15 digits; the payment is read with it.' }),
+  ...PaymentStatusView.properties,
+  expiresAt: Type.String({ description: 'Until when it can be paid. ISO 8601, UTC.' })
+})
+
+/** Checkout sessions: a payment by its page (contract, Billing and checkout; decision 168). */
+export function checkoutOperations (payments: Pick<Payments, 'create' | 'view'>): AnyOperation[] {
+  return [defineOperation({
+    id: 'createCheckoutSession',
+    method: 'POST',
+    path: '/api/checkout/sessions',
+    summary: 'Ask for a payment and get the address of its page',
+    tag: 'Payments',
+    access: 'merchant',
+    headers: {
+      'X-Correlation-Id': 'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.',
+      'Idempotency-Key': 'At most 256 characters. For 24 hours the same key with the same body gives the first answer again, with X-Idempotency-Replayed: true.',
+      'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
+    },
+    body: PaymentInput,
+    answers: {
+      201: { description: 'A payment was made, by the same rules as with `POST /api/payments`.', schema: CheckoutSessionView },
+      400: { description: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.' },
+      502: { description: 'The payment provider refused.' },
+      503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.' }
+    },
+    handle: async ({ ctx, body }) => {
+      const { invoiceId, payUrl, status, expiresAt } = payments.view(await payments.create(merchantOf(ctx), body))
+      return {
+        status: 201,
+        body: { sessionId: `cs_${invoiceId}`, checkoutUrl: payUrl, invoiceId, status, expiresAt },
+        headers: ['Location', `/api/payments/${invoiceId}`]
+      }
+    }
+  })]
+}
