@@ -88,10 +88,10 @@ const LOCK = 7_301_325_013
 
 /** Plans paid in bitcoin in the SQL database. */
 export class SqlBitcoinStore implements BitcoinStore {
-  readonly #sql: Sql
+  readonly #database: Pick<Database, 'sql'>
 
   constructor (database: Pick<Database, 'sql'>) {
-    this.#sql = database.sql
+    this.#database = database
   }
 
   async insertSubscription (sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
@@ -119,7 +119,8 @@ export class SqlBitcoinStore implements BitcoinStore {
   }
 
   async byPayToken (payToken: string): Promise<BitcoinInvoice | null> {
-    const [row] = await this.#sql<InvoiceRow[]>`select * from bitcoin_invoices where pay_token = ${payToken}`
+    const { sql } = this.#database
+    const [row] = await sql<InvoiceRow[]>`select * from bitcoin_invoices where pay_token = ${payToken}`
     return row === undefined ? null : readInvoice(row)
   }
 
@@ -132,7 +133,8 @@ export class SqlBitcoinStore implements BitcoinStore {
   }
 
   async openInvoice (subscriptionId: string): Promise<BitcoinInvoice | null> {
-    const [row] = await this.#sql<InvoiceRow[]>`
+    const { sql } = this.#database
+    const [row] = await sql<InvoiceRow[]>`
       select * from bitcoin_invoices where subscription_id = ${subscriptionId} and paid_at is null order by expires_at desc limit 1`
     return row === undefined ? null : readInvoice(row)
   }
@@ -173,7 +175,8 @@ export class SqlBitcoinStore implements BitcoinStore {
   }
 
   async ending (now: number, after: string, limit: number): Promise<EndingSubscription[]> {
-    const rows = await this.#sql<EndingRow[]>`
+    const { sql } = this.#database
+    const rows = await sql<EndingRow[]>`
       select s.*, m.name as merchant_name, m.email as merchant_email, m.is_active as merchant_active
       from bitcoin_subscriptions s join merchants m on m.id = s.merchant_id and m.billing_subscription_id = s.id
       where s.state in ('active', 'past_due', 'canceled') and s.reminded is distinct from 'canceled'

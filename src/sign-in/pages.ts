@@ -1,0 +1,115 @@
+import type { VNode } from 'preact'
+import { shownStatus } from '../merchants/account.ts'
+import { planNames } from '../merchants/plans.ts'
+import type { AssetNames } from '../pages/assets.ts'
+import { document, FORM_PAGE_HEADERS, html } from '../pages/document.ts'
+import type { CurrentSession } from './service.ts'
+
+/** What is said to everybody who asks for a link (decision 170). */
+export const LINK_SENT = 'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
+
+/**
+ * Headers of these pages. Their forms must be known for ours, so the browser tells this gateway, and nobody else, where they
+ * come from.
+ */
+export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(FORM_PAGE_HEADERS.map(value => value.replace("script-src 'self'", "script-src 'none'").replace("connect-src 'self'", "connect-src 'none'")))
+
+/** The pages of signing in; none of them has a program. */
+export class SignInPages {
+  readonly #assets: AssetNames
+
+  constructor (assets: AssetNames) {
+    this.#assets = assets
+  }
+
+  /** Where a link is asked for, at `/sign-in`. `problem`: what was wrong with the address that was typed; null for nothing. */
+  ask (problem: string | null, typed = ''): string {
+    return this.#page('Sign in', './', html`
+      <section class="panel" aria-labelledby="heading">
+        <h1 id="heading" class="result-heading">Sign in</h1>
+        <p>We mail you a link that signs you in.</p>
+        <form class="form" method="post" action="sign-in">
+          <div class=${problem === null ? 'input' : 'input wrong'}>
+            <label for="email">Email</label>
+            <input id="email" name="email" type="email" autocomplete="email" inputmode="email" required maxlength="254" value=${typed}
+              aria-invalid=${problem === null ? null : 'true'} aria-describedby=${problem === null ? null : 'problem'} />
+            ${problem === null ? null : html`<p id="problem" class="error">${problem}</p>`}
+          </div>
+          <button class="button" type="submit">Mail me a link</button>
+        </form>
+      </section>`)
+  }
+
+  /** That a link was asked for, at `/sign-in`. */
+  asked (): string {
+    return this.#page('Look into your mail', './', html`
+      <section class="panel result">
+        <h1 class="result-heading">Look into your mail</h1>
+        <p class="result-words">${LINK_SENT}</p>
+      </section>`)
+  }
+
+  /** The page of a link that can be used. Its one button uses it up; opening the page does not, since scanners of mail do that too. */
+  link (): string {
+    return this.#page('Sign in', '../', html`
+      <section class="panel result">
+        <h1 class="result-heading">Sign in</h1>
+        <p class="result-words">The link works once. You stay signed in on this device for 12 hours.</p>
+        <form class="form" method="post"><button class="button" type="submit">Sign in</button></form>
+      </section>`)
+  }
+
+  /** The page of a link that cannot be used, at `/sign-in/…`. */
+  stale (): string {
+    return this.#page('This link does not work', '../', html`
+      <section class="panel result">
+        <h1 class="result-heading">This link does not work</h1>
+        <p class="result-words">It was used already, it is more than 15 minutes old, or it is not whole.</p>
+        <p><a class="button" href="../sign-in">Get another link</a></p>
+      </section>`)
+  }
+
+  /** That nobody is signed in, at `/sign-in/…`. */
+  signedOut (): string {
+    return this.#page('Signed out', '../', html`
+      <section class="panel result">
+        <h1 class="result-heading">You are not signed in</h1>
+        <p class="result-words">Sign in with a link by mail.</p>
+        <p><a class="button" href="../sign-in">Sign in</a></p>
+      </section>`)
+  }
+
+  /** That a form came from elsewhere, at `/sign-in/…`. */
+  forged (): string {
+    return this.#page('Not done', '../', html`
+      <section class="panel result">
+        <h1 class="result-heading">Not done</h1>
+        <p class="result-words">Only a page of this service may ask for this. Go back, load the page again and repeat it there.</p>
+      </section>`)
+  }
+
+  /** The account, at `/sign-in/account`. `form` is what its form carries. */
+  account ({ merchant, expiresAt }: CurrentSession, form: string): string {
+    const facts: ReadonlyArray<readonly [string, string]> = [
+      ['Email', merchant.email],
+      ['Plan', planNames[merchant.tier]],
+      ['Status', shownStatus(merchant) ?? 'no subscription'],
+      ['API key', `bg_${merchant.keyId}_…`],
+      ['Signed in until', `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
+    ]
+    return this.#page('Your account', '../', html`
+      <section class="panel result" aria-labelledby="heading">
+        <h1 id="heading" class="result-heading"><bdi>${merchant.name}</bdi></h1>
+        <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+        <form class="form" method="post" action="sign-out">
+          <input type="hidden" name="form" value=${form} />
+          <button class="button second" type="submit">Sign out</button>
+        </form>
+      </section>`)
+  }
+
+  #page (title: string, root: string, content: VNode): string {
+    const { shopStyle: style, shopScript: script } = this.#assets
+    return document({ title, root, assets: { style, script }, script: false, refresh: null, main: html`<main class="alone">${content}</main>` })
+  }
+}
