@@ -52,8 +52,11 @@ export class Catalogs {
     const entry = this.#entryOf(integration)
     if (this.#parts.clock.now() < entry.freshUntil) return served(entry.catalog)
     if (entry.asking?.generation !== entry.generation) {
-      const answer = this.#ask(integration, entry, entry.generation)
-      entry.asking = { generation: entry.generation, answer }
+      const { generation } = entry
+      const asking = { generation, answer: this.#ask(integration, entry, generation) }
+      entry.asking = asking
+      const done = (): void => { if (entry.asking === asking) entry.asking = null }
+      asking.answer.then(done, done)
     }
     return await entry.asking.answer
   }
@@ -91,8 +94,6 @@ export class Catalogs {
       log.warn({ err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault }, 'the catalog of a store could not be read')
       if (entry.generation === generation) entry.freshUntil = clock.now() + error.retryAfter * 1000
       return served(entry.catalog, error)
-    } finally {
-      if (entry.asking?.generation === generation) entry.asking = null
     }
   }
 }

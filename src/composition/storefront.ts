@@ -1,0 +1,95 @@
+import type { Challenges } from '../challenges/service.ts'
+import type { GatewayConfig } from '../config/schema.ts'
+import type { AnyOperation } from '../gateway/operation.ts'
+import type { Outbox } from '../mail/outbox.ts'
+import type { Merchants } from '../merchants/service.ts'
+import type { Quotes } from '../money/prices.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/database.ts'
+import type { Random } from '../platform/ids.ts'
+import type { Jobs } from '../platform/jobs.ts'
+import type { Log } from '../platform/log.ts'
+import type { Sealer } from '../platform/secrets.ts'
+import { storefrontAdminOperations } from '../storefront/admin-operations.ts'
+import { Catalogs } from '../storefront/catalogs.ts'
+import { Checkout } from '../storefront/checkout.ts'
+import { SqlClaimStore } from '../storefront/claim-store.ts'
+import { OrderClaims } from '../storefront/claims.ts'
+import { ShopCredentials } from '../storefront/credentials.ts'
+import { Fulfilments } from '../storefront/fulfilments.ts'
+import { SqlIntegrationStore } from '../storefront/integration-store.ts'
+import { Storefronts } from '../storefront/integrations.ts'
+import { storefrontMerchantOperations } from '../storefront/merchant-operations.ts'
+import { OrderMaking } from '../storefront/order-making.ts'
+import { SqlOrderStore } from '../storefront/order-store-sql.ts'
+import { Orders } from '../storefront/orders.ts'
+import { storefrontPageOperations } from '../storefront/page-operations.ts'
+import { PaidOrders } from '../storefront/paid-orders.ts'
+import type { StorePlatform } from '../storefront/platform.ts'
+import { storefrontPublicOperations } from '../storefront/public-operations.ts'
+import type { Integration } from '../storefront/schema.ts'
+
+/** What the stores are made of. */
+export interface StorefrontParts {
+  readonly platform: StorePlatform
+  readonly challenges: Challenges
+  readonly merchants: Pick<Merchants, 'byId'>
+  readonly prices: Pick<Quotes, 'quote'>
+  readonly outbox: Pick<Outbox, 'queue'>
+  readonly jobs: Jobs
+  readonly database: Database
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  config (): Pick<GatewayConfig, 'storefront'>
+  publicUrl (): string
+}
+
+/** Everything of the stores. */
+export type Storefront = ReturnType<typeof openStorefront>
+
+const SECOND = 1_000
+
+/** Makes the stores and declares their jobs; before the jobs start. */
+export function openStorefront (parts: StorefrontParts) {
+  const { platform, challenges, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
+  const settings = (): GatewayConfig['storefront'] => parts.config().storefront
+  const storefronts = new Storefronts({ store: new SqlIntegrationStore(database), sealer, clock, platform, jobs, publicUrl })
+  storefronts.declare()
+  const access = (integration: Integration) => storefronts.access(integration)
+  const bySlug = (slug: string) => storefronts.bySlug(slug)
+  const byId = (id: number) => storefronts.byId(id)
+  const isSelling = async (integration: Integration): Promise<boolean> => integration.isActive && (await merchants.byId(integration.merchantId))?.isActive === true
+
+  const store = new SqlOrderStore(database)
+  const claimStore = new SqlClaimStore(database)
+  const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
+  const credentials = new ShopCredentials(challenges, clock)
+  const paid = new PaidOrders({ store, database, clock, random, sealer, log, outbox: parts.outbox, integration: byId, publicUrl })
+  const making = new OrderMaking({ orders: store, claims: claimStore, database, platform, sealer, clock, random, log, access, integration: byId, timeout: () => settings().timeout })
+  const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
+  const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
+  const checkout = new Checkout({
+    challenges, credentials, catalogs, orders: store, paid, platform, prices: parts.prices, database, clock, random, access, isSelling, store: bySlug,
+    invoiceExpiry: () => settings().invoiceExpiry
+  })
+  const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
+
+  challenges.onSettled('storefront', paid.settled)
+  jobs.every('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', async () => { await fulfilments.poll() }, { expiry: 300 * SECOND })
+  jobs.every('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', async () => { await making.followUp() }, { expiry: 300 * SECOND })
+  jobs.every('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', async () => { await orders.purge() })
+
+  const selling = async (slug: string): Promise<Integration | null> => {
+    const integration = await bySlug(slug)
+    return integration !== null && await isSelling(integration) ? integration : null
+  }
+  const operations = (): AnyOperation[] => [
+    ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling, publicUrl }),
+    ...storefrontMerchantOperations({ storefronts, orders }),
+    ...storefrontPageOperations({ orders, claims, storefronts, catalogs, publicUrl }),
+    ...storefrontAdminOperations(orders)
+  ]
+  return { storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }
+}

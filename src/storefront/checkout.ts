@@ -1,0 +1,242 @@
+import { hash } from 'node:crypto'
+import type { Challenges } from '../challenges/service.ts'
+import type { Offer } from '../challenges/offer.ts'
+import type { Challenge } from '../challenges/store.ts'
+import { clientNetwork } from '../gateway/addresses.ts'
+import type { Context } from '../gateway/context.ts'
+import { ConfigurationMissing, LongError, Unavailable } from '../gateway/errors.ts'
+import { serviceCaveat } from '../lightning/caveats.ts'
+import { atPrice, type Quotes } from '../money/prices.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/database.ts'
+import { rowId, type Random } from '../platform/ids.ts'
+import { ProviderKeyRequired } from '../providers/errors.ts'
+import { checkTotalQuantity, joined, notShippedTo, priced, shippingFor, shipsTo, soldOut, subtotalOf, type CartLine } from './cart.ts'
+import type { Catalogs } from './catalogs.ts'
+import { placeOf, tokenPathOf, type ShopCredentials } from './credentials.ts'
+import { readLocation } from './location.ts'
+import type { OrderStore, StoredOrder } from './order-store.ts'
+import { isReadable, type PaidOrders } from './paid-orders.ts'
+import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
+import type { BuyerLocation, Integration, Order, OrderItem } from './schema.ts'
+import { orderNotFound, reaching, storeNotFound, temporary } from './store-errors.ts'
+
+/** Body of a checkout. */
+export interface CheckoutInput {
+  readonly items: readonly CartLine[]
+  /** Null where none was given. */
+  readonly email: string | null
+}
+
+/** What a checkout comes to: an order to be paid, or one that is. */
+export type CheckedOut =
+  | { readonly kind: 'unpaid', readonly order: Order, readonly challenge: Challenge }
+  /** `challengeId` for the receipt of a modern credential; null for the others. */
+  | { readonly kind: 'paid', readonly order: Order, readonly integration: Integration, readonly challengeId: string | null }
+
+/** What checkouts are made with. */
+export interface CheckoutParts {
+  readonly challenges: Challenges
+  readonly credentials: Pick<ShopCredentials, 'read'>
+  readonly catalogs: Pick<Catalogs, 'get'>
+  readonly orders: Pick<OrderStore, 'insert' | 'byPaymentHash'>
+  readonly paid: Pick<PaidOrders, 'byCredential'>
+  readonly platform: Pick<StorePlatform, 'available' | 'tax'>
+  readonly prices: Pick<Quotes, 'quote'>
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  /** Milliseconds that a checkout's invoice can be paid. */
+  invoiceExpiry (): number
+  access (integration: Integration): StoreAccess
+  /** A store, active or not. */
+  store (slug: string): Promise<Integration | null>
+  /** Whether a store sells now: it is active, and so is its merchant. */
+  isSelling (integration: Integration): Promise<boolean>
+}
+
+interface Priced {
+  readonly items: readonly OrderItem[]
+  readonly subtotalCents: number
+  readonly shippingCents: number
+  readonly taxCents: number
+  readonly totalCents: number
+  readonly totalSats: number
+}
+
+const DAY = 86_400_000
+/** Cents of a dollar, as decimal places. */
+const CENT_PLACES = 2
+
+/**
+ * Checkout of a store (contract, Storefront): without a credential an order is made that waits for payment, and its invoice; with
+ * one, the order that it paid is found. What is wrong with cart or place is said before either (decision 138).
+ */
+export class Checkout {
+  readonly #parts: CheckoutParts
+
+  constructor (parts: CheckoutParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * @throws LongError 400 for cart, place, or a credential that cannot be read or is of a disabled scheme; 401 for one that is
+   *   not good; 404 for an unknown store, and for a credential without an order; RateLimited 429 when too many invoices of the
+   *   store are open; Unavailable 503, with `retryable`, when price, tax, stock or an invoice cannot be had: nothing was made
+   */
+  run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
+    return reaching(this.#run(ctx, slug, input))
+  }
+
+  async #run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
+    checkTotalQuantity(input.items)
+    const location = readLocation(ctx.headers)
+    const integration = await this.#parts.store(slug)
+    if (integration === null) throw storeNotFound()
+    const credential = await this.#parts.credentials.read(ctx.headers, integration, 'checkout')
+    switch (credential.kind) {
+      case 'none': return await this.#sell(ctx, integration, input, location)
+      case 'paid': return await this.#find(integration, credential.challenge, credential.challengeId)
+      case 'refused': throw refusal(credential.reason, credential.detail)
+    }
+  }
+
+  /** The order that was paid. Also of a store that sells nothing any more: who has paid is served. */
+  async #find (integration: Integration, challenge: Challenge, challengeId: string | null): Promise<CheckedOut> {
+    const { orders, paid, clock } = this.#parts
+    const known = await orders.byPaymentHash(challenge.paymentHash)
+    if (known === null || !isReadable(known, clock.now())) throw orderNotFound()
+    const order = await paid.byCredential(known, integration)
+    if (order === null) throw orderNotFound()
+    return { kind: 'paid', order, integration, challengeId }
+  }
+
+  async #sell (ctx: Context, integration: Integration, input: CheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
+    if (!await this.#parts.isSelling(integration)) throw storeNotFound()
+    if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
+    const sum = await this.#price(integration, input.items, location, ctx.correlationId)
+    // Requests that may share an invoice have the same cart, place and address, so that nobody pays for another's order.
+    const wish = JSON.stringify([input, location])
+    const first = await this.#order(ctx, integration, input, location, sum, wish)
+    if (first !== null) return first
+    // What was to be handed out again has been paid meanwhile, which its challenge does not show: one of its own.
+    const other = await this.#order(ctx, integration, input, location, sum, `${wish} ${Buffer.from(this.#parts.random(16)).toString('hex')}`)
+    if (other === null) throw new TypeError('a challenge for a checkout of its own was another\'s')
+    return other
+  }
+
+  /** Works out what the cart costs at the buyer's place, to the cent and at the price of now. */
+  async #price (integration: Integration, lines: readonly CartLine[], location: BuyerLocation, correlationId: string): Promise<Priced> {
+    const { catalogs, platform, prices } = this.#parts
+    const items = priced(lines, await catalogs.get(integration))
+    const access = this.#parts.access(integration)
+    const asked = joined(lines)
+    const available = await platform.available(access, asked).catch((error: unknown) => {
+      throw error instanceof StorePlatformError ? temporary('Store unavailable', 'The store cannot be asked at the moment whether the goods are there.', correlationId, error) : error
+    })
+    for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
+    const subtotalCents = subtotalOf(items)
+    const shippingCents = shippingFor(integration.shipping, subtotalCents)
+    const taxCents = await platform.tax(access, { items: asked, location, shippingCents }).catch((error: unknown) => {
+      throw error instanceof StorePlatformError ? temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, error) : error
+    })
+    const totalCents = subtotalCents + shippingCents + taxCents
+    // What is sold for a sum that nobody can vouch for is not sold.
+    if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents)) throw new TypeError(`a store's platform says that the tax is ${taxCents} cents`)
+    const { price } = await prices.quote('USD').catch((error: unknown) => {
+      throw error instanceof Unavailable ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error) : error
+    })
+    return { items, subtotalCents, shippingCents, taxCents, totalCents, totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price) }
+  }
+
+  /** Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is paid. */
+  async #order (ctx: Context, integration: Integration, input: CheckoutInput, location: BuyerLocation, sum: Priced, wish: string): Promise<CheckedOut | null> {
+    const { challenges, database, orders, clock, random } = this.#parts
+    const now = clock.now()
+    // Whole seconds, as the token's caveat has them (decisions 136 and 150).
+    const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
+    let made: Order | null = null
+    const { challenge, again } = await challenges.mint(this.#offer(integration, sum.totalSats, wish), {
+      clientKey: clientNetwork(ctx.clientAddress),
+      digest: null,
+      tokenExpires: claimExpires,
+      record: async challenge => {
+        const order: Order = {
+          id: rowId(now, random),
+          storefrontId: integration.id,
+          merchantId: integration.merchantId,
+          paymentHash: challenge.paymentHash,
+          status: 'PendingPayment',
+          location,
+          ...sum,
+          email: input.email,
+          claimToken: null,
+          claimExpiresAt: claimExpires * 1000,
+          claimedAt: null,
+          platformOrderId: null,
+          orderNumber: null,
+          tracking: { number: null, carrier: null, url: null },
+          createdAt: now,
+          paidAt: null,
+          fulfilledAt: null,
+          shippedAt: null
+        }
+        await database.transaction(async tx => {
+          await challenges.store.insert(tx, challenge)
+          await orders.insert(tx, order)
+        })
+        made = order
+      }
+    }).catch((error: unknown) => { throw sellingFault(error, ctx.correlationId) })
+    if (!again) {
+      if (made === null) throw new TypeError('a challenge was made and its order was not')
+      return { kind: 'unpaid', order: made, challenge }
+    }
+    const held: StoredOrder | null = await orders.byPaymentHash(challenge.paymentHash)
+    return held?.status === 'PendingPayment' ? { kind: 'unpaid', order: held, challenge } : null
+  }
+
+  #offer (integration: Integration, amountSats: number, wish: string): Offer {
+    const { id, slug, merchantId } = integration
+    const path = tokenPathOf(slug)
+    return {
+      amountSats,
+      source: 'storefront',
+      service: serviceCaveat(slug),
+      merchantId: String(merchantId),
+      proxyId: null,
+      place: placeOf(id),
+      path,
+      tokenPath: path,
+      wildcard: true,
+      method: 'POST',
+      // Only ever compared, and kept as a digest; it has an email in it.
+      query: hash('sha256', wish, 'base64url'),
+      tokenValiditySeconds: integration.claimWindowDays * DAY / 1000,
+      invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
+      description: `Order at ${integration.shopName ?? slug}`,
+      payee: 'merchant',
+      bindsDigest: false,
+      rechallenge: false,
+      releaseOn: [],
+      closed: null,
+      errorMembers: {}
+    }
+  }
+}
+
+/** Buyers see no account facts: whatever keeps a merchant from selling is "not now" (as decision 93 has it for proxies). */
+function sellingFault (error: unknown, correlationId: string): unknown {
+  if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing) return temporary('Store unavailable', 'This store cannot take payments at the moment.', correlationId, error)
+  return error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
+}
+
+/** What a retry is told of a credential that is not good (contract, Errors: Storefront checkout retry). */
+function refusal (reason: 'form' | 'disabled' | 'failed' | 'unknown', detail: string): LongError {
+  switch (reason) {
+    case 'form': return new LongError(400, 'Bad Request', detail)
+    case 'disabled': return new LongError(400, 'Protocol disabled', detail)
+    case 'failed': return new LongError(401, 'Unauthorized', detail)
+    case 'unknown': return orderNotFound()
+  }
+}

@@ -1,0 +1,35 @@
+import { LongError, Unavailable } from '../gateway/errors.ts'
+import { isConnectionFault } from '../platform/database.ts'
+import { StorePlatformError } from './platform.ts'
+
+/** 404 for a store that is not there, and at what sells for one that is inactive. */
+export function storeNotFound (): LongError {
+  return new LongError(404, 'Store not found', 'There is no such store, or it sells nothing at the moment.')
+}
+
+/** 404 for an order, whatever the reason (contract, Errors: Storefront order status). */
+export function orderNotFound (): LongError {
+  return new LongError(404, 'Order not found', 'This store has no order that the token or credential opens.')
+}
+
+/** 503 in the form of decision 148. `retryAfter` in whole seconds. */
+export function temporary (error: string, message: string, correlationId: string, cause: unknown): Unavailable {
+  return new Unavailable(error, message, retryAfterOf(cause), { correlationId, retryable: true }, cause)
+}
+
+/** Seconds that a failure says to wait; 5 where it says nothing. */
+export function retryAfterOf (cause: unknown): number {
+  if (cause instanceof StorePlatformError) return cause.retryAfter
+  if (!(cause instanceof Unavailable)) return 5
+  return Number(cause.headers[cause.headers.indexOf('Retry-After') + 1] ?? 5)
+}
+
+/** What `asking` gives; 503 where the database is away. */
+export async function reaching<T> (asking: Promise<T>): Promise<T> {
+  try {
+    return await asking
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    throw new Unavailable('Service unavailable', 'Orders cannot be read or written at the moment.', 5, {}, error)
+  }
+}
