@@ -1,5 +1,7 @@
 import { adminOperations } from '../admin/operations.ts'
 import { SqlAdminStore } from '../admin/store.ts'
+import { billingOperations } from '../billing/operations.ts'
+import { sandboxBillingOperations } from '../billing/sandbox-operations.ts'
 import { challengeOperations, hasChallenge } from '../challenges/operations.ts'
 import { demoOperations } from '../demo/operations.ts'
 import { discoveryOperations } from '../discovery/operations.ts'
@@ -29,7 +31,7 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, settled } = parts
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, settled, billing, sandboxBilling } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
@@ -58,6 +60,8 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     }),
     ...webhookOperations(webhooks),
     ...notificationOperations(notifications),
+    ...billingOperations(billing),
+    ...sandboxBillingOperations(sandboxBilling),
     ...dashboardOperations({ jobs, clock }),
     ...paymentOperations(payments),
     ...refundOperations(refunds),

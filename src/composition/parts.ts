@@ -1,3 +1,9 @@
+import { SqlAdminStore } from '../admin/store.ts'
+import { openBilling } from '../billing/open.ts'
+import { Recheck } from '../billing/recheck.ts'
+import { Billing } from '../billing/service.ts'
+import { SqlCardSubscriptionStore } from '../billing/store.ts'
+import { CardSubscriptions } from '../billing/subscriptions.ts'
 import { ChallengeCharges } from '../challenges/charges.ts'
 import { challengeCounters } from '../challenges/counters.ts'
 import type { FindPayee } from '../challenges/mint.ts'
@@ -92,7 +98,15 @@ export async function openParts (running: Running, around: Surroundings, closers
   const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
   const call = outboundCall(forwarder.guard)
   const sealer = new Sealer(secrets.ring)
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans })
+  const cards = await openBilling(config, { database, clock, random, publicUrl })
+  const merchants: Merchants = new Merchants({
+    store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans, billing: async merchant => await recheck?.ask(merchant) ?? null
+  })
+  const cardStore = new SqlCardSubscriptionStore(database)
+  const subscriptions = cards.provider === null ? null : new CardSubscriptions({
+    provider: cards.provider, database, store: cardStore, merchants, pending: new SqlAdminStore(database), clock, log
+  })
+  const recheck = subscriptions === null ? null : new Recheck({ subscriptions, store: cardStore, merchants, clock, log })
   const payees = new Payees(providers.seats, sealer)
   const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
   const registration = closers.add(new Registration({ store: new SqlSubscriptionStore(database), payees, sealer, clock, random, log, publicUrl }), part => part.close())
@@ -161,6 +175,8 @@ export async function openParts (running: Running, around: Surroundings, closers
   const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
   webhooks.declare()
+  const billing = new Billing({ provider: cards.provider, subscriptions, database, jobs, log, production, publicUrl, settings: () => running.config })
+  if (cards.sandbox !== null) cards.sandbox.notify = (signature, body) => billing.receive(signature, body)
   declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
   const sendReceipt = receipts({ outbox, merchantName: async (sql, id) => (await merchants.within(sql).byId(id))?.name ?? null })
@@ -191,7 +207,7 @@ export async function openParts (running: Running, around: Surroundings, closers
 
   return {
     production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, notifications,
-    settled
+    settled, billing, sandboxBilling: cards.sandbox
   }
 }
 

@@ -170,6 +170,7 @@ export function checkBilling ({ billing }: FileConfig, findings: Findings): void
   if (!findings.isSound(['billing']) || billing.kind !== 'stripe') return
   if (billing.key === undefined) findings.report(['billing', 'key'], 'found nothing beside kind stripe; allowed: the secret key of the account, such as sk_live_…')
   if (billing.webhookSecret === undefined) findings.report(['billing', 'webhookSecret'], 'found nothing beside kind stripe; allowed: the signing secret of the webhook endpoint, such as whsec_…')
+  if (billing.url !== undefined && new URL(billing.url).pathname !== '/') findings.report(['billing', 'url'], 'found an address with a path; allowed: one without, since the path is the API\'s own')
   if (billing.prices.individual === undefined) findings.report(['billing', 'prices', 'individual'], 'found nothing beside kind stripe; allowed: the id of a monthly price, such as price_…')
 }
 

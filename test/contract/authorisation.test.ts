@@ -55,6 +55,8 @@ interface Row {
   readonly verdicts: Verdicts
   /** Where the key stands, when not in X-API-Key. */
   readonly header?: 'x-admin-key'
+  /** What a 401 says where no key is asked for. */
+  readonly refusal?: string
   ask (setting: Setting): Asked | Promise<Asked>
 }
 
@@ -165,6 +167,19 @@ const rows: Readonly<Record<string, Row>> = {
   getPageStyle: row(anyone(200), async f => ({ path: await assetOf(f, 'css') })),
   getPageScript: row(anyone(200), async f => ({ path: await assetOf(f, 'js') })),
 
+  getBillingPricing: plain(anyone(200), '/api/billing/pricing'),
+  // A key may be left out; one that is sent must be a merchant's.
+  createBillingCheckout: row({ ...anyone(200), wrong: 401, inactive: 401, admin: 401 }, () => ({ path: '/api/billing/create-checkout-session', body: { plan: 'individual', email: `${unique()}@example.com` } })),
+  // The accounts pay by no card.
+  createCustomerPortal: plain(merchant(400), '/api/billing/customer-portal', { returnUrl: 'https://example.com' }),
+  // What is not signed is refused, whoever sends it.
+  receiveBillingNotification: { ...plain(anyone(401), '/api/webhooks/billing', {}), refusal: 'Unauthorized' },
+  getCheckoutDonePage: plain(anyone(200), '/billing/done'),
+  getCheckoutCanceledPage: plain(anyone(200), '/billing/canceled'),
+  getSandboxBillingPage: row(anyone(200), async f => ({ path: await checkoutPage(f) })),
+  completeSandboxCheckout: row(anyone(303), async f => ({ path: `${await checkoutPage(f)}/complete` })),
+  cancelSandboxSubscription: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/cancel'),
+
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({ path: '/api/admin/merchants', body: { name: 'a', email: `${unique()}@example.com` }, mine: 'apiKey' })),
   adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),
@@ -176,6 +191,12 @@ const rows: Readonly<Record<string, Row>> = {
   adminGetPendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}`, mine: 'billingSubscriptionId' })),
   adminApprovePendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/approve`, mine: 'apiKey' })),
   adminRejectPendingSubscription: row(admin(204), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/reject` }))
+}
+
+/** The page of a new checkout of the sandbox, for nobody's account. */
+async function checkoutPage ({ gateway }: Setting): Promise<string> {
+  const answer = await gateway.send('POST', '/api/billing/create-checkout-session', { body: { plan: 'individual', email: `${unique()}@example.com` } })
+  return new URL((answer.json() as { checkoutUrl: string }).checkoutUrl).pathname
 }
 
 /** The address of what the pay page loads. */
@@ -231,7 +252,7 @@ t.test('the authorisation matrix: every operation × no key, wrong key, an inact
         const expected = known.verdicts[caller]
         const answer = await ask(method, asked, keys[caller], known.header)
         t.equal(answer.status, expected, `${caller}: ${expected}${answer.status === expected ? '' : ` ${answer.text}`}`)
-        if (answer.status === 401) t.match(answer.json(), { error: caller === 'none' ? 'API key required' : 'Invalid API key', message: String }, `${caller}: says why`)
+        if (answer.status === 401) t.match(answer.json(), { error: known.refusal ?? (caller === 'none' ? 'API key required' : 'Invalid API key'), message: String }, `${caller}: says why`)
         const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
         if (asked.mine !== undefined) t.equal(answer.text.includes(asked.mine), right && answer.status < 300, `${caller}: ${right ? 'is given' : 'is not given'} what is the owner's`)
         if (!right) t.same(await stored(gateway, owner.id), before, `${caller}: changes nothing of the owner's`)

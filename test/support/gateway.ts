@@ -25,7 +25,7 @@ export const rootFolder = fileURLToPath(new URL('../..', import.meta.url))
 /** The default deployment with every policy out of the way, so that a test is not throttled by chance. */
 export function defaultYaml (more: { readonly policies?: string, readonly replace?: ReadonlyArray<readonly [string, string]> } = {}): string {
   let text = readFileSync(`${rootFolder}/gateway.yaml`, 'utf8')
-  const policies = more.policies ?? ['global', 'read', 'write', 'payment-create', 'admin', 'webhook', 'l402-proxy'].map(name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`).join('\n')
+  const policies = more.policies ?? ['global', 'read', 'write', 'payment-create', 'admin', 'webhook', 'checkout-create', 'l402-proxy'].map(name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`).join('\n')
   for (const [from, to] of [['policies: {}', `policies:\n${policies}`] as const, ...more.replace ?? []]) {
     if (!text.includes(from)) throw new Error(`gateway.yaml has no longer: ${from}`)
     text = text.replace(from, () => to)

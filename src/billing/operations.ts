@@ -1,0 +1,109 @@
+import { Type } from 'typebox'
+import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { merchantOf } from '../merchants/principal.ts'
+import { HTML_TYPE } from '../pages/document.ts'
+import { PageAssets } from '../pages/assets.ts'
+import { BILLING_PAGE_HEADERS, endPage } from './pages.ts'
+import { CheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './schema.ts'
+import type { Billing } from './service.ts'
+
+/** Bytes of a notification; those of providers are far below. */
+const BODY_LIMIT = 1_048_576
+
+const Received = Type.Object({ received: Type.Literal(true) })
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
+const refused: Answer = { description: 'The billing provider refused.' }
+const away: Answer = { description: 'The billing provider or the database is away. Retry-After says when to come back.' }
+const missing: Answer = { description: 'No billing provider is configured.', schema: Type.Object({ error: Type.String() }) }
+
+/** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
+export function billingOperations (billing: Billing): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'getBillingPricing',
+      method: 'GET',
+      path: '/api/billing/pricing',
+      summary: 'The plans that are publicly listed, with their prices by card',
+      tag: 'Billing',
+      access: 'public',
+      answers: { 200: { description: 'The plans.', schema: PricingView } },
+      handle: () => ({ status: 200, body: billing.pricing() })
+    }),
+    defineOperation({
+      id: 'createBillingCheckout',
+      method: 'POST',
+      path: '/api/billing/create-checkout-session',
+      summary: 'Open a checkout of a plan by card; with a merchant\'s key it is for that account, else for a new one that is approved first',
+      tag: 'Billing',
+      access: 'public',
+      headers: { 'X-API-Key': 'A merchant\'s key, where the plan is for its account.' },
+      body: CheckoutInput,
+      answers: {
+        200: { description: 'The session, and the page where the card is entered.', schema: CheckoutView },
+        400: { description: 'A field is not valid, or the plan is not sold here; the error says which are.' },
+        401: { description: 'A key was sent and is not a merchant\'s.', schema: ErrorBody },
+        409: { description: 'The account has a subscription already.', schema: ErrorBody },
+        500: missing,
+        502: refused,
+        503: away
+      },
+      handle: async ({ ctx, body }) => ({ status: 200, body: await billing.createCheckout(body, ctx.principal === null ? null : merchantOf(ctx)), headers: ['Cache-Control', 'no-store'] })
+    }),
+    defineOperation({
+      id: 'createCustomerPortal',
+      method: 'POST',
+      path: '/api/billing/customer-portal',
+      summary: 'Open the page where a merchant manages its card and subscription',
+      tag: 'Billing',
+      access: 'merchant',
+      body: PortalInput,
+      answers: {
+        200: { description: 'The page. It needs no further sign-in: show its address to nobody else.', schema: PortalView },
+        400: { description: 'The address is not valid, or the account has no subscription by card.' },
+        500: missing,
+        502: refused,
+        503: away
+      },
+      handle: async ({ ctx, body }) => ({ status: 200, body: { portalUrl: await billing.portal(merchantOf(ctx), body.returnUrl) }, headers: ['Cache-Control', 'no-store'] })
+    }),
+    defineOperation({
+      id: 'receiveBillingNotification',
+      method: 'POST',
+      path: '/api/webhooks/billing',
+      summary: 'Take in a notification of the billing provider; the subscription is then read anew',
+      tag: 'Provider notifications',
+      access: 'public',
+      headers: { 'Stripe-Signature': 'Signs the body.' },
+      // No body schema: the signature is over the bytes.
+      answers: {
+        200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },
+        400: { description: 'It cannot be read.', schema: ErrorBody },
+        401: { description: 'It is not signed by the billing provider, or more than five minutes ago.', schema: ErrorBody },
+        413: { description: 'Larger than 1 MiB.' },
+        500: missing,
+        503: { description: 'It cannot be written down at the moment: send it again.' }
+      },
+      handle: async ({ ctx }) => {
+        if (ctx.body.limit > BODY_LIMIT) ctx.body.limit = BODY_LIMIT
+        await billing.receive(ctx.headers.get('stripe-signature') ?? null, await ctx.body.bytes())
+        return { status: 200, body: { received: true } }
+      }
+    }),
+    ...endPages()
+  ]
+}
+
+/** Where checkouts lead that named no addresses of their own. */
+function endPages (): AnyOperation[] {
+  const style = new PageAssets().names.style
+  return (['done', 'canceled'] as const).map(end => defineOperation({
+    id: end === 'done' ? 'getCheckoutDonePage' : 'getCheckoutCanceledPage',
+    method: 'GET',
+    path: `/billing/${end}`,
+    summary: end === 'done' ? 'What follows after a plan was bought' : 'That no plan was bought',
+    tag: 'pages',
+    access: 'public',
+    answers: { 200: { description: 'The page.', mediaType: HTML_TYPE } },
+    handle: () => ({ status: 200, body: endPage(end, style), headers: BILLING_PAGE_HEADERS })
+  }))
+}
