@@ -31,7 +31,7 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, settled, billing, sandboxBilling } = parts
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, storefront, settled, billing, sandboxBilling } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
@@ -60,6 +60,7 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     }),
     ...webhookOperations(webhooks),
     ...notificationOperations(notifications),
+    ...storefront.operations(),
     ...billingOperations(billing),
     ...sandboxBillingOperations(sandboxBilling),
     ...dashboardOperations({ jobs, clock }),

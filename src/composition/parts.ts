@@ -55,6 +55,7 @@ import { outboundCall } from '../upstream/outbound.ts'
 import { Webhooks } from '../webhooks/service.ts'
 import { SqlWebhookStore } from '../webhooks/store.ts'
 import type { Closers } from './closers.ts'
+import { openPlatform, openStorefront } from './storefront.ts'
 
 /** What a gateway is composed from; its owner closes the database. */
 export interface Surroundings {
@@ -179,6 +180,9 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (cards.sandbox !== null) cards.sandbox.notify = (signature, body) => billing.receive(signature, body)
   declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
+  const storefront = openStorefront({
+    platform: openPlatform(config, { database, clock, log, call }), challenges, merchants, prices, outbox, jobs, database, sealer, clock, random, log, publicUrl, config: () => running.config
+  })
   const sendReceipt = receipts({ outbox, merchantName: async (sql, id) => (await merchants.within(sql).byId(id))?.name ?? null })
   payments.onChange = async (sql, change) => {
     await webhooks.paymentChanged(sql, change)
@@ -206,7 +210,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (providers.sandbox !== null) providers.sandbox.onSettled = settled
 
   return {
-    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, notifications,
+    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, notifications, storefront,
     settled, billing, sandboxBilling: cards.sandbox
   }
 }

@@ -27,7 +27,10 @@ import { storefrontPageOperations } from '../storefront/page-operations.ts'
 import { PaidOrders } from '../storefront/paid-orders.ts'
 import type { StorePlatform } from '../storefront/platform.ts'
 import { storefrontPublicOperations } from '../storefront/public-operations.ts'
+import { openSandboxShop } from '../storefront/sandbox.ts'
 import type { Integration } from '../storefront/schema.ts'
+import { openShopify } from '../storefront/shopify.ts'
+import type { OutboundCall } from '../upstream/outbound.ts'
 
 /** What the stores are made of. */
 export interface StorefrontParts {
@@ -50,6 +53,11 @@ export interface StorefrontParts {
 export type Storefront = ReturnType<typeof openStorefront>
 
 const SECOND = 1_000
+
+/** The platform that all stores are on, by the configuration. */
+export function openPlatform ({ storefront }: Pick<GatewayConfig, 'storefront'>, around: { readonly database: Database, readonly clock: Clock, readonly log: Log, readonly call: OutboundCall }): StorePlatform {
+  return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
+}
 
 /** Makes the stores and declares their jobs; before the jobs start. */
 export function openStorefront (parts: StorefrontParts) {

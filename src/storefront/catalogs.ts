@@ -53,10 +53,7 @@ export class Catalogs {
     if (this.#parts.clock.now() < entry.freshUntil) return served(entry.catalog)
     if (entry.asking?.generation !== entry.generation) {
       const { generation } = entry
-      const asking = { generation, answer: this.#ask(integration, entry, generation) }
-      entry.asking = asking
-      const done = (): void => { if (entry.asking === asking) entry.asking = null }
-      asking.answer.then(done, done)
+      entry.asking = { generation, answer: this.#ask(integration, entry, generation) }
     }
     return await entry.asking.answer
   }
@@ -84,6 +81,8 @@ export class Catalogs {
 
   async #ask (integration: Integration, entry: Entry, generation: number): Promise<Catalog> {
     const { platform, clock, log } = this.#parts
+    // The caller must have noted that somebody asks before that can be over.
+    await Promise.resolve()
     try {
       const catalog = await platform.catalog(this.#parts.access(integration))
       entry.catalog = catalog
@@ -94,6 +93,8 @@ export class Catalogs {
       log.warn({ err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault }, 'the catalog of a store could not be read')
       if (entry.generation === generation) entry.freshUntil = clock.now() + error.retryAfter * 1000
       return served(entry.catalog, error)
+    } finally {
+      if (entry.asking?.generation === generation) entry.asking = null
     }
   }
 }
