@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { silentLog } from '../../src/platform/log.ts'
+import { Catalogs } from '../../src/storefront/catalogs.ts'
 import { SqlIntegrationStore } from '../../src/storefront/integration-store.ts'
 import { integrationView, type IntegrationInput } from '../../src/storefront/integration-schema.ts'
 import { Storefronts } from '../../src/storefront/integrations.ts'
@@ -203,9 +205,18 @@ t.test('merchants\' stores', async t => {
     const merchantId = await f.merchant()
     await t.rejects(storefronts.invalidateCatalog(merchantId), errorLike({ status: 404 }))
     const made = await storefronts.create(merchantId, anInput())
+    let read = 0
+    const catalogs = new Catalogs({
+      clock, log: silentLog, ttl: () => 300_000, access: integration => storefronts.access(integration), platform: { catalog: store => { read++; return platform.platform.catalog(store) } }
+    })
+    await catalogs.get(made)
+    await catalogs.get(await storefronts.own(merchantId))
+    t.equal(read, 1, 'until then it is kept')
     const { updatedAt, ...rest } = await storefronts.invalidateCatalog(merchantId)
     t.ok(updatedAt > made.updatedAt, 'in the same millisecond too')
     t.match(made, rest)
+    await catalogs.get(await storefronts.own(merchantId))
+    t.equal(read, 2, 'forces catalog refresh on next request')
   })
 
   await t.test('the sandbox opens without credentials, and a store of another platform counts as inactive for buyers', async t => {
