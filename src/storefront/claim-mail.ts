@@ -64,11 +64,17 @@ function wordsOf ({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
   }
 }
 
-/** Product and variant in one line; shops call the only variant of a product `Default Title`. */
+/** Product and variant in one line. */
 export function itemTitle ({ productTitle, variantTitle }: Pick<OrderItem, 'productTitle' | 'variantTitle'>): string {
   const product = oneLine(productTitle)
+  const variant = ownTitle(variantTitle, productTitle)
+  return variant === null ? product : `${product}, ${variant}`
+}
+
+/** A variant's title in one line; null where it says nothing: platforms call the only variant of a product `Default Title`. */
+export function ownTitle (variantTitle: string, productTitle: string): string | null {
   const variant = oneLine(variantTitle)
-  return variant === '' || variant === product || variant === 'Default Title' ? product : `${product}, ${variant}`
+  return variant === '' || variant === oneLine(productTitle) || /^Default(?: Title)?$/.test(variant) ? null : variant
 }
 
 function textOf (words: Words, claimPageUrl: string): string {

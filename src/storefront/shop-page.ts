@@ -5,6 +5,7 @@ import type { AssetNames } from '../pages/assets.ts'
 import { document, html, PAGE_HEADERS } from '../pages/document.ts'
 import { firstLetter } from '../pages/merchant-line.ts'
 import { pictures } from '../pages/pictures.ts'
+import { ownTitle } from './claim-mail.ts'
 import { onlyCountryOf, shopNameOf } from './claim-page.ts'
 import { countryName } from './countries.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from './platform.ts'
@@ -56,26 +57,24 @@ function shippingWords ({ shipping, shopCountry, ...integration }: ShopPageFacts
   return freeEnabled && freeThresholdCents !== null ? `${price}, free from ${dollarsText(freeThresholdCents)}.` : `${price}.`
 }
 
+/** Where no product has a picture, none has a place for one. */
 function productCard ({ title, description, imageUrl, variants }: CatalogProduct, sources: readonly string[]): VNode {
   const name = oneLine(title)
-  const words = oneLine(description)
   const source = originOf(imageUrl)
+  const picture = source === null || !sources.includes(source) ? null : html`<img src=${imageUrl} alt="" loading="lazy" decoding="async" referrerpolicy="no-referrer" />`
   return html`
     <li class=${variants.some(({ available }) => available) ? 'product' : 'product gone'}>
-      <div class="product-picture"><span aria-hidden="true">${firstLetter(name)}</span>${source === null || !sources.includes(source) ? null : html`<img src=${imageUrl} alt="" loading="lazy" decoding="async" referrerpolicy="no-referrer" />`}</div>
+      ${sources.length === 0 ? null : html`<div class="product-picture"><span aria-hidden="true">${firstLetter(name)}</span>${picture}</div>`}
       <div class="product-text">
         <h2 class="product-name"><bdi>${name}</bdi></h2>
-        <p class="product-words" dir="auto">${words}</p>
+        <p class="product-words" dir="auto">${oneLine(description)}</p>
         <ul class="variants">${variants.map(variant => variantLine(variant, name))}</ul>
       </div>
     </li>`
 }
 
 function variantLine ({ title, priceCents, available }: CatalogVariant, product: string): VNode {
-  const name = oneLine(title)
-  // The only variant of a product has no name of its own.
-  const shown = name === 'Default Title' || name === product ? '' : name
-  return html`<li class=${available ? 'variant' : 'variant gone'}><span><bdi>${shown}</bdi></span><span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
+  return html`<li class=${available ? 'variant' : 'variant gone'}><span><bdi>${ownTitle(title, product)}</bdi></span><span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
 }
 
 /** The page for a slug that no open shop has. */

@@ -56,3 +56,32 @@ export async function picture (page: Page, name: string): Promise<void> {
   mkdirSync(folder, { recursive: true })
   await page.screenshot({ path: join(folder, `${name}.png`) })
 }
+
+/**
+ * Runs on the page: the texts whose contrast with what lies under them is below 4.5 to 1, or 3 to 1 where they are large
+ * (WCAG 2.2, 1.4.3). The colours of these pages have no transparency.
+ */
+export const LOW_CONTRAST = `(() => {
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
+  const parts = text => text.match(/[\\d.]+/g).map(Number)
+  const under = element => {
+    for (let at = element; at !== null; at = at.parentElement) {
+      const colour = parts(getComputedStyle(at).backgroundColor)
+      if (colour.length === 3 || colour[3] === 1) return colour
+    }
+    throw new Error('nothing lies under it')
+  }
+  const low = []
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement
+    if (texts.currentNode.data.trim() === '' || element.closest('.unseen') !== null) continue
+    const style = getComputedStyle(element)
+    const [a, b] = [light(parts(style.color)), light(under(element))].sort((x, y) => y - x)
+    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && Number(style.fontWeight) >= 700)
+    const contrast = (a + 0.05) / (b + 0.05)
+    if (contrast < (large ? 3 : 4.5)) low.push(element.className + ' ' + contrast.toFixed(2))
+  }
+  return low
+})()`
