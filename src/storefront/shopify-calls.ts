@@ -14,6 +14,11 @@ import { credentialsKey, ShopifyTokens } from './shopify-tokens.ts'
 const THROTTLED_RETRIES = 3
 /** The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at most 5.3 s at the slowest rate. */
 const MAX_WAIT = 6000
+/**
+ * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, which those
+ * who hold an order's claim meanwhile count on.
+ */
+const REPEATED_WITHIN = 15_000
 /** Milliseconds to wait after a 429, which does not say how long. */
 const BLIND_WAIT = 1000
 /** Statuses of answers that have no body; `Response` takes none with them. */
@@ -51,6 +56,7 @@ export class ShopifyCalls {
   async ask (store: StoreAccess, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>> = {}): Promise<Answer> {
     requireShopHost(store.domain)
     const key = credentialsKey(store)
+    const begun = this.#clock.monotonic()
     let isRenewed = false
     for (let throttledTimes = 0; ;) {
       const token = await this.#tokens.get(store)
@@ -58,13 +64,14 @@ export class ShopifyCalls {
       const sent = await this.#send(store, token, operation, variables)
       if (sent.failure !== null) throw sent.failure
       this.#learn(key, operation, sent.cost)
-      if (sent.status === 401 && !isRenewed && await this.#tokens.drop(store, token)) {
+      const mayRepeat = this.#clock.monotonic() - begun <= REPEATED_WITHIN
+      if (sent.status === 401 && await this.#tokens.drop(store, token) && !isRenewed && mayRepeat) {
         isRenewed = true
         continue
       }
       const fault = this.#fault(sent, operation, hiddenOf(store, token))
       if (fault === null) return new Answer(sent.data)
-      if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES) throw fault
+      if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
       throttledTimes++
       this.#log.debug({ storefrontId: store.storefrontId, purpose: operation.purpose }, 'the store platform was asked too often; asking again')
       if (sent.cost.status === null) await this.#sleep(BLIND_WAIT)

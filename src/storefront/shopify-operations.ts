@@ -58,7 +58,7 @@ export const VARIANTS_PAGE: ShopifyOperation = {
 
 export const STOCK: ShopifyOperation = {
   purpose: 'say what can be bought',
-  cost: 40,
+  cost: 60,
   text: `query Stock($ids: [ID!]!) {
   nodes(ids: $ids) {
     ... on ProductVariant {
@@ -72,7 +72,7 @@ export const STOCK: ShopifyOperation = {
 
 export const TAX: ShopifyOperation = {
   purpose: 'work out tax',
-  cost: 20,
+  cost: 30,
   text: `mutation Tax($input: DraftOrderInput!) {
   draftOrderCalculate(input: $input) {
     calculatedDraftOrder {
@@ -90,7 +90,7 @@ export const TAX: ShopifyOperation = {
 
 export const CREATE_ORDER: ShopifyOperation = {
   purpose: 'make an order',
-  cost: 20,
+  cost: 30,
   text: `mutation CreateOrder($order: OrderCreateOrderInput!, $options: OrderCreateOptionsInput) {
   orderCreate(order: $order, options: $options) {
     order { id name sourceIdentifier }
@@ -111,12 +111,12 @@ export const FIND_ORDER: ShopifyOperation = {
 
 export const FULFILMENTS: ShopifyOperation = {
   purpose: 'say how far orders are',
-  cost: 300,
+  cost: 230,
   text: `query Fulfilments($ids: [ID!]!) {
   nodes(ids: $ids) {
     ... on Order {
       id cancelledAt displayFulfillmentStatus
-      fulfillments(first: 10) { status displayStatus createdAt inTransitAt trackingInfo(first: 3) { company number url } }
+      fulfillments(first: 5) { status displayStatus createdAt inTransitAt trackingInfo(first: 1) { company number url } }
     }
   }
 }`
@@ -132,7 +132,7 @@ export const SUBSCRIPTIONS: ShopifyOperation = {
 
 export const SUBSCRIBE: ShopifyOperation = {
   purpose: 'send webhooks',
-  cost: 10,
+  cost: 15,
   text: `mutation Subscribe($topic: WebhookSubscriptionTopic!, $webhookSubscription: WebhookSubscriptionInput!) {
   webhookSubscriptionCreate(topic: $topic, webhookSubscription: $webhookSubscription) {
     webhookSubscription { id }

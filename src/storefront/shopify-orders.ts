@@ -60,8 +60,8 @@ export function readTax (data: Answer, { shippingCents }: TaxQuestion): number {
   const draft = payload.member('calculatedDraftOrder')
   requireDollars(draft.member('currencyCode').text())
   for (const warning of draft.member('warnings').list()) {
-    // Tax at an address that the platform doubts would be an estimate.
-    if (/address|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
+    // Tax at a place that the platform doubts would be an estimate; the other warnings are about bundles and discounts.
+    if (/address|region|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
       throw new StorePlatformError('refused', `The store platform did not work out tax: ${plainWords(warning.member('message').text())}`, { upstreamStatus: 200 })
     }
   }
