@@ -1,5 +1,6 @@
 import { adminOperations } from '../admin/operations.ts'
 import { SqlAdminStore } from '../admin/store.ts'
+import { bitcoinOperations } from '../billing/bitcoin-operations.ts'
 import { billingOperations } from '../billing/operations.ts'
 import { sandboxBillingOperations } from '../billing/sandbox-operations.ts'
 import { challengeOperations, hasChallenge } from '../challenges/operations.ts'
@@ -13,11 +14,13 @@ import { dashboardOperations } from '../jobs/dashboard.ts'
 import { merchantOperations } from '../merchants/operations.ts'
 import { notificationOperations } from '../notifications/operations.ts'
 import { pageOperations } from '../pages/operations.ts'
+import { checkoutOperations } from '../payments/checkout-sessions.ts'
 import { paymentOperations } from '../payments/operations.ts'
 import { healthOperations } from '../platform/operations.ts'
 import { providerOperations } from '../providers/operations.ts'
 import { proxyOperations } from '../proxies/operations.ts'
 import { refundOperations } from '../refunds/operations.ts'
+import { signInOperations } from '../sign-in/operations.ts'
 import { webhookOperations } from '../webhooks/operations.ts'
 import type { Parts, Running, Surroundings } from './parts.ts'
 
@@ -31,7 +34,7 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, storefront, settled, billing, sandboxBilling } = parts
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
@@ -63,16 +66,20 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     ...storefront.operations(),
     ...billingOperations(billing),
     ...sandboxBillingOperations(sandboxBilling),
+    ...bitcoinOperations(bitcoinPlans),
+    ...signInOperations({ signIns, publicUrl }),
     ...dashboardOperations({ jobs, clock }),
     ...paymentOperations(payments),
+    ...checkoutOperations(payments),
     ...refundOperations(refunds),
-    ...pageOperations({ payments, watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),
+    ...pageOperations({ payments, others: [bitcoinPlans], watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),
     ...adminOperations({
       database,
       store: new SqlAdminStore(database),
       merchants,
       clock,
       production,
+      approved,
       account: async merchant => accountView(merchant, running.config.plans, await proxyStore.counts(merchant.id))
     })
   ]

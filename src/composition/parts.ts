@@ -55,6 +55,7 @@ import { outboundCall } from '../upstream/outbound.ts'
 import { Webhooks } from '../webhooks/service.ts'
 import { SqlWebhookStore } from '../webhooks/store.ts'
 import type { Closers } from './closers.ts'
+import { openPlans } from './plans.ts'
 import { openPlatform, openStorefront } from './storefront.ts'
 
 /** What a gateway is composed from; its owner closes the database. */
@@ -183,6 +184,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   const storefront = openStorefront({
     platform: openPlatform(config, { database, clock, log, call }), challenges, merchants, prices, outbox, jobs, database, sealer, clock, random, log, publicUrl, config: () => running.config
   })
+  const bought = openPlans({ challenges, merchants, payees, prices, jobs, outbox, sealer }, running, around)
   const sendReceipt = receipts({ outbox, merchantName: async (sql, id) => (await merchants.within(sql).byId(id))?.name ?? null })
   payments.onChange = async (sql, change) => {
     await webhooks.paymentChanged(sql, change)
@@ -211,7 +213,7 @@ export async function openParts (running: Running, around: Surroundings, closers
 
   return {
     production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, notifications, storefront,
-    settled, billing, sandboxBilling: cards.sandbox
+    settled, billing, sandboxBilling: cards.sandbox, ...bought
   }
 }
 

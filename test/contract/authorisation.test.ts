@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import t from 'tap'
 import { SqlAdminStore } from '../../src/admin/store.ts'
 import { readChallengeLine } from '../../src/cli/challenge-lines.ts'
@@ -39,6 +39,10 @@ interface Setting {
   challenge (): Promise<Readonly<Record<'invoice' | 'macaroon' | 'paymentHash' | 'resource' | 'mppChallenge', string>>>
   refund (): Promise<Readonly<Record<'invoiceId' | 'refundId', string>>>
   pending (): Promise<number>
+  /** Slug of the owner's new store. */
+  store (): Promise<string>
+  /** Id of a new order in a new store of the owner's. */
+  storeOrder (): Promise<string>
   /** Id of a webhook that was written for the owner. */
   delivery (): Promise<string>
 }
@@ -47,6 +51,8 @@ interface Setting {
 interface Asked {
   readonly path: string
   readonly body?: object
+  /** Who is signed in, where that counts. */
+  readonly cookie?: string
   /** Stands in answers to the owner and the admin, and in no other. */
   readonly mine?: string
 }
@@ -164,6 +170,7 @@ const rows: Readonly<Record<string, Row>> = {
   // The token of the address is the authorisation.
   getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
   followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
+  getPayStatus: row(anyone(200), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/status` })),
   getPageStyle: row(anyone(200), async f => ({ path: await assetOf(f, 'css') })),
   getPageScript: row(anyone(200), async f => ({ path: await assetOf(f, 'js') })),
 
@@ -174,11 +181,38 @@ const rows: Readonly<Record<string, Row>> = {
   createCustomerPortal: plain(merchant(400), '/api/billing/customer-portal', { returnUrl: 'https://example.com' }),
   // What is not signed is refused, whoever sends it.
   receiveBillingNotification: { ...plain(anyone(401), '/api/webhooks/billing', {}), refusal: 'Unauthorized' },
+  getBitcoinPricing: plain(anyone(200), '/api/bitcoin/pricing'),
+  createBitcoinSubscription: row({ ...anyone(201), wrong: 401, inactive: 401, admin: 401 }, () => ({ path: '/api/bitcoin/create-subscription', body: { plan: 'individual', email: `${unique()}@example.com` } })),
+  createCheckoutSession: row(merchant(201), () => ({ path: '/api/checkout/sessions', body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' } })),
+  // Signing in goes by links and cookies; an API key opens nothing here.
+  requestMagicLink: row(anyone(202), f => ({ path: '/api/auth/magic-link', body: { email: f.owner.email } })),
+  getSession: { ...plain(anyone(401), '/api/auth/session'), refusal: 'Not signed in' },
+  getSignInPage: plain(anyone(200), '/sign-in'),
+  submitSignInPage: plain(anyone(400), '/sign-in'),
+  getSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
+  useSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
+  getAccountPage: row(anyone(200), async f => ({ path: '/sign-in/account', cookie: await signedIn(f) })),
+  signOut: plain(anyone(303), '/sign-in/sign-out'),
   getCheckoutDonePage: plain(anyone(200), '/billing/done'),
   getCheckoutCanceledPage: plain(anyone(200), '/billing/canceled'),
   getSandboxBillingPage: row(anyone(200), async f => ({ path: await checkoutPage(f) })),
   completeSandboxCheckout: row(anyone(303), async f => ({ path: `${await checkoutPage(f)}/complete` })),
   cancelSandboxSubscription: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/cancel'),
+
+  getStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', mine: await f.store() })),
+  createStorefront: row(merchant(201, 409), async f => {
+    // The other has one already.
+    const body = { slug: `shop-${unique()}`, storefrontDomain: 'books.example.com' }
+    await f.gateway.send('POST', '/api/merchant/storefront', { headers: { 'x-api-key': f.other.apiKey }, body: { ...body, slug: `shop-${unique()}` } })
+    return { path: '/api/merchant/storefront', body, mine: body.slug }
+  }),
+  updateStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', body: { domesticOnly: true }, mine: await f.store() })),
+  invalidateStorefrontCache: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront/invalidate-cache', mine: await f.store() })),
+  refreshStorefrontShopInfo: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront/refresh-shop-info', mine: await f.store() })),
+  getStorefrontStats: row(merchant(200), async f => ({ path: '/api/merchant/storefront/stats', mine: await f.store() })),
+  listStorefrontOrders: row(merchant(200), async f => ({ path: '/api/merchant/storefront/orders', mine: await f.storeOrder() })),
+  // Nobody has claimed the order.
+  adminRetryStorefrontOrder: row(admin(400), async f => ({ path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry` })),
 
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({ path: '/api/admin/merchants', body: { name: 'a', email: `${unique()}@example.com` }, mine: 'apiKey' })),
@@ -191,6 +225,15 @@ const rows: Readonly<Record<string, Row>> = {
   adminGetPendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}`, mine: 'billingSubscriptionId' })),
   adminApprovePendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/approve`, mine: 'apiKey' })),
   adminRejectPendingSubscription: row(admin(204), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/reject` }))
+}
+
+/** The cookie of somebody who is signed in to the owner's account. */
+async function signedIn ({ gateway, owner }: Setting): Promise<string> {
+  const token = randomBytes(32).toString('base64url')
+  await gateway.database.sql`
+    insert into sign_in_sessions (digest, merchant_id, created_at, expires_at)
+    values (${hash('sha256', token, 'buffer')}, ${owner.id}, ${new Date()}, ${new Date(Date.now() + 3_600_000)})`
+  return `boltgate-session=${token}`
 }
 
 /** The page of a new checkout of the sandbox, for nobody's account. */
@@ -233,9 +276,9 @@ t.test('the authorisation matrix: every operation × no key, wrong key, an inact
     return { id, email, apiKey: apiKey.reveal() }
   }
   let from = 0
-  const ask = (method: string, { path, body }: Asked, key: string | null, header = 'x-api-key'): Promise<Answer> => {
+  const ask = (method: string, { path, body, cookie }: Asked, key: string | null, header = 'x-api-key'): Promise<Answer> => {
     from++
-    return gateway.send(method, path, { headers: { 'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`, ...(key === null ? {} : { [header]: key }) }, ...(body === undefined ? {} : { body }) })
+    return gateway.send(method, path, { headers: { 'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`, ...(key === null ? {} : { [header]: key }), ...(cookie === undefined ? {} : { cookie }) }, ...(body === undefined ? {} : { body }) })
   }
 
   for (const { id, method } of operations) {
@@ -266,7 +309,7 @@ async function stored (gateway: TestGateway, merchantId: number): Promise<unknow
   const { sql } = gateway.database
   const of = async (table: string, column: string): Promise<unknown[]> =>
     [...await sql<{ row: unknown }[]>`select to_jsonb(entry) as row from ${sql(table)} entry where ${sql(column)} = ${merchantId} order by to_jsonb(entry)::text`].map(({ row }) => row)
-  const tables = ['payments', 'refunds', 'proxies', 'challenges', 'producer_endpoints']
+  const tables = ['payments', 'refunds', 'proxies', 'challenges', 'producer_endpoints', 'storefronts', 'storefront_orders']
   return Promise.all([of('merchants', 'id'), ...tables.map(table => of(table, 'merchant_id'))])
 }
 
@@ -281,12 +324,21 @@ function setting (gateway: TestGateway, owner: Account, other: Account, ask: (me
     if (paid) await gateway.pay(made.lightningInvoice)
     return made
   }
+  const store: Setting['store'] = async () => {
+    const { slug } = await asOwner('POST', '/api/merchant/storefront', { slug: `shop-${unique()}`, storefrontDomain: 'books.example.com', adminApiToken: 'sandbox-token' })
+    return String(slug)
+  }
   return {
     gateway,
     owner,
     other,
     asOwner,
     payment,
+    store,
+    storeOrder: async () => {
+      const answer = await gateway.send('POST', `/api/storefront/${await store()}/checkout`, { headers: { 'x-buyer-location': 'US-CA-94107' }, body: { items: [{ variantId: 10101, quantity: 1 }] } })
+      return (answer.json() as { orderId: string }).orderId
+    },
     proxy: async () => String((await asOwner('POST', '/api/proxy', { name: 'a', targetBaseUrl: gateway.url, defaultPriceSats: 1 }))['proxyId']),
     challenge: async () => await asOwner('POST', '/api/l402/challenges', { resource: `resource-${unique()}`, priceSats: 1 }) as Awaited<ReturnType<Setting['challenge']>>,
     delivery: async () => {

@@ -41,7 +41,13 @@ const ways: Readonly<Record<string, Way>> = {
   createPayment: way('merchant', 'payment-create', 'account', true), createRefund: way('merchant', 'payment-create', 'refunds', true),
   getPayment: gated('read'), getPaymentByOrder: gated('read'), syncPayment: gated('global'), getPaymentStatus: open('read'),
   getRefund: gated('read'), listRefunds: gated('read'), listRefundsOfInvoice: gated('read'), syncRefund: gated('global'),
-  getPayPage: open('global'), followPayment: open('global'), getPageStyle: open('read'), getPageScript: open('read'),
+  getPayPage: open('global'), followPayment: open('global'), getPayStatus: open('global'), getPageStyle: open('read'), getPageScript: open('read'),
+
+  // Decision 168: its policy and idempotency stand with payments.
+  createCheckoutSession: way('merchant', 'payment-create', 'account', true),
+  getBitcoinPricing: open('read'), createBitcoinSubscription: way('merchant if any', 'checkout-create'),
+  requestMagicLink: open('magic-link'), submitSignInPage: open('magic-link'), getSession: open('read'),
+  getSignInPage: open('global'), getSignInLink: open('global'), useSignInLink: open('global'), getAccountPage: open('global'), signOut: open('global'),
 
   getMerchant: settings('read'), getLicense: settings('read'), getSubscription: settings('read'), getApiKeyInfo: settings('read'), getQuickstart: settings('read'),
   setPrimaryKey: settings('read'), setAlternateKey: settings('read'), setWebhook: settings('read'),
@@ -56,13 +62,19 @@ const ways: Readonly<Record<string, Way>> = {
   getCheckoutDonePage: open('global'), getCheckoutCanceledPage: open('global'),
   getSandboxBillingPage: open('global'), completeSandboxCheckout: open('global'), cancelSandboxSubscription: open('global'),
 
+  getStorefront: settings('read'), getStorefrontStats: settings('read'), listStorefrontOrders: settings('read'),
+  createStorefront: settings('write'), updateStorefront: settings('write'), invalidateStorefrontCache: settings('write'), refreshStorefrontShopInfo: settings('write'),
+  adminRetryStorefrontOrder: admin,
+
   adminListMerchants: admin, adminCreateMerchant: admin, adminGetMerchant: admin, adminUpdateMerchant: admin, adminRegenerateKey: admin,
   adminDeactivateMerchant: admin, adminReactivateMerchant: admin, adminListPendingSubscriptions: admin, adminGetPendingSubscription: admin,
   adminApprovePendingSubscription: admin, adminRejectPendingSubscription: admin
 }
 
 /** Operations that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
-const SAME_SITE = new Set(['getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob',
+const SAME_SITE = new Set([
+  'requestMagicLink', 'submitSignInPage', 'getSession', 'getSignInPage', 'getSignInLink', 'useSignInLink', 'getAccountPage', 'signOut', 'getPayStatus',
+  'getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob',
   'receiveBillingNotification', 'getCheckoutDonePage', 'getCheckoutCanceledPage', 'getSandboxBillingPage', 'completeSandboxCheckout', 'cancelSandboxSubscription'])
 
 type Settings = Readonly<Record<string, unknown>>
