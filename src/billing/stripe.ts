@@ -89,15 +89,19 @@ export class StripeBilling implements BillingProvider {
   readEvent (signature: string | null, body: Uint8Array): BillingEvent {
     const { webhookSecret, clock } = this.#options
     if (signature === null) throw new BillingError('signature', 'The header Stripe-Signature is missing.')
-    let event: unknown
+    const { webhooks } = this.#stripe
+    const signed = [Buffer.from(body), signature, webhookSecret.reveal(), TOLERANCE, undefined, clock.now()] as const
     try {
-      event = this.#stripe.webhooks.constructEvent(Buffer.from(body), signature, webhookSecret.reveal(), TOLERANCE, undefined, clock.now())
+      webhooks.signature?.verifyHeader(...signed)
     } catch (error) {
-      if (error instanceof Stripe.errors.StripeSignatureVerificationError) throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.')
-      // It is signed; what is wrong with its text says nothing that helps the sender.
-      throw new BillingError('refused', 'The notification cannot be read.')
+      // Odd headers make it throw other errors than its own.
+      throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.', error)
     }
-    return readEvent(event)
+    try {
+      return readEvent(webhooks.constructEvent(...signed))
+    } catch (error) {
+      throw error instanceof BillingError ? error : new BillingError('refused', 'The notification cannot be read.', error)
+    }
   }
 
   #priceOf (plan: PlanTier): string {
