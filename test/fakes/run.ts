@@ -4,6 +4,7 @@ import { startFakeLnd, type FakeLnd } from './lnd.ts'
 import { startFakeOpenNode, type FakeOpenNode } from './opennode.ts'
 import { pricesYaml, startFakePrices } from './prices.ts'
 import { startReceiver } from './receiver.ts'
+import { startFakeShopify } from './shopify.ts'
 import { startFakeStrike, type FakeStrike } from './strike.ts'
 
 // Started by hand: `npm run fakes`, or `npm run fakes -- 9500` for other ports than 9400 and those that follow; 0 takes free ones.
@@ -21,6 +22,7 @@ const strike = await startFakeStrike({ key: STRIKE_KEY, port: port(0) })
 const opennode = await startFakeOpenNode({ key: OPENNODE_KEY, port: port(1) })
 const lnd = await startFakeLnd({ port: port(2) })
 const prices = await startFakePrices({ port: port(3) })
+const shopify = await startFakeShopify({ port: port(4) })
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
     say(`webhook: ${method} ${path} ${text}`)
@@ -28,12 +30,16 @@ const receiver = await startReceiver({
   }
 })
 // It keeps what is to be sent until it is told to; the real one sends by itself.
-const deliveries = setInterval(() => { strike.deliver().catch((error: unknown) => { say(`strike could not deliver: ${String(error)}`) }) }, 1000)
+const deliveries = setInterval(() => {
+  strike.deliver().catch((error: unknown) => { say(`strike could not deliver: ${String(error)}`) })
+  shopify.deliver().catch((error: unknown) => { say(`shopify could not deliver: ${String(error)}`) })
+}, 1000)
 
 say(`strike    ${strike.url}   key ${STRIKE_KEY}
 opennode  ${opennode.url}   key ${OPENNODE_KEY}
 lnd       ${lnd.url}   key ${lnd.key()}
 prices    ${prices.url}
+shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
 
 For gateway.yaml, with strike or lnd in the first place (sandbox in one of the two is fine as well):
@@ -48,6 +54,9 @@ lightning:
     url: ${opennode.url}
     key: ${OPENNODE_KEY}
 ${pricesYaml(prices)}
+storefront:
+  kind: shopify
+  url: ${shopify.url}
 
 # or, for a node of your own:
 #   primary:
@@ -55,13 +64,14 @@ ${pricesYaml(prices)}
 #     url: ${lnd.url}
 #     key: "${lnd.key()}"
 
-Type "pay" and an invoice to pay it. Ctrl-C ends everything.`)
+Type "pay" and an invoice to pay it, "ship" and an order's number to send its goods on their way. Ctrl-C ends everything.`)
 
 const input = createInterface({ input: process.stdin })
 input.on('line', line => {
   const [command = '', invoice = ''] = line.trim().split(/\s+/)
   if (command === '') return
-  if (command !== 'pay') return say(`There is no ${command}. Type "pay" and an invoice.`)
+  if (command === 'ship') return say(ship(invoice))
+  if (command !== 'pay') return say(`There is no ${command}. Type "pay" and an invoice, or "ship" and an order's number.`)
   pay(invoice, { strike, opennode, lnd }).then(say, (error: unknown) => { say(`It could not be paid: ${error instanceof Error ? error.message : String(error)}`) })
 })
 
@@ -71,8 +81,16 @@ process.once('SIGTERM', () => { void end() })
 async function end (): Promise<void> {
   clearInterval(deliveries)
   input.close()
-  await Promise.all([strike.close(), opennode.close(), lnd.close(), prices.close(), receiver.close()])
+  await Promise.all([strike.close(), opennode.close(), lnd.close(), prices.close(), shopify.close(), receiver.close()])
   process.stdin.destroy()
+}
+
+/** Fulfils an order of the shop, with a tracking number, and says so. */
+function ship (name: string): string {
+  const order = shopify.shop.orders.find(held => held.name === name || held.name === `#${name}`)
+  if (order === undefined) return `There is no order ${name}.`
+  shopify.fulfil(order, { company: 'UPS', number: `1Z${order.id}`, url: `https://www.ups.com/track?tracknum=1Z${order.id}` })
+  return `${order.name} is on its way with 1Z${order.id}`
 }
 
 /** Pays an invoice that one of them made, and says so. */
