@@ -96,7 +96,7 @@ export function openStorefront (parts: StorefrontParts) {
   const operations = (): AnyOperation[] => [
     ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling, publicUrl }),
     ...storefrontMerchantOperations({ storefronts, orders }),
-    ...storefrontPageOperations({ orders, claims, storefronts, catalogs, publicUrl }),
+    ...storefrontPageOperations({ orders, claims, storefronts: { bySlug: selling }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)
   ]
   return { storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }

@@ -135,8 +135,11 @@ function countryField ({ integration }: ClaimPageFacts, chosen: string | null, e
     </div>`
 }
 
-/** The store could not make the order (decision 146): what was filled in is kept, and sent again by one press. */
-export function failedPage (facts: ClaimPageFacts, values: FormValues, assets: AssetNames): string {
+/**
+ * The store did not make the order (decision 146), or it is `running`, being made for somebody else: what was filled in is
+ * kept, and sent again by one press.
+ */
+export function failedPage (facts: ClaimPageFacts, values: FormValues, running: boolean, assets: AssetNames): string {
   const shop = shopNameOf(facts.integration)
   const country = countryCode(values.country)
   const lines = [
@@ -144,15 +147,15 @@ export function failedPage (facts: ClaimPageFacts, values: FormValues, assets: A
     country === null ? values.country : countryName(country), values.phone, values.email
   ].filter(line => line.trim() !== '')
   return page(assets, {
-    title: `Not placed yet · ${shop}`,
+    title: `${running ? 'Being placed' : 'Not placed yet'} · ${shop}`,
     refresh: null,
     main: html`
       <main class="order">
         ${bill(facts)}
         <section class="panel result" aria-labelledby="state" role="alert">
-          ${pictures.broken()}
-          <h2 id="state" class="result-heading">Your order could not be placed just now</h2>
-          <p class="result-words">Your payment is safe, and nothing was ordered twice. Please try again in a moment.</p>
+          ${running ? pictures.processing() : pictures.broken()}
+          <h2 id="state" class="result-heading">${running ? 'Your order is being placed' : 'Your order could not be placed just now'}</h2>
+          <p class="result-words">Your payment is safe, and nothing ${running ? 'is' : 'was'} ordered twice. Please try again in a moment.</p>
           <div class="given">${lines.map(line => html`<bdi>${line}</bdi>`)}</div>
           <form class="form" method="post" action=${address(facts)}>
             ${FIELDS.map(field => html`<input type="hidden" name=${field} value=${values[field]} />`)}

@@ -208,9 +208,12 @@ function newOrder (order: StoredOrder, { email, shippingAddress, countryCode }: 
   }
 }
 
+/** What a claim is refused with while another is under way, and once one has been made. */
+export const ALREADY_CLAIMED = 'Order already claimed'
+
 /** 400: the token has been used up for claiming (contract, Errors: Storefront claim). */
 export function alreadyClaimed (): LongError {
-  return new LongError(400, 'Order already claimed', 'This order has been claimed; its token only reads it now.')
+  return new LongError(400, ALREADY_CLAIMED, 'This order has been claimed; its token only reads it now.')
 }
 
 /** 400: neither a credential nor a paid order's token (contract, Errors; decision 133). */
@@ -219,5 +222,5 @@ export function missingProof (): LongError {
 }
 
 function beingClaimed (): LongError {
-  return new LongError(400, 'Order already claimed', 'Another request is claiming this order; its status says how that ends.')
+  return new LongError(400, ALREADY_CLAIMED, 'Another request is claiming this order; its status says how that ends.')
 }

@@ -6,6 +6,7 @@ import { PageAssets } from '../pages/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../pages/document.ts'
 import { checkForm, FORM_LIMIT, formErrors, readForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
 import { address, claimPage, failedPage, formPage, missingOrderPage, onlyCountryOf, orderPage, type ClaimPageFacts } from './claim-page.ts'
+import { ALREADY_CLAIMED } from './order-making.ts'
 import type { Catalog } from './platform.ts'
 import type { Integration, Order } from './schema.ts'
 import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'
@@ -122,7 +123,7 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
         413: { description: 'Larger than 64 KiB.', schema: LongRefusal },
         415: { description: 'It is no form.', schema: LongRefusal },
         502: { description: 'A page from which the same can be sent again: the store did not make the order.', mediaType: HTML_TYPE },
-        503: { description: 'The same page: something that is needed is away.', mediaType: HTML_TYPE }
+        503: { description: 'The same page: the order is being made, or something that is needed is away.', mediaType: HTML_TYPE }
       },
       async handle ({ params: { slug }, query: { claimToken }, ctx }) {
         requireForm(ctx.headers)
@@ -142,9 +143,11 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
         // Pressed twice, or on two pages at once: the first one counts, and both see what became of it.
         if (isClaimed(now.order)) return claimed(facts)
         if (error instanceof ValidationError) return again(formErrors(error.errors) ?? {}, 'Please check what you have filled in.')
-        if (error.status === 400) return again({}, error.message)
-        if (error.status !== 502 && error.status !== 503) throw error
-        return { status: error.status, body: failedPage(facts, values, assets), headers: [...FORM_PAGE_HEADERS, ...error.headers] }
+        // Another process is at it, or died over it; then the claim lapses, and the next press finds what was made.
+        const running = error instanceof LongError && error.error === ALREADY_CLAIMED
+        if (error.status === 400 && !running) return again({}, error.message)
+        if (!running && error.status !== 502 && error.status !== 503) throw error
+        return { status: running ? 503 : error.status, body: failedPage(facts, values, running, assets), headers: [...FORM_PAGE_HEADERS, ...running ? ['Retry-After', '5'] : error.headers] }
       }
     })
   ]

@@ -74,7 +74,8 @@ function productCard ({ title, description, imageUrl, variants }: CatalogProduct
 }
 
 function variantLine ({ title, priceCents, available }: CatalogVariant, product: string): VNode {
-  return html`<li class=${available ? 'variant' : 'variant gone'}><span><bdi>${ownTitle(title, product)}</bdi></span><span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
+  const own = ownTitle(title, product)
+  return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
 }
 
 /** The page for a slug that no open shop has. */

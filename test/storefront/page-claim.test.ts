@@ -1,6 +1,7 @@
 import t from 'tap'
 import { LongError, Unavailable, ValidationError } from '../../src/gateway/errors.ts'
 import { MAXIMA, type Field } from '../../src/storefront/claim-form.ts'
+import { ALREADY_CLAIMED } from '../../src/storefront/order-making.ts'
 import { CATALOG, GOOD, PageWorld, servePages, anIntegration } from './page-world.ts'
 
 const world = new PageWorld()
@@ -169,6 +170,17 @@ t.test('Storefront order | claim POST, storefront order creation fails | the pag
   }
   t.equal((await post(token, GOOD)).status, 303)
   t.equal(world.claimed.length, 1)
+})
+
+t.test('while another process makes the order, the page says so and keeps the address', async t => {
+  t.teardown(() => { world.refusal = null })
+  world.refusal = new LongError(400, ALREADY_CLAIMED, 'secret words')
+  const answer = await post(world.add(), GOOD)
+  t.equal(answer.status, 503)
+  t.equal(answer.headers['retry-after'], '5')
+  t.match(answer.text, 'Your order is being placed')
+  t.match(answer.text, '<input type="hidden" name="address1" value="1 Market St"/>')
+  t.notMatch(answer.text, 'secret words')
 })
 
 t.test('what the claim itself refuses is said above the form, or beside the fields that it names', async t => {
