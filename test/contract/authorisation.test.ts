@@ -199,6 +199,10 @@ const rows: Readonly<Record<string, Row>> = {
   completeSandboxCheckout: row(anyone(303), async f => ({ path: `${await checkoutPage(f)}/complete` })),
   cancelSandboxSubscription: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/cancel'),
 
+  getShopPage: row(anyone(200), async f => ({ path: `/storefront/${await f.store()}` })),
+  // The token of the address is the authorisation; what is sent here is no form.
+  getClaimPage: row(anyone(404), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}` })),
+  claimOnPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`, body: {} })),
   getStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', mine: await f.store() })),
   createStorefront: row(merchant(201, 409), async f => {
     // The other has one already.
