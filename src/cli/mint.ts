@@ -1,16 +1,25 @@
 import { parseArgs } from 'node:util'
-import { request } from 'undici'
-import { readChallengeLine } from './challenge-lines.ts'
+import { request, type Dispatcher } from 'undici'
+import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
 import { UsageError, type Output } from './output.ts'
 
-export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD]
+export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
 
 Prints N paid credentials for load tests, one value of Authorization a line: it asks the gateway at URL (by default
 http://127.0.0.1:8080) for PATH (by default /demo/quote), pays each invoice at its sandbox, and goes on when a throttle lets it.
-Sandbox only.`
+--parallel asks for so many at once (by default 1). A Payment credential is good once, and for its BODY alone. Sandbox only.`
 
 /** Longest wait that a throttle may ask for before the command gives up, in seconds. */
 const LONGEST_WAIT = 120
+const MOST_AT_ONCE = 256
+
+/** What is minted for. */
+interface Wanted {
+  readonly target: URL
+  readonly method: string
+  readonly body: string | null
+  readonly scheme: CliScheme
+}
 
 /** Mints credentials. Exit code 1 when the gateway does not give them. Throws `UsageError`. */
 export async function mint (args: readonly string[], out: Output): Promise<number> {
@@ -20,46 +29,69 @@ export async function mint (args: readonly string[], out: Output): Promise<numbe
       count: { type: 'string', short: 'n', default: '1' },
       path: { type: 'string', default: '/demo/quote' },
       url: { type: 'string', default: 'http://127.0.0.1:8080' },
-      request: { type: 'string', short: 'X', default: 'GET' }
+      request: { type: 'string', short: 'X' },
+      data: { type: 'string', short: 'd' },
+      scheme: { type: 'string', default: 'l402' },
+      parallel: { type: 'string', default: '1' }
     }
   })
-  const count = Number(values.count)
-  if (!Number.isInteger(count) || count < 1 || count > 1_000_000) throw new UsageError(`--count is a whole number from 1 to 1000000, not "${values.count}".`)
+  const count = wholeNumber('count', values.count, 1_000_000)
+  const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
+  if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
   if (!URL.canParse(values.path, values.url)) throw new UsageError(`--url and --path do not make an address: "${values.url}", "${values.path}".`)
-  const target = new URL(values.path, values.url)
-  for (let made = 0; made < count;) {
-    const credential = await one(target, values.request, out)
-    if (credential === null) return 1
-    if (credential === 'wait') continue
-    out.print(credential)
-    made++
-    if (made % 1000 === 0) out.complain(`${made} of ${count}`)
+  const body = values.data ?? null
+  const wanted: Wanted = { target: new URL(values.path, values.url), method: values.request ?? (body === null ? 'GET' : 'POST'), body, scheme: values.scheme }
+  let begun = 0
+  let made = 0
+  let failed = false
+  const work = async (): Promise<void> => {
+    while (!failed && begun < count) {
+      begun++
+      const credential = await one(wanted, out)
+      if (credential === null) {
+        failed = true
+        return
+      }
+      out.print(credential)
+      made++
+      if (made % 1000 === 0) out.complain(`${made} of ${count}`)
+    }
   }
-  return 0
+  await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
+  return failed ? 1 : 0
 }
 
-async function one (target: URL, method: string, out: Output): Promise<string | 'wait' | null> {
-  // Whatever the user typed after -X; undici refuses what is no method.
-  const answer = await request(target, { method: method as 'GET' })
-  const text = await answer.body.text()
-  if (answer.statusCode === 429) {
-    const seconds = Number(answer.headers['retry-after'] ?? '1')
-    if (seconds > LONGEST_WAIT) {
-      out.complain(`The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`)
+function wholeNumber (name: string, text: string, most: number): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1 || value > most) throw new UsageError(`--${name} is a whole number from 1 to ${most}, not "${text}".`)
+  return value
+}
+
+/** One paid credential; null, with a line that says why, when the gateway does not give it. */
+async function one ({ target, method, body, scheme }: Wanted, out: Output): Promise<string | null> {
+  for (;;) {
+    // Whatever the user typed after -X; undici refuses what is no method.
+    const answer = await request(target, { method: method as Dispatcher.HttpMethod, body, ...(body === null ? {} : { headers: { 'content-type': 'application/json' } }) })
+    const text = await answer.body.text()
+    if (answer.statusCode === 429) {
+      const seconds = Number(answer.headers['retry-after'] ?? '1')
+      if (seconds > LONGEST_WAIT) {
+        out.complain(`The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`)
+        return null
+      }
+      out.complain(`Throttled; going on in ${seconds} s. Raise the policy of the route for load tests.`)
+      await new Promise(resolve => { setTimeout(resolve, seconds * 1000) })
+      continue
+    }
+    if (answer.statusCode !== 402) {
+      out.complain(`${target.href} answered ${answer.statusCode}, not 402: ${text.slice(0, 200)}`)
       return null
     }
-    out.complain(`Throttled; going on in ${seconds} s. Raise the policy of the route for load tests.`)
-    await new Promise(resolve => { setTimeout(resolve, seconds * 1000) })
-    return 'wait'
-  }
-  if (answer.statusCode !== 402) {
-    out.complain(`${target.href} answered ${answer.statusCode}, not 402: ${text.slice(0, 200)}`)
-    return null
-  }
-  const lines = answer.headers['www-authenticate'] ?? []
-  for (const line of Array.isArray(lines) ? lines : [lines]) {
-    const challenge = readChallengeLine(line)
-    if (challenge?.scheme !== 'l402') continue
+    const challenge = challengeIn(answer.headers, scheme)
+    if (challenge === null) {
+      out.complain(`The 402 offers no ${scheme === 'l402' ? 'L402' : 'Payment'} challenge.`)
+      return null
+    }
     const paid = await request(new URL('/sandbox/pay', target), {
       method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ invoice: challenge.parameters.get('invoice') })
     })
@@ -70,8 +102,6 @@ async function one (target: URL, method: string, out: Output): Promise<string | 
     }
     // The sandbox's answer has this member.
     const { preimage } = JSON.parse(result) as { preimage: string }
-    return `L402 ${challenge.parameters.get('macaroon') ?? ''}:${preimage}`
+    return credentialFor(challenge, preimage)
   }
-  out.complain('The 402 offers no L402 challenge.')
-  return null
 }

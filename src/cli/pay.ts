@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { request, type Dispatcher } from 'undici'
-import { readChallengeLine, type ChallengeLine } from './challenge-lines.ts'
+import { challengeIn, credentialFor, isScheme } from './credentials.ts'
 import { UsageError, type Output } from './output.ts'
 
 export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
@@ -31,7 +31,7 @@ export async function pay (args: readonly string[], out: Output): Promise<number
   })
   const [url, ...more] = positionals
   if (url === undefined || more.length > 0 || !URL.canParse(url)) throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
-  if (values.scheme !== 'l402' && values.scheme !== 'payment') throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
+  if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
   const body = values.data ?? null
   const method = values.request ?? (body === null ? 'GET' : 'POST')
   const headers = readHeaders(values.header ?? [])
@@ -42,7 +42,7 @@ export async function pay (args: readonly string[], out: Output): Promise<number
   show(first, out)
   if (first.status !== 402) return first.status < 300 ? 0 : 1
 
-  const challenge = pick(first, values.scheme)
+  const challenge = challengeIn(first.headers, values.scheme)
   if (challenge === null) {
     out.complain(`The 402 offers no ${values.scheme} challenge.`)
     return 1
@@ -61,7 +61,7 @@ export async function pay (args: readonly string[], out: Output): Promise<number
   const { preimage } = JSON.parse(paid.text) as { preimage: string }
   out.print(`Paid; the preimage is ${preimage}`)
 
-  const authorization = values.scheme === 'l402' ? `L402 ${challenge.parameters.get('macaroon') ?? ''}:${preimage}` : paymentCredential(challenge, preimage)
+  const authorization = credentialFor(challenge, preimage)
   out.print('')
   out.print(`> ${method} ${url}`)
   out.print(`> Authorization: ${authorization.length > 100 ? `${authorization.slice(0, 100)}…` : authorization}`)
@@ -83,25 +83,6 @@ function show (answer: Answer, out: Output): void {
     for (const line of Array.isArray(value) ? value : [value]) out.print(`< ${name}: ${line ?? ''}`)
   }
   if (answer.text !== '') out.print(answer.text)
-}
-
-function pick (answer: Answer, scheme: 'l402' | 'payment'): ChallengeLine | null {
-  const lines = answer.headers['www-authenticate'] ?? []
-  for (const line of Array.isArray(lines) ? lines : [lines]) {
-    const challenge = readChallengeLine(line)
-    if (challenge?.scheme === scheme) return challenge
-  }
-  return null
-}
-
-const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
-
-function paymentCredential (challenge: ChallengeLine, preimage: string): string {
-  const echoed = Object.fromEntries(ECHOED.flatMap(name => {
-    const value = challenge.parameters.get(name)
-    return value === undefined ? [] : [[name, value]]
-  }))
-  return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
 }
 
 function readHeaders (lines: readonly string[]): Record<string, string> {

@@ -30,6 +30,14 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   const credentials = minted.out.split('\n')
   t.equal(new Set(credentials).size, 2, 'two different ones')
   for (const authorization of credentials) t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
+  const modern = await run('mint', '--count', '3', '--url', gateway.url, '--path', '/demo/echo', '--scheme', 'payment', '-d', '{"a":1}', '--parallel', '2')
+  t.equal(modern.code, 0, modern.err)
+  t.equal(new Set(modern.out.split('\n')).size, 3, 'three different ones, though two were asked for at once')
+  for (const authorization of modern.out.split('\n')) {
+    const send = (): ReturnType<typeof gateway.send> => gateway.send('POST', '/demo/echo', { headers: { authorization }, body: { a: 1 } })
+    const answers = [await send(), await send()]
+    t.same(answers.map(({ status }) => status), [200, 402], 'each is good once')
+  }
 })
 
 t.test('what is called wrongly ends with 2 and says why', async t => {
@@ -42,6 +50,8 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     [['check', '--nonsense'], /nonsense/],
     [['check', '--config', 'no-such.yaml'], /There is no file no-such\.yaml/],
     [['mint', '--count', 'many'], /--count is a whole number/],
+    [['mint', '--parallel', '0'], /--parallel is a whole number from 1 to 256/],
+    [['mint', '--scheme', 'cash'], /--scheme is l402 or payment/],
     [['keys'], /keys rotate/]
   ] as const) {
     const { code, out, err } = await run(...args)
