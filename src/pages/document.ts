@@ -13,6 +13,8 @@ export const html = template as (strings: TemplateStringsArray, ...values: unkno
 /** The media type of every page. */
 export const HTML_TYPE = 'text/html; charset=utf-8'
 
+const ONE_UP = '../'
+
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -55,7 +57,7 @@ export interface Page {
 
 /** The whole document. Its assets are addressed relative to the page, so that a prefix in front of the gateway does no harm. */
 export function document (page: Page): string {
-  const { title, main, assets, root = '../', script, refresh } = page
+  const { title, main, assets, root = ONE_UP, script, refresh } = page
   return '<!doctype html>' + renderToString(html`
     <html lang="en">
       <head>
