@@ -19,7 +19,7 @@ const MAX_WAIT = 6000
  * who hold an order's claim meanwhile count on.
  */
 const REPEATED_WITHIN = 15_000
-/** Milliseconds to wait after a 429, which does not say how long. */
+/** Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of single mutations. */
 const BLIND_WAIT = 1000
 /** Statuses of answers that have no body; `Response` takes none with them. */
 const BODILESS = new Set([204, 205, 304])
@@ -74,7 +74,7 @@ export class ShopifyCalls {
       if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
       throttledTimes++
       this.#log.debug({ storefrontId: store.storefrontId, purpose: operation.purpose }, 'the store platform was asked too often; asking again')
-      if (sent.cost.status === null) await this.#sleep(BLIND_WAIT)
+      if (sent.cost.status === null || this.#budgets.waitFor(key, this.#costOf(operation)) === 0) await this.#sleep(BLIND_WAIT)
     }
   }
 
@@ -87,11 +87,15 @@ export class ShopifyCalls {
   }
 
   async #waitForPoints (key: string, operation: ShopifyOperation): Promise<void> {
-    const cost = this.#costs.get(operation.text) ?? operation.cost
+    const cost = this.#costOf(operation)
     const wait = this.#budgets.waitFor(key, cost)
     if (wait > MAX_WAIT) throw throttled(null, wait)
     this.#budgets.spend(key, cost)
     if (wait > 0) await this.#sleep(wait)
+  }
+
+  #costOf (operation: ShopifyOperation): number {
+    return this.#costs.get(operation.text) ?? operation.cost
   }
 
   #learn (key: string, operation: ShopifyOperation, { requested, status }: Cost): void {

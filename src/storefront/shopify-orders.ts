@@ -80,7 +80,11 @@ function readMoney (set: Answer): number {
   return given.member('amount').cents()
 }
 
-/** A paid order at the prices that the buyer has paid, so that the platform works out nothing anew. */
+/**
+ * A paid order at the prices that the buyer has paid, so that the platform works out nothing anew. In a shop whose prices
+ * include tax it has no tax line: what tax is within them the merchant's own records have to tell, since all that is known
+ * here is what was paid.
+ */
 export function orderInput (order: NewStoreOrder): { readonly order: object, readonly options: object } {
   const subtotal = order.items.reduce((sum, { priceCents, quantity }) => sum + priceCents * quantity, 0)
   if (subtotal + order.shippingCents + order.taxCents !== order.totalCents) throw new TypeError('the amounts of an order do not add up')

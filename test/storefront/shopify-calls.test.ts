@@ -166,6 +166,20 @@ t.test('what goes wrong', async t => {
     })
   }
 
+  t.test('the platform\'s own words are passed on as one short line, without keys', async t => {
+    fake.rewrite = (_, body) => ({ errors: [{ message: `Bad\ntoken ${fake.legacyToken} ${'x'.repeat(500)}`, extensions: { code: 'ACCESS_DENIED' } }], extensions: { body } })
+    const { message } = await faultOf(platform.shopInfo(legacyStoreOf(fake)))
+    t.match(message, /: Bad token \[redacted\] x+…$/)
+    t.ok(message.length < 350)
+    fake.rewrite = (_, body) => ({ data: { orderCreate: { order: null, userErrors: [{ code: null, field: null, message: 'One.\u2028Two.' }, { code: 'INVALID', field: ['x'], message: 'Three.' }] } }, extensions: { body } })
+    t.match(await faultOf(platform.createOrder(store, mugs(fake))), { fault: 'refused', message: /: One\. Two\. Three\.$/ })
+    fake.rewrite = (_, body) => ({ data: { orderCreate: { order: null, userErrors: [{ code: 'SHOP_DORMANT', field: null, message: 'Dormant' }] } }, extensions: { body } })
+    t.equal(await fault(platform.createOrder(store, mugs(fake))), 'shop')
+    fake.rewrite = (_, body) => ({ data: { orderCreate: { order: null, userErrors: [] } }, extensions: { body } })
+    t.equal(await fault(platform.createOrder(store, mugs(fake))), 'away', 'neither an order nor an error: it may have been made')
+    fake.rewrite = null
+  })
+
   t.test('no answer in time is away', async t => {
     fake.onHang = () => { clock.advance(TIMEOUT) }
     for (const spoiled of ['hang', 'hang after'] as const) {
