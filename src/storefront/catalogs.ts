@@ -18,6 +18,8 @@ export interface CatalogsParts {
 
 interface Entry {
   catalog: Catalog | null
+  /** Of the request that gave the catalog: one that was asked for before must not take its place. */
+  catalogOf: number
   /** Milliseconds until which the catalog is served without asking, or, after a failure, nobody is asked. */
   freshUntil: number
   /** As the integration was when the platform was asked: what changed since may be another shop. */
@@ -67,7 +69,7 @@ export class Catalogs {
   #entryOf (integration: Integration): Entry {
     const known = this.#entries.get(integration.id)
     if (known === undefined) {
-      const entry: Entry = { catalog: null, freshUntil: 0, updatedAt: integration.updatedAt, generation: 0, asking: null }
+      const entry: Entry = { catalog: null, catalogOf: 0, freshUntil: 0, updatedAt: integration.updatedAt, generation: 0, asking: null }
       this.#entries.set(integration.id, entry)
       return entry
     }
@@ -85,7 +87,10 @@ export class Catalogs {
     await Promise.resolve()
     try {
       const catalog = await platform.catalog(this.#parts.access(integration))
-      entry.catalog = catalog
+      if (generation >= entry.catalogOf) {
+        entry.catalog = catalog
+        entry.catalogOf = generation
+      }
       if (entry.generation === generation) entry.freshUntil = clock.now() + this.ttl
       return catalog
     } catch (error) {

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import {
   StorePlatformError, type Catalog, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder, type StorePlatform,
   type StorePlatformFault, type TaxQuestion
@@ -28,6 +28,9 @@ export class TestPlatform implements StorePlatform {
   taxCents = 123
   readonly gone = new Set<number>()
   readonly progress = new Map<string, Partial<Fulfilment>>()
+  /** Orders that were asked after, each time they were. */
+  readonly askedAfter: string[] = []
+  readonly #name = randomUUID()
   goods: Catalog = {
     storeName: 'Corner shop',
     products: [
@@ -68,11 +71,12 @@ export class TestPlatform implements StorePlatform {
   findOrder (_store: StoreAccess, sourceIdentifier: string): Promise<StoreOrder | null> {
     return this.#answer('findOrder', () => {
       const at = this.made.findIndex(order => order.sourceIdentifier === sourceIdentifier)
-      return at < 0 || !this.searchable ? null : orderAt(at)
+      return at < 0 || !this.searchable ? null : this.#orderAt(at)
     })
   }
 
   fulfilments (_store: StoreAccess, platformOrderIds: readonly string[]): Promise<Fulfilment[]> {
+    this.askedAfter.push(...platformOrderIds)
     return this.#answer('fulfilments', () => platformOrderIds.flatMap(id => {
       const seen = this.progress.get(id)
       return seen === undefined ? [] : [fulfilment(id, seen)]
@@ -109,12 +113,12 @@ export class TestPlatform implements StorePlatform {
 
   #make (order: NewStoreOrder): StoreOrder {
     this.made.push(order)
-    return orderAt(this.made.length - 1)
+    return this.#orderAt(this.made.length - 1)
   }
-}
 
-function orderAt (index: number): StoreOrder {
-  return { platformOrderId: `gid-${process.pid}-${index}`, orderNumber: `#${1001 + index}` }
+  #orderAt (index: number): StoreOrder {
+    return { platformOrderId: `${this.#name}-${index}`, orderNumber: `#${1001 + index}` }
+  }
 }
 
 function fulfilment (platformOrderId: string, seen: Partial<Fulfilment>): Fulfilment {
