@@ -1,4 +1,3 @@
-import { createAdminApiClient } from '@shopify/admin-api-client'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Secret } from '../platform/secrets.ts'
@@ -106,6 +105,8 @@ export class ShopifyCalls {
   async #send (store: StoreAccess, token: Secret<string>, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>>): Promise<Sent> {
     let status: number | null = null
     let failure: StorePlatformError | null = null
+    // With the first call: a gateway without stores does without its five megabytes.
+    const { createAdminApiClient } = await import('@shopify/admin-api-client')
     const client = createAdminApiClient({
       storeDomain: store.domain,
       apiVersion: this.#apiVersion,
