@@ -230,6 +230,15 @@ t.test('merchants\' stores', async t => {
     t.equal((await storefronts.ofMerchant(merchantId))?.isActive, true, 'its merchant sees it as it stands')
   })
 
+  await t.test('while the database is away the answer is 503, and nobody is told that there is no store', async t => {
+    const away = (): Promise<never> => Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
+    const broken = new Storefronts({ ...partsOf(f), platform: platform.platform, store: { nextId: away, insert: away, bySlug: away, byId: away, ofMerchant: away, update: away } })
+    const calls: ReadonlyArray<Promise<unknown>> = [
+      broken.bySlug('a'), broken.byId(1), broken.ofMerchant(1), broken.own(1), broken.create(1, anInput()), broken.update(1, { isActive: true }), broken.refreshShopInfo(1), broken.invalidateCatalog(1)
+    ]
+    for (const call of calls) await t.rejects(call, errorLike({ status: 503, error: 'Service unavailable', headers: ['Retry-After', '5'] }))
+  })
+
   await t.test('the first merchant\'s store is made once and then left alone', async t => {
     const sandbox = new Storefronts({ ...partsOf(f), platform: openSandboxShop(f) })
     const merchantId = await f.merchant()

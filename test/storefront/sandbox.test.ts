@@ -161,6 +161,14 @@ t.test('the sandbox shop', async t => {
     }
   })
 
+  await t.test('while its database is away it is away itself, since what was asked may have been done', async t => {
+    const store = await aStore(f)
+    const lost = Object.assign(() => Promise.reject(Object.assign(new Error('lost'), { code: 'CONNECTION_CLOSED' })), f.database.sql) as unknown as typeof f.database.sql /* nothing else of it is asked */
+    const away = openSandboxShop({ clock: f.clock, database: { sql: lost } })
+    const calls: ReadonlyArray<Promise<unknown>> = [away.createOrder(store, anOrder('x')), away.findOrder(store, 'x'), away.fulfilments(store, ['sbx_1'])]
+    for (const call of calls) await t.rejects(call, errorLike({ name: 'StorePlatformError', fault: 'away', upstreamStatus: null }))
+  })
+
   await t.test('its orders go with their store', async t => {
     const store = await aStore(f)
     await shop.createOrder(store, anOrder('gone'))
