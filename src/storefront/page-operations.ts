@@ -138,7 +138,7 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
         if ('errors' in checked) return again(checked.errors, null)
         const error = await refusalOf(parts.claims.claim(slug, { claimToken: facts.claimToken, ...checked.details }, NO_HEADERS))
         if (error === null) return claimed(facts)
-        const now = await find(slug, claimToken)
+        const now = await unlessAway(find(slug, claimToken), facts)
         if (now === null) return missing
         // Pressed twice, or on two pages at once: the first one counts, and both see what became of it.
         if (isClaimed(now.order)) return claimed(facts)
@@ -156,6 +156,16 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
 /** Whether nothing more is asked of the buyer. */
 function isClaimed ({ status }: Order): boolean {
   return status !== 'PendingPayment' && status !== 'PaidAwaitingDetails'
+}
+
+/** What can be read, or what was known before while the database is away: its failure must not cost a buyer a filled-in form. */
+async function unlessAway<T> (reading: Promise<T>, before: T): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    if (error instanceof Unavailable) return before
+    throw error
+  }
 }
 
 /** What a claim was refused with; null for none. */

@@ -153,6 +153,7 @@ t.test('Storefront order | claim POST, storefront order creation fails | the pag
   for (const refusal of [new LongError(502, 'Store order failed', 'secret words of the store'), new Unavailable('Store unavailable', 'secret words of the store', 7)]) {
     world.refusal = refusal
     const answer = await post(token, { ...GOOD, address2: HOSTILE.slice(0, 60) })
+    world.away = false
     t.equal(answer.status, refusal.status)
     t.match(answer.text, 'Your order could not be placed just now')
     t.match(answer.text, '>Try again</button>')

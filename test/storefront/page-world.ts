@@ -2,7 +2,7 @@ import { Agent } from 'undici'
 import type { Test as T } from 'tap'
 import { loadConfigText } from '../../src/config/load.ts'
 import { compile } from '../../src/gateway/compile.ts'
-import { LongError, type GatewayError } from '../../src/gateway/errors.ts'
+import { LongError, Unavailable, type GatewayError } from '../../src/gateway/errors.ts'
 import { Gateway } from '../../src/gateway/gateway.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
 import { openApiDocument } from '../../src/gateway/openapi.ts'
@@ -119,6 +119,8 @@ export class PageWorld {
   readonly claimed: ClaimInput[] = []
   /** What the next claims are refused with. */
   refusal: GatewayError | null = null
+  /** Nothing can be read; a claim that fails for it sets it. */
+  away = false
   /** Claims wait for it. */
   gate: Promise<void> = Promise.resolve()
   readonly #orders = new Map<string, Order>()
@@ -146,11 +148,19 @@ export class PageWorld {
   }
 
   readonly parts: StorefrontPageParts = {
-    orders: { byClaimToken: async (slug, token) => this.#find(slug, token) },
+    orders: {
+      byClaimToken: async (slug, token) => {
+        if (this.away) throw new Unavailable('Service unavailable', 'secret words')
+        return this.#find(slug, token)
+      }
+    },
     claims: {
       claim: async (slug, input) => {
         await this.gate
-        if (this.refusal !== null) throw this.refusal
+        if (this.refusal !== null) {
+          this.away = this.refusal instanceof Unavailable
+          throw this.refusal
+        }
         const token = input.claimToken ?? ''
         const found = this.#find(slug, token)
         if (found === null) throw new LongError(404, 'Order not found', 'There is none.')
