@@ -37,7 +37,7 @@ export interface BitcoinStore {
   replaceOthers (sql: TransactionSql, merchantId: number, id: string): Promise<void>
   /** Notes whose a subscription is that belonged to nobody. */
   link (sql: TransactionSql, id: string, merchantId: number): Promise<void>
-  /** Those whose end is near or past and that are still what their account is billed by, nearest first, behind `after`. */
+  /** Those whose end is near or past, and whose account is still on their plan and billed by them; by id, behind `after`. */
   ending (now: number, after: string, limit: number): Promise<EndingSubscription[]>
   /**
    * Notes that a mail was sent. False when the subscription has meanwhile another end, was sent one as late, or is replaced:
@@ -46,6 +46,11 @@ export interface BitcoinStore {
   remind (sql: TransactionSql, subscription: BitcoinSubscription, step: Step): Promise<boolean>
   /** Moves a subscription that still has this state and end; false when it has not. */
   move (sql: TransactionSql, subscription: BitcoinSubscription, state: 'past_due' | 'canceled'): Promise<boolean>
+  /**
+   * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that nothing was ever paid
+   * for; in one transaction. Answers how many invoices went, at most `limit`.
+   */
+  purge (before: number, limit: number): Promise<number>
 }
 
 /** Another invoice has the id: draw another. */
@@ -88,9 +93,9 @@ const LOCK = 7_301_325_013
 
 /** Plans paid in bitcoin in the SQL database. */
 export class SqlBitcoinStore implements BitcoinStore {
-  readonly #database: Pick<Database, 'sql'>
+  readonly #database: Pick<Database, 'sql' | 'transaction'>
 
-  constructor (database: Pick<Database, 'sql'>) {
+  constructor (database: Pick<Database, 'sql' | 'transaction'>) {
     this.#database = database
   }
 
@@ -178,7 +183,7 @@ export class SqlBitcoinStore implements BitcoinStore {
     const { sql } = this.#database
     const rows = await sql<EndingRow[]>`
       select s.*, m.name as merchant_name, m.email as merchant_email, m.is_active as merchant_active
-      from bitcoin_subscriptions s join merchants m on m.id = s.merchant_id and m.billing_subscription_id = s.id
+      from bitcoin_subscriptions s join merchants m on m.id = s.merchant_id and m.billing_subscription_id = s.id and m.plan_tier = s.plan_tier
       where s.state in ('active', 'past_due', 'canceled') and s.reminded is distinct from 'canceled'
         and s.current_period_end <= ${new Date(now + FIRST_NOTICE)} and s.id > ${after}
       order by s.id limit ${limit}`
@@ -200,6 +205,20 @@ export class SqlBitcoinStore implements BitcoinStore {
     const moved = await sql`
       update bitcoin_subscriptions set state = ${to} where id = ${id} and current_period_end = ${date(currentPeriodEnd)} and state = ${state}`
     return moved.count === 1
+  }
+
+  async purge (before: number, limit: number): Promise<number> {
+    return await this.#database.transaction(async sql => {
+      const gone = await sql<{ payment_hash: string }[]>`
+        delete from bitcoin_invoices where invoice_id in (
+          select invoice_id from bitcoin_invoices where paid_at is null and expires_at < ${new Date(before)} limit ${limit})
+        returning payment_hash`
+      if (gone.length > 0) await sql`delete from challenges where payment_hash = any(${gone.map(row => row.payment_hash)}::text[]) and source = 'subscription'`
+      await sql`
+        delete from bitcoin_subscriptions s
+        where s.state = 'incomplete' and s.created_at < ${new Date(before)} and not exists (select 1 from bitcoin_invoices i where i.subscription_id = s.id)`
+      return gone.length
+    })
   }
 }
 

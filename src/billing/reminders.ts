@@ -29,7 +29,11 @@ export interface RemindersParts {
 
 /** Milliseconds between two looks. */
 const EVERY = 10 * 60_000
-/** Subscriptions that are read at once. */
+/** The same for the purge. */
+const PURGE_EVERY = 3_600_000
+/** Milliseconds after its end for which an unpaid invoice is kept: by then no provider has news of it any more. */
+const KEPT = 30 * 86_400_000
+/** Subscriptions that are read at once, and invoices that are deleted at once. */
 const BATCH = 100
 /** An invoice that is payable for less than this, in milliseconds, is not mailed again: mail is read late. */
 const LEAST = 12 * 3_600_000
@@ -51,9 +55,16 @@ export class PlanReminders {
     this.#parts = parts
   }
 
-  /** Declares the job; before the jobs are started. */
+  /** Declares the jobs; before the jobs are started. */
   declare (jobs: Pick<Jobs, 'every'>): void {
     jobs.every('plan-renewals', EVERY, 'Asks for the next month of plans paid in bitcoin, and ends what was not paid', signal => this.run(signal), { expiry: 300_000 })
+    jobs.every('plan-purge', PURGE_EVERY, 'Deletes invoices of plans that nobody paid', () => this.purge())
+  }
+
+  /** Deletes what anybody may have begun to buy and nobody paid. */
+  async purge (): Promise<void> {
+    const { store, clock } = this.#parts
+    while (await store.purge(clock.now() - KEPT, BATCH) === BATCH) { /* there may be more */ }
   }
 
   /** Does all that is due now. One that fails does not hold up the others. @throws AggregateError when some did; they are tried again */

@@ -147,17 +147,19 @@ t.test('a provider that takes no time of days is asked for the ordinary one, and
   t.equal(decodeInvoice(row?.invoice ?? '').expiresAt * 1000, f.clock.now() + HOUR)
 })
 
-t.test('who is not to be asked: accounts that were deactivated, that pay by card now, or that have another bitcoin plan', async t => {
+t.test('who is not to be asked: accounts that were deactivated, that pay by card now, were moved to another plan, or have another bitcoin plan', async t => {
   const f = await fixture(t)
-  const [inactive, byCard, twice] = [await f.account(), await f.account(), await f.account()]
-  for (const merchant of [inactive, byCard, twice]) await f.settle(await f.buy(merchant))
+  const [inactive, byCard, twice, moved] = [await f.account(), await f.account(), await f.account(), await f.account()]
+  for (const merchant of [inactive, byCard, twice, moved]) await f.settle(await f.buy(merchant))
   await f.settle(await f.buy(twice))
   await f.merchants.deactivate(inactive.id)
+  await f.merchants.setTier(moved.id, 'l402')
   await f.merchants.setSubscription(byCard.id, { billingSubscriptionId: 'sub_9' })
   f.clock.advance(31 * DAY)
   await f.reminders.run()
   t.same(await f.mails(), [])
   t.match(await f.now(byCard), { subscriptionStatus: /^active$/ }, 'the card\'s provider says how that one stands')
+  t.match(await f.now(moved), { tier: 'l402', subscriptionStatus: /^active$/ }, 'the administrator has said what it has')
   t.match(await f.now(inactive), { subscriptionStatus: /^past_due$/ })
   f.clock.advance(25 * DAY)
   await f.reminders.run()
@@ -173,4 +175,27 @@ t.test('a payment that arrives while the end is being written is not lost', asyn
   await Promise.all([f.settle(renewal), f.reminders.run()])
   await f.reminders.run()
   t.match(await f.now(merchant), { subscriptionStatus: /^active$/ })
+})
+
+t.test('what nobody paid is deleted 30 days after it expired, with its challenge; what was paid stays', async t => {
+  const f = await fixture(t)
+  const merchant = await f.account()
+  const [paid, unpaid, renewal] = [await f.buy(merchant), await f.buy(null), await f.buy(merchant)]
+  await f.settle(paid)
+  const left = async (): Promise<unknown> => {
+    const hashes = [paid, unpaid, renewal].map(made => made.paymentHash)
+    const [row] = await f.database.sql`
+      select (select count(*)::int from bitcoin_invoices where payment_hash = any(${hashes}::text[])) as invoices,
+        (select count(*)::int from challenges where payment_hash = any(${hashes}::text[])) as challenges,
+        (select count(*)::int from bitcoin_subscriptions where id = any(${[paid, unpaid, renewal].map(made => made.subscriptionId)}::text[])) as subscriptions`
+    return row
+  }
+  f.clock.advance(HOUR + 30 * DAY)
+  await f.reminders.purge()
+  t.same(await left(), { invoices: 3, challenges: 3, subscriptions: 3 })
+  f.clock.advance(1)
+  await f.reminders.purge()
+  t.same(await left(), { invoices: 1, challenges: 1, subscriptions: 1 })
+  await f.settle(unpaid)
+  t.equal((await f.now(merchant)).billingSubscriptionId, paid.subscriptionId)
 })

@@ -69,6 +69,7 @@ export const signIn: Migration = {
         expires_at timestamptz not null,
         paid_at timestamptz
       )`
+    await sql`create index bitcoin_invoices_unpaid on bitcoin_invoices (expires_at) where paid_at is null`
     await sql`create index bitcoin_invoices_of_subscription on bitcoin_invoices (subscription_id, created_at)`
   }
 }
