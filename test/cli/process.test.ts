@@ -197,12 +197,14 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   t.equal(await ended, 0)
 })
 
-t.test('the start tells a newcomer the address, one command to try, and where the keys lie', async t => {
+t.test('the start tells a newcomer the address, one command to try, the shop, and where the keys lie', async t => {
   const gateway = await spawnGateway(t, { yaml: defaultYaml() })
-  await eventually('the lines for people', 60_000, async () => gateway.said.length >= 3 ? true : null)
+  await eventually('the lines for people', 60_000, async () => gateway.said.length >= 4 ? true : null)
   t.same(gateway.said, [
     `boltgate is listening on ${gateway.url}`,
     `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
+    `  Shop:    ${gateway.url}/api/storefront/demo/catalog`,
     `  Keys:    ${join(gateway.data, 'keys.json')}`
   ])
+  t.equal((await gateway.send('GET', '/api/storefront/demo/catalog')).status, 200, 'and the shop is open')
 })
