@@ -1,0 +1,116 @@
+import t from 'tap'
+import { SandboxBilling } from '../../src/billing/sandbox.ts'
+import type { BillingEvent, CheckoutRequest } from '../../src/billing/provider.ts'
+import { systemRandom } from '../../src/platform/ids.ts'
+import { openAnyDatabase } from '../support/database.ts'
+import { errorLike } from '../support/error-like.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { DAY } from './fixture.ts'
+
+t.test('the sandbox of billing', async t => {
+  const database = await openAnyDatabase(t)
+  const clock = new ManualClock()
+  const open = (): { readonly sandbox: SandboxBilling, readonly heard: BillingEvent[] } => {
+    const sandbox = new SandboxBilling({ database, clock, random: systemRandom, publicUrl: () => 'https://gateway.example' })
+    const heard: BillingEvent[] = []
+    sandbox.notify = async (signature, body) => { heard.push(sandbox.readEvent(signature, body)) }
+    return { sandbox, heard }
+  }
+  const { sandbox, heard } = open()
+  let keys = 0
+  const request = (): CheckoutRequest => ({
+    plan: 'individual', email: 'buyer@example.com', customerName: 'Buyer', merchantId: null, customerId: null, trialDays: 30,
+    successUrl: 'https://shop.example/done', cancelUrl: 'https://shop.example/left', idempotencyKey: `key-${++keys}`
+  })
+  const complete = async (different: Partial<CheckoutRequest> = {}): Promise<string> => {
+    const { sessionId } = await sandbox.createCheckout({ ...request(), ...different })
+    await sandbox.complete(sessionId)
+    const subscriptionId = heard.at(-1)?.subscriptionId
+    if (subscriptionId === undefined || subscriptionId === null) throw new Error('a completed checkout is reported')
+    return subscriptionId
+  }
+
+  await t.test('a checkout is a page with a secret address; completing it reports a subscription, twice completed the same one', async t => {
+    const { sessionId, checkoutUrl } = await sandbox.createCheckout(request())
+    t.equal(checkoutUrl, `https://gateway.example/billing/sandbox/${sessionId}`)
+    t.match(sessionId, /^cs_sandbox_[A-Za-z0-9_-]{43}$/)
+    t.match(await sandbox.session(sessionId), { kind: 'checkout', completed: false, trialDays: 30, email: 'buyer@example.com' })
+    t.equal(await sandbox.complete(sessionId), true)
+    t.equal(await sandbox.complete(sessionId), true)
+    const [first, second] = heard
+    t.match(first, { type: 'checkout.session.completed', subscriptionId: /^sub_sandbox_/ })
+    t.equal(second?.subscriptionId, first?.subscriptionId)
+    t.match(await sandbox.session(sessionId), { completed: true })
+    t.match(await sandbox.subscription(first?.subscriptionId ?? ''), { status: /^trialing$/, plan: 'individual', email: 'buyer@example.com', currentPeriodEnd: clock.now() + 30 * DAY })
+  })
+
+  await t.test('one idempotency key makes one session', async t => {
+    const wanted = request()
+    const [one, other] = await Promise.all([sandbox.createCheckout(wanted), sandbox.createCheckout(wanted)])
+    t.equal(one.sessionId, other.sessionId)
+  })
+
+  await t.test('without a trial it is active at once; trials end and periods are renewed by themselves', async t => {
+    const paid = await complete({ trialDays: 0 })
+    const trial = await complete({ trialDays: 14 })
+    t.match(await sandbox.subscription(paid), { status: /^active$/, currentPeriodEnd: clock.now() + 30 * DAY })
+    const start = clock.now()
+    clock.advance(14 * DAY)
+    t.match(await sandbox.subscription(trial), { status: /^active$/, currentPeriodEnd: start + 44 * DAY })
+    clock.advance(100 * DAY)
+    t.match(await sandbox.subscription(trial), { status: /^active$/, currentPeriodEnd: start + 134 * DAY })
+    t.match(await sandbox.subscription(paid), { status: /^active$/, currentPeriodEnd: start + 120 * DAY })
+  })
+
+  await t.test('the portal shows and cancels what its customer has; canceled stays canceled', async t => {
+    const subscriptionId = await complete()
+    const { customerId = '' } = await sandbox.subscription(subscriptionId) ?? {}
+    const sessionId = (await sandbox.portal(customerId, 'https://shop.example/account')).split('/').at(-1) ?? ''
+    t.match(await sandbox.session(sessionId), { kind: 'portal', returnUrl: 'https://shop.example/account', subscriptions: [{ subscriptionId, status: /^trialing$/ }] })
+    t.equal(await sandbox.cancel(sessionId), true)
+    t.match(heard.at(-1), { type: 'customer.subscription.deleted', subscriptionId })
+    clock.advance(40 * DAY)
+    t.match(await sandbox.subscription(subscriptionId), { status: /^canceled$/ })
+    await t.rejects(sandbox.portal('cus_unknown', 'https://shop.example'), errorLike({ name: 'BillingError', fault: 'refused' }))
+  })
+
+  await t.test('a known customer stays the same one', async t => {
+    const { customerId = '' } = await sandbox.subscription(await complete()) ?? {}
+    t.match(await sandbox.subscription(await complete({ customerId, merchantId: 7 })), { customerId, merchantId: 7 })
+  })
+
+  await t.test('everything survives a restart but signatures of before, which nobody else has', async t => {
+    const { sessionId } = await sandbox.createCheckout(request())
+    const subscriptionId = await complete()
+    const sent: Array<readonly [string, Uint8Array]> = []
+    sandbox.notify = async (...signed) => { sent.push(signed) }
+    await sandbox.complete(sessionId)
+    const again = open()
+    t.match(await again.sandbox.subscription(subscriptionId), { subscriptionId })
+    t.equal(await again.sandbox.complete(sessionId), true)
+    t.equal(again.heard.length, 1)
+    const [[signature, body] = ['', Buffer.alloc(0)]] = sent
+    t.match(sandbox.readEvent(signature, body), { subscriptionId: /^sub_/ })
+    t.throws(() => again.sandbox.readEvent(signature, body), errorLike({ fault: 'signature' }))
+    t.throws(() => sandbox.readEvent(signature, Buffer.concat([body, Buffer.from(' ')])), errorLike({ fault: 'signature' }))
+    t.throws(() => sandbox.readEvent(null, body), errorLike({ fault: 'signature' }))
+    clock.advance(301_000)
+    t.throws(() => sandbox.readEvent(signature, body), errorLike({ fault: 'signature' }), 'after five minutes')
+  })
+
+  await t.test('pages end: a checkout after a day, a portal after an hour', async t => {
+    const other = open().sandbox
+    const { sessionId } = await other.createCheckout(request())
+    await other.complete(sessionId)
+    const [row] = await database.sql<{ customer: string }[]>`
+      select s.customer_id as customer from sandbox_billing_sessions b join sandbox_subscriptions s using (subscription_id) where b.session_id = ${sessionId}`
+    const portal = (await other.portal(row?.customer ?? '', 'https://shop.example')).split('/').at(-1) ?? ''
+    clock.advance(3_600_000)
+    t.equal(await other.session(portal), null)
+    t.equal(await other.cancel(portal), false)
+    t.not(await other.session(sessionId), null)
+    clock.advance(DAY)
+    t.equal(await other.session(sessionId), null)
+    t.equal(await other.complete(sessionId), false)
+  })
+})
