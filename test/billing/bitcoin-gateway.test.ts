@@ -1,4 +1,5 @@
 import t from 'tap'
+import { JobTable } from '../../src/platform/jobs-table.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 
@@ -116,7 +117,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     await gateway.database.sql`update merchants set current_period_end = ${end} where id = ${merchantId}`
     const [renewal] = await eventually('a renewal', 60_000, async () => {
       // Its next run is minutes away.
-      await gateway.database.sql`update boltgate_jobs.job set start_after = now() where name = 'plan-renewals' and state in ('created', 'retry') and start_after > now()`
+      await new JobTable(gateway.database).bringForward('plan-renewals')
       const rows = await gateway.database.sql<{ pay_token: string, expires_at: Date }[]>`select pay_token, expires_at from bitcoin_invoices where subscription_id = ${made.subscriptionId} and paid_at is null`
       return rows.length > 0 ? rows : null
     })
