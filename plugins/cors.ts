@@ -8,7 +8,8 @@ const exposedByDefault = [
 ]
 
 const allowedByDefault = [
-  'Authorization', 'Content-Type', 'X-API-Key', 'X-Admin-Key', 'Idempotency-Key', 'X-Idempotency-Key', 'X-Correlation-Id', 'Accept-Payment'
+  'Authorization', 'Content-Type', 'X-API-Key', 'X-Admin-Key', 'Idempotency-Key', 'X-Idempotency-Key', 'X-Correlation-Id', 'Accept-Payment',
+  'X-Buyer-Location'
 ]
 
 /** The headers of an answer that say what pages of other origins may do with it; this plugin alone writes them. */

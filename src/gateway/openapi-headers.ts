@@ -22,8 +22,18 @@ export function successHeaders (operation: AnyOperation, answer: Answer): Json {
     ...commonHeaders,
     ...(replays ? { 'X-Idempotency-Replayed': reference('IdempotencyReplayed') } : {}),
     ...(isPage(answer) ? { 'X-Total-Count': reference('TotalCount') } : {}),
-    ...(operation.access === 'credential' ? { 'Payment-Receipt': reference('PaymentReceipt') } : {})
+    ...(operation.access === 'credential' || readsCredential(operation) ? { 'Payment-Receipt': reference('PaymentReceipt') } : {})
   }
+}
+
+/** The headers of an operation's own refusal: what every answer has, and with a 402 the challenge. */
+export function refusalHeaders (operation: AnyOperation, status: number): Json {
+  return status === 402 && readsCredential(operation) ? { ...commonHeaders, 'WWW-Authenticate': { description: 'One line for each scheme.', required: true, schema: { type: 'string' } } } : commonHeaders
+}
+
+/** Whether an operation that anybody may call judges payment credentials by itself, as those of stores do (decision 138). */
+function readsCredential (operation: AnyOperation): boolean {
+  return operation.headers?.['Authorization'] !== undefined
 }
 
 /** Pages that count what they are a part of say so in the header as well; bare arrays have neither (contract, Refunds). */

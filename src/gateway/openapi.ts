@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { RouteConfig } from '../config/schema.ts'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './openapi-errors.ts'
-import { answerHeaders, commonHeaders, successHeaders } from './openapi-headers.ts'
+import { answerHeaders, commonHeaders, refusalHeaders, successHeaders } from './openapi-headers.ts'
 import type { Access, Answer, AnyOperation } from './operation.ts'
 import { API_VERSION } from './version.ts'
 
@@ -104,7 +104,7 @@ function answers (operation: AnyOperation): Json {
     const bodiless = answer.schema === undefined && answer.mediaType === undefined
     const name = status < 400 ? null : refusalOf(operation, status)
     const own = bodiless ? null : ownForm(answer)
-    const headers = status < 400 ? successHeaders(operation, answer) : commonHeaders
+    const headers = status < 400 ? successHeaders(operation, answer) : refusalHeaders(operation, status)
     if (own === null) out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
     else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
     else out[status] = { description: answer.description, headers, content: contentOf([own]) }

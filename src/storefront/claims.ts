@@ -25,6 +25,16 @@ export interface ClaimInput {
 export interface ClaimedOrder {
   readonly order: Order
   readonly integration: Integration
+  /** Of the modern Payment credential that claimed it, for its receipt; null for every other proof. */
+  readonly challengeId: string | null
+}
+
+/** An order with what stood for it. */
+interface Found {
+  readonly order: StoredOrder
+  /** A credential has shown that it is paid. */
+  readonly isProven: boolean
+  readonly challengeId: string | null
 }
 
 /** What claims are judged with. */
@@ -59,17 +69,17 @@ export class OrderClaims {
   async #claim (slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
-    const { order, isProven } = await this.#find(integration, input.claimToken, authorization)
+    const { order, isProven, challengeId } = await this.#find(integration, input.claimToken, authorization)
     if (order.claimedAt !== null) throw alreadyClaimed()
     if (this.#parts.clock.now() > order.claimExpiresAt) throw windowEnded(order)
     const details = detailsOf(integration, input)
     const paid = isProven ? await this.#parts.paid.byCredential(order, integration) : order
     if (paid === null) throw orderNotFound()
-    return { order: await this.#parts.making.make(integration, paid.id, details), integration }
+    return { order: await this.#parts.making.make(integration, paid.id, details), integration, challengeId }
   }
 
-  /** The order that credential or token stand for, and whether a credential has shown that it is paid. */
-  async #find (integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<{ readonly order: StoredOrder, readonly isProven: boolean }> {
+  /** The order that credential or token stand for. */
+  async #find (integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
     const { orders, credentials } = this.#parts
     const credential = await credentials.read(authorization, integration, 'claim')
     if (credential.kind === 'refused') {
@@ -80,12 +90,12 @@ export class OrderClaims {
     if (credential.kind === 'paid') {
       const order = await orders.byPaymentHash(credential.challenge.paymentHash)
       if (order === null || !isItsToken(order, claimToken)) throw orderNotFound()
-      return { order, isProven: true }
+      return { order, isProven: true, challengeId: credential.challengeId }
     }
     if (claimToken === null) throw missingProof()
     const order = await orders.byClaimDigest(integration.id, claimDigest(claimToken))
     if (order === null) throw orderNotFound()
-    return { order, isProven: false }
+    return { order, isProven: false, challengeId: null }
   }
 }
 

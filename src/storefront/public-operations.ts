@@ -13,7 +13,7 @@ import { manifest } from './manifest.ts'
 import type { Orders } from './orders.ts'
 import { orderView } from './order-views.ts'
 import { CatalogView, catalogView, challengeView, CheckoutBody, CheckoutChallenge, ClaimBody, OrderStatusView, PaidOrderView, paidOrderView } from './public-schema.ts'
-import type { Integration, ShippingAddress } from './schema.ts'
+import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
 /** What the public side of stores needs. */
@@ -88,6 +88,8 @@ function browsing ({ catalogs, selling, publicUrl }: StorefrontPublicParts): Any
 }
 
 function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPublicParts): AnyOperation[] {
+  const receipt = ({ order, challengeId }: { readonly order: Order, readonly challengeId: string | null }): string[] =>
+    challengeId === null ? [] : ['Payment-Receipt', encodeReceipt(challengeId, order.paymentHash, Math.floor(clock.now() / 1000))]
   return [
     defineOperation({
       ...common,
@@ -111,8 +113,7 @@ function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPubl
           const lines = challengeLines(done.challenge, offeredSchemes(challenges.settings, ctx.headers), challenges.settings)
           return { status: 402, body: challengeView(done.order, done.challenge), headers: [...lines, 'Cache-Control', 'no-store'] }
         }
-        const receipt = done.challengeId === null ? [] : ['Payment-Receipt', encodeReceipt(done.challengeId, done.order.paymentHash, Math.floor(clock.now() / 1000))]
-        return { status: 200, body: paidOrderView(done.order, orders.claimPageUrl(done.integration, done.order)), headers: [...receipt, ...PRIVATE] }
+        return { status: 200, body: paidOrderView(done.order, orders.claimPageUrl(done.integration, done.order)), headers: [...receipt(done), ...PRIVATE] }
       }
     }),
     defineOperation({
@@ -133,8 +134,8 @@ function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPubl
       },
       handle: async ({ ctx, params: { slug }, body }) => {
         const input = { claimToken: body.claimToken ?? null, email: body.email, shippingAddress: addressOf(body) }
-        const { order, integration } = await claims.claim(slug, input, ctx.headers)
-        return { status: 200, body: paidOrderView(order, orders.claimPageUrl(integration, order)), headers: PRIVATE }
+        const claimed = await claims.claim(slug, input, ctx.headers)
+        return { status: 200, body: paidOrderView(claimed.order, orders.claimPageUrl(claimed.integration, claimed.order)), headers: [...receipt(claimed), ...PRIVATE] }
       }
     }),
     defineOperation({

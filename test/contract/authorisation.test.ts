@@ -199,6 +199,18 @@ const rows: Readonly<Record<string, Row>> = {
   completeSandboxCheckout: row(anyone(303), async f => ({ path: `${await checkoutPage(f)}/complete` })),
   cancelSandboxSubscription: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/cancel'),
 
+  // Payment and claim token are the authorisation; nobody's key is.
+  getStoreCatalog: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/catalog` })),
+  getStoreManifest: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/llms.txt` })),
+  // Without the buyer's place.
+  checkOut: row(anyone(400), async f => ({ path: `/api/storefront/${await f.store()}/checkout`, body: { items: [{ variantId: 10101, quantity: 1 }] } })),
+  claimOrder: row(anyone(404), async f => ({
+    path: `/api/storefront/${await f.store()}/claim`,
+    body: { claimToken: 'A'.repeat(43), email: 'a@example.com', shippingAddress: { firstName: 'A', lastName: 'B', address1: 'C', city: 'D', country: 'US' } }
+  })),
+  getStoreOrder: row(anyone(404), async f => ({ path: `/api/storefront/${await f.store()}/orders/01a1ff70-dd2e-711d-b419-983214ef9bd0?claimToken=${'A'.repeat(43)}` })),
+  // What is not signed is refused, whoever sends it.
+  receiveStoreNotification: { ...row(anyone(401), async f => ({ path: `/api/webhooks/storefront/${await f.store()}`, body: {} })), refusal: 'Unauthorized' },
   getShopPage: row(anyone(200), async f => ({ path: `/storefront/${await f.store()}` })),
   // The token of the address is the authorisation; what is sent here is no form.
   getClaimPage: row(anyone(404), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}` })),

@@ -62,6 +62,8 @@ const ways: Readonly<Record<string, Way>> = {
   getCheckoutDonePage: open('global'), getCheckoutCanceledPage: open('global'),
   getSandboxBillingPage: open('global'), completeSandboxCheckout: open('global'), cancelSandboxSubscription: open('global'),
 
+  getStoreCatalog: open('global'), getStoreManifest: open('global'), checkOut: open('global'), claimOrder: open('global'), getStoreOrder: open('global'),
+  receiveStoreNotification: open('webhook'),
   getShopPage: open('global'), getClaimPage: open('global'), claimOnPage: open('global'),
   getStorefront: settings('read'), getStorefrontStats: settings('read'), listStorefrontOrders: settings('read'),
   createStorefront: settings('write'), updateStorefront: settings('write'), invalidateStorefrontCache: settings('write'), refreshStorefrontShopInfo: settings('write'),
@@ -74,7 +76,7 @@ const ways: Readonly<Record<string, Way>> = {
 
 /** Operations that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
 const SAME_SITE = new Set([
-  'getShopPage', 'getClaimPage', 'claimOnPage',
+  'getShopPage', 'getClaimPage', 'claimOnPage', 'receiveStoreNotification',
   'requestMagicLink', 'submitSignInPage', 'getSession', 'getSignInPage', 'getSignInLink', 'useSignInLink', 'getAccountPage', 'signOut', 'getPayStatus',
   'getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob',
   'receiveBillingNotification', 'getCheckoutDonePage', 'getCheckoutCanceledPage', 'getSandboxBillingPage', 'completeSandboxCheckout', 'cancelSandboxSubscription'])

@@ -90,6 +90,7 @@ t.test('PendingPayment | claim POST with L402 Authorization | claim token valid,
     const answer = await shop.claim(claimBody(null), { authorization })
     t.equal(answer.status, 200, answer.text)
     t.match(answer.data, { orderId: order.orderId, status: /^PaidWithDetails$/, storefrontOrderNumber: /^#\d+$/, claimPageUrl: /claimToken=/ })
+    t.equal(answer.headers.has('payment-receipt'), scheme === 'payment', 'a receipt for the modern credential')
     t.equal(await statusOf(shop, order.orderId), 'PaidWithDetails')
     t.match(shop.platform.made.at(-1), { sourceIdentifier: order.orderId, email: EMAIL, countryCode: 'US', shippingAddress: { lastName: 'Lovelace', address2: null, phone: null } })
     t.equal((await shop.status(order.orderId, tokenOf(answer))).status, 200)
