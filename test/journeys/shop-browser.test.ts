@@ -39,6 +39,7 @@ t.test('by mail and claim page: an agent pays, its owner says on a phone where t
   const gateway = await startGateway(t, { clock, log })
   const jobs = new JobTable(gateway.database)
   const { page, faults } = await openPage(t, await openBrowser(t), { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })
+  page.setDefaultTimeout(60_000)
 
   // The owner looks what there is, and gives the agent the address.
   await page.goto(`${gateway.url}/storefront/demo`)
