@@ -40,9 +40,8 @@ export function billingOperations (billing: Billing): AnyOperation[] {
       body: CheckoutInput,
       answers: {
         200: { description: 'The session, and the page where the card is entered.', schema: CheckoutView },
-        400: { description: 'A field is not valid, or the plan is not sold here; the error says which are.' },
+        400: { description: 'A field is not valid, the plan is not sold here (the error says which are), or the account has one already.' },
         401: { description: 'A key was sent and is not a merchant\'s.', schema: ErrorBody },
-        409: { description: 'The account has a subscription already.', schema: ErrorBody },
         500: missing,
         502: refused,
         503: away

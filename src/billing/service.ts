@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { ConfigurationMissing, LongError, ShortError, Unavailable } from '../gateway/errors.ts'
 import { invalidField } from '../gateway/validation.ts'
+import { planNames } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { isConnectionFault, type Database } from '../platform/database.ts'
 import { correlationId } from '../platform/ids.ts'
@@ -64,8 +65,8 @@ export class Billing {
   /**
    * Opens a checkout. `merchant` is whose key came with the request: the subscription becomes that account's, with a trial if it
    * has never had a subscription by card. Anybody else's waits for approval (decision 171).
-   * @throws ShortError 400 for a plan that is not sold here, 409 for an account that has one already; ValidationError for an
-   *   address; ConfigurationMissing 500, LongError 502, Unavailable 503
+   * @throws ShortError 400 for a plan that is not sold here and for an account that has one already; ValidationError for
+   *   an address; ConfigurationMissing 500, LongError 502, Unavailable 503
    */
   async createCheckout (input: CheckoutInput, merchant: Merchant | null): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }> {
     const provider = this.#provider()
@@ -147,10 +148,10 @@ export class Billing {
 
 /** Two subscriptions of one account would both be charged. */
 function refuseSecond ({ tier, billingSubscriptionId, subscriptionStatus }: Merchant): void {
-  if (tier === 'l402') throw new ShortError(409, 'This account has the Business plan already.')
+  if (tier === 'l402') throw new ShortError(400, `This account is on the plan ${planNames.l402}, which is changed by contact only.`)
   if (billingSubscriptionId === null || !isCardSubscription(billingSubscriptionId)) return
   if (isLive(subscriptionStatus) || subscriptionStatus === 'past_due') {
-    throw new ShortError(409, 'This account has a subscription already. Change its card or cancel it over /api/billing/customer-portal.')
+    throw new ShortError(400, 'This account has a subscription already. Change its card or cancel it over /api/billing/customer-portal.')
   }
 }
 

@@ -129,7 +129,7 @@ t.test('plans by card over stripe', async t => {
     })
 
     await t.test('a second subscription for the same account is refused', async t => {
-      t.match(json(await checkout(gateway, buyer, apiKey), 409), { error: /customer-portal/ })
+      t.match(json(await checkout(gateway, buyer, apiKey), 400), { error: /customer-portal/ })
     })
 
     await t.test('an ended period asks the provider once more and passes (decision 83)', async t => {
@@ -168,7 +168,7 @@ t.test('plans by card over stripe', async t => {
 
   await t.test('an account of the Business plan cannot buy a smaller one', async t => {
     const account = await newAccount(gateway, { tier: 'l402' })
-    t.match(json(await checkout(gateway, buyer, account.apiKey), 409), { error: /Business/ })
+    t.match(json(await checkout(gateway, buyer, account.apiKey), 400), { error: /Business/ })
   })
 
   await t.test('Inbound answers: bad signature 401, unreadable 400, unknown entity or replay 200 {received: true} (decision 163)', async t => {
