@@ -62,6 +62,27 @@ t.test('subscriptions by card', async t => {
     t.match(await merchant(id), { billingSubscriptionId: subscriptionId, subscriptionStatus: /^active$/ })
   })
 
+  await t.test('news that come at the very moment of its approval reach the account', async t => {
+    const administration = new Administration({ database, store: pending, merchants, clock, production: false, account: () => { throw new Error('no view is asked for') } })
+    for (let round = 0; round < 8; round++) {
+      const { subscriptionId } = stands({ subscriptionId: subId(), status: 'trialing' })
+      await cards.refresh(subscriptionId)
+      const waiting = await pended(subscriptionId)
+      stands({ subscriptionId, status: 'past_due' })
+      const [outcome] = await Promise.all([administration.approve(String(waiting?.id), {}), cards.refresh(subscriptionId)])
+      if (!('created' in outcome)) return t.fail('an account must be made')
+      t.match(await merchant(outcome.created.merchantId), { billingSubscriptionId: subscriptionId, subscriptionStatus: /^past_due$/ })
+    }
+  })
+
+  await t.test('many subscriptions of two accounts at once do not lock each other out', async t => {
+    const accounts = [await account(), await account()]
+    const ids = accounts.flatMap(({ id }) => Array.from({ length: 5 }, (_, index) => stands({ subscriptionId: subId(), merchantId: id, startedAt: clock.now() + index }).subscriptionId))
+    await Promise.all([...ids, ...ids.toReversed()].map(id => cards.refresh(id)))
+    t.equal((await merchant(accounts[0]?.id ?? 0)).billingSubscriptionId, ids[4])
+    t.equal((await merchant(accounts[1]?.id ?? 0)).billingSubscriptionId, ids[9])
+  })
+
   await t.test('a rejected one stays rejected and changes nobody', async t => {
     const { subscriptionId } = stands({ subscriptionId: subId() })
     await cards.refresh(subscriptionId)
