@@ -4,20 +4,24 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { percentiles } from '../measure/statistics.ts'
-import type { LoadResult } from './request.ts'
+import { requestBytes } from './request-bytes.ts'
+import type { LoadRequest, LoadResult } from './request.ts'
 
 /** What the generator is told. */
 export interface Job {
   readonly host: string
   readonly port: number
-  /** The request's bytes, head and all. */
-  readonly request: string
+  readonly request: LoadRequest
+  /** First variation of the request to use. */
+  readonly from: number
   readonly connections: number
   readonly seconds: number
   /** Seconds of load before those, which are not counted: the generator's own code is compiled then. */
   readonly lead: number
   /** Requests a second, at intended times; null asks again as soon as an answer is there. */
   readonly rate: number | null
+  /** Ends after so many requests in the place of the time; null without a limit. For credentials that are good once. */
+  readonly count: number | null
 }
 
 const HEAD_END = Buffer.from('\r\n\r\n')
@@ -25,7 +29,6 @@ const HEAD_END = Buffer.from('\r\n\r\n')
 /** One connection, with at most one request under way. */
 class Lane {
   readonly socket: Socket
-  readonly #request: string
   readonly #free: (lane: Lane, status: number) => void
   /** When the request under way was meant to be sent, in milliseconds; negative when there is none. */
   since = -1
@@ -33,15 +36,14 @@ class Lane {
   #status = 0
   #head: Buffer | null = null
 
-  constructor (socket: Socket, request: string, free: (lane: Lane, status: number) => void) {
+  constructor (socket: Socket, free: (lane: Lane, status: number) => void) {
     this.socket = socket
-    this.#request = request
     this.#free = free
   }
 
-  send (since: number): void {
+  send (request: Buffer, since: number): void {
     this.since = since
-    this.socket.write(this.#request)
+    this.socket.write(request)
   }
 
   take (piece: Buffer): void {
@@ -68,25 +70,35 @@ class Lane {
 
 /** Runs one job to its end. */
 export async function generate (job: Job): Promise<LoadResult> {
-  const { connections, seconds, lead, rate } = job
+  const { connections, seconds, lead, rate, count } = job
+  const requests = requestBytes(job.request, `${job.host}:${job.port}`, job.from)
+  // Variations are used up at the end of a window, never in it.
+  const limit = Math.min(count ?? Infinity, requests.supply)
   const latencies: number[] = []
   const lateness: number[] = []
   const idle: Lane[] = []
   let refused = 0
   let broken = 0
+  let sent = 0
   let running = true
   // Requests that are due from this moment on are counted.
   let counting = 0
 
+  const spent = Promise.withResolvers<void>()
+  const send = (lane: Lane, since: number): void => {
+    sent++
+    lane.send(requests.next(), since)
+  }
   const free = (lane: Lane, status: number): void => {
     const now = performance.now()
     if (lane.since >= counting) latencies.push((now - lane.since) * 1000)
-    if (status < 200 || status > 299) refused++
+    if (status !== job.request.status) refused++
     lane.since = -1
     if (rate === null) {
-      if (running) lane.send(now)
+      if (running && sent < limit) send(lane, now)
+      else if (sent >= limit && lanes.every(({ since }) => since < 0)) spent.resolve()
     } else if (waiting.length > 0) {
-      lane.send(waiting.shift() ?? now)
+      send(lane, waiting.shift() ?? now)
     } else {
       idle.push(lane)
     }
@@ -95,11 +107,11 @@ export async function generate (job: Job): Promise<LoadResult> {
   const waiting: number[] = []
 
   const lanes: Lane[] = []
-  for (let count = 0; count < connections; count++) {
+  for (let made = 0; made < connections; made++) {
     const socket = connect(job.port, job.host)
     socket.setNoDelay(true)
     await once(socket, 'connect')
-    const lane = new Lane(socket, job.request, free)
+    const lane = new Lane(socket, free)
     socket.on('data', (piece: Buffer) => { lane.take(piece) })
     socket.on('error', () => {})
     socket.on('close', () => { if (running || lane.since >= 0) broken++ })
@@ -109,16 +121,19 @@ export async function generate (job: Job): Promise<LoadResult> {
   const begin = performance.now()
   counting = begin + lead * 1000
   if (rate === null) {
-    for (const lane of lanes) lane.send(performance.now())
-    await new Promise(resolve => { setTimeout(resolve, (lead + seconds) * 1000) })
+    for (const lane of lanes.slice(0, limit)) send(lane, performance.now())
+    const timer = Promise.withResolvers<void>()
+    const over = setTimeout(timer.resolve, (lead + seconds) * 1000)
+    await Promise.race([timer.promise, spent.promise])
+    clearTimeout(over)
   } else {
     idle.push(...lanes)
     await openLoop(begin, lead + seconds, rate, (due, now) => {
       if (due >= counting) lateness.push((now - due) * 1000)
       const lane = idle.shift()
       if (lane === undefined) waiting.push(due)
-      else lane.send(due)
-    })
+      else send(lane, due)
+    }, limit)
   }
   const elapsed = (performance.now() - counting) / 1000
   const counted = latencies.length
@@ -136,7 +151,7 @@ export async function generate (job: Job): Promise<LoadResult> {
     lane.since = -1
     lane.socket.destroy()
   }
-  const result = { requests: rate === null ? counted : latencies.length, seconds: elapsed, refused, broken, latency: percentiles(latencies) }
+  const result = { requests: rate === null ? counted : latencies.length, seconds: elapsed, refused, broken, sent, latency: percentiles(latencies) }
   return rate === null ? result : { ...result, late: percentiles(lateness).p99, unsent }
 }
 
@@ -144,8 +159,8 @@ export async function generate (job: Job): Promise<LoadResult> {
  * Calls `send` at evenly spaced times. It turns the event loop without sleeping: a timer of one millisecond would be later
  * than most answers take. So the generator fills its core, and yields it to the upstream there whenever that wakes up.
  */
-async function openLoop (begin: number, seconds: number, rate: number, send: (due: number, now: number) => void): Promise<void> {
-  const total = Math.floor(seconds * rate)
+async function openLoop (begin: number, seconds: number, rate: number, send: (due: number, now: number) => void, limit: number): Promise<void> {
+  const total = Math.min(limit, Math.floor(seconds * rate))
   const gap = 1000 / rate
   let sent = 0
   await new Promise<void>(resolve => {

@@ -21,6 +21,9 @@ export interface Window {
   readonly request: LoadRequest
   readonly connections: number
   readonly seconds: number
+  /** First variation of the request to use, and how many requests end the window; null for none but its time. */
+  readonly from: number
+  readonly count: number | null
   /** The generator's core. */
   readonly core: Core
 }
@@ -45,7 +48,8 @@ export function createLoad (folder: string): Load {
   const wrk = onPath('wrk')
   return {
     closedBy: wrk === null ? 'own generator (wrk is not on PATH)' : (/wrk \S+/.exec(versionOf(wrk, '-v'))?.[0] ?? 'wrk'),
-    closed: window => wrk === null ? byGenerator(window, null) : byWrk(wrk, folder, window),
+    // wrk knows 2xx and 3xx alone as good, and repeats one request.
+    closed: window => wrk === null || window.request.varied !== null || window.request.status !== 200 ? byGenerator(window, null) : byWrk(wrk, folder, window),
     open: byGenerator
   }
 }
@@ -54,14 +58,15 @@ async function byWrk (wrk: string, folder: string, { port, request, connections,
   // The headers go into a script: a token on a command line would stand in every process list.
   const file = join(folder, 'wrk-request.lua')
   const headers = Object.entries(request.headers).map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}\n`).join('')
-  writeFileSync(file, `wrk.method = ${JSON.stringify(request.method)}\n${headers}dofile(${JSON.stringify(script)})\n`)
+  const body = request.body === null ? '' : `wrk.body = ${JSON.stringify(request.body)}\n`
+  writeFileSync(file, `wrk.method = ${JSON.stringify(request.method)}\n${headers}${body}dofile(${JSON.stringify(script)})\n`)
   const [command = '', ...args] = pinned(core, [wrk, '-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', file, `http://127.0.0.1:${port}${request.path}`])
   return await resultOf(command, args)
 }
 
-async function byGenerator ({ port, request, connections, seconds, core }: Window, rate: number | null): Promise<LoadResult> {
-  const lines = Object.entries({ Host: `127.0.0.1:${port}`, ...request.headers }).map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  const job: Job = { host: '127.0.0.1', port, connections, seconds, rate, lead: LEAD, request: `${request.method} ${request.path} HTTP/1.1\r\n${lines}\r\n` }
+async function byGenerator ({ port, request, connections, seconds, core, from, count }: Window, rate: number | null): Promise<LoadResult> {
+  // Where requests are counted, all of them count: there are not enough for a lead.
+  const job: Job = { host: '127.0.0.1', port, request, from, connections, seconds, rate, count, lead: count === null ? LEAD : 0 }
   const program = [process.execPath, generator, JSON.stringify(job)]
   // The open loop never sleeps. At a normal priority the scheduler would let it finish its slice of some milliseconds while
   // the upstream, on the same core, waits with an answer in hand.

@@ -1,14 +1,17 @@
 import { LoadFailed, type Load, type Window } from '../load/load.ts'
 import type { LoadResult } from '../load/request.ts'
 import type { Target } from '../peers/target.ts'
-import { cpuOfHarness, cpuOfMachine, cpuOfTree } from '../rig/cpu.ts'
+import { cpuOfHarness, cpuOfMachine, cpuOfThreads, cpuOfTree } from '../rig/cpu.ts'
 
 /** Lateness of sending, in microseconds at the 99th percentile, above which an open loop did not do what it claims. */
 const MAX_LATE = 1000
 /** Share of its core that a proxy must have used for its requests a second to be its own limit. */
 const SATURATED = 0.9
 
-const NOTHING: LoadResult = { requests: 0, seconds: 0, refused: 0, broken: 0, latency: { p50: 0, p99: 0, p999: 0 } }
+/** The thread of the sandbox that signs invoices, as it names itself. */
+const SIGNER = 'invoice-signer'
+
+const NOTHING: LoadResult = { requests: 0, seconds: 0, refused: 0, broken: 0, sent: 0, latency: { p50: 0, p99: 0, p999: 0 } }
 
 /** One window on one target. */
 export interface Sample extends LoadResult {
@@ -16,6 +19,8 @@ export interface Sample extends LoadResult {
   readonly void?: string
   /** CPU microseconds of the target's processes for each request; null for the bare upstream. */
   readonly cpuPerRequest: number | null
+  /** How much of it the thread took that signs the sandbox's invoices. */
+  readonly signingPerRequest: number
   /** Closed loop: whether the proxy, and not the generator, was the limit. */
   readonly saturated: boolean
   /** CPU that other programs of this machine used meanwhile, as a share of one core. */
@@ -25,7 +30,7 @@ export interface Sample extends LoadResult {
 /** Why a window does not count, or null. */
 export function voidReason (result: LoadResult, rate: number | null): string | null {
   if (result.requests === 0) return 'no answer'
-  if (result.refused > 0) return `${result.refused} answers were not 2xx`
+  if (result.refused > 0) return `${result.refused} answers had another status`
   if (result.broken > 0) return `${result.broken} requests broke`
   if (rate === null) return null
   if ((result.unsent ?? 0) > 0) return `${result.unsent ?? 0} requests were never sent`
@@ -36,10 +41,12 @@ export function voidReason (result: LoadResult, rate: number | null): string | n
 /** Loads a target for one window, closed loop when `rate` is null, and counts what its processes used. */
 export async function measure (load: Load, target: Target, upstreamPid: number, window: Window, rate: number | null): Promise<Sample> {
   const cpu = (): number => target.pid === null ? 0 : cpuOfTree(target.pid)
+  const signing = (): number => target.pid === null ? 0 : cpuOfThreads(target.pid, SIGNER)
   const others = (): number => cpuOfMachine() - cpuOfHarness() - cpuOfTree(upstreamPid) - cpu()
   const foreignBefore = others()
   const begin = performance.now()
   const before = cpu()
+  const signedBefore = signing()
   let failure: string | null = null
   let result = NOTHING
   try {
@@ -56,6 +63,7 @@ export async function measure (load: Load, target: Target, upstreamPid: number, 
     ...result,
     ...(reason === null ? {} : { void: reason }),
     cpuPerRequest: target.pid === null || result.requests === 0 ? null : used / result.requests,
+    signingPerRequest: result.requests === 0 ? 0 : (signing() - signedBefore) / result.requests,
     saturated: result.seconds > 0 && used / (result.seconds * 1e6) >= SATURATED,
     foreign
   }

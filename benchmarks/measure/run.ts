@@ -2,6 +2,7 @@ import { createLoad } from '../load/load.ts'
 import { makeFolder, removeFolder, type Core } from '../rig/child.ts'
 import { quiet } from '../rig/quiet.ts'
 import { describeMachine, onPath, type Machine } from '../rig/machine.ts'
+import type { LoadRequest } from '../load/request.ts'
 import type { Row, Scenario, Stage } from '../scenarios/scenario.ts'
 import { startUpstream, type Upstream } from '../upstream/upstream.ts'
 import { measure, type Sample } from './round.ts'
@@ -16,18 +17,20 @@ export interface Effort {
   readonly settle: number
   readonly window: number
   readonly connections: number
-  /** Seconds for the whole run. What the plain rounds leave of it goes to void windows that are tried again, and to quiet moments. */
+  /** Seconds for one scenario. What the plain rounds leave of it goes to void windows that are tried again, and to quiet moments. */
   readonly budget: number
-  /** Requests a second of the open loop; null takes half of what the slowest proxy can. */
-  readonly rate: number | null
+  /** Rounds in which latencies are measured too. */
+  readonly openRounds: number
+  /** Rates of the open loop, as shares of the gateway's peak. */
+  readonly loads: readonly number[]
 }
 
 /** One row with everything that was measured of it. */
 export interface RowResult extends Omit<Row, 'target'> {
   /** Round by round: as much as it takes. */
   readonly closed: readonly Sample[]
-  /** Round by round: at the common rate. */
-  readonly open: readonly Sample[]
+  /** For each rate, round by round. */
+  readonly open: ReadonlyArray<readonly Sample[]>
 }
 
 /** All of a run. */
@@ -37,9 +40,11 @@ export interface RunResult {
   readonly at: string
   readonly machine: Machine
   readonly effort: Effort
-  /** Requests a second of the open loop. */
-  readonly rate: number
+  /** Requests a second of the open loops, the same for every target; empty where latencies were not measured. */
+  readonly rates: readonly number[]
   readonly closedBy: string
+  /** Requests of one window where each is good once; null where a window is a time. */
+  readonly once: number | null
   readonly upstream: string
   /** Where processes were held; null when nothing could be pinned. */
   readonly cores: { proxy: number, generator: number } | null
@@ -54,30 +59,38 @@ const SLACK = 4000
 /** How long a quiet moment is waited for before a window, in milliseconds. */
 const PATIENCE = 1500
 
-interface Live { readonly row: Row, readonly closed: Sample[], readonly open: Sample[] }
+interface Live { readonly row: Row, readonly request: LoadRequest, readonly closed: Sample[], readonly open: Sample[][], used: number }
+
+/** Windows of one round whose credentials are good once: as many are prepared as they can use. */
+const WINDOWS_A_ROUND = 2
 
 /** Runs a scenario: all targets stay up, and every round visits each of them, so that a noisy minute falls on all alike. */
 export async function runScenario (scenario: Scenario, effort: Effort, say: (line: string) => void): Promise<RunResult> {
   const begin = performance.now()
   const machine = describeMachine()
-  const cores = machine.cores > 1 && onPath('taskset') !== null ? { proxy: 0, generator: 1 } : null
+  const cores = coresOf(machine)
   const proxyCore: Core = cores?.proxy ?? null
   const generatorCore: Core = cores?.generator ?? null
   const folder = makeFolder()
+  const count = scenario.once?.[effort.name] ?? null
   let upstream: Upstream | null = null
   let stage: Stage | null = null
   try {
     upstream = await startUpstream(folder, generatorCore, scenario.answerBytes)
     say('starting the targets')
-    stage = await scenario.prepare({ folder, core: proxyCore, upstream: upstream.origin })
+    stage = await scenario.prepare({ folder, core: proxyCore, upstream: upstream.origin, say }, count === null ? 0 : count * (effort.rounds * WINDOWS_A_ROUND + 1))
     for (const { label, absent } of stage.rows) if (absent !== null) say(`${label}: ${absent}`)
     const load = createLoad(folder)
-    const lives: Live[] = stage.rows.map(row => ({ row, closed: [], open: [] }))
-    const { request } = stage
+    const shared = stage.request
+    const lives: Live[] = stage.rows.map(row => ({ row, request: row.request ?? shared, closed: [], open: effort.loads.map(() => []), used: 0 }))
     const visit = async (live: Live, seconds: number, rate: number | null): Promise<Sample | null> => {
       const { target } = live.row
       if (target === null || upstream === null) return null
-      const sample = await measure(load, target, upstream.pid, { port: target.port, request, seconds, connections: effort.connections, core: generatorCore }, rate)
+      const from = count === null ? 0 : live.used
+      const sample = await measure(load, target, upstream.pid, {
+        port: target.port, request: live.request, seconds: count === null ? seconds : 60, connections: effort.connections, core: generatorCore, from, count
+      }, rate)
+      live.used += sample.sent
       target.afterRound?.()
       return sample
     }
@@ -86,7 +99,7 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
     const inTime = (): boolean => performance.now() < share
     /** Measures into `samples`, again when the window was void; the void ones stay there to be told of. */
     const record = async (live: Live, samples: Sample[], rate: number | null): Promise<void> => {
-      for (let repeat = 0; repeat <= REPEATS; repeat++) {
+      for (let repeat = 0; repeat <= (count === null ? REPEATS : 0); repeat++) {
         if (inTime()) await quiet(PATIENCE)
         const sample = await visit(live, effort.window, rate)
         if (sample === null) return
@@ -95,15 +108,19 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
       }
     }
 
-    let slowest = Infinity
+    let peak = 0
+    let answered = false
     for (const live of lives) {
       const sample = await visit(live, effort.warmUp, null)
       if (sample === null || live.row.target?.pid === null) continue
-      say(`warmed up ${live.row.label}: ${Math.round(sample.requests / sample.seconds)} requests/s${sample.void === undefined ? '' : `, void: ${sample.void}`}`)
-      if (sample.void === undefined) slowest = Math.min(slowest, sample.requests / sample.seconds)
+      const rate = sample.requests / sample.seconds
+      say(`warmed up ${live.row.label}: ${Math.round(rate)} requests/s${sample.void === undefined ? '' : `, void: ${sample.void}`}`)
+      if (sample.void !== undefined) continue
+      answered = true
+      if (peak === 0 || live.row.id === 'boltgate') peak = rate
     }
-    if (slowest === Infinity) throw new Error('no proxy answered as it should; there is nothing to measure')
-    const rate = effort.rate ?? Math.max(100, Math.round(slowest / 2 / 100) * 100)
+    if (!answered) throw new Error('no target answered as it should; there is nothing to measure')
+    const rates = scenario.latency ? effort.loads.map(load => Math.max(100, Math.round(peak * load / 100) * 100)) : []
 
     for (let round = 0; round < effort.rounds; round++) {
       say(`round ${round + 1} of ${effort.rounds}`)
@@ -111,20 +128,26 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
       share = performance.now() + left / (effort.rounds - round) - SLACK
       // Every other round goes the other way, so that nobody always comes after the same neighbour.
       for (const live of round % 2 === 0 ? lives : lives.toReversed()) {
-        await visit(live, effort.settle, null)
+        if (count === null) await visit(live, effort.settle, null)
         if (live.row.target?.pid !== null) await record(live, live.closed, null)
-        await record(live, live.open, rate)
+        if (round >= effort.openRounds) continue
+        for (const [at, rate] of rates.entries()) await record(live, live.open[at] ?? [], rate)
       }
     }
     return {
       scenario: { id: scenario.id, title: scenario.title, text: scenario.text },
       at: new Date().toISOString(),
-      machine, effort, rate, closedBy: load.closedBy, upstream: upstream.label, cores, remarks: stage.remarks,
-      rows: lives.map(({ row: { target: _target, ...row }, closed, open }) => ({ ...row, closed, open }))
+      machine, effort, rates, once: count, closedBy: count === null ? load.closedBy : 'own generator', upstream: upstream.label, cores, remarks: stage.remarks,
+      rows: lives.map(({ row: { target: _target, request: _request, ...row }, closed, open }) => ({ ...row, closed, open: open.slice(0, rates.length) }))
     }
   } finally {
     for (const { target } of stage?.rows ?? []) await target?.stop()
     await upstream?.stop()
     removeFolder(folder)
   }
+}
+
+/** Where processes are held: proxies on the first core, generator and upstream on the second; null where that cannot be. */
+export function coresOf (machine: Machine): { proxy: number, generator: number } | null {
+  return machine.cores > 1 && onPath('taskset') !== null ? { proxy: 0, generator: 1 } : null
 }

@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { answers, freePort, start, until } from '../rig/child.ts'
+import type { Servers } from '../rig/servers.ts'
 import type { Place, Target } from './target.ts'
 
 const run = promisify(execFile)
 const cli = fileURLToPath(new URL('../../src/cli/boltgate.mjs', import.meta.url))
+const deployment = fileURLToPath(new URL('../../gateway.yaml', import.meta.url))
 
 /** The version in the checkout's package.json. */
 export function boltgateVersion (): string {
@@ -15,53 +17,94 @@ export function boltgateVersion (): string {
   return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
 }
 
+/** How one gateway of a run is set up. */
+export interface GatewayOptions {
+  /** Tells several gateways of one run apart. */
+  readonly name: string
+  /** PostgreSQL and Redis; embedded ones when left out. */
+  readonly servers?: Servers
+  /** 1 unless said. */
+  readonly workers?: number
+  /** Modules that Node loads before the gateway, such as one that has collections traced. */
+  readonly imports?: readonly string[]
+}
+
+/** A gateway that runs. */
+export interface GatewayTarget extends Target {
+  readonly port: number
+  /** The merchant that the first start made. */
+  readonly apiKey: string
+  /** What it has written so far: its log, and what its imports print. */
+  output (): string
+}
+
+const POLICIES = ['global', 'read', 'payment-create', 'write', 'admin', 'l402-proxy', 'webhook'] as const
+const UNLIMITED = '{ limit: 1000000000, window: 1m }'
+
 /**
- * The gateway with everything embedded: sandbox, PGlite and memory state in a folder of the run. The chains are those of
- * the gateway.yaml that comes with it; only the limits of the policies are raised, and nothing is left out.
+ * The deployment that comes with the gateway, chains and all; only the limits of its policies and caps are raised, nothing is
+ * left out, and routes to the upstream are added.
  */
-function configuration (folder: string, port: number, upstream: string): string {
-  const data = join(folder, 'data')
-  mkdirSync(data)
-  return `mode: development
-server: { listen: "127.0.0.1:${port}" }
-data: ${JSON.stringify(data)}
-policies:
-  global: { limit: 1000000000, window: 1m }
-chains:
-  public: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit ]
-  paid:   [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, credential, challenge ]
-routes:
-  - match: { path: /paid/* }
-    price: 10 sats
-    description: What the benchmark asks for
-    chain: paid
-    upstream: { url: ${JSON.stringify(upstream)} }
-  - match: { path: /* }
-    chain: public
-    upstream: { internal: api }
-`
+function configuration (folder: string, port: number, upstream: string, options: GatewayOptions): string {
+  const { servers, workers = 1 } = options
+  const changes: ReadonlyArray<readonly [string, string]> = [
+    ['  listen: "${HOST:-127.0.0.1}:${PORT:-8080}"', `  listen: "127.0.0.1:${port}"\n  workers: ${workers}\n  trustedProxies: [ 127.0.0.0/8 ]\n  limits: { connectionsPerAddress: 20000 }`],
+    ['data: "${BOLTGATE_DATA:-./data}"', `data: ${JSON.stringify(folder)}`],
+    ['database: { url: "${DATABASE_URL:-pglite:}" }', `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }\npayment: { maxOutstanding: { address: 10000, proxy: 100000 } }`],
+    ['state:    { url: "${REDIS_URL:-memory:}" }', `state:    { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`],
+    ['policies: {}', `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`],
+    ['chains:\n', 'chains:\n  digested: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n  # The paid chain without its price.\n  passed: [ correlation, access-log, metrics, cors, { throttle: { policy: global } } ]\n'],
+    ['routes:\n', `routes:\n${[
+      `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}" } }`,
+      `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}" } }`,
+      `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}" } }`
+    ].join('\n')}\n`]
+  ]
+  return changes.reduce((text, [from, to]) => {
+    if (!text.includes(from)) throw new Error(`gateway.yaml has no ${JSON.stringify(from)}, which the benchmark changes`)
+    return text.replace(from, () => to)
+  }, readFileSync(deployment, 'utf8'))
 }
 
 /**
  * Starts the gateway from the sources of this checkout. Its log, with one line for each request, goes to a file in the
  * run's folder, which is emptied after each round.
  */
-export async function startBoltgate ({ folder, core, upstream }: Place): Promise<Target> {
+export async function startBoltgate ({ folder, core, upstream }: Place, options: GatewayOptions = { name: 'boltgate' }): Promise<GatewayTarget> {
   const port = await freePort()
-  const file = join(folder, 'gateway.yaml')
-  writeFileSync(file, configuration(folder, port, upstream))
-  const child = start('boltgate', folder, core, [process.execPath, cli, 'start', '--config', file], { env: { NODE_ENV: 'production' } })
+  const { name } = options
+  const data = join(folder, `${name}-data`)
+  const file = join(folder, `${name}.yaml`)
+  mkdirSync(data)
+  writeFileSync(file, configuration(data, port, upstream, options))
+  const imports = (options.imports ?? []).map(module => `--import=${module}`)
+  const child = start(name, folder, core, [process.execPath, '--max-semi-space-size=4', ...imports, cli, 'start', '--config', file], {
+    env: { NODE_ENV: 'production', BOLTGATE_SECRET: 'a secret of the benchmark, known to all its gateways' }
+  })
   try {
-    await until('boltgate', child, 60, () => answers(`http://127.0.0.1:${port}/health`))
+    await until(name, child, 60, () => answers(`http://127.0.0.1:${port}/health`))
   } catch (error) {
     await child.stop()
     throw error
   }
-  return { port, pid: child.pid, fault: () => child.fault(), afterRound: () => { truncateSync(join(folder, 'boltgate.out'), 0) }, stop: () => child.stop() }
+  // Written by the first start in development, before it listens.
+  const keys = JSON.parse(readFileSync(join(data, 'keys.json'), 'utf8')) as { merchant?: { apiKey?: string } }
+  return {
+    port,
+    pid: child.pid,
+    apiKey: keys.merchant?.apiKey ?? '',
+    fault: () => child.fault(),
+    afterRound: () => { truncateSync(join(folder, `${name}.out`), 0) },
+    output: () => child.output(),
+    stop: () => child.stop()
+  }
 }
 
-/** Pays for one classic L402 token of a path, with the command that is there for load tests; the value of Authorization. */
-export async function payForToken (port: number, path: string): Promise<string> {
-  const { stdout } = await run(process.execPath, [cli, 'mint', '--count', '1', '--url', `http://127.0.0.1:${port}`, '--path', path])
-  return stdout.trim()
+/** Paid credentials of a path, one a line, with the command that is there for load tests. */
+export async function mintCredentials (port: number, count: number, options: { path: string, scheme?: 'l402' | 'payment', body?: string }): Promise<string[]> {
+  const { stdout } = await run(process.execPath, [
+    cli, 'mint', '--count', String(count), '--url', `http://127.0.0.1:${port}`, '--path', options.path, '--scheme', options.scheme ?? 'l402', '--parallel', '16',
+    ...(options.body === undefined ? [] : ['--data', options.body])
+  ], { maxBuffer: 1 << 30 })
+  return stdout.trim().split('\n')
 }

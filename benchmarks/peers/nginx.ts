@@ -22,7 +22,8 @@ export async function startNginx (name: string, folder: string, core: Core, http
 worker_processes 1;
 pid ${folder}/${name}.pid;
 error_log ${folder}/${name}.log warn;
-events { worker_connections 4096; }
+worker_rlimit_nofile 60000;
+events { worker_connections 30000; }
 http {
 ${scratch}
   access_log off;
@@ -47,6 +48,8 @@ export const nginx: Peer = {
   server {
     listen 127.0.0.1:${port} reuseport;
     location / { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; }
+    location /passed/socket { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
+    location /passed/events { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }
   }`)
     return { port, pid: child.pid, fault: () => child.fault(), stop: () => child.stop() }
   }

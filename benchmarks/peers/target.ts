@@ -19,6 +19,8 @@ export interface Place {
   readonly core: Core
   /** Origin of the upstream, such as http://127.0.0.1:41234. */
   readonly upstream: string
+  /** Tells whoever waits what is being done. */
+  say (line: string): void
 }
 
 /** A proxy to compare with. */

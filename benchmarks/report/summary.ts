@@ -2,6 +2,17 @@ import type { Sample } from '../measure/round.ts'
 import type { RowResult, RunResult } from '../measure/run.ts'
 import { spreadOf, type Spread } from '../measure/statistics.ts'
 
+/** Latencies at one rate, in microseconds from the intended time. */
+export interface AtRate {
+  /** Requests a second. */
+  readonly rate: number
+  readonly p50: Spread | null
+  readonly p99: Spread | null
+  readonly p999: Spread | null
+  /** Beyond what the upstream alone had at this rate: the difference of the medians. */
+  readonly added: { readonly p50: number, readonly p99: number, readonly p999: number } | null
+}
+
 /** A row reduced to what the table shows; null where no round counted. */
 export interface RowSummary {
   readonly id: string
@@ -10,17 +21,16 @@ export interface RowSummary {
   readonly absent: string | null
   /** CPU microseconds for each request. */
   readonly cpu: Spread | null
+  /** How much of it the sandbox's signature took. */
+  readonly signing: number
   /** Times the CPU of bare undici and of nginx, in this run. */
   readonly timesUndici: number | null
   readonly timesNginx: number | null
-  /** Requests a second with the proxy on one core. */
+  /** Requests a second with the target on one core. */
   readonly peak: Spread | null
-  /** Whether `peak` is the proxy's own limit; otherwise it could do more. */
+  /** Whether `peak` is the target's own limit; otherwise it could do more. */
   readonly saturated: boolean
-  /** Open loop, in microseconds from the intended time. */
-  readonly p50: Spread | null
-  readonly p99: Spread | null
-  readonly p999: Spread | null
+  readonly latencies: readonly AtRate[]
   /** Rounds that do not count, with their reasons. */
   readonly void: readonly string[]
 }
@@ -31,6 +41,23 @@ function cpuOf (row: RowResult | undefined): Spread | null {
   return spreadOf(valid(row?.closed ?? []).flatMap(({ cpuPerRequest }) => cpuPerRequest === null ? [] : [cpuPerRequest]))
 }
 
+function latenciesOf (run: RunResult, row: RowResult): AtRate[] {
+  const direct = run.rows.find(({ id }) => id === 'direct')
+  return run.rates.map((rate, at) => {
+    const spreads = (of: RowResult | undefined): Pick<AtRate, 'p50' | 'p99' | 'p999'> => {
+      const samples = valid(of?.open[at] ?? [])
+      return {
+        p50: spreadOf(samples.map(({ latency }) => latency.p50)), p99: spreadOf(samples.map(({ latency }) => latency.p99)), p999: spreadOf(samples.map(({ latency }) => latency.p999))
+      }
+    }
+    const own = spreads(row)
+    const alone = spreads(direct)
+    const beyond = (name: 'p50' | 'p99' | 'p999'): number | null => own[name] === null || alone[name] === null ? null : own[name].median - alone[name].median
+    const [p50, p99, p999] = [beyond('p50'), beyond('p99'), beyond('p999')]
+    return { rate, ...own, added: row.id === 'direct' || p50 === null || p99 === null || p999 === null ? null : { p50, p99, p999 } }
+  })
+}
+
 /** Medians over the rounds that count, and ratios within the run. */
 export function summarise (run: RunResult): RowSummary[] {
   const base = (id: string): number | null => cpuOf(run.rows.find(row => row.id === id))?.median ?? null
@@ -38,24 +65,22 @@ export function summarise (run: RunResult): RowSummary[] {
   const nginx = base('nginx')
   return run.rows.map(row => {
     const closed = valid(row.closed)
-    const open = valid(row.open)
     const cpu = cpuOf(row)
     const times = (other: number | null): number | null => cpu === null || other === null ? null : cpu.median / other
+    const windows = [...row.closed.map(sample => ({ kind: 'peak', sample })), ...row.open.flat().map(sample => ({ kind: 'latency', sample }))]
     return {
       id: row.id,
       label: row.label,
       version: row.version,
       absent: row.absent,
       cpu,
+      signing: spreadOf(closed.map(({ signingPerRequest }) => signingPerRequest))?.median ?? 0,
       timesUndici: times(bareUndici),
       timesNginx: times(nginx),
       peak: spreadOf(closed.map(({ requests, seconds }) => requests / seconds)),
       saturated: closed.filter(sample => sample.saturated).length * 2 > closed.length,
-      p50: spreadOf(open.map(({ latency }) => latency.p50)),
-      p99: spreadOf(open.map(({ latency }) => latency.p99)),
-      p999: spreadOf(open.map(({ latency }) => latency.p999)),
-      void: [...row.closed.map(sample => ({ kind: 'peak', sample })), ...row.open.map(sample => ({ kind: 'latency', sample }))]
-        .flatMap(({ kind, sample }) => sample.void === undefined ? [] : [`${kind}: ${sample.void}`])
+      latencies: latenciesOf(run, row),
+      void: windows.flatMap(({ kind, sample }) => sample.void === undefined ? [] : [`${kind}: ${sample.void}`])
     }
   })
 }

@@ -1,30 +1,47 @@
 import type { RunResult } from '../measure/run.ts'
 import { spreadOf, type Spread } from '../measure/statistics.ts'
-import { summarise, type RowSummary } from './summary.ts'
+import { cell, grouped, milliseconds, one, plain, times } from './figures.ts'
+import { summarise, type AtRate, type RowSummary } from './summary.ts'
 
 /** Share of one core that other programs may take before the report says that the machine was not quiet. */
 const QUIET = 0.1
 
-const grouped = (value: number): string => Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ',')
-const one = (value: number): string => value.toFixed(1)
-
-function cell (spread: Spread | null, format: (value: number) => string): string {
-  return spread === null ? '–' : `**${format(spread.median)}** (${format(spread.low)}–${format(spread.high)})`
+function nameOf (row: RowSummary): string {
+  return `${row.label}${row.version === '' ? '' : ` ${row.version}`}`
 }
 
-const milliseconds = (value: number): string => (value / 1000).toFixed(2)
-const times = (value: number | null): string => value === null ? '–' : `${value.toFixed(2)}×`
-
-function line (row: RowSummary): string {
-  const name = `${row.label}${row.version === '' ? '' : ` ${row.version}`}`
-  if (row.absent !== null) return `| ${name} | ${row.absent.replaceAll('|', '/')} | | | | | | |`
+function line (row: RowSummary, signs: boolean): string {
+  const name = nameOf(row)
+  const columns = signs ? 6 : 5
+  if (row.absent !== null) return `| ${name} | ${plain(row.absent)} ${'| '.repeat(columns - 2)}|`
   const peak = row.peak === null ? '–' : `${row.saturated ? '' : '≥ '}${cell(row.peak, grouped)}`
-  return `| ${name} | ${cell(row.cpu, one)} | ${times(row.timesUndici)} | ${times(row.timesNginx)} | ${peak} | ${cell(row.p50, milliseconds)} | ${cell(row.p99, milliseconds)} | ${cell(row.p999, milliseconds)} |`
+  return `| ${name} | ${cell(row.cpu, one)} | ${signs ? `${row.signing === 0 ? '–' : one(row.signing)} | ` : ''}${times(row.timesUndici)} | ${times(row.timesNginx)} | ${peak} |`
+}
+
+/** Latencies beyond those of the upstream alone, in milliseconds, for each rate. */
+function latencyTable (run: RunResult, rows: readonly RowSummary[]): string {
+  if (run.rates.length === 0) return ''
+  const shown = rows.filter(row => row.absent === null && row.latencies.some(({ p50 }) => p50 !== null))
+  const figures = (at: AtRate): string => {
+    if (at.p50 === null || at.p99 === null || at.p999 === null) return '– | – | –'
+    const { added } = at
+    return added === null
+      ? `(${milliseconds(at.p50.median)}) | (${milliseconds(at.p99.median)}) | (${milliseconds(at.p999.median)})`
+      : `${milliseconds(added.p50)} | ${milliseconds(added.p99)} | ${milliseconds(added.p999)}`
+  }
+  return `
+| added latency, ms | ${run.rates.map(rate => `p50 at ${grouped(rate)}/s | p99 | p99.9`).join(' | ')} |
+|---|${'---|'.repeat(run.rates.length * 3)}
+${shown.map(row => `| ${nameOf(row)} | ${row.latencies.map(figures).join(' | ')} |`).join('\n')}
+
+Latencies are those of an open loop, counted from the time at which a request was meant to be sent, less the median of what the upstream has by
+itself at the same rate, which is in parentheses. The rates are ${run.effort.loads.map(load => `${Math.round(load * 100)} %`).join(', ')} of what boltgate took when it was warmed up, the same for every target.
+`
 }
 
 function windowsOf (run: RunResult, id: string): number {
   const row = run.rows.find(candidate => candidate.id === id)
-  return row === undefined ? 0 : row.closed.length + row.open.length
+  return row === undefined ? 0 : row.closed.length + row.open.flat().length
 }
 
 /** Reasons that differ in their figures only are told once. */
@@ -34,7 +51,7 @@ function reasons (all: readonly string[]): string {
 
 /** How loud the rest of the machine was, over all windows. */
 export function foreignOf (run: RunResult): Spread | null {
-  return spreadOf(run.rows.flatMap(row => [...row.closed, ...row.open]).map(sample => sample.foreign))
+  return spreadOf(run.rows.flatMap(row => [...row.closed, ...row.open.flat()]).map(sample => sample.foreign))
 }
 
 /** The whole report in Markdown. */
@@ -44,18 +61,21 @@ export function renderMarkdown (run: RunResult, command: string): string {
   const percent = (value: number): string => `${Math.round(value * 100)} %`
   const voids = summaries.filter(row => row.void.length > 0)
   const { machine, effort } = run
+  const signs = summaries.some(({ signing }) => signing > 0)
+  const { once } = run
   return `# ${run.scenario.title}
 
 ${run.scenario.text}
 
-| | CPU µs per request | to bare undici | to nginx | requests/s, proxy on one core | p50 ms | p99 ms | p99.9 ms |
-|---|---|---|---|---|---|---|---|
-${summaries.map(line).join('\n')}
-
-Each figure is the **median** of ${effort.rounds} interleaved rounds of ${effort.window} s (lowest–highest). CPU is what the proxy's processes used in user and
-kernel mode, from /proc, while ${effort.connections} connections asked as fast as they were answered (${run.closedBy}). "≥" marks a proxy that did not fill
-its core, so that it could do more: the generator and the upstream on theirs were the limit, or other programs took its time. Latencies are those of an open loop at ${grouped(run.rate)} requests/s for every target,
-counted from the time at which a request was meant to be sent.${voids.length === 0 ? ' No round was void.' : ''}
+![CPU for each request](${run.scenario.id}-cpu.svg)
+${run.rates.length === 0 ? '' : `\n![Latency against load](${run.scenario.id}-latency.svg)\n`}
+| | CPU µs per request |${signs ? ' of it signing |' : ''} to bare undici | to nginx | requests/s, target on one core |
+|---|---|---|---|---|${signs ? '---|' : ''}
+${summaries.map(row => line(row, signs)).join('\n')}
+${latencyTable(run, summaries)}
+Each figure is the **median** of ${effort.rounds} interleaved rounds of ${once === null ? `${effort.window} s` : `${grouped(once)} requests`} (lowest–highest). CPU is what the target's processes used in user and
+kernel mode, from /proc, while ${effort.connections} connections asked as fast as they were answered (${run.closedBy}). "≥" marks a target that did not fill
+its core, so that it could do more: the generator and the upstream on theirs were the limit, or other programs took its time.${voids.length === 0 ? ' No round was void.' : ''}
 ${voids.map(row => `\n- ${row.label}: ${row.void.length} of ${windowsOf(run, row.id)} windows void and left out: ${reasons(row.void)}`).join('')}${voids.length === 0 ? '' : '\n'}
 ${run.remarks.map(remark => `- ${remark}\n`).join('')}- Made by \`${command}\` (${effort.name}) at ${run.at}.
 - ${machine.processor}, ${machine.cores} cores, ${grouped(machine.memoryMiB)} MiB, ${machine.kernel}, Node ${machine.node}; load average before the run ${machine.load.join(', ')}.

@@ -40,6 +40,30 @@ export function cpuOfTree (root: number): number {
   return ticks * microsecondsPerTick
 }
 
+/** CPU time, in microseconds, that threads of this name have used in a process; the kernel keeps 15 characters of a name. */
+export function cpuOfThreads (pid: number, name: string): number {
+  let ticks = 0
+  let threads: string[]
+  try {
+    threads = readdirSync(`/proc/${pid}/task`)
+  } catch {
+    // The process has gone, and its threads with it.
+    return 0
+  }
+  for (const thread of threads) {
+    try {
+      const line = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
+      const end = line.lastIndexOf(')')
+      if (line.slice(line.indexOf('(') + 1, end) !== name.slice(0, 15)) continue
+      const fields = line.slice(end + 2).split(' ')
+      ticks += Number(fields[11]) + Number(fields[12])
+    } catch {
+      // Ended meanwhile.
+    }
+  }
+  return ticks * microsecondsPerTick
+}
+
 /** CPU time, in microseconds, of the harness itself and of its children that have ended, such as load generators. */
 export function cpuOfHarness (): number {
   const stat = statOf(process.pid)

@@ -9,6 +9,8 @@ export interface Row {
   readonly target: Target | null
   /** Why there is no target. */
   readonly absent: string | null
+  /** What this target is asked, where its credentials are others than the scenario's. */
+  readonly request?: LoadRequest
 }
 
 /** Everything that a run needs of a scenario, started. */
@@ -28,6 +30,34 @@ export interface Scenario {
   readonly text: string
   /** Bytes of the upstream's answer. */
   readonly answerBytes: number
+  /** Whether latencies are measured too, in an open loop at three rates. */
+  readonly latency: boolean
+  /** Requests of one window, where each credential is good once; null where a window is a time. */
+  readonly once: { readonly quick: number, readonly full: number } | null
   /** Starts the targets and checks that each does the work that it is measured for. Throws when one only pretends to. */
-  prepare (place: Place): Promise<Stage>
+  prepare (place: Place, credentials: number): Promise<Stage>
+}
+
+/** One figure of a study: its values of several rounds. */
+export interface Figure { readonly unit: string, readonly values: readonly number[] }
+
+/** A row of a study. */
+export interface StudyRow {
+  readonly id: string
+  readonly label: string
+  readonly absent: string | null
+  readonly figures: Readonly<Record<string, Figure>>
+}
+
+/** What a study found. */
+export interface StudyResult { readonly rows: readonly StudyRow[], readonly remarks: readonly string[] }
+
+/** Something that is no loop of requests: memory of open connections, streams, messages. */
+export interface Study {
+  readonly id: string
+  readonly title: string
+  readonly text: string
+  /** The figure that the picture shows. */
+  readonly charted: string
+  run (place: Place, scale: 'quick' | 'full', say: (line: string) => void): Promise<StudyResult>
 }

@@ -1,0 +1,85 @@
+import { execFile } from 'node:child_process'
+import { chownSync, mkdirSync, readdirSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { freePort, start, until, type Child, type Core } from './child.ts'
+import { onPath } from './machine.ts'
+
+const run = promisify(execFile)
+
+/** A private PostgreSQL and Redis of the run. Their CPU is not the gateway's; the pids are there to tell it apart. */
+export interface Servers {
+  readonly databaseUrl: string
+  readonly redisUrl: string
+  readonly postgresPid: number
+  stop (): Promise<void>
+}
+
+/** Debian keeps PostgreSQL's programs out of PATH. */
+function postgresFolder (): string | null {
+  try {
+    const root = '/usr/lib/postgresql'
+    const versions = readdirSync(root).sort((a, b) => Number(a) - Number(b))
+    const newest = versions.at(-1)
+    return newest === undefined ? null : join(root, newest, 'bin')
+  } catch {
+    // No such folder: PostgreSQL is not installed by Debian's packages.
+    return null
+  }
+}
+
+/** What is missing for `startServers`; null when nothing is. */
+export function serversMissing (): string | null {
+  const missing = [...(postgresFolder() === null ? ['postgresql'] : []), ...(onPath('redis-server') === null ? ['redis-server'] : [])]
+  return missing.length === 0 ? null : `not installed here: \`apt-get install ${missing.join(' ')}\``
+}
+
+/** As a user of its own where we are root: PostgreSQL refuses to run as root. */
+function asPostgres (command: readonly string[]): readonly string[] {
+  return process.getuid?.() === 0 ? ['runuser', '-u', 'postgres', '--', ...command] : command
+}
+
+async function listening (port: number): Promise<true | null> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await new Promise((resolve, reject) => { socket.once('connect', resolve).once('error', reject) })
+    return true
+  } catch {
+    // Not yet: `until` asks again and knows when to give up.
+    return null
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Starts both in `folder`, with fsync as PostgreSQL has it by default. */
+export async function startServers (folder: string, core: Core): Promise<Servers> {
+  const bin = postgresFolder()
+  const redis = onPath('redis-server')
+  if (bin === null || redis === null) throw new Error(serversMissing() ?? '')
+  const home = join(folder, 'servers')
+  mkdirSync(home)
+  if (process.getuid?.() === 0) {
+    const { stdout } = await run('id', ['-u', 'postgres'])
+    const { stdout: group } = await run('id', ['-g', 'postgres'])
+    for (const path of [folder, home]) chownSync(path, Number(stdout), Number(group))
+  }
+  const data = join(home, 'pg')
+  const [initdb = '', ...rest] = asPostgres([join(bin, 'initdb'), '-D', data, '-U', 'postgres', '-A', 'trust'])
+  await run(initdb, rest, { cwd: home })
+  const port = await freePort()
+  const redisPort = await freePort()
+  const children: Child[] = []
+  const stop = async (): Promise<void> => { for (const child of children) await child.stop() }
+  try {
+    const postgres = start('postgres', folder, core, asPostgres([join(bin, 'postgres'), '-D', data, '-p', String(port), '-k', home, '-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200']))
+    children.push(postgres)
+    children.push(start('redis', folder, core, [redis, '--port', String(redisPort), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', home]))
+    for (const child of children) await until('a server', child, 30, () => listening(child === postgres ? port : redisPort))
+    return { databaseUrl: `postgres://postgres@127.0.0.1:${port}/postgres`, redisUrl: `redis://127.0.0.1:${redisPort}`, postgresPid: postgres.pid, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}

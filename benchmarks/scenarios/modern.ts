@@ -1,0 +1,44 @@
+import { plainGet, type LoadRequest } from '../load/request.ts'
+import { mintCredentials } from '../peers/boltgate.ts'
+import { peerRows } from '../peers/all.ts'
+import { gatewayRows, valuesFile } from './gateways.ts'
+import type { Scenario } from './scenario.ts'
+
+const ACCEPT = { Accept: 'application/json' }
+
+/** Every request spends a Payment credential. */
+export const modernOnce: Scenario = {
+  id: 'modern-once',
+  title: 'Payment credential, spent once each',
+  text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a SELECT, a conditional UPDATE, and an UPDATE that many share.',
+  answerBytes: 1024,
+  latency: false,
+  once: { quick: 1_000, full: 3_000 },
+  async prepare (place, count) {
+    const { rows } = await gatewayRows(place, async (gateway, { name }) => {
+      const credentials = await mintCredentials(gateway.port, count, { path: '/paid/quote', scheme: 'payment' })
+      return { ...plainGet('/paid/quote', ACCEPT), varied: { header: 'Authorization', file: valuesFile(place, `${name}-once`, credentials) } }
+    }, { oneOnServers: true })
+    return { rows, remarks: [], request: plainGet('/paid/quote', ACCEPT) }
+  }
+}
+
+const BODY = `{"text":"${'x'.repeat(65_536 - 11)}"}`
+
+/** A body whose digest the payment is bound to. */
+export const postDigest: Scenario = {
+  id: 'post-digest',
+  title: 'POST of 64 KiB, bound by its digest',
+  text: 'Every request posts 64 KiB with a Payment credential that was sold for exactly that body: it is collected, hashed and compared before it is forwarded. The peers pass the same body on.',
+  answerBytes: 1024,
+  latency: false,
+  once: { quick: 300, full: 2_000 },
+  async prepare (place, count) {
+    const post: LoadRequest = { method: 'POST', path: '/digested/order', headers: { ...ACCEPT, 'Content-Type': 'application/json' }, body: BODY, varied: null, status: 200 }
+    const { rows } = await gatewayRows(place, async (gateway, { name }) => {
+      const credentials = await mintCredentials(gateway.port, count, { path: post.path, scheme: 'payment', body: BODY })
+      return { ...post, varied: { header: 'Authorization', file: valuesFile(place, `${name}-digested`, credentials) } }
+    }, { oneOnServers: false })
+    return { rows: [...rows, ...await peerRows(place, post)], remarks: [], request: post }
+  }
+}

@@ -1,0 +1,20 @@
+import { plainGet } from '../load/request.ts'
+import { peerRows } from '../peers/all.ts'
+import { gatewayRows } from './gateways.ts'
+import type { Scenario } from './scenario.ts'
+
+const request = plainGet('/passed/quote', { Accept: 'application/json' })
+
+/** What the gateway costs where nothing is sold. */
+export const passThrough: Scenario = {
+  id: 'pass-through',
+  title: 'Pass-through',
+  text: 'GET without a credential, answered by an upstream with 1 KiB. boltgate runs the paid chain without its price: correlation id, access log, metrics, CORS, throttle, forward. The peers only pass the bytes on.',
+  answerBytes: 1024,
+  latency: false,
+  once: null,
+  async prepare (place) {
+    const { rows } = await gatewayRows(place, async () => request, { oneOnServers: false })
+    return { rows: [...rows, ...await peerRows(place, request)], remarks: [], request }
+  }
+}

@@ -1,0 +1,156 @@
+import { fileURLToPath } from 'node:url'
+import { startTool } from '../load/tool.ts'
+import { startBoltgate } from '../peers/boltgate.ts'
+import { haproxy } from '../peers/haproxy.ts'
+import { nginx } from '../peers/nginx.ts'
+import { httpProxy3, undici } from '../peers/node-peers.ts'
+import type { Peer, Place, Target } from '../peers/target.ts'
+import { announcedPort, start } from '../rig/child.ts'
+import { cpuOfTree } from '../rig/cpu.ts'
+import { residentOf, residentOfOne } from '../rig/memory.ts'
+import type { Figure, Study, StudyRow } from './scenario.ts'
+
+const GENERATOR_CORE = 1
+
+const gateway: Peer = {
+  id: 'boltgate', label: 'boltgate', version: '', install: '', start: place => startBoltgate(place, { name: 'boltgate' })
+}
+
+async function pause (ms: number): Promise<void> {
+  await new Promise(resolve => { setTimeout(resolve, ms) })
+}
+
+/** Runs one measurement on each target in turn, before the upstream that knows streams and WebSockets. */
+async function overTargets (place: Place, peers: readonly Peer[], measure: (target: Target & { readonly pid: number }, peer: Peer) => Promise<Readonly<Record<string, Figure>>>): Promise<StudyRow[]> {
+  const program = fileURLToPath(new URL('../upstream/streams.mjs', import.meta.url))
+  const core = place.core === null ? null : GENERATOR_CORE
+  const upstream = start('streams', place.folder, core, [process.execPath, program], { env: { NODE_ENV: 'production' } })
+  const rows: StudyRow[] = []
+  try {
+    const behind: Place = { ...place, upstream: `http://127.0.0.1:${await announcedPort('streams', upstream)}` }
+    for (const peer of peers) {
+      const row = { id: peer.id, label: peer.label }
+      if (peer.version === null) {
+        rows.push({ ...row, absent: `not installed here: \`${peer.install}\``, figures: {} })
+        continue
+      }
+      place.say(peer.label)
+      let target: Target | null = null
+      try {
+        target = await peer.start(behind)
+        const { pid } = target
+        if (pid === null) throw new TypeError(`${peer.id} has no process`)
+        rows.push({ ...row, absent: null, figures: await measure({ ...target, pid }, peer) })
+      } catch (error) {
+        rows.push({ ...row, absent: `did not do it: ${error instanceof Error ? error.message : String(error)}`, figures: {} })
+      } finally {
+        await target?.stop()
+      }
+    }
+  } finally {
+    await upstream.stop()
+  }
+  return rows
+}
+
+/** Many streams of server-sent events. */
+export const eventStreams: Study = {
+  id: 'sse',
+  title: 'Server-sent events: 1,000 open streams',
+  text: '1,000 clients hold a stream each through the target; the upstream sends every one of them an event of 100 bytes a second.',
+  charted: 'memory for each stream',
+  async run (place, scale, say) {
+    const connections = 1_000
+    const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, undici], async target => {
+      const core = place.core === null ? null : GENERATOR_CORE
+      // Once without counting, so that code and buffers that stay are there.
+      const warm = startTool('holder', { port: target.port, path: '/passed/events', connections: 50, atOnce: 10 }, core)
+      await warm.next()
+      await warm.stop()
+      await pause(1_500)
+      const before = residentOfTarget(target.pid)
+      const holder = startTool('holder', { port: target.port, path: '/passed/events', connections, atOnce: 50 }, core)
+      try {
+        await holder.next()
+        await pause(2_000)
+        const cpuBefore = cpuOfTree(target.pid)
+        const resident: number[] = []
+        for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
+          await pause(1_000)
+          resident.push((residentOfTarget(target.pid) - before) / connections / 1024)
+        }
+        const used = cpuOfTree(target.pid) - cpuBefore
+        holder.end()
+        const { events } = await holder.next()
+        return { 'memory for each stream': { unit: 'KiB', values: resident }, 'CPU for each event': { unit: 'µs', values: [used / Math.max(1, resident.length * connections)] }, 'events that arrived': { unit: '', values: [Number(events)] } }
+      } finally {
+        await holder.stop()
+      }
+    })
+    return { rows, remarks: ['Memory is what the target\'s own process gained in resident pages; the embedded database of boltgate, a process beside it, has no part in streams and is left out.'] }
+  }
+}
+
+/** Idle connections. */
+export const idleConnections: Study = {
+  id: 'idle',
+  title: 'Idle keep-alive connections: 10,000',
+  text: '10,000 clients connect, ask once, and keep their connection open without doing anything.',
+  charted: 'memory with all of them',
+  async run (place, scale, say) {
+    const connections = 10_000
+    const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, undici], async target => {
+      const before = residentOfTarget(target.pid)
+      const holder = startTool('holder', { port: target.port, path: '/passed/quote', connections, atOnce: 100 }, place.core === null ? null : GENERATOR_CORE)
+      try {
+        await holder.next()
+        const resident: number[] = []
+        for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
+          await pause(1_000)
+          resident.push(residentOfTarget(target.pid))
+        }
+        return {
+          'memory with all of them': { unit: 'MiB', values: resident.map(value => value / 2 ** 20) },
+          'for each connection': { unit: 'KiB', values: resident.map(value => (value - before) / connections / 1024) }
+        }
+      } finally {
+        await holder.stop()
+      }
+    })
+    return { rows, remarks: ['Resident pages of the target\'s own process. Connections of the kernel are not in them.'] }
+  }
+}
+
+/** Messages over upgraded connections. */
+export const webSocketEcho: Study = {
+  id: 'websocket',
+  title: 'WebSocket echo',
+  text: '64 connections send a message of 64 bytes each and wait for its echo before the next.',
+  charted: 'CPU for each message',
+  async run (place, scale, say) {
+    const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, httpProxy3], async target => {
+      const cpu: number[] = []
+      const rate: number[] = []
+      for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
+        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 1.5 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
+        try {
+          await echo.next()
+          const before = cpuOfTree(target.pid)
+          const { messages, seconds } = await echo.next()
+          cpu.push((cpuOfTree(target.pid) - before) / Math.max(1, Number(messages)))
+          rate.push(Number(messages) / Number(seconds))
+        } finally {
+          await echo.stop()
+        }
+      }
+      return { 'CPU for each message': { unit: 'µs', values: cpu }, 'messages a second': { unit: '', values: rate } }
+    })
+    return { rows, remarks: ['Sender, upstream and echo share the second core, so the messages a second say how fast they are; the CPU is the target\'s.'] }
+  }
+}
+
+function residentOfTarget (pid: number): number {
+  // taskset becomes its program, so this is the target; workers of nginx are its children.
+  const own = residentOfOne(pid)
+  return own < 8 * 2 ** 20 ? residentOf(pid) : own
+}
