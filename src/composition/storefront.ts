@@ -9,7 +9,7 @@ import type { Database } from '../platform/database.ts'
 import type { Random } from '../platform/ids.ts'
 import type { Jobs } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
-import type { Sealer } from '../platform/secrets.ts'
+import { UnsealError, type Sealer } from '../platform/secrets.ts'
 import { storefrontAdminOperations } from '../storefront/admin-operations.ts'
 import { Catalogs } from '../storefront/catalogs.ts'
 import { Checkout } from '../storefront/checkout.ts'
@@ -25,11 +25,12 @@ import { SqlOrderStore } from '../storefront/order-store-sql.ts'
 import { Orders } from '../storefront/orders.ts'
 import { storefrontPageOperations } from '../storefront/page-operations.ts'
 import { PaidOrders } from '../storefront/paid-orders.ts'
-import type { StorePlatform } from '../storefront/platform.ts'
+import { StorePlatformError, type StoreAccess, type StorePlatform } from '../storefront/platform.ts'
 import { storefrontPublicOperations } from '../storefront/public-operations.ts'
 import { openSandboxShop } from '../storefront/sandbox.ts'
 import type { Integration } from '../storefront/schema.ts'
 import { openShopify } from '../storefront/shopify.ts'
+import { reaching } from '../storefront/store-errors.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 
 /** What the stores are made of. */
@@ -65,7 +66,14 @@ export function openStorefront (parts: StorefrontParts) {
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
   const storefronts = new Storefronts({ store: new SqlIntegrationStore(database), sealer, clock, platform, jobs, publicUrl })
   storefronts.declare()
-  const access = (integration: Integration) => storefronts.access(integration)
+  const access = (integration: Integration): StoreAccess => {
+    try {
+      return storefronts.access(integration)
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      throw new StorePlatformError('credentials', 'the credentials of the store cannot be opened', { cause: error })
+    }
+  }
   const bySlug = (slug: string) => storefronts.bySlug(slug)
   const byId = (id: number) => storefronts.byId(id)
   const isSelling = async (integration: Integration): Promise<boolean> => integration.isActive && (await merchants.byId(integration.merchantId))?.isActive === true
@@ -79,7 +87,7 @@ export function openStorefront (parts: StorefrontParts) {
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
   const checkout = new Checkout({
-    challenges, credentials, catalogs, orders: store, paid, platform, prices: parts.prices, database, clock, random, access, isSelling, store: bySlug,
+    challenges, credentials, catalogs, orders: store, paid, platform, prices: parts.prices, database, clock, random, log, access, isSelling, store: bySlug,
     invoiceExpiry: () => settings().invoiceExpiry
   })
   const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
@@ -89,10 +97,10 @@ export function openStorefront (parts: StorefrontParts) {
   jobs.every('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', async () => { await making.followUp() }, { expiry: 300 * SECOND })
   jobs.every('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', async () => { await orders.purge() })
 
-  const selling = async (slug: string): Promise<Integration | null> => {
+  const selling = (slug: string): Promise<Integration | null> => reaching((async () => {
     const integration = await bySlug(slug)
     return integration !== null && await isSelling(integration) ? integration : null
-  }
+  })())
   const operations = (): AnyOperation[] => [
     ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling, publicUrl }),
     ...storefrontMerchantOperations({ storefronts, orders }),

@@ -10,6 +10,7 @@ import { atPrice, type Quotes } from '../money/prices.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
 import { rowId, type Random } from '../platform/ids.ts'
+import type { Log } from '../platform/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
 import { checkTotalQuantity, joined, notShippedTo, priced, shippingFor, shipsTo, soldOut, subtotalOf, type CartLine } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
@@ -46,6 +47,7 @@ export interface CheckoutParts {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
+  readonly log: Log
   /** Milliseconds that a checkout's invoice can be paid. */
   invoiceExpiry (): number
   access (integration: Integration): StoreAccess
@@ -128,18 +130,16 @@ export class Checkout {
   /** Works out what the cart costs at the buyer's place, to the cent and at the price of now. */
   async #price (integration: Integration, lines: readonly CartLine[], location: BuyerLocation, correlationId: string): Promise<Priced> {
     const { catalogs, platform, prices } = this.#parts
-    const items = priced(lines, await catalogs.get(integration))
-    const access = this.#parts.access(integration)
+    const catalog = await catalogs.get(integration).catch((error: unknown) => { throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error })
+    const items = priced(lines, catalog)
     const asked = joined(lines)
-    const available = await platform.available(access, asked).catch((error: unknown) => {
-      throw error instanceof StorePlatformError ? temporary('Store unavailable', 'The store cannot be asked at the moment whether the goods are there.', correlationId, error) : error
-    })
+    const available = await this.#ask(integration, access => platform.available(access, asked),
+      cause => temporary('Store unavailable', 'The store cannot be asked at the moment whether the goods are there.', correlationId, cause))
     for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
     const subtotalCents = subtotalOf(items)
     const shippingCents = shippingFor(integration.shipping, subtotalCents)
-    const taxCents = await platform.tax(access, { items: asked, location, shippingCents }).catch((error: unknown) => {
-      throw error instanceof StorePlatformError ? temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, error) : error
-    })
+    const taxCents = await this.#ask(integration, access => platform.tax(access, { items: asked, location, shippingCents }),
+      cause => temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause))
     const totalCents = subtotalCents + shippingCents + taxCents
     // What is sold for a sum that nobody can vouch for is not sold.
     if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents)) throw new TypeError(`a store's platform says that the tax is ${taxCents} cents`)
@@ -147,6 +147,17 @@ export class Checkout {
       throw error instanceof Unavailable ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error) : error
     })
     return { items, subtotalCents, shippingCents, taxCents, totalCents, totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price) }
+  }
+
+  /** Asks the platform; what it fails with is logged for the operator and becomes `failure`. */
+  async #ask<T> (integration: Integration, ask: (access: StoreAccess) => Promise<T>, failure: (cause: StorePlatformError) => Error): Promise<T> {
+    try {
+      return await ask(this.#parts.access(integration))
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      this.#parts.log.warn({ err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault }, 'a store could not be asked at a checkout')
+      throw failure(error)
+    }
   }
 
   /** Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is paid. */

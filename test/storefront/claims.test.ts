@@ -331,3 +331,44 @@ t.test('a claim at a store that sells nothing any more is served', async t => {
   t.equal(tokenOf(answer), claimToken)
   t.equal(text(answer, 'status'), 'PaidWithDetails')
 })
+
+t.test('a database that goes away after the shop has made the order: 503, and the order is found and written once it is back', async t => {
+  for (const healer of ['job', 'claim'] as const) {
+    const shop = await openShop(t)
+    const { orderId, claimToken } = await shop.paid()
+    const gate = Promise.withResolvers<void>()
+    shop.platform.gates.set('createOrder', gate.promise)
+    const claiming = shop.claim(claimBody(claimToken))
+    while (shop.platform.made.length === 0) await shop.database.sql`select 1`
+    shop.database.away = true
+    gate.resolve()
+    const answer = await claiming
+    t.equal(answer.status, 503)
+    t.equal(answer.headers.get('retry-after'), '5')
+    shop.database.away = false
+    shop.clock.advance(121_000)
+    if (healer === 'job') t.equal(await shop.storefront.making.followUp(), 1)
+    else t.equal((await shop.claim(claimBody(claimToken))).status, 200)
+    t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/, orderNumber: '#1001' })
+    t.equal(shop.platform.made.length, 1)
+  }
+})
+
+t.test('while the database is away everything of the shop answers 503', async t => {
+  const shop = await openShop(t)
+  const order = await shop.unpaid()
+  const { orderId, claimToken } = await shop.paid()
+  shop.database.away = true
+  const authorization = order.pay()
+  for (const [what, asking] of [
+    ['catalog', shop.send('GET', `${shop.base}/catalog`)],
+    ['llms.txt', shop.send('GET', `${shop.base}/llms.txt`)],
+    ['checkout', shop.checkout()],
+    ['retry', shop.checkout({ headers: { authorization } })],
+    ['claim', shop.claim(claimBody(claimToken))],
+    ['claim by credential', shop.claim(claimBody(null), { authorization })],
+    ['status', shop.status(orderId, claimToken)]
+  ] as const) t.equal((await asking).status, 503, what)
+  shop.database.away = false
+  t.equal((await shop.claim(claimBody(null), { authorization })).status, 200, 'nothing was used up')
+})

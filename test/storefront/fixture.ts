@@ -17,6 +17,7 @@ import { SqlIntegrationStore } from '../../src/storefront/integration-store.ts'
 import { SqlOrderStore } from '../../src/storefront/order-store-sql.ts'
 import type { Integration } from '../../src/storefront/schema.ts'
 import { fixtureOn, freshAddress, type FakePayee } from '../challenges/fixture.ts'
+import { flaky, type FlakyDatabase } from '../faults/flaky-database.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { credentialOf } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -50,7 +51,7 @@ export const DAY = 86_400_000
 
 /** The public shop over a test's own platform: every request goes through the operations' schemas. */
 export interface Shop {
-  readonly database: Database
+  readonly database: FlakyDatabase
   readonly clock: ManualClock
   readonly platform: TestPlatform
   readonly payee: FakePayee
@@ -102,7 +103,7 @@ export function text ({ data }: Answered, name: string): string {
 /** A store of its own with a clock of its own, over a database that the tests of one file share. */
 export async function openShop (t: T, changes: Partial<ChallengeSettings> = {}): Promise<Shop> {
   shared ??= openTestDatabase(tap)
-  const database = await shared
+  const database = flaky(await shared)
   const clock = new ManualClock()
   const { challenges, payee, another } = fixtureOn(t, database, clock, changes)
   stores++
