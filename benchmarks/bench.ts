@@ -10,6 +10,7 @@ import { renderMarkdown } from './report/table.ts'
 import { summarise } from './report/summary.ts'
 import { makeFolder, removeFolder } from './rig/child.ts'
 import { describeMachine } from './rig/machine.ts'
+import { allocation } from './scenarios/allocation.ts'
 import { coldL402, tenThousandTokens } from './scenarios/many-tokens.ts'
 import { createPayment, readPayment } from './scenarios/merchant-api.ts'
 import { mint402 } from './scenarios/mint-402.ts'
@@ -20,7 +21,7 @@ import { eventStreams, idleConnections, webSocketEcho } from './scenarios/studie
 import { verifiedL402 } from './scenarios/verified-l402.ts'
 
 const scenarios: readonly Scenario[] = [verifiedL402, passThrough, coldL402, tenThousandTokens, mint402, modernOnce, postDigest, createPayment, readPayment]
-const studies: readonly Study[] = [eventStreams, idleConnections, webSocketEcho]
+const studies: readonly Study[] = [allocation, eventStreams, idleConnections, webSocketEcho]
 
 const quick: Effort = { name: 'quick', rounds: 3, warmUp: 1.5, settle: 0.3, window: 1, connections: 64, budget: 10, openRounds: 2, loads: [0.3, 0.6, 0.8] }
 const full: Effort = { ...quick, name: 'full', rounds: 9, warmUp: 10, settle: 1, window: 10, budget: 3600, openRounds: 9 }

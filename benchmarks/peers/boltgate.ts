@@ -25,8 +25,6 @@ export interface GatewayOptions {
   readonly servers?: Servers
   /** 1 unless said. */
   readonly workers?: number
-  /** Modules that Node loads before the gateway, such as one that has collections traced. */
-  readonly imports?: readonly string[]
 }
 
 /** A gateway that runs. */
@@ -70,14 +68,14 @@ function configuration (folder: string, port: number, upstream: string, options:
  * Starts the gateway from the sources of this checkout. Its log, with one line for each request, goes to a file in the
  * run's folder, which is emptied after each round.
  */
-export async function startBoltgate ({ folder, core, upstream }: Place, options: GatewayOptions = { name: 'boltgate' }): Promise<GatewayTarget> {
+export async function startBoltgate ({ folder, core, upstream, imports: modules = [] }: Place, options: GatewayOptions = { name: 'boltgate' }): Promise<GatewayTarget> {
   const port = await freePort()
   const { name } = options
   const data = join(folder, `${name}-data`)
   const file = join(folder, `${name}.yaml`)
   mkdirSync(data)
   writeFileSync(file, configuration(data, port, upstream, options))
-  const imports = (options.imports ?? []).map(module => `--import=${module}`)
+  const imports = modules.map(module => `--import=${module}`)
   const child = start(name, folder, core, [process.execPath, '--max-semi-space-size=4', ...imports, cli, 'start', '--config', file], {
     env: { NODE_ENV: 'production', BOLTGATE_SECRET: 'a secret of the benchmark, known to all its gateways' }
   })

@@ -9,11 +9,11 @@ function nodePeer (id: string, label: string, packageName: string): Peer {
     label,
     version: packageVersion(packageName),
     install: 'npm ci --prefix benchmarks',
-    async start ({ folder, core, upstream }) {
+    async start ({ folder, core, upstream, imports = [] }) {
       const program = fileURLToPath(new URL(`${id}.mjs`, import.meta.url))
-      const child = start(id, folder, core, [process.execPath, program, upstream], { env: { NODE_ENV: 'production' } })
+      const child = start(id, folder, core, [process.execPath, ...imports.map(module => `--import=${module}`), program, upstream], { env: { NODE_ENV: 'production' } })
       try {
-        return { port: await announcedPort(id, child), pid: child.pid, fault: () => child.fault(), stop: () => child.stop() }
+        return { port: await announcedPort(id, child), pid: child.pid, fault: () => child.fault(), output: () => child.output(), stop: () => child.stop() }
       } catch (error) {
         await child.stop()
         throw error

@@ -7,6 +7,8 @@ export interface Target {
   readonly pid: number | null
   /** Why it does not run any more, or null while it does. */
   fault (): string | null
+  /** What it has written to standard output, where that is kept. */
+  output? (): string
   /** Called after each round, outside the measured window. */
   afterRound? (): void
   stop (): Promise<void>
@@ -19,6 +21,8 @@ export interface Place {
   readonly core: Core
   /** Origin of the upstream, such as http://127.0.0.1:41234. */
   readonly upstream: string
+  /** Modules that Node loads before a program of ours or a peer on Node; none unless said. */
+  readonly imports?: readonly string[]
   /** Tells whoever waits what is being done. */
   say (line: string): void
 }
