@@ -6,6 +6,7 @@ import { clientNetwork } from '../gateway/addresses.ts'
 import type { Context } from '../gateway/context.ts'
 import { ConfigurationMissing, LongError, Unavailable } from '../gateway/errors.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
+import { oneLine } from '../mail/plain-text.ts'
 import { atPrice, type Quotes } from '../money/prices.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
@@ -225,7 +226,7 @@ export class Checkout {
       query: hash('sha256', wish, 'base64url'),
       tokenValiditySeconds: integration.claimWindowDays * DAY / 1000,
       invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
-      description: `Order at ${integration.shopName ?? slug}`,
+      description: `Order at ${oneLine(integration.shopName ?? slug)}`,
       payee: 'merchant',
       bindsDigest: false,
       rechallenge: false,

@@ -1,4 +1,5 @@
 import type { Database, TransactionSql } from '../platform/database.ts'
+import { storable } from './order-store.ts'
 
 /** A claim that is held. Times in milliseconds since the epoch. */
 export interface HeldClaim {
@@ -28,8 +29,11 @@ export interface ClaimStore {
   done (sql: TransactionSql, orderId: string): Promise<void>
   /** The details kept for an order; null when none were. */
   details (orderId: string): Promise<string | null>
-  /** Unclaimed orders that the platform may have made unheard since `since`, and that nobody is having made. */
-  unsure (since: number, now: number, limit: number): Promise<string[]>
+  /**
+   * Takes unclaimed orders that the platform may have made unheard since `since`, that nobody is having made, and that are due
+   * for a look, and puts them off by a quarter of the time since, at least by `pause` milliseconds, in one statement.
+   */
+  takeUnsure (since: number, now: number, pause: number, limit: number): Promise<string[]>
 }
 
 const NEVER = new Date(0)
@@ -58,13 +62,13 @@ export class SqlClaimStore implements ClaimStore {
 
   async asking (orderId: string, owner: string, now: number): Promise<boolean> {
     const changed = await this.#database.sql`
-      update storefront_claims set asked_at = ${new Date(now)} where order_id = ${orderId} and owner = ${owner} and lease_until > ${new Date(now)}`
+      update storefront_claims set asked_at = ${new Date(now)}, look_at = null where order_id = ${orderId} and owner = ${owner} and lease_until > ${new Date(now)}`
     return changed.count === 1
   }
 
   async release (orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void> {
     await this.#database.sql`
-      update storefront_claims set lease_until = ${NEVER}, asked_at = ${askedAt === null ? null : new Date(askedAt)}, fault = ${fault.slice(0, 1000)}
+      update storefront_claims set lease_until = ${NEVER}, asked_at = ${askedAt === null ? null : new Date(askedAt)}, fault = ${storable(fault).slice(0, 1000)}
       where order_id = ${orderId} and owner = ${owner}`
   }
 
@@ -77,11 +81,15 @@ export class SqlClaimStore implements ClaimStore {
     return row?.details ?? null
   }
 
-  async unsure (since: number, now: number, limit: number): Promise<string[]> {
+  async takeUnsure (since: number, now: number, pause: number, limit: number): Promise<string[]> {
+    const at = new Date(now)
     const rows = await this.#database.sql<Array<{ order_id: string }>>`
-      select order_id from storefront_claims join storefront_orders on id = order_id
-      where asked_at >= ${new Date(since)} and lease_until <= ${new Date(now)} and claimed_at is null
-      order by asked_at limit ${limit}`
+      update storefront_claims set look_at = ${at}::timestamptz + greatest((${at}::timestamptz - asked_at) / 4, ${pause}::float8 * interval '1 millisecond')
+      where order_id in (
+        select order_id from storefront_claims join storefront_orders on id = order_id
+        where asked_at >= ${new Date(since)} and lease_until <= ${at} and claimed_at is null and (look_at is null or look_at <= ${at})
+        order by asked_at limit ${limit} for update of storefront_claims skip locked)
+      returning order_id`
     return rows.map(row => row.order_id)
   }
 }

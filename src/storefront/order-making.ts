@@ -39,8 +39,9 @@ export interface OrderMakingParts {
 export const SEARCH_LAG = 30_000
 /** Milliseconds after a new order for which the platform is first asked how far it is. */
 export const FIRST_CHECK = 20_000
-/** Milliseconds for which an order that may have been made unheard is looked for without anybody asking. */
-const LOOKED_FOR = 3_600_000
+/** Milliseconds for which an order that may have been made unheard is looked for without anybody asking, and between two looks at least. */
+const LOOKED_FOR = 7 * 86_400_000
+const LOOK_PAUSE = 30_000
 const LOOKS = 50
 
 /**
@@ -84,7 +85,7 @@ export class OrderMaking {
     const { claims, orders, clock, log, platform } = this.#parts
     const now = clock.now()
     let found = 0
-    for (const orderId of await claims.unsure(now - LOOKED_FOR, now, LOOKS)) {
+    for (const orderId of await claims.takeUnsure(now - LOOKED_FOR, now, LOOK_PAUSE, LOOKS)) {
       const order = await orders.get(orderId)
       const integration = order === null ? null : await this.#parts.integration(order.storefrontId)
       if (integration === null) continue

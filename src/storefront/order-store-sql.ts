@@ -1,6 +1,6 @@
 import type { Database, Sql, TransactionSql } from '../platform/database.ts'
 import { claimTokenPlace } from './claim-token.ts'
-import type { ClaimedFacts, OrderStore, OrderSums, PaidFacts, PurgeLimits, Rows, StoredOrder } from './order-store.ts'
+import { storable, storableOrNull, type ClaimedFacts, type OrderStore, type OrderSums, type PaidFacts, type PurgeLimits, type Rows, type StoredOrder } from './order-store.ts'
 import type { Order, OrderItem, OrderStatus } from './schema.ts'
 
 interface Row {
@@ -51,7 +51,9 @@ export class SqlOrderStore implements OrderStore {
       merchant_id: order.merchantId,
       payment_hash: order.paymentHash,
       status: order.status,
-      items: sql.json(order.items.map(({ variantId, productTitle, variantTitle, quantity, priceCents }) => ({ variantId, productTitle, variantTitle, quantity, priceCents }))),
+      items: sql.json(order.items.map(({ variantId, productTitle, variantTitle, quantity, priceCents }) => ({
+        variantId, productTitle: storable(productTitle), variantTitle: storable(variantTitle), quantity, priceCents
+      }))),
       country: order.location.country,
       state: order.location.state,
       zip: order.location.zip,
@@ -99,15 +101,16 @@ export class SqlOrderStore implements OrderStore {
 
   async markClaimed (sql: TransactionSql, orderId: string, { claimedAt, platformOrderId, orderNumber, nextCheckAt }: ClaimedFacts): Promise<void> {
     await sql`
-      update storefront_orders set status = 'PaidWithDetails', claimed_at = ${new Date(claimedAt)}, platform_order_id = ${platformOrderId},
-        order_number = ${orderNumber}, next_check_at = ${new Date(nextCheckAt)}
+      update storefront_orders set status = 'PaidWithDetails', claimed_at = ${new Date(claimedAt)}, platform_order_id = ${storable(platformOrderId)},
+        order_number = ${storable(orderNumber)}, next_check_at = ${new Date(nextCheckAt)}
       where id = ${orderId} and status = 'PaidAwaitingDetails'`
   }
 
   async markProgress (sql: TransactionSql, order: Order, nextCheckAt: number | null): Promise<void> {
     const { number, carrier, url } = order.tracking
     await sql`
-      update storefront_orders set status = ${order.status}, tracking_number = ${number}, tracking_carrier = ${carrier}, tracking_url = ${url},
+      update storefront_orders set status = ${order.status}, tracking_number = ${storableOrNull(number)}, tracking_carrier = ${storableOrNull(carrier)},
+        tracking_url = ${storableOrNull(url)},
         fulfilled_at = ${dateOrNull(order.fulfilledAt)}, shipped_at = ${dateOrNull(order.shippedAt)}, next_check_at = ${dateOrNull(nextCheckAt)}
       where id = ${order.id}`
   }

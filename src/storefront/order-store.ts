@@ -91,7 +91,8 @@ export function progressed (order: Order, seen: Fulfilment, now: number): Order 
   const tracking = {
     number: seen.tracking.number ?? order.tracking.number,
     carrier: seen.tracking.carrier ?? order.tracking.carrier,
-    url: seen.tracking.url ?? order.tracking.url
+    // It becomes a link on the claim page.
+    url: seen.tracking.url !== null && /^https?:\/\//i.test(seen.tracking.url) ? seen.tracking.url : order.tracking.url
   }
   const isShipped = seen.isShipped || order.status === 'Shipped'
   const isFulfilled = seen.isFulfilled || isShipped || order.status === 'Fulfilled'
@@ -102,4 +103,14 @@ export function progressed (order: Order, seen: Fulfilment, now: number): Order 
     fulfilledAt: order.fulfilledAt ?? (isFulfilled ? now : null),
     shippedAt: order.shippedAt ?? (isShipped ? seen.shippedAt ?? now : null)
   }
+}
+
+/** A platform's text as PostgreSQL gives it back: without NUL and halves of surrogate pairs. */
+export function storable (text: string): string {
+  return text.replaceAll('\0', '').toWellFormed()
+}
+
+/** The same where there may be none. */
+export function storableOrNull (text: string | null): string | null {
+  return text === null ? null : storable(text)
 }

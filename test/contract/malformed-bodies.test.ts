@@ -47,7 +47,7 @@ t.test('10,000 malformed, oversized, deeply nested, wrongly typed or wrongly enc
   const keyOf = ({ access, path }: Malformed['target']): object => access === 'public' ? {} : path.startsWith('/jobs') ? { 'x-admin-key': adminKey } : { 'x-api-key': access === 'admin' ? adminKey : path.startsWith('/api/merchant/') ? changing.apiKey : merchant.apiKey }
 
   const known: Known = {
-    params: { proxyId: [proxy.proxyId], merchantId: [victim], invoiceId: [payment.invoiceId], id: pending },
+    params: { slug: ['demo'], proxyId: [proxy.proxyId], merchantId: [victim], invoiceId: [payment.invoiceId], id: pending },
     members: {
       orderId: Array.from({ length: 50 }, (_, index) => `order-${index}`), amount: [0, '0.5', 1], currency: ['USD', 'BTC'], customerEmail: ['a@example.com'], successUrl: ['https://example.com/done'],
       invoiceId: [payment.invoiceId], refundAddress: ['bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080', 'mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn'], refundType: ['chain'], amountSatoshis: [1, 2],

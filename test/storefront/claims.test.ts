@@ -214,13 +214,37 @@ t.test('an answer that was lost, of a shop whose search is behind: no second ord
     shop.clock.advance(5000)
   }
   await t.rejects(shop.storefront.orders.retry(orderId), errorLike({ status: 502 }))
+  const searches = (): number => shop.platform.calls.filter(call => call === 'findOrder').length
+  const before = searches()
   t.equal(await shop.storefront.making.followUp(), 0)
+  t.equal(await shop.storefront.making.followUp(), 0)
+  t.equal(searches(), before + 1, 'not looked for without a pause')
   t.equal(shop.platform.made.length, 1)
   shop.platform.searchable = true
+  shop.clock.advance(30_000)
   t.equal(await shop.storefront.making.followUp(), 1)
   t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/, orderNumber: '#1001' })
   t.match((await shop.claim(claimBody(claimToken))).data, { error: 'Order already claimed' })
   t.equal(shop.platform.made.length, 1)
+})
+
+t.test('a shop that may have made an order and is away for days: the order is looked for ever more rarely, and found', async t => {
+  const shop = await openShop(t)
+  const { orderId, claimToken } = await shop.paid()
+  shop.platform.losesAnswer = true
+  shop.platform.faults.set('findOrder', 'away')
+  t.equal((await shop.claim(claimBody(claimToken))).status, 502)
+  const before = shop.platform.calls.length
+  for (let hour = 0; hour < 60; hour++) {
+    shop.clock.advance(3_600_000)
+    t.equal(await shop.storefront.making.followUp(), 0)
+  }
+  const looks = shop.platform.calls.length - before
+  t.ok(looks > 8 && looks < 25, `${looks} looks in 60 hours`)
+  shop.platform.faults.clear()
+  shop.clock.advance(15 * 3_600_000)
+  t.equal(await shop.storefront.making.followUp(), 1)
+  t.match(await shop.orders.get(orderId), { status: /^PaidWithDetails$/ })
 })
 
 t.test('a shop that was away and made nothing is asked again once its search would know', async t => {
@@ -317,7 +341,7 @@ t.test('what nobody foresaw in a platform counts as one that may have made the o
   shop.platform.faults.set('createOrder', new TypeError('a bug'))
   t.equal((await shop.claim(claimBody(claimToken))).status, 500)
   shop.platform.faults.clear()
-  t.same(await claimsOf(shop).unsure(0, shop.clock.now(), 10), [orderId])
+  t.same(await claimsOf(shop).takeUnsure(0, shop.clock.now(), 30_000, 10), [orderId])
   t.equal((await shop.claim(claimBody(claimToken))).status, 502)
 })
 

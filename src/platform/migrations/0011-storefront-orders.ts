@@ -59,6 +59,8 @@ export const storefrontOrders: Migration = {
         lease_until timestamptz not null,
         -- when the platform was asked to make the order and may have done so unheard; null while that is certain not to be
         asked_at timestamptz,
+        -- when the order is looked for next; null for at once
+        look_at timestamptz,
         -- address and email, sealed for the row
         details text not null,
         fault text
