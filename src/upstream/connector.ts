@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net'
-import { isIP } from 'node:net'
+import { isIP, type OnReadOpts, type Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
 import { normalAddress } from '../gateway/addresses.ts'
 import { AddressRefused, type AddressGuard } from './guard.ts'
@@ -34,11 +34,12 @@ function servername (options: buildConnector.Options, tls: UpstreamTls | null): 
   return tls?.servername ?? (isIP(options.hostname) === 0 ? options.hostname : undefined)
 }
 
-function base (options: ConnectOptions): Connector {
+function base (options: ConnectOptions, more: { onread?: OnReadOpts, session?: Buffer } = {}): Connector {
   const { ca, cert, key } = options.tls ?? {}
   return buildConnector({
     allowH2: false,
     timeout: options.timeout,
+    ...more,
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key })
@@ -72,6 +73,55 @@ export function plainConnector (options: ConnectOptions): Connector {
 export function guardedConnector (guard: AddressGuard, options: ConnectOptions): Connector {
   const connect = base(options)
   return (wanted, callback) => { void open(guard, connect, wanted, options.tls, callback) }
+}
+
+/** Told how the opening of a connection went: the socket, or why there is none. */
+export type Opened = (result: Socket | Error) => void
+
+/**
+ * Opens the connections of one upstream, whose bytes are read without a stream between. With a `guard` every address is
+ * checked, as by `guardedConnector`; without one it is the operator's own.
+ */
+export class Dialer {
+  readonly #wanted: buildConnector.Options
+  readonly #guard: AddressGuard | null
+  readonly #options: ConnectOptions
+  /** The last TLS session, which saves the next connection half its handshake. */
+  #session: Buffer | null = null
+
+  /** `origin`: scheme, host and port. */
+  constructor (origin: URL, guard: AddressGuard | null, options: ConnectOptions) {
+    const { hostname, host, protocol, port } = origin
+    this.#wanted = { hostname: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname, host, protocol, port }
+    this.#guard = guard
+    this.#options = options
+  }
+
+  get secure (): boolean {
+    return this.#wanted.protocol === 'https:'
+  }
+
+  dial (onread: OnReadOpts, opened: Opened): void {
+    const connect = base(this.#options, { onread, ...(this.#session === null ? {} : { session: this.#session }) })
+    const { tls } = this.#options
+    const callback: buildConnector.Callback = (...result) => {
+      const [error, socket] = result
+      if (error !== null) {
+        opened(error)
+        return
+      }
+      if (socket instanceof TLSSocket) this.#remember(socket)
+      opened(socket)
+    }
+    if (this.#guard === null) connect(aimed(this.#wanted, this.#wanted.hostname, tls), callback)
+    else void open(this.#guard, connect, this.#wanted, tls, callback)
+  }
+
+  #remember (socket: TLSSocket): void {
+    // TLS 1.3 gives its tickets after the handshake.
+    if (socket.getProtocol() === 'TLSv1.3') socket.on('session', (session: Buffer) => { this.#session = session })
+    else this.#session = socket.getSession() ?? null
+  }
 }
 
 async function open (guard: AddressGuard, connect: Connector, wanted: buildConnector.Options, tls: UpstreamTls | null, callback: buildConnector.Callback): Promise<void> {

@@ -28,6 +28,7 @@ export class Deadlines {
   tick = 0
   readonly #clock: Clock
   readonly #sweep: (tick: number) => void
+  readonly #each: (tick: number) => void
   /**
    * Not a Set: its table is replaced every few dozen requests, and V8 leaves the old ones linked to the new, with all that
    * ran at the time. Once one of them is old, every request lives on until the next full collection: a sixth of the CPU.
@@ -35,10 +36,11 @@ export class Deadlines {
   readonly #waiting: Waiting[] = []
   #timer: Timer | null = null
 
-  /** `sweep` is called every five seconds, for what else has to be tidied. */
-  constructor (clock: Clock, sweep: (tick: number) => void) {
+  /** `sweep` is called every five seconds and `each` at every tick, for what else has to be tidied. */
+  constructor (clock: Clock, sweep: (tick: number) => void, each: (tick: number) => void = () => { /* nothing to tidy */ }) {
     this.#clock = clock
     this.#sweep = sweep
+    this.#each = each
   }
 
   /** How many wait. */
@@ -83,6 +85,7 @@ export class Deadlines {
       if (item.suspended) item.touched = tick
       else if (tick - item.touched > item.patience) item.expire()
     }
+    this.#each(tick)
     if (tick % SWEEP_EVERY === 0) this.#sweep(tick)
   }
 }

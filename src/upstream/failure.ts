@@ -25,9 +25,10 @@ const DETAILS: Readonly<Record<string, readonly [message: string, details: strin
   EAI_AGAIN: [UNREACHABLE, 'the host name could not be resolved'],
   ECONNRESET: [UNUSABLE, 'the upstream closed the connection'],
   EPIPE: [UNUSABLE, 'the upstream closed the connection'],
-  UND_ERR_SOCKET: [UNUSABLE, 'the upstream closed the connection'],
-  UND_ERR_HEADERS_OVERFLOW: [UNUSABLE, 'the head of its answer is too large'],
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: [UNUSABLE, 'its answer is shorter or longer than it announced'],
+  UPSTREAM_CLOSED: [UNUSABLE, 'the upstream closed the connection'],
+  UPSTREAM_HEAD_TOO_LARGE: [UNUSABLE, 'the head of its answer is too large'],
+  UPSTREAM_LENGTH_MISMATCH: [UNUSABLE, 'its answer is shorter or longer than it announced'],
+  UPSTREAM_MALFORMED: [UNUSABLE, 'its answer is not valid HTTP'],
   ERR_TLS_CERT_ALTNAME_INVALID: [UNREACHABLE, 'its certificate is for another name'],
   CERT_HAS_EXPIRED: [UNREACHABLE, 'its certificate has expired'],
   DEPTH_ZERO_SELF_SIGNED_CERT: [UNREACHABLE, 'its certificate is not trusted'],
@@ -51,8 +52,8 @@ export function upstreamFailure (error: Error, target: UpstreamTarget): GatewayE
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return gatewayTimeout(target, 'no connection was made in time', error)
   const known = DETAILS[code]
   if (known !== undefined) return badGateway(target, known[0], known[1], error)
-  // undici finds no code for some faults of its parser; the name is always there.
-  if (code.startsWith('HPE_') || error.name === 'HTTPParserError') return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
+  // Of the tunnel, which reads its answer with Node's parser.
+  if (code.startsWith('HPE_')) return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
   if (code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS') || code.startsWith('CERT_')) return badGateway(target, UNREACHABLE, 'no secure connection could be made', error)
   return badGateway(target, UNUSABLE, 'the exchange with the upstream failed', error)
 }

@@ -12,7 +12,8 @@ import { Deadlines } from './deadlines.ts'
 import { badGateway, upstreamFailure } from './failure.ts'
 import { AddressGuard, type ResolveName } from './guard.ts'
 import { circular, refusedByClient, requestHeaders, responseHeaders } from './header-policy.ts'
-import { Pools, type DispatchRequest, type PoolSettings, type Upstream } from './pool.ts'
+import { Pools, type PoolSettings, type Upstream } from './pool.ts'
+import type { UpstreamCall } from './request-head.ts'
 import { Sink } from './sink.ts'
 
 declare module '../gateway/services.ts' {
@@ -63,7 +64,7 @@ export class Forwarder {
   constructor (options: ForwarderOptions) {
     this.guard = new AddressGuard({ production: options.production, ...(options.resolve === undefined ? {} : { resolve: options.resolve }) })
     this.#pools = new Pools(this.guard, { cap: options.poolCap ?? 1000, idle: Deadlines.ticks(options.poolIdle ?? 60_000) })
-    this.#deadlines = new Deadlines(options.clock, tick => { this.#pools.sweep(tick) })
+    this.#deadlines = new Deadlines(options.clock, tick => { this.#pools.sweep(tick) }, tick => { this.#pools.look(tick) })
   }
 
   /** How many requests are running, and how many pools there are. */
@@ -137,7 +138,7 @@ export class Forwarder {
   /** Ends all connections and the timer. */
   async close (): Promise<void> {
     this.#deadlines.close()
-    await this.#pools.close()
+    this.#pools.close()
   }
 
   #send (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, host: string): void | Promise<void> {
@@ -152,13 +153,7 @@ export class Forwarder {
     }
     if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
     const body = bodyOf(ctx)
-    const request: DispatchRequest = {
-      path,
-      method: ctx.method,
-      headers: headers.pairs,
-      body,
-      servername: upstream.servername
-    }
+    const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
     new Sink(ctx, responder, target, upstream, this.#deadlines, request, isStream(body) ? body : null).start()
   }
 

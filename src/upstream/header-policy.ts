@@ -204,18 +204,19 @@ export interface CleanHead {
 }
 
 /**
- * The flat list of headers for the client's answer, from undici's raw buffers or from text. Bytes are kept: they are read
- * and written as Latin-1. `status` decides whether Content-Length may stand (RFC 9110 8.6).
+ * The flat list of headers for the client's answer. Bytes are kept: they are read and written as Latin-1. `status` decides
+ * whether Content-Length may stand (RFC 9110 8.6).
  */
-export function responseHeaders (raw: ReadonlyArray<Uint8Array | string>, status: number): CleanHead {
+export function responseHeaders (raw: readonly string[], status: number): CleanHead {
   const out: string[] = []
   let listed = ''
   let length = -1
   let encodings = 0
   let undecodable = false
   for (let at = 0; at < raw.length; at += 2) {
-    const name = text(raw[at])
-    const value = text(raw[at + 1])
+    // An even flat list: both exist.
+    const name = raw[at] as string
+    const value = raw[at + 1] as string
     switch (fateOf(RESPONSE, name)) {
       case 'keep': out.push(name, value); break
       case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
@@ -237,11 +238,6 @@ export function responseHeaders (raw: ReadonlyArray<Uint8Array | string>, status
   return { pairs: out, length, undecodable }
 }
 
-function text (item: Uint8Array | string | undefined): string {
-  if (item === undefined || typeof item === 'string') return item ?? ''
-  return Buffer.isBuffer(item) ? item.toString('latin1') : Buffer.from(item.buffer, item.byteOffset, item.byteLength).toString('latin1')
-}
-
 /** Trailers that mean the same whoever passes them on. */
 const TRAILERS = new Set(['grpc-status', 'grpc-message', 'grpc-status-details-bin', 'server-timing', 'etag', 'digest', 'content-digest', 'repr-digest', 'content-md5', 'signature', 'signature-input'])
 /** Beginnings of names that look private but are the gateway's, or that change how an answer is read. */
@@ -251,14 +247,14 @@ const GUARDED_PREFIXES = ['x-l402', 'x-correlation-id', 'x-api-version', 'x-forw
  * The trailers that may be passed on: names of the list, and private `x-` names that are not the gateway's own. All others
  * are dropped, for a trailer must never replace what the head decided (RFC 9110 6.5.1). Null when nothing is left.
  */
-export function responseTrailers (raw: ReadonlyArray<Uint8Array | string> | null): string[] | null {
-  if (raw === null || raw.length === 0) return null
+export function responseTrailers (raw: readonly string[]): string[] | null {
+  if (raw.length === 0) return null
   const out: string[] = []
   for (let at = 0; at < raw.length; at += 2) {
-    const name = text(raw[at])
+    const name = raw[at] as string
     const lower = name.toLowerCase()
     const allowed = TRAILERS.has(lower) || (lower.startsWith('x-') && !GUARDED_PREFIXES.some(prefix => lower.startsWith(prefix)))
-    if (allowed) out.push(name, text(raw[at + 1]))
+    if (allowed) out.push(name, raw[at + 1] as string)
   }
   return out.length === 0 ? null : out
 }
@@ -270,8 +266,8 @@ const REFUSED = buckets({
 })
 
 /**
- * What undici would refuse in a request, or null. A request that undici refuses can cost a slot of its pool, and a plugin's
- * `upstream` hook may have put anything into the list; so it is asked before.
+ * What may not be sent to an upstream, in words, or null: a plugin's `upstream` hook may have put anything into the list.
+ * What stands here is a fault of the request or of the plugin, and no upstream's.
  */
 export function refusedByClient (path: string, headers: HeaderList): string | null {
   if (path.charCodeAt(0) !== 0x2f) return 'the path does not begin with a slash'

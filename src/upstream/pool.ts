@@ -1,68 +1,6 @@
-import type { Socket } from 'node:net'
-import { isIP } from 'node:net'
-import { Client, Pool, type Dispatcher } from 'undici'
-import { guardedConnector, plainConnector, type Connector, type UpstreamTls } from './connector.ts'
+import { ConnectionPool } from './connection-pool.ts'
+import { Dialer, type UpstreamTls } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
-
-/** A handler that says whether the client refused its request before sending anything. */
-export interface SlotHandler extends Dispatcher.DispatchHandler {
-  rejected: boolean
-  /** The connection that the request was given to. */
-  connection: Connection | null
-}
-
-/** What a handler may know of its connection. */
-export interface Connection {
-  /** The connection broke; an answer that ends with it is not whole. */
-  readonly broken: boolean
-}
-
-/** What undici is given for one request. Its types leave `servername` out, which it reads all the same. */
-export interface DispatchRequest extends Dispatcher.DispatchOptions {
-  servername: string
-}
-
-/**
- * One connection of a pool, with two traps of undici closed.
- *
- * A request that is refused before it starts makes `dispatch` answer false. The pool then waits for a `drain` that never
- * comes, and the connection's slot is lost for ever; so the refusal is answered with true.
- *
- * A reset in the middle of an answer without a length counts as its end. The connection remembers the reset, so that the
- * handler can tell a cut from an end.
- */
-class SlotClient extends Client implements Connection {
-  broken = false
-
-  constructor (origin: URL, options: Client.Options, connect: Connector) {
-    super(origin, {
-      ...options,
-      connect: (wanted, callback) => {
-        connect(wanted, (...result) => {
-          const [error, socket] = result
-          if (error !== null) {
-            callback(error, null)
-            return
-          }
-          this.#watch(socket)
-          callback(null, socket)
-        })
-      }
-    })
-  }
-
-  #watch (socket: Socket): void {
-    this.broken = false
-    socket.prependListener('error', () => { this.broken = true })
-  }
-
-  override dispatch (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    // Pools of this module are only given handlers of this kind.
-    const slot = handler as SlotHandler
-    slot.connection = this
-    return super.dispatch(options, handler) || slot.rejected
-  }
-}
 
 /** Everything that makes two requests share connections, and how the connections behave. */
 export interface PoolSettings {
@@ -80,47 +18,24 @@ export interface PoolSettings {
   readonly keepAlive: number
 }
 
-/** The largest head of an answer, in bytes. */
-const MAX_ANSWER_HEAD = 64 * 1024
-
 /** An upstream and its connections. */
 export class Upstream {
   readonly origin: string
   /** Host and port as they stand in Host. */
   readonly authority: string
-  /** Host alone, without brackets. */
-  readonly hostname: string
-  readonly tls: UpstreamTls | null
-  readonly pool: Pool
+  readonly pool: ConnectionPool
   /** How many configurations hold it; one that is held is never evicted. */
   holders = 0
   /** The tick of its last use. */
   usedAt = 0
 
-  constructor (settings: PoolSettings, connect: Connector) {
+  /** With a `guard` every address is checked before it is connected to. */
+  constructor (settings: PoolSettings, guard: AddressGuard | null) {
     const url = new URL(settings.origin)
+    const { tls, connectTimeout: timeout, connections, keepAlive } = settings
     this.origin = settings.origin
     this.authority = url.host
-    this.hostname = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
-    this.tls = settings.tls
-    this.pool = new Pool(url, {
-      connections: settings.connections,
-      pipelining: 1,
-      allowH2: false,
-      keepAliveTimeout: Math.max(1, settings.keepAlive),
-      keepAliveMaxTimeout: Math.max(1, settings.keepAlive),
-      // The deadlines of the sink cover the wait for a connection too, which these do not.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: MAX_ANSWER_HEAD,
-      connect,
-      factory: (origin, options) => new SlotClient(origin, options, connect)
-    })
-  }
-
-  /** Constant, whatever Host the request carries: undici would open a new connection each time it changed. */
-  get servername (): string {
-    return this.tls?.servername ?? (isIP(this.hostname) === 0 ? this.hostname : 'address')
+    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), { authority: url.host, connections, keepAlive })
   }
 }
 
@@ -159,8 +74,7 @@ export class Pools {
     let upstream = this.#byKey.get(key)
     if (upstream === undefined) {
       if (this.#byKey.size >= this.#bounds.cap) this.#evictOldest()
-      const { tls, connectTimeout: timeout } = settings
-      upstream = new Upstream(settings, settings.untrusted ? guardedConnector(this.#guard, { tls, timeout }) : plainConnector({ tls, timeout }))
+      upstream = new Upstream(settings, settings.untrusted ? this.#guard : null)
       this.#byKey.set(key, upstream)
     }
     upstream.usedAt = tick
@@ -180,6 +94,12 @@ export class Pools {
     upstream.usedAt = tick
   }
 
+  /** One tick of the clock. */
+  look (tick: number): void {
+    for (const upstream of this.#byKey.values()) upstream.pool.look(tick)
+    for (const upstream of this.#retiring) upstream.pool.look(tick)
+  }
+
   /** Closes the pools that were not used for the idle time. */
   sweep (tick: number): void {
     for (const [key, upstream] of this.#byKey) {
@@ -195,7 +115,7 @@ export class Pools {
     if (oldest !== null) this.#retire(oldest[0], oldest[1])
   }
 
-  /** Requests that run are finished; undici closes the connections after them. */
+  /** Requests that run are finished. */
   #retire (key: string, upstream: Upstream): void {
     this.#byKey.delete(key)
     this.#retiring.add(upstream)
@@ -203,10 +123,10 @@ export class Pools {
   }
 
   /** Ends every connection at once, running requests included. */
-  async close (): Promise<void> {
+  close (): void {
     const all = [...this.#byKey.values(), ...this.#retiring]
     this.#byKey.clear()
-    await Promise.all(all.map(async upstream => { await upstream.pool.destroy() }))
+    for (const upstream of all) upstream.pool.destroy()
   }
 }
 

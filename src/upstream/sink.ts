@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream'
-import type { Dispatcher } from 'undici'
 import type { Context } from '../gateway/context.ts'
 import { ClientGone, GatewayError } from '../gateway/errors.ts'
 import type { Responder } from '../gateway/responder.ts'
@@ -8,23 +7,20 @@ import type { UpstreamTarget } from '../gateway/target.ts'
 import { Deadlines, type Waiting } from './deadlines.ts'
 import { badGateway, faultCode, gatewayTimeout, upstreamFailure } from './failure.ts'
 import { responseHeaders, responseTrailers } from './header-policy.ts'
-import type { Connection, DispatchRequest, SlotHandler, Upstream } from './pool.ts'
+import type { CallController, CallHandler } from './connection.ts'
+import type { Upstream } from './pool.ts'
+import type { UpstreamCall } from './request-head.ts'
 
 /** Interim answers that are passed on before the upstream is taken for a broken one. */
 const MAX_INTERIM = 32
 /** Requests that may be sent twice (RFC 9110 9.2.2). */
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
 
-/** Thrown into undici for a request that ended before its turn came; it takes it from the queue and keeps the connection. */
-const ENDED = new Error('the request ended before it was sent')
-
 /**
- * Takes one answer from undici and writes it straight to the client, piece by piece. It waits for nothing but the client:
+ * Takes one answer of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the client:
  * each piece is handed on as it comes, and a client that does not take it pauses the upstream.
  */
-export class Sink implements SlotHandler, Waiting {
-  rejected = false
-  connection: Connection | null = null
+export class Sink implements CallHandler, Waiting {
   touched: number
   place = -1
   readonly patience: number
@@ -33,10 +29,11 @@ export class Sink implements SlotHandler, Waiting {
   readonly #target: UpstreamTarget
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
-  readonly #request: DispatchRequest
+  readonly #request: UpstreamCall
   /** The body of the request, while it is streamed. */
   readonly #body: Readable | null
-  #controller: Dispatcher.DispatchController | null = null
+  /** The connection, from the sending of the request to the end of its answer. */
+  #controller: CallController | null = null
   #sent = false
   #headSeen = false
   /** A hook takes its time with the head; pieces are kept until it is written. */
@@ -51,7 +48,7 @@ export class Sink implements SlotHandler, Waiting {
   #interims = 0
   #received = 0
 
-  constructor (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, deadlines: Deadlines, request: DispatchRequest, body: Readable | null) {
+  constructor (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, deadlines: Deadlines, request: UpstreamCall, body: Readable | null) {
     this.#ctx = ctx
     this.#responder = responder
     this.#target = target
@@ -86,8 +83,11 @@ export class Sink implements SlotHandler, Waiting {
     this.#stop(gatewayTimeout(this.#target, this.#headSeen ? 'the upstream fell silent in the middle of its answer' : 'no answer came in time'))
   }
 
-  onRequestStart (controller: Dispatcher.DispatchController): void {
-    if (this.#over) throw ENDED
+  get over (): boolean {
+    return this.#over
+  }
+
+  onRequestStart (controller: CallController): void {
     this.#controller = controller
     this.touched = this.#deadlines.tick
   }
@@ -100,11 +100,9 @@ export class Sink implements SlotHandler, Waiting {
     this.#sent = true
   }
 
-  onResponseStart (controller: Dispatcher.DispatchController, status: number): void {
+  onResponseStart (controller: CallController, status: number): void {
     if (this.#over) return
-    const raw = controller.rawHeaders
-    // HTTP/1.1 gives a flat list always; the object form is that of HTTP/2, which is switched off.
-    const head = responseHeaders(Array.isArray(raw) ? raw : [], status)
+    const head = responseHeaders(controller.rawHeaders, status)
     if (status < 200) {
       this.#interim(status, head.pairs)
       return
@@ -140,7 +138,7 @@ export class Sink implements SlotHandler, Waiting {
     return badGateway(this.#target, 'The answer of the upstream is too large.', `its body is larger than ${this.#target.responseLimit} bytes`)
   }
 
-  async #await (pending: Promise<void>, controller: Dispatcher.DispatchController): Promise<void> {
+  async #await (pending: Promise<void>, controller: CallController): Promise<void> {
     this.#waiting = true
     controller.pause()
     try {
@@ -151,7 +149,7 @@ export class Sink implements SlotHandler, Waiting {
     this.#headWritten(controller)
   }
 
-  #headWritten (controller: Dispatcher.DispatchController): void {
+  #headWritten (controller: CallController): void {
     this.#waiting = false
     this.touched = this.#deadlines.tick
     if (this.#over) return
@@ -164,7 +162,7 @@ export class Sink implements SlotHandler, Waiting {
     else this.#pause(controller)
   }
 
-  onResponseData (controller: Dispatcher.DispatchController, piece: Uint8Array): void {
+  onResponseData (controller: CallController, piece: Uint8Array): void {
     if (this.#over) return
     this.touched = this.#deadlines.tick
     this.#received += piece.byteLength
@@ -172,12 +170,11 @@ export class Sink implements SlotHandler, Waiting {
       this.#stop(this.#tooLarge())
       return
     }
-    // undici ignores the pause once the upstream has closed, and hands over what it still holds.
     if (this.#waiting) this.#held.push(piece)
     else if (!this.#responder.write(piece)) this.#pause(controller)
   }
 
-  #pause (controller: Dispatcher.DispatchController): void {
+  #pause (controller: CallController): void {
     this.#paused = true
     this.#responder.onDrain ??= () => { this.#drained() }
     controller.pause()
@@ -190,15 +187,11 @@ export class Sink implements SlotHandler, Waiting {
     if (!this.#over) this.#controller?.resume()
   }
 
-  onResponseEnd (controller: Dispatcher.DispatchController): void {
+  onResponseEnd (controller: CallController): void {
     if (this.#over) return
-    // An answer without a length ends with its connection; a reset there is a cut, not an end.
-    if (this.connection?.broken === true) {
-      this.#stop(badGateway(this.#target, 'The upstream did not give a usable answer.', 'the upstream closed the connection'))
-      return
-    }
-    const raw = controller.rawTrailers
-    this.#trailers = Array.isArray(raw) && this.#ctx.httpVersion === '1.1' ? responseTrailers(raw) : null
+    // From here on the connection may carry the request of somebody else.
+    this.#controller = null
+    this.#trailers = this.#ctx.httpVersion === '1.1' ? responseTrailers(controller.rawTrailers) : null
     if (this.#waiting) this.#ended = true
     else this.#finish()
   }
@@ -208,16 +201,13 @@ export class Sink implements SlotHandler, Waiting {
     this.#responder.end(this.#trailers)
   }
 
-  onResponseError (_controller: Dispatcher.DispatchController | null, error: Error): void {
+  onResponseError (controller: CallController | null, error: Error): void {
     if (this.#over) return
-    if (this.#controller === null) {
-      this.rejected = true
-      if (this.#repeatable(error)) {
-        this.#retried = true
-        // Not at once: undici is going through its queue and expects to find it as it left it.
-        process.nextTick(retry, this)
-        return
-      }
+    this.#controller = null
+    if (controller === null && this.#repeatable(error)) {
+      this.#retried = true
+      this.#upstream.pool.dispatch(this.#request, this)
+      return
     }
     this.#stop(error)
   }
@@ -225,12 +215,6 @@ export class Sink implements SlotHandler, Waiting {
   /** Nothing was sent, it may be sent twice, and the connection was refused: the one case in which it is tried again. */
   #repeatable (error: Error): boolean {
     return !this.#retried && this.#body === null && IDEMPOTENT.has(this.#ctx.method) && faultCode(error) === 'ECONNREFUSED'
-  }
-
-  retry (): void {
-    if (this.#over) return
-    this.rejected = false
-    this.#upstream.pool.dispatch(this.#request, this)
   }
 
   /** Ends both sides with an error: before the head the client gets it as an answer, after it as a break. */
@@ -243,14 +227,14 @@ export class Sink implements SlotHandler, Waiting {
     }
     this.#leave()
     this.#responder.fail(this.#responder.gone ? new ClientGone() : upstreamFailure(error, this.#target))
-    this.#controller?.abort(error)
+    this.#controller?.abort()
   }
 
   /** The client's side is over. */
   #close (): void {
     if (this.#over) return
     this.#leave()
-    this.#controller?.abort(new ClientGone())
+    this.#controller?.abort()
   }
 
   #leave (): void {
@@ -258,8 +242,4 @@ export class Sink implements SlotHandler, Waiting {
     this.#held = []
     this.#deadlines.delete(this)
   }
-}
-
-function retry (sink: Sink): void {
-  sink.retry()
 }

@@ -264,7 +264,7 @@ t.test('what undici hands over in spite of a pause waits for the head', async t 
     let write: () => void = () => { /* set below */ }
     responder.headDelay = new Promise(resolve => { write = resolve })
     const deadlines = new Deadlines(systemClock, () => { /* nothing to tidy */ })
-    const sink = new Sink(contextOf(), responder, target, upstream, deadlines, { method: 'GET', path: '/', servername: 'x' }, null)
+    const sink = new Sink(contextOf(), responder, target, upstream, deadlines, { method: 'GET', path: '/', headers: [], body: null }, null)
     const controller = { aborted: false, paused: false, reason: null, rawHeaders: [], rawTrailers: [], pause () { /* ignored, as after a close */ }, resume () { /* ignored */ }, abort () { /* ignored */ } }
     sink.onRequestStart(controller)
     sink.onResponseStart(controller, 200)

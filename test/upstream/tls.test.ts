@@ -81,6 +81,47 @@ t.test('a certificate that is not trusted, or for another name, is 502', async t
   t.same(names.filter(name => name !== 'upstream.test' && name !== 'other.test' && name !== false), [], 'an address is never sent as a name')
 })
 
+t.test('a large answer over TLS waits for its client and comes whole, and the next connection resumes the session', async t => {
+  const size = 3 * 1024 * 1024
+  const resumed: boolean[] = []
+  const server = tls.createServer({ cert: CERTIFICATE, key: KEY }, socket => {
+    resumed.push(socket.isSessionReused())
+    socket.on('error', () => { /* the gateway may hang up */ })
+    socket.once('data', () => {
+      socket.write(`HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ${size}\r\n\r\n`)
+      socket.end(Buffer.alloc(size, 0x61))
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const folder = await mkdtemp(join(tmpdir(), 'upstream-'))
+  const ca = join(folder, 'ca.pem')
+  await writeFile(ca, CERTIFICATE)
+  const forwarder = new Forwarder({ clock: systemClock, production: true })
+  t.teardown(async () => {
+    await forwarder.close()
+    server.close()
+    await rm(folder, { recursive: true })
+  })
+  // A server that listens on TCP has an address object.
+  const route = await forwarder.open(upstreamConfig(`https://127.0.0.1:${(server.address() as AddressInfo).port}`, { tls: { ca, servername: 'upstream.test' } }))
+  for (const flowing of [false, true]) {
+    const responder = new RecordingResponder()
+    responder.flowing = flowing
+    void forwarder.forwardTo(contextOf(), responder, route)
+    await responder.wrote
+    for (let turn = 0; turn < 50; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+    if (!flowing) t.ok(responder.bytes <= 64 * 1024, `only ${responder.bytes} bytes were taken`)
+    responder.flowing = true
+    responder.onDrain?.()
+    await responder.done
+    t.equal(responder.bytes, size)
+    t.ok(responder.ended)
+    t.equal(responder.body, 'a'.repeat(size))
+  }
+  t.same(resumed, [false, true])
+})
+
 t.test('a certificate file that is missing is told when the route is opened', async t => {
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => { await forwarder.close() })

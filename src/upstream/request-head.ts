@@ -1,0 +1,115 @@
+import type { Readable } from 'node:stream'
+
+/** One request to an upstream, with its headers as they were left by the policy and the plugins. */
+export interface UpstreamCall {
+  readonly method: string
+  /** Raw path and query. */
+  readonly path: string
+  /** Flat list. */
+  readonly headers: readonly string[]
+  /** What was collected, a stream of bytes, or nothing. */
+  readonly body: Uint8Array | Readable | null
+}
+
+/** The head of a request as it is sent, with the empty line. */
+export interface RequestHead {
+  readonly text: string
+  /** Bytes of the body that the head announces; -1 for a body in chunks. */
+  readonly length: number
+  /** No other request may follow on the connection. */
+  readonly last: boolean
+}
+
+/** A request that cannot be written so that every reader takes it alike. Nothing of it was sent. */
+export class RequestRefused extends Error {
+  readonly code = 'REQUEST_REFUSED'
+
+  constructor (why: string) {
+    super(`the request cannot be sent: ${why}`)
+    this.name = 'RequestRefused'
+  }
+}
+
+/** What a method or a field's name may consist of (RFC 9110 5.6.2). */
+const TOKEN = new Uint8Array(256)
+for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") TOKEN[char.charCodeAt(0)] = 1
+/** What a field's value may not hold (RFC 9110 5.5). Characters beyond Latin-1 would be cut to other bytes. */
+const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
+
+/** Methods that announce even an empty body (RFC 9110 8.6). */
+const PAYLOAD = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH'])
+/** The longest number of bytes that is exact. */
+const MAX_DIGITS = 15
+
+function token (text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    // Beyond the table there is undefined.
+    if (TOKEN[text.charCodeAt(at)] !== 1) return false
+  }
+  return text.length > 0
+}
+
+/**
+ * Writes the head of a request. How the body is framed is decided here alone, whatever the headers say: by one
+ * Content-Length or in chunks (RFC 9112 6). `authority` is the Host of a request that has none. Throws `RequestRefused` for
+ * whatever could split or smuggle a request.
+ */
+export function requestHead (call: UpstreamCall, authority: string): RequestHead {
+  const { method, path, headers, body } = call
+  if (method === 'CONNECT' || !token(method)) throw new RequestRefused('the method is not valid')
+  checkPath(path)
+  let lines = ''
+  let host: string | null = null
+  let announced = -1
+  for (let at = 0; at < headers.length; at += 2) {
+    // An even flat list: both exist.
+    const name = headers[at] as string
+    const value = headers[at + 1] as string
+    if (!token(name)) throw new RequestRefused('the name of a header is not valid')
+    if (NO_VALUE.test(value)) throw new RequestRefused('the value of a header is not valid')
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() !== 'host') break
+        if (host !== null) throw new RequestRefused('there is more than one Host')
+        host = value
+        continue
+      case 6: case 7: case 10: case 17: checkHop(name.toLowerCase()); break
+      case 14:
+        if (name.toLowerCase() !== 'content-length') break
+        if (announced >= 0) throw new RequestRefused('there is more than one Content-Length')
+        if (value.length > MAX_DIGITS || !/^\d+$/.test(value)) throw new RequestRefused('Content-Length is not a number')
+        announced = Number(value)
+        continue
+      default: break
+    }
+    lines += `${name}: ${value}\r\n`
+  }
+  let length = 0
+  let framing = ''
+  if (body !== null && body instanceof Uint8Array) {
+    length = body.byteLength
+    if (length > 0 && announced >= 0 && announced !== length) throw new RequestRefused('Content-Length is not the length of the body')
+  } else if (body !== null) length = announced
+  const payload = PAYLOAD.has(method)
+  if (length < 0) framing = 'transfer-encoding: chunked\r\n'
+  else if (length > 0 || payload) framing = `content-length: ${length}\r\n`
+  // The answer to HEAD is read without a body; one that has one all the same, or a server that does not read the body of a
+  // method without one, would put the next request out of step.
+  const last = method === 'HEAD' || (length !== 0 && !payload)
+  return { text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}\r\nconnection: ${last ? 'close' : 'keep-alive'}\r\n${lines}${framing}\r\n`, length, last }
+}
+
+function checkPath (path: string): void {
+  if (path.charCodeAt(0) !== 0x2f) throw new RequestRefused('the path does not begin with a slash')
+  for (let at = 0; at < path.length; at++) {
+    const code = path.charCodeAt(at)
+    if (code < 0x21 || code > 0xff) throw new RequestRefused('the path holds a space, a control character or one beyond Latin-1')
+  }
+}
+
+/** Refuses what frames the message or the connection; both are ours to decide. */
+function checkHop (name: string): void {
+  if (name === 'expect' || name === 'upgrade' || name === 'connection' || name === 'keep-alive' || name === 'transfer-encoding') {
+    throw new RequestRefused(`${name} cannot be set on a forwarded request`)
+  }
+}

@@ -1,0 +1,21 @@
+/** What is wrong with an answer, or with the connection that it should have come on. */
+export type ResponseFaultCode =
+  /** The upstream closed before its answer was whole, or answered what nobody can go on from: an unasked 100 or 101. */
+  | 'UPSTREAM_CLOSED'
+  /** The head, or the trailers, are larger than is read. */
+  | 'UPSTREAM_HEAD_TOO_LARGE'
+  /** The body ends before its announced length. */
+  | 'UPSTREAM_LENGTH_MISMATCH'
+  /** It is not HTTP, or could be read in two ways. */
+  | 'UPSTREAM_MALFORMED'
+
+/** An answer of an upstream that cannot be passed on. The message is for the log; clients get the text of `failure.ts`. */
+export class ResponseFault extends Error {
+  readonly code: ResponseFaultCode
+
+  constructor (code: ResponseFaultCode, message: string) {
+    super(message)
+    this.name = 'ResponseFault'
+    this.code = code
+  }
+}

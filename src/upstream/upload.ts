@@ -1,0 +1,117 @@
+import type { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { RequestRefused, type RequestHead } from './request-head.ts'
+
+/** Told how the sending of a body goes. After `done` or `failed` nothing follows. */
+export interface UploadEvents {
+  /** A piece has gone out. */
+  sent (): void
+  /** The whole body has gone out. */
+  done (): void
+  failed (error: Error): void
+}
+
+/** Sends one request whose body is a stream, as fast as the upstream takes it. */
+export class Upload {
+  readonly #socket: Socket
+  readonly #body: Readable
+  readonly #head: RequestHead
+  readonly #events: UploadEvents
+  #sent = 0
+  #over = false
+
+  constructor (socket: Socket, body: Readable, head: RequestHead, events: UploadEvents) {
+    this.#socket = socket
+    this.#body = body
+    this.#head = head
+    this.#events = events
+  }
+
+  start (): void {
+    const socket = this.#socket
+    const body = this.#body
+    // The head goes out with the first piece where that is there already, and does not wait for one that is not.
+    socket.cork()
+    socket.write(this.#head.text, 'latin1')
+    if (body.readableEnded) this.#onEnd()
+    else {
+      // Its errors are heard by the one who sends the request, who gives it up.
+      body.on('data', this.#onData)
+      body.on('end', this.#onEnd)
+      body.on('close', this.#onClose)
+      if (body.closed) this.#onClose()
+      else body.resume()
+    }
+    process.nextTick(uncork, socket)
+  }
+
+  /** The socket takes bytes again. */
+  drained (): void {
+    if (!this.#over) this.#body.resume()
+  }
+
+  /** The answer, or its failure, came first: nothing more is sent. */
+  stop (): void {
+    if (this.#leave()) this.#body.destroy()
+  }
+
+  readonly #onData = (piece: Uint8Array | string): void => {
+    const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece
+    const size = bytes.byteLength
+    if (size === 0 || this.#over) return
+    const socket = this.#socket
+    const { length } = this.#head
+    this.#sent += size
+    if (length >= 0 && this.#sent > length) {
+      // Every byte more would be the beginning of a request that nobody checked.
+      this.#fail(new RequestRefused('the body is longer than its Content-Length'))
+      return
+    }
+    let free: boolean
+    if (length < 0) {
+      socket.cork()
+      socket.write(`${size.toString(16)}\r\n`, 'latin1')
+      socket.write(bytes)
+      free = socket.write('\r\n', 'latin1')
+      socket.uncork()
+    } else free = socket.write(bytes)
+    if (!free) this.#body.pause()
+    this.#events.sent()
+  }
+
+  readonly #onEnd = (): void => {
+    const { length } = this.#head
+    if (length >= 0 && this.#sent < length) {
+      this.#fail(new RequestRefused('the body is shorter than its Content-Length'))
+      return
+    }
+    if (!this.#leave()) return
+    if (length < 0) this.#socket.write('0\r\n\r\n', 'latin1')
+    this.#events.done()
+  }
+
+  /** After an end or an error this is not heard any more. */
+  readonly #onClose = (): void => {
+    this.#fail(new Error('the body of the request broke off'))
+  }
+
+  #fail (error: Error): void {
+    if (!this.#leave()) return
+    this.#body.destroy()
+    this.#events.failed(error)
+  }
+
+  /** Whether it was still going on. */
+  #leave (): boolean {
+    if (this.#over) return false
+    this.#over = true
+    this.#body.off('data', this.#onData)
+    this.#body.off('end', this.#onEnd)
+    this.#body.off('close', this.#onClose)
+    return true
+  }
+}
+
+function uncork (socket: Socket): void {
+  socket.uncork()
+}
