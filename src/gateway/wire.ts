@@ -31,8 +31,8 @@ export interface WireListener {
 }
 
 /**
- * The client's side of one request, as the engine sees it. `http/` implements it over Node's response; tests implement it
- * over an array. After `end` or `destroy` every call is ignored.
+ * The client's side of one request, as the engine sees it. `http/` implements it over the bare socket and over Node's
+ * response; tests implement it over an array. After `end` or `destroy` every call is ignored.
  */
 export interface Wire {
   /** Set once by the engine before anything is written. */

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
-import { Watch } from './deadlines.ts'
+import { unsentBytes, type Watch, type Watched } from './deadlines.ts'
+import type { Lane } from './lane.ts'
 import { rawReply, rawReplyBytes } from './raw-reply.ts'
 import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
 
@@ -38,46 +39,46 @@ const PIPELINE = 8
  * One client connection. Its requests are answered one after the other, so that a request behind the one that closes the
  * connection is never looked at.
  */
-export class Connection implements WireConnection {
+export class Connection implements WireConnection, Watched {
   readonly socket: Socket
   readonly peerAddress: string
-  /** Under which its address is counted. */
-  readonly key: string
   /** The other end is a proxy that is believed. */
   readonly trusted: boolean
   readonly watch: Watch
   current: ResponseWire | null = null
   closing = false
   tunnelling = false
-  /** It has had an answer. */
-  served = false
+  served: boolean
   readonly #host: ConnectionHost
   readonly #waiting: Waiting[] = []
   #request: IncomingMessage | null = null
   #verdict: { readonly status: number, readonly message: string, readonly offered: string | null } | null = null
 
-  constructor (socket: Socket, peerAddress: string, key: string, trusted: boolean, host: ConnectionHost) {
-    this.socket = socket
-    this.peerAddress = peerAddress
-    this.key = key
-    this.trusted = trusted
+  /** Goes on with what `lane` has read and answered so far. */
+  constructor (lane: Lane, host: ConnectionHost) {
+    this.socket = lane.socket
+    this.peerAddress = lane.peerAddress
+    this.trusted = lane.trusted
+    this.watch = lane.watch
+    this.served = lane.served
     this.#host = host
-    this.watch = new Watch(host.monotonic())
   }
 
   get draining (): boolean {
     return this.#host.draining
   }
 
-  /** The request that was answered last has not arrived completely. */
   get leftover (): boolean {
     return this.#request !== null && !this.#request.complete
   }
 
-  /** Bytes handed to the system that it has not sent; Node keeps this number for its own timeouts and does not type it. */
   get unsent (): number {
-    // `_handle` is Node's own; without it the number is 0 and only whole writes count as progress.
-    return (this.socket as { _handle?: { writeQueueSize?: number } | null })._handle?.writeQueueSize ?? 0
+    return unsentBytes(this.socket)
+  }
+
+  /** It is read no further until some of its requests are answered. */
+  get crowded (): boolean {
+    return this.#waiting.length >= PIPELINE
   }
 
   /** A request has come: it is taken now, or when those before it are answered. */
@@ -159,11 +160,19 @@ export class Connection implements WireConnection {
   #write (status: number, message: string, offered: string | null): void {
     this.closing = true
     this.#waiting.length = 0
-    const correlationId = this.#host.correlationId(offered)
-    this.#host.refused({ status, message, peerAddress: this.peerAddress, correlationId })
-    if (this.socket.writable) this.socket.end(rawReplyBytes(rawReply(status, message, correlationId), this.#host.now()))
-    else this.socket.destroy()
+    writeRefusal(this.socket, this.peerAddress, this.#host, status, message, offered)
   }
+}
+
+/** What the refusal on a bare socket needs of the listener. */
+export type RefusalHost = Pick<ConnectionHost, 'now' | 'correlationId' | 'refused'>
+
+/** Tells of a refusal, answers it on the bare socket, and ends the connection. */
+export function writeRefusal (socket: Socket, peerAddress: string, host: RefusalHost, status: number, message: string, offered: string | null): void {
+  const correlationId = host.correlationId(offered)
+  host.refused({ status, message, peerAddress, correlationId })
+  if (socket.writable) socket.end(rawReplyBytes(rawReply(status, message, correlationId), host.now()))
+  else socket.destroy()
 }
 
 /** Refuses a request that Node has parsed, in its turn among the answers of its connection. */

@@ -1,4 +1,5 @@
-import type { Connection } from './connection.ts'
+import type { Socket } from 'node:net'
+import type { WireBody } from './request-body.ts'
 
 /** What a single client may take from the listener (`server.limits`). Times in milliseconds, sizes in bytes. */
 export interface ListenerLimits {
@@ -74,8 +75,35 @@ export class Watch {
   }
 }
 
+/** A client connection as its deadlines see it, whoever reads it. */
+export interface Watched {
+  readonly socket: Socket
+  readonly watch: Watch
+  /** The request that is being answered. */
+  readonly current: { readonly body: WireBody } | null
+  /** Its last answer is given, or nothing more is taken from it. */
+  readonly closing: boolean
+  readonly tunnelling: boolean
+  /** It has had an answer. */
+  readonly served: boolean
+  /** The request that was answered last has not arrived completely. */
+  readonly leftover: boolean
+  /** Bytes handed to the system that it has not sent. */
+  readonly unsent: number
+  /** Answers on the bare socket and takes nothing more from it. */
+  refuse (status: number, message: string): void
+  /** The bytes of the request that is being answered are wrong or late. */
+  failBody (status: number, message: string): void
+}
+
+/** Bytes handed to the system that it has not sent; Node keeps this number for its own timeouts and does not type it. */
+export function unsentBytes (socket: Socket): number {
+  // `_handle` is Node's own; without it the number is 0 and only whole writes count as progress.
+  return (socket as { _handle?: { writeQueueSize?: number } | null })._handle?.writeQueueSize ?? 0
+}
+
 /** Looks at one connection and ends it where a deadline has passed. */
-export function enforce (connection: Connection, now: number, limits: ListenerLimits): void {
+export function enforce (connection: Watched, now: number, limits: ListenerLimits): void {
   const watch = connection.watch
   if (stalled(connection, watch, now, limits.idleWriteDeadline)) {
     connection.socket.resetAndDestroy()
@@ -106,7 +134,7 @@ export function enforce (connection: Connection, now: number, limits: ListenerLi
 }
 
 /** The client has left the same bytes unread for too long. */
-function stalled (connection: Connection, watch: Watch, now: number, deadline: number): boolean {
+function stalled (connection: Watched, watch: Watch, now: number, deadline: number): boolean {
   const { socket, unsent } = connection
   if (socket.writableLength === 0) {
     watch.unreadSince = null
@@ -124,7 +152,7 @@ function stalled (connection: Connection, watch: Watch, now: number, deadline: n
 }
 
 /** The upload pauses for too long, or trickles. Time in which nobody wanted bytes does not count. */
-function upload (connection: Connection, watch: Watch, now: number, limits: ListenerLimits): void {
+function upload (connection: Watched, watch: Watch, now: number, limits: ListenerLimits): void {
   const body = connection.current?.body
   if (body === undefined || !body.waiting || !body.unfinished) {
     watch.receivedAt = null
@@ -150,7 +178,7 @@ function upload (connection: Connection, watch: Watch, now: number, limits: List
   watch.windowReceived = body.received
 }
 
-function linger (connection: Connection, watch: Watch, now: number): void {
+function linger (connection: Watched, watch: Watch, now: number): void {
   if (watch.closingSince === null) {
     watch.closingSince = now
     watch.bytesAtClosing = connection.socket.bytesRead

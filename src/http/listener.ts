@@ -10,8 +10,10 @@ import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } fro
 import { correlationId, offeredCorrelation } from './correlation.ts'
 import { enforce, type ListenerLimits, sweepInterval } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, Refusal } from './front-door.ts'
+import { Lane, type LaneHost } from './lane.ts'
+import { LaneWire } from './lane-wire.ts'
 import { parseFault, rawReply } from './raw-reply.ts'
-import { IncomingBody } from './request-body.ts'
+import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
 import { openTunnel } from './upgrade.ts'
 
@@ -29,6 +31,8 @@ export interface ListenerOptions {
   readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
   /** Told of each request that was refused before it had a context. */
   readonly refused?: (event: RefusalEvent) => void
+  /** Whether plain requests are read without node:http, as they are unless this says no; nothing but the time it takes differs. */
+  readonly fastLane?: boolean
   /** Told when the system cannot accept a connection, such as for want of file descriptors; the listener goes on. */
   readonly failed?: (error: Error) => void
 }
@@ -36,19 +40,30 @@ export interface ListenerOptions {
 /** Upgrades to another version of HTTP or to TLS may be ignored (RFC 9110, section 7.8): those requests are answered as plain ones. */
 const IGNORED_UPGRADE = /^(?:h2c?|h3|tls\/|http\/)/i
 
+/** Most bytes of a head on the fast lane. Its header values are slices of it, and one that is kept keeps the whole. */
+const LANE_HEAD = 8 * 1024
+
 /**
- * The listener over node:http. It accepts, refuses what is malformed, makes one `Context` for each request, and hands it
- * on; nothing behind it sees Node's own request and response.
+ * The listener. It accepts, refuses what is malformed, makes one `Context` for each request, and hands it on; nothing
+ * behind it sees Node's own request and response. Connections begin on the fast lane and go to node:http with the first
+ * request that is not plain.
  */
-export class Listener implements ConnectionHost {
+export class Listener implements ConnectionHost, LaneHost {
   draining = false
+  readonly laneHead: number
+  readonly rules: DoorRules
   readonly #options: ListenerOptions
   readonly #proxies: TrustedProxies
-  readonly #plain: DoorRules
   readonly #upgrading: DoorRules
   readonly #server: Server<typeof IncomingMessage, typeof WireResponse>
-  readonly #connections = new Map<Socket, Connection>()
+  /** What node:http does with a new connection. */
+  readonly #readByNode: (socket: Socket) => void
+  readonly #connections = new Map<Socket, Connection | Lane>()
   readonly #counts = new Map<string, number>()
+  /** The connection whose bytes, which node:http is reading at this moment, came while the request before them was unanswered. */
+  #behind: Connection | null = null
+  #second = Number.NaN
+  #dateLine = ''
   #sweep: Timer | null = null
   #drained: Promise<void> | null = null
 
@@ -57,8 +72,10 @@ export class Listener implements ConnectionHost {
     const { limits } = options
     this.#options = options
     this.#proxies = new TrustedProxies(options.trustedProxies)
+    // The size of a head as node:http counts it is less than that of its bytes, so nothing above the limit is let in here.
+    this.laneHead = options.fastLane === false ? 0 : Math.min(LANE_HEAD, limits.headerSize)
     const takesAnySegment = options.takesAnySegment ?? (() => false)
-    this.#plain = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
+    this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
     this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
     // Node's own timers are off: they cover the whole request, so that long uploads would die. The sweep has ours.
     this.#server = createServer<typeof IncomingMessage, typeof WireResponse>({
@@ -74,7 +91,12 @@ export class Listener implements ConnectionHost {
     })
     // Node would leave out the lines above its limit without a word; the front door counts them instead.
     this.#server.maxHeadersCount = 0
-    const arrive = (req: IncomingMessage, res: WireResponse): void => { this.#connections.get(req.socket)?.arrive(req, res) }
+    // It had one listener when it was made: its own reader, which gets its connections from us.
+    const [readByNode] = this.#server.listeners('connection')
+    if (readByNode === undefined) throw new TypeError('node:http has no reader of connections')
+    this.#readByNode = socket => { readByNode.call(this.#server, socket) }
+    this.#server.removeAllListeners('connection')
+    const arrive = (req: IncomingMessage, res: WireResponse): void => { this.#read(req.socket)?.arrive(req, res) }
     this.#server.on('request', arrive)
     this.#server.on('checkContinue', arrive)
     this.#server.on('checkExpectation', arrive)
@@ -85,7 +107,7 @@ export class Listener implements ConnectionHost {
     // Node has taken its parser off the socket, so the answer is written by hand.
     this.#server.on('connect', (req, socket) => {
       socket.on('error', ignore)
-      this.#connections.get(socket as Socket /* a net server accepts nothing else */)?.refuse(400, 'The method CONNECT is not served.', offeredCorrelation(req.rawHeaders))
+      this.#read(socket as Socket /* a net server accepts nothing else */)?.refuse(400, 'The method CONNECT is not served.', offeredCorrelation(req.rawHeaders))
       // Nobody wants what follows, but only who reads learns that the client has left.
       socket.resume()
     })
@@ -142,7 +164,7 @@ export class Listener implements ConnectionHost {
   }
 
   take (connection: Connection, req: IncomingMessage, res: WireResponse): void {
-    const admission = admit(req, this.#plain)
+    const admission = admit(req, this.rules)
     if (admission instanceof Refusal) {
       const { status, message } = admission
       const id = this.correlationId(offeredCorrelation(req.rawHeaders))
@@ -150,20 +172,62 @@ export class Listener implements ConnectionHost {
       refuseRequest(connection, req, res, rawReply(status, message, id))
       return
     }
-    this.#serve(connection, admission, req, res, null)
+    this.#answer(connection, admission, req, res, null)
   }
 
-  #serve (connection: Connection, admission: Admission, req: IncomingMessage, res: WireResponse, opener: TunnelOpener | null): void {
+  serve (lane: Lane, admission: Admission, body: WireBody, last: boolean): void {
+    const wire = new LaneWire(lane, body, admission.method, last)
+    lane.current = wire
+    this.#handle(lane, admission, body, wire)
+  }
+
+  handOver (lane: Lane, bytes: Buffer, behind: boolean): void {
+    const { socket } = lane
+    const paused = socket.isPaused()
+    lane.leave()
+    const connection = new Connection(lane, this)
+    this.#connections.set(socket, connection)
+    socket.destroySoon = () => { connection.finishSoon() }
+    this.#readByNode(socket)
+    this.#behind = behind ? connection : null
+    // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
+    socket.emit('data', bytes)
+    this.#behind = null
+    if (paused && !connection.crowded) socket.resume()
+  }
+
+  dateLine (): string {
+    const second = Math.floor(this.now() / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#dateLine = `Date: ${new Date(second * 1000).toUTCString()}\r\n`
+    }
+    return this.#dateLine
+  }
+
+  /** The connection that node:http reads from this socket. */
+  #read (socket: Socket): Connection | null {
+    const connection = this.#connections.get(socket)
+    return connection instanceof Connection ? connection : null
+  }
+
+  /** Lets a request go on that node:http has read. */
+  #answer (connection: Connection, admission: Admission, req: IncomingMessage, res: WireResponse, opener: TunnelOpener | null): void {
+    const { method, httpVersion, length, expectsContinue } = admission
+    const body = new IncomingBody(req, res, length, expectsContinue)
+    const wire = new ResponseWire(res, connection, body, method, httpVersion, opener)
+    connection.current = wire
+    this.#handle(connection, admission, body, wire)
+  }
+
+  #handle (connection: Connection | Lane, admission: Admission, body: WireBody, wire: Wire): void {
     const { clock, handle } = this.#options
-    const { method, target, headers, host, httpVersion, upgrade, expectsContinue, length } = admission
+    const { method, target, headers, host, httpVersion, upgrade, expectsContinue } = admission
     const { peerAddress, socket } = connection
     let clientAddress = peerAddress
     // A TLSSocket says so; a plain socket has no such member.
     let secure = (socket as { encrypted?: boolean }).encrypted === true
     if (connection.trusted) ({ address: clientAddress, secure } = this.#proxies.client(peerAddress, headers, secure))
-    const body = new IncomingBody(req, res, length, expectsContinue)
-    const wire = new ResponseWire(res, connection, body, method, httpVersion, opener)
-    connection.current = wire
     const ctx = new Context({
       method,
       target,
@@ -175,7 +239,7 @@ export class Listener implements ConnectionHost {
       secure,
       httpVersion,
       upgrade,
-      expectsContinue: expectsContinue && length !== 0,
+      expectsContinue: expectsContinue && admission.length !== 0,
       correlationId: this.correlationId(admission.correlation),
       now: clock.now(),
       startedAt: clock.monotonic()
@@ -194,9 +258,9 @@ export class Listener implements ConnectionHost {
       return
     }
     this.#counts.set(key, count)
-    const connection = new Connection(socket, peerAddress, key, trusted, this)
-    this.#connections.set(socket, connection)
-    socket.destroySoon = () => { connection.finishSoon() }
+    const lane = new Lane(socket, peerAddress, trusted, this)
+    this.#connections.set(socket, lane)
+    lane.open()
     socket.once('close', () => {
       this.#connections.delete(socket)
       const left = (this.#counts.get(key) ?? 1) - 1
@@ -208,12 +272,12 @@ export class Listener implements ConnectionHost {
   #upgrade (req: IncomingMessage, stream: unknown, head: Buffer): void {
     const socket = stream as Socket /* a net server accepts nothing else */
     socket.on('error', ignore)
-    const connection = this.#connections.get(socket)
-    if (connection === undefined) return
-    if (connection.current !== null) {
+    const connection = this.#read(socket)
+    if (connection === null) return
+    if (connection.current !== null || connection === this.#behind) {
       // The parser has let go of the socket, with it of the answer that is still being written.
       const { current } = connection
-      socket.on('drain', () => { current.drained() })
+      if (current !== null) socket.on('drain', () => { current.drained() })
       connection.refuse(400, 'An upgrade cannot be asked for behind an unanswered request.', offeredCorrelation(req.rawHeaders))
       socket.resume()
       return
@@ -260,13 +324,13 @@ export class Listener implements ConnectionHost {
       },
       closed: clean => { wire.closed(clean) }
     }, target, accepted, this.#options.clock)
-    this.#serve(connection, admission, req, res, opener)
+    this.#answer(connection, admission, req, res, opener)
   }
 
   #malformed (error: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.#connections.get(socket)
+    const connection = this.#read(socket)
     const code = error.code
-    if (connection === undefined || code === undefined || !code.startsWith('HPE_')) {
+    if (connection === null || code === undefined || !code.startsWith('HPE_')) {
       socket.destroy()
       return
     }

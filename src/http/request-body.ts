@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { RequestBody } from '../gateway/body.ts'
 import { ClientGone, PayloadTooLarge } from '../gateway/errors.ts'
@@ -10,6 +9,39 @@ function ignore (): void {
 }
 
 type Consumer = (chunk: Buffer) => void
+
+/** Where the bytes of a body come from: Node's message, or the upload of a request on the fast lane. It begins at rest. */
+export interface BodySource {
+  /** All of it has arrived, read or not. */
+  readonly complete: boolean
+  readonly destroyed: boolean
+  on (event: 'data', listener: Consumer): unknown
+  on (event: 'end' | 'close', listener: () => void): unknown
+  off (event: 'data', listener: Consumer): unknown
+  off (event: 'end' | 'close', listener: () => void): unknown
+  resume (): unknown
+  pause (): unknown
+}
+
+/** Tells the client that waits for it to send its body: Node's response. */
+export interface Inviter {
+  readonly headersSent: boolean
+  writeContinue (): void
+}
+
+/** What the wire and the deadlines ask of the body of the request that is being answered. */
+export interface WireBody extends RequestBody {
+  /** A reader waits for the client's next piece; only then do the read deadlines run. */
+  readonly waiting: boolean
+  /** The client still has to send some of it. */
+  readonly unfinished: boolean
+  /** The client was told nothing yet about whether to send. */
+  readonly unasked: boolean
+  /** Ends the reading with an error. */
+  fail (error: Error): void
+  /** The answer is given: takes up to `most` bytes of what the client still sends. */
+  discard (most: number): void
+}
 
 /** The body as the upstream reads it: paused while the reader is full, ended by an error when it cannot be whole. */
 class BodyStream extends Readable {
@@ -30,16 +62,16 @@ class BodyStream extends Readable {
   }
 }
 
-/** The body of one request over Node's message. Nothing is read, and no 100 is sent, before somebody asks for it. */
-export class IncomingBody implements RequestBody {
+/** The body of one request over its source. Nothing is read, and no 100 is sent, before somebody asks for it. */
+export class IncomingBody implements WireBody {
   readonly length: number | null
   collected: Uint8Array | null = null
   received = 0
   limit = Number.POSITIVE_INFINITY
   /** A reader waits for the client's next piece; only then do the read deadlines run. */
   waiting = false
-  readonly #req: IncomingMessage
-  readonly #res: ServerResponse
+  readonly #req: BodySource
+  readonly #res: Inviter | null
   #expected: boolean
   #promise: Promise<Uint8Array> | null = null
   #stream: Readable | null = null
@@ -48,8 +80,8 @@ export class IncomingBody implements RequestBody {
   #consumer: Consumer | null = null
   #onEnd: (() => void) | null = null
 
-  /** `expectsContinue`: the client waits for 100 before it sends. */
-  constructor (req: IncomingMessage, res: ServerResponse, length: number | null, expectsContinue: boolean) {
+  /** `expectsContinue`: the client waits for 100 before it sends, which `res` then writes. */
+  constructor (req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean) {
     this.#req = req
     this.#res = res
     this.length = length
@@ -177,8 +209,9 @@ export class IncomingBody implements RequestBody {
     req.on('data', this.#consumer)
     req.on('end', this.#onEnd)
     req.on('close', this.#gone)
+    req.resume()
     this.waiting = true
-    if (this.#expected && !this.#res.headersSent) this.#res.writeContinue()
+    if (this.#expected && this.#res?.headersSent === false) this.#res.writeContinue()
     this.#expected = false
   }
 
@@ -189,5 +222,35 @@ export class IncomingBody implements RequestBody {
 
   readonly #gone = (): void => {
     this.fail(new ClientGone())
+  }
+}
+
+/** The body of a request that has none. */
+export class NoBody implements WireBody {
+  readonly length = 0
+  readonly received = 0
+  readonly waiting = false
+  readonly unfinished = false
+  readonly unasked = false
+  collected: Uint8Array | null = null
+  limit = Number.POSITIVE_INFINITY
+  #promise: Promise<Uint8Array> | null = null
+
+  bytes (): Promise<Uint8Array> {
+    this.collected = EMPTY
+    this.#promise ??= Promise.resolve(EMPTY)
+    return this.#promise
+  }
+
+  stream (): Readable {
+    return Readable.from([], { objectMode: false })
+  }
+
+  fail (): void {
+    return undefined
+  }
+
+  discard (): void {
+    return undefined
   }
 }

@@ -1,8 +1,9 @@
-import { type IncomingMessage, ServerResponse, STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http'
+import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
 import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
-import type { IncomingBody } from './request-body.ts'
+import { CLOSES, FRAMED, frameReply, headerLine } from './reply-framing.ts'
+import type { IncomingBody, WireBody } from './request-body.ts'
 
 /** What the wire of one request asks of, and tells, the connection that it came on. */
 export interface WireConnection {
@@ -25,7 +26,7 @@ export const DISCARD = 256 * 1024
 const KEEP = 64 * 1024
 
 /** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
-const KEPT = 16 * 1024
+export const KEPT = 16 * 1024
 
 const FRESH = 0
 const HEAD = 1
@@ -112,36 +113,9 @@ export class ResponseWire implements Wire {
     const connection = this.#connection
     const silent = this.#withoutBody || status === 204 || status === 304
     this.#silent = silent
-    let framed = false
-    let announces = false
-    let close = connection.closing || connection.draining || this.#cutsUpload()
-    for (let at = 0; at < headers.length;) {
-      const name = headers[at] ?? ''
-      const length = name.length
-      // Only names of these lengths matter here: trailer, connection, content-length, transfer-encoding.
-      if (length === 7 || length === 10 || length === 14 || length === 17) {
-        const lower = name.toLowerCase()
-        if (lower === 'transfer-encoding' || (lower === 'content-length' && status === 204) || (lower === 'trailer' && (silent || this.#old))) {
-          headers.splice(at, 2)
-          continue
-        }
-        if (lower === 'connection') {
-          if (/(?:^|,)\s*close\s*(?:,|$)/i.test(headers[at + 1] ?? '')) close = true
-          headers.splice(at, 2)
-          continue
-        }
-        if (lower === 'content-length') framed = true
-        else if (lower === 'trailer') announces = true
-      }
-      at += 2
-    }
-    if (status === 205 && !framed) {
-      headers.push('Content-Length', '0')
-      framed = true
-    }
-    // Node refuses to announce trailers on an answer that has a length.
-    if (framed && announces) dropTrailer(headers)
-    if (!framed && !silent && this.#old) close = true
+    const seen = frameReply(headers, status, silent, this.#old)
+    let close = connection.closing || connection.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
+    if ((seen & FRAMED) === 0 && !silent && this.#old) close = true
     if (close) {
       headers.push('Connection', 'close')
       connection.lastAnswer()
@@ -253,15 +227,14 @@ export class ResponseWire implements Wire {
     this.listener?.closed(complete)
     this.#connection.settled(this)
   }
+}
 
-  /** The answer comes before the upload's end, and too much is left of it to be worth reading. */
-  #cutsUpload (): boolean {
-    const body = this.body
-    // Node closes after an answer that leaves an Expect without its 100; the head must say so.
-    if (body.unasked) return true
-    if (!body.unfinished) return false
-    return body.length === null || body.length - body.received > KEEP
-  }
+/** The answer comes before the upload's end, and too much is left of it to be worth reading. */
+export function cutsUpload (body: WireBody): boolean {
+  // Node closes after an answer that leaves an Expect without its 100; the head must say so.
+  if (body.unasked) return true
+  if (!body.unfinished) return false
+  return body.length === null || body.length - body.received > KEEP
 }
 
 /**
@@ -270,17 +243,4 @@ export class ResponseWire implements Wire {
  */
 function endWhole (res: ServerResponse, body: Buffer): void {
   res.end(body.toString('latin1'), 'latin1')
-}
-
-/** A header line as text. Throws as Node does on what would break the line. */
-export function headerLine (name: string, value: string): string {
-  validateHeaderName(name)
-  validateHeaderValue(name, value)
-  return `${name}: ${value}\r\n`
-}
-
-function dropTrailer (headers: string[]): void {
-  for (let at = headers.length - 2; at >= 0; at -= 2) {
-    if (headers[at]?.length === 7 && headers[at]?.toLowerCase() === 'trailer') headers.splice(at, 2)
-  }
 }

@@ -6,7 +6,7 @@ import httpProxy from 'http-proxy-3'
 import { ClientGone, LongError } from '../gateway/errors.ts'
 import type { TunnelAnswer, TunnelResult, TunnelTarget } from '../gateway/wire.ts'
 import type { Clock, Timer } from '../platform/clock.ts'
-import { headerLine } from './response-wire.ts'
+import { headerLine } from './reply-framing.ts'
 
 /** The client's connection, and the request that asked to change it. */
 export interface TunnelClient {

@@ -20,8 +20,13 @@ export interface DoorOptions {
   readonly limits?: Partial<ListenerLimits>
   readonly trustedProxies?: readonly string[]
   readonly clock?: Clock
+  /** Whether plain requests are read by the fast lane; as `doors` says where nothing else is said. */
+  readonly fastLane?: boolean
   readonly handle: (ctx: Context, wire: Wire) => void
 }
+
+/** Set to run the same tests over node:http alone. */
+export const doors = { fastLane: true }
 
 /** Opens a listener whose requests go to `handle`. */
 export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
@@ -33,6 +38,7 @@ export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
     clock: options.clock ?? systemClock,
     freshId: () => 'fresh-id',
     handle: options.handle,
+    fastLane: options.fastLane ?? doors.fastLane,
     refused: event => { refusals.push(event) }
   })
   await listener.listen('127.0.0.1', 0)
