@@ -325,7 +325,7 @@ async function stored (gateway: TestGateway, merchantId: number): Promise<unknow
   const { sql } = gateway.database
   const of = async (table: string, column: string): Promise<unknown[]> =>
     [...await sql<{ row: unknown }[]>`select to_jsonb(entry) as row from ${sql(table)} entry where ${sql(column)} = ${merchantId} order by to_jsonb(entry)::text`].map(({ row }) => row)
-  const tables = ['payments', 'refunds', 'proxies', 'challenges', 'producer_endpoints', 'storefronts', 'storefront_orders']
+  const tables = ['payments', 'refunds', 'proxies', 'challenges', 'producer_endpoints', 'storefronts', 'storefront_orders', 'bitcoin_subscriptions']
   return Promise.all([of('merchants', 'id'), ...tables.map(table => of(table, 'merchant_id'))])
 }
 
