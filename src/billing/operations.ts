@@ -2,8 +2,7 @@ import { Type } from 'typebox'
 import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { HTML_TYPE } from '../pages/document.ts'
-import { PageAssets } from '../pages/assets.ts'
-import { BILLING_PAGE_HEADERS, endPage } from './pages.ts'
+import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
 import { CheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './schema.ts'
 import type { Billing } from './service.ts'
 
@@ -94,7 +93,7 @@ export function billingOperations (billing: Billing): AnyOperation[] {
 
 /** Where checkouts lead that named no addresses of their own. */
 function endPages (): AnyOperation[] {
-  const style = new PageAssets().names.style
+  const pages = new BillingPages()
   return (['done', 'canceled'] as const).map(end => defineOperation({
     id: end === 'done' ? 'getCheckoutDonePage' : 'getCheckoutCanceledPage',
     method: 'GET',
@@ -103,6 +102,6 @@ function endPages (): AnyOperation[] {
     tag: 'pages',
     access: 'public',
     answers: { 200: { description: 'The page.', mediaType: HTML_TYPE } },
-    handle: () => ({ status: 200, body: endPage(end, style), headers: BILLING_PAGE_HEADERS })
+    handle: () => ({ status: 200, body: pages.end(end), headers: BILLING_PAGE_HEADERS })
   }))
 }

@@ -1,9 +1,8 @@
 import { Type } from 'typebox'
 import { ShortError } from '../gateway/errors.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
-import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
-import { BILLING_PAGE_HEADERS, missingSessionPage, sandboxPage } from './pages.ts'
+import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
 import type { SandboxBilling } from './sandbox.ts'
 
 const Session = Type.Object({ session: Type.String() })
@@ -13,7 +12,7 @@ const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
 /** The pages of the sandbox, in the place of the billing provider's own; none elsewhere. Their addresses alone authorise. */
 export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOperation[] {
   if (sandbox === null) return []
-  const style = new PageAssets().names.style
+  const pages = new BillingPages()
   const common = { tag: 'Sandbox', access: 'public', params: Session } as const
   const act = (id: string, name: 'complete' | 'cancel', summary: string): AnyOperation => defineOperation({
     ...common,
@@ -43,7 +42,7 @@ export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOp
       },
       async handle ({ params: { session } }) {
         const found = SESSION.test(session) ? await sandbox.session(session) : null
-        return { status: found === null ? 404 : 200, body: found === null ? missingSessionPage(style) : sandboxPage(found, session, style), headers: BILLING_PAGE_HEADERS }
+        return { status: found === null ? 404 : 200, body: found === null ? pages.missing() : pages.sandbox(found, session), headers: BILLING_PAGE_HEADERS }
       }
     }),
     act('completeSandboxCheckout', 'complete', 'Complete a checkout of the sandbox: nothing is charged'),

@@ -214,7 +214,7 @@ t.test('plans by card over the sandbox', async t => {
     t.match(page.text, /\$49 a month.*after 30 days of trial/s)
     t.match(page.text, 'https://shop.example/left')
     t.match(page.headers['content-security-policy'], /form-action 'self'/)
-    const action = /<form method="post" action="([^"]+)"/.exec(page.text)?.[1] ?? ''
+    const action = /<form class="form" method="post" action="([^"]+)"/.exec(page.text)?.[1] ?? ''
     const done = await gateway.send('POST', new URL(action, checkoutUrl).pathname)
     t.equal(done.status, 303)
     const next = new URL(String(done.headers['location']), new URL(action, checkoutUrl))
