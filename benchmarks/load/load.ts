@@ -60,7 +60,7 @@ async function byWrk (wrk: string, folder: string, { port, request, connections,
   const headers = Object.entries(request.headers).map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}\n`).join('')
   const body = request.body === null ? '' : `wrk.body = ${JSON.stringify(request.body)}\n`
   writeFileSync(file, `wrk.method = ${JSON.stringify(request.method)}\n${headers}${body}dofile(${JSON.stringify(script)})\n`)
-  const [command = '', ...args] = pinned(core, [wrk, '-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', file, `http://127.0.0.1:${port}${request.path}`])
+  const [command = '', ...args] = pinned(core, [wrk, '-t1', `-c${connections}`, `-d${Math.max(1, Math.round(seconds))}s`, '--timeout', '5s', '-s', file, `http://127.0.0.1:${port}${request.path}`])
   return await resultOf(command, args)
 }
 

@@ -13,7 +13,7 @@ export interface Effort {
   readonly rounds: number
   /** Load before the first round, so that code is compiled and pools are filled. */
   readonly warmUp: number
-  /** Unmeasured load before each window. */
+  /** Unmeasured load before each window; 0 for none. */
   readonly settle: number
   readonly window: number
   readonly connections: number
@@ -113,7 +113,7 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
     for (const live of lives) {
       const sample = await visit(live, effort.warmUp, null)
       if (sample === null || live.row.target?.pid === null) continue
-      const rate = sample.requests / sample.seconds
+      const rate = sample.seconds === 0 ? 0 : sample.requests / sample.seconds
       say(`warmed up ${live.row.label}: ${Math.round(rate)} requests/s${sample.void === undefined ? '' : `, void: ${sample.void}`}`)
       if (sample.void !== undefined) continue
       answered = true
@@ -128,7 +128,7 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
       share = performance.now() + left / (effort.rounds - round) - SLACK
       // Every other round goes the other way, so that nobody always comes after the same neighbour.
       for (const live of round % 2 === 0 ? lives : lives.toReversed()) {
-        if (count === null) await visit(live, effort.settle, null)
+        if (count === null && effort.settle > 0) await visit(live, effort.settle, null)
         if (live.row.target?.pid !== null) await record(live, live.closed, null)
         if (round >= effort.openRounds) continue
         for (const [at, rate] of rates.entries()) await record(live, live.open[at] ?? [], rate)

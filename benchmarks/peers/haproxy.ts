@@ -18,7 +18,8 @@ export const haproxy: Peer = {
     const file = join(folder, 'haproxy.cfg')
     writeFileSync(file, `global
   nbthread 1
-  maxconn 20000
+  maxconn 12000
+  no strict-limits
 defaults
   mode http
   timeout connect 5s
