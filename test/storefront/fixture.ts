@@ -18,7 +18,7 @@ import { SqlOrderStore } from '../../src/storefront/order-store-sql.ts'
 import type { Integration } from '../../src/storefront/schema.ts'
 import { fixtureOn, freshAddress, type FakePayee } from '../challenges/fixture.ts'
 import { flaky, type FlakyDatabase } from '../faults/flaky-database.ts'
-import { openTestDatabase } from '../support/database.ts'
+import { openAnyDatabase } from '../support/database.ts'
 import { credentialOf } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { FakeJobs } from '../webhooks/fake-jobs.ts'
@@ -102,7 +102,7 @@ export function text ({ data }: Answered, name: string): string {
 
 /** A store of its own with a clock of its own, over a database that the tests of one file share. */
 export async function openShop (t: T, changes: Partial<ChallengeSettings> = {}): Promise<Shop> {
-  shared ??= openTestDatabase(tap)
+  shared ??= openAnyDatabase(tap)
   const database = flaky(await shared)
   const clock = new ManualClock()
   const { challenges, payee, another } = fixtureOn(t, database, clock, changes)
