@@ -82,7 +82,9 @@ export class OrderClaims {
   async #find (integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
     const { orders, credentials } = this.#parts
     const credential = await credentials.read(authorization, integration, 'claim')
-    if (credential.kind === 'refused') {
+    // 401 is for a claim with nothing else (contract, Errors): beside a token such a credential is as good as none.
+    const isIgnored = credential.kind === 'refused' && credential.reason === 'disabled' && claimToken !== null
+    if (credential.kind === 'refused' && !isIgnored) {
       if (credential.reason === 'disabled') throw new LongError(401, 'Unauthorized', credential.detail)
       if (credential.reason === 'unknown') throw orderNotFound()
       throw new LongError(400, credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed', credential.detail)
