@@ -40,7 +40,7 @@ export type CheckedOut =
 export interface CheckoutParts {
   readonly challenges: Challenges
   readonly credentials: Pick<ShopCredentials, 'read'>
-  readonly catalogs: Pick<Catalogs, 'get'>
+  readonly catalogs: Pick<Catalogs, 'forSale'>
   readonly orders: Pick<OrderStore, 'insert' | 'byPaymentHash'>
   readonly paid: Pick<PaidOrders, 'byCredential'>
   readonly platform: Pick<StorePlatform, 'available' | 'tax'>
@@ -131,7 +131,7 @@ export class Checkout {
   /** Works out what the cart costs at the buyer's place, to the cent and at the price of now. */
   async #price (integration: Integration, lines: readonly CartLine[], location: BuyerLocation, correlationId: string): Promise<Priced> {
     const { catalogs, platform, prices } = this.#parts
-    const catalog = await catalogs.get(integration).catch((error: unknown) => { throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error })
+    const catalog = await catalogs.forSale(integration).catch((error: unknown) => { throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error })
     const items = priced(lines, catalog)
     const asked = joined(lines)
     const available = await this.#ask(integration, access => platform.available(access, asked),

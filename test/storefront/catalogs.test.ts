@@ -133,3 +133,29 @@ t.test('llms.txt | 404 as text/plain if unknown or inactive', async t => {
     }
   }
 })
+
+t.test('nothing is sold at old prices: whoever keeps the platform from giving a catalog gets 503, and may look at the last one', async t => {
+  const shop = await openShop(t)
+  const asked = (): number => shop.platform.calls.filter(call => call === 'catalog').length
+  const look = async (): Promise<number> => (await shop.send('GET', `${shop.base}/catalog`)).status
+  t.equal((await shop.checkout()).status, 402)
+  shop.platform.faults.set('catalog', 'throttled')
+  shop.clock.advance(3_600_000)
+  t.equal((await shop.checkout()).status, 402, 'a short while ago it was read')
+  shop.clock.advance(TTL + 1)
+  const old = await shop.checkout()
+  t.equal(old.status, 503)
+  t.match(old.data, { error: 'Catalog unavailable', retryable: true })
+  t.equal(old.headers.get('retry-after'), '7')
+  t.equal(await look(), 200)
+  t.equal(asked(), 3)
+  shop.platform.faults.clear()
+  shop.clock.advance(7000)
+  t.equal((await shop.checkout()).status, 402)
+  await shop.storefront.storefronts.invalidateCatalog(shop.integration.merchantId)
+  shop.platform.faults.set('catalog', 'throttled')
+  t.equal((await shop.checkout()).status, 503, 'its merchant says that it is out of date')
+  t.equal((await shop.checkout()).status, 503, 'also while the platform is left alone')
+  t.equal(await look(), 200)
+  t.equal(shop.payee.requests.length, 3)
+})
