@@ -35,8 +35,9 @@ t.test('Storefront claim | 400 | expired claim window', async t => {
 
 t.test('Storefront claim | 400 | already claimed; the claim token is single-use for claiming', async t => {
   const shop = await openShop(t)
-  const { claimToken, authorization } = await shop.paid()
+  const { orderId, claimToken, authorization } = await shop.paid()
   t.equal((await shop.claim(claimBody(claimToken))).status, 200)
+  await t.rejects(shop.storefront.making.make(shop.integration, orderId, null), errorLike({ status: 400, error: 'Order already claimed' }), 'also for who had seen it unclaimed')
   for (const headers of [{}, { authorization }]) {
     const answer = await shop.claim(claimBody(claimToken), headers)
     t.equal(answer.status, 400)
