@@ -201,6 +201,7 @@ function newOrder (order: StoredOrder, { email, shippingAddress, countryCode }: 
     items: order.items,
     shippingAddress,
     countryCode,
+    location: order.location,
     shippingCents: order.shippingCents,
     taxCents: order.taxCents,
     totalCents: order.totalCents,

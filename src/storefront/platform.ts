@@ -67,6 +67,8 @@ export interface NewStoreOrder {
   readonly shippingAddress: ShippingAddress
   /** Two capital letters of the address's country. */
   readonly countryCode: string
+  /** What the tax was worked out for. The address comes later, from the buyer, and may be elsewhere: the merchant must see that. */
+  readonly location: BuyerLocation
   readonly shippingCents: number
   readonly taxCents: number
   readonly totalCents: number

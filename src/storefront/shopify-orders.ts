@@ -97,7 +97,8 @@ export function orderInput (order: NewStoreOrder): { readonly order: object, rea
       note: `Paid over Lightning: ${order.paidSats} satoshis.`,
       customAttributes: [
         { key: 'lightning_payment_hash', value: order.paymentHash },
-        { key: 'lightning_satoshis', value: String(order.paidSats) }
+        { key: 'lightning_satoshis', value: String(order.paidSats) },
+        { key: 'tax_worked_out_for', value: `${order.location.country}-${order.location.state}-${order.location.zip}` }
       ],
       lineItems: order.items.map(({ variantId, quantity, priceCents }) => ({
         variantId: variantGid(variantId),

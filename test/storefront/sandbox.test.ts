@@ -25,6 +25,7 @@ function anOrder (sourceIdentifier: string, members: Partial<NewStoreOrder> = {}
     items: [{ variantId: mug, productTitle: 'Coin mug', variantTitle: 'Small', quantity: 2, priceCents: 1250 }],
     shippingAddress: { firstName: 'A', lastName: 'B', address1: 'C 1', address2: null, city: 'D', province: 'CA', zip: '94107', country: 'US', phone: null },
     countryCode: 'US',
+    location: { country: 'US', state: 'CA', zip: '94107' },
     shippingCents: 490,
     taxCents: 217,
     totalCents: 3207,

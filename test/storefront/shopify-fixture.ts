@@ -79,6 +79,7 @@ export function mugs (fake: FakeShopify, different: Partial<NewStoreOrder> = {})
       firstName: 'Ada', lastName: 'Byron', address1: '1 Main Street', address2: null, city: 'New York', province: 'ny', zip: '10001', country: 'United States', phone: null
     },
     countryCode: 'US',
+    location: { country: 'US', state: 'NY', zip: '10001' },
     shippingCents: 500,
     taxCents: 231,
     totalCents: 3329,

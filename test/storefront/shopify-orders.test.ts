@@ -69,6 +69,7 @@ t.test('an order', async t => {
     t.match(held?.input.lineItems, [{ variantId: `gid://shopify/ProductVariant/${order.items[0]?.variantId}`, quantity: 2, priceSet: usd('12.99'), requiresShipping: true }])
     t.match(held?.input.shippingLines, [{ title: 'Shipping', priceSet: usd('5.00') }])
     t.match(held?.input.taxLines, [{ title: 'Tax', rate: '0.074564', priceSet: usd('2.31') }])
+    t.match(held?.input.customAttributes, [{ key: 'lightning_payment_hash' }, { key: 'lightning_satoshis', value: '34276' }, { key: 'tax_worked_out_for', value: 'US-NY-10001' }], 'the address may be elsewhere')
     t.same(held?.options, { inventoryBehaviour: 'DECREMENT_OBEYING_POLICY', sendReceipt: true, sendFulfillmentReceipt: false })
     t.equal(fake.shop.variantOf('Enamel Mug').stock, 23)
   })
