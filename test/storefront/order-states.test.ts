@@ -113,7 +113,7 @@ t.test('PaidAwaitingDetails | claim POST with claim token | claim window open, n
       { variantId: 21, productTitle: 'Socks', variantTitle: 'M', quantity: 1, priceCents: 5 }
     ],
     shippingAddress: { firstName: 'Ada', lastName: 'Lovelace', address1: '12 Analytical Way', address2: null, city: 'San Francisco', province: 'CA', zip: '94103', country: 'US', phone: null },
-    countryCode: 'US', shippingCents: 490, taxCents: 123, totalCents: 4616, paidSats: 46_160, paymentHash
+    countryCode: 'US', location: { country: 'US', state: 'CA', zip: '94103' }, shippingCents: 490, taxCents: 123, totalCents: 4616, paidSats: 46_160, paymentHash
   }], 'what the buyer has paid, to the cent')
 })
 
