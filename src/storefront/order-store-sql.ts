@@ -165,15 +165,17 @@ export class SqlOrderStore implements OrderStore {
 
   async purge (limits: PurgeLimits, limit: number): Promise<number> {
     return await this.#database.transaction(async tx => {
+      const isOver = tx`
+        (claimed_at is null and claim_expires_at < ${new Date(limits.unclaimedBefore)}
+          and (claim_expires_at < ${new Date(limits.begunBefore)} or not exists (select 1 from storefront_claims where order_id = old.id))
+        or claimed_at < ${new Date(limits.claimedBefore)})`
+      // Locked by one statement and judged by the next, which sees the claim of somebody who held the row a moment before.
+      const locked = await tx<Array<{ id: string }>>`select id from storefront_orders as old where ${isOver} limit ${limit} for update skip locked`
+      if (locked.length === 0) return 0
       // Claims go with their orders; orders go before the challenges that they name.
       const gone = await tx<Array<{ payment_hash: string }>>`
         with gone as (
-          delete from storefront_orders where id in (
-            select id from storefront_orders as old
-            where (claimed_at is null and claim_expires_at < ${new Date(limits.unclaimedBefore)}
-                and (claim_expires_at < ${new Date(limits.begunBefore)} or not exists (select 1 from storefront_claims where order_id = old.id)))
-              or claimed_at < ${new Date(limits.claimedBefore)}
-            limit ${limit} for update skip locked)
+          delete from storefront_orders as old where id = any(${locked.map(row => row.id)}::text[]) and ${isOver}
           returning *
         ), counted as (
           insert into storefront_tallies (storefront_id, checkouts, paid_orders, paid_sats, paid_cents, fulfilled, shipped, first_order_at, last_order_at)
