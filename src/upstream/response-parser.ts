@@ -17,7 +17,7 @@ const MAX_CHUNK_LINE = 4096
 /** Digits of a chunk's size, leading zeros included. */
 const MAX_SIZE_DIGITS = 16
 /** Bytes that become text at first: most heads are smaller, and of what follows a head nothing need become text. */
-const WINDOW = 2048
+const WINDOW = 512
 
 const TAB = 0x09
 const LF = 0x0a
