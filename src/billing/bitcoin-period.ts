@@ -40,8 +40,19 @@ export function monthAfter (from: number, anchorDay: number): number {
  * `now`, milliseconds since the epoch.
  */
 export function extended (running: Period | null, now: number): Period {
-  const period = running !== null && running.end > now ? running : { end: now, anchorDay: new Date(now).getUTCDate() }
-  return { end: monthAfter(period.end, period.anchorDay), anchorDay: period.anchorDay }
+  return added(running !== null && running.end > now ? running : { end: now, anchorDay: new Date(now).getUTCDate() })
+}
+
+/** A period with one month more, whether or not it is over. */
+export function added ({ end, anchorDay }: Period): Period {
+  return { end: monthAfter(end, anchorDay), anchorDay }
+}
+
+/** How many months lie between `from` and the end of a period that began then; at least 1. Milliseconds since the epoch. */
+export function monthsUntil (from: number, end: number): number {
+  let months = 1
+  for (let period = extended(null, from); period.end < end; period = added(period)) months++
+  return months
 }
 
 /**

@@ -25,7 +25,7 @@ export interface BitcoinStore {
   byPaymentHash (sql: Sql, paymentHash: string): Promise<{ readonly invoice: BitcoinInvoice, readonly subscription: BitcoinSubscription } | null>
   /** The newest invoice of a subscription that is not paid; null for none. */
   openInvoice (subscriptionId: string): Promise<BitcoinInvoice | null>
-  /** A paid subscription of this address and plan that belongs to no account yet. */
+  /** A paid subscription of this address and plan that waits for an administrator; none that was rejected. */
   waiting (sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null>
   /** Locks an account's row until the transaction ends, so that nobody else moves its period meanwhile. */
   lockMerchant (sql: TransactionSql, merchantId: number): Promise<void>
@@ -35,8 +35,10 @@ export interface BitcoinStore {
   replace (sql: TransactionSql, id: string): Promise<void>
   /** Replaces every other subscription of the account. */
   replaceOthers (sql: TransactionSql, merchantId: number, id: string): Promise<void>
-  /** Notes whose a subscription is that belonged to nobody. */
-  link (sql: TransactionSql, id: string, merchantId: number): Promise<void>
+  /** A subscription by its id; null when there is none. */
+  byId (sql: TransactionSql, id: string): Promise<BitcoinSubscription | null>
+  /** The paid period of the account that ends last, of its subscriptions but this one; null for none. */
+  paidPeriod (sql: TransactionSql, merchantId: number, id: string): Promise<Period | null>
   /** Those whose end is near or past, and whose account is still on their plan and billed by them; by id, behind `after`. */
   ending (now: number, after: string, limit: number): Promise<EndingSubscription[]>
   /**
@@ -146,9 +148,9 @@ export class SqlBitcoinStore implements BitcoinStore {
 
   async waiting (sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null> {
     const [row] = await sql<SubscriptionRow[]>`
-      select * from bitcoin_subscriptions
-      where email = ${email} and plan_tier = ${plan} and merchant_id is null and state in ('active', 'past_due', 'canceled')
-      order by created_at limit 1`
+      select s.* from bitcoin_subscriptions s join pending_subscriptions p on p.billing_subscription_id = s.id and p.state = 'pending'
+      where s.email = ${email} and s.plan_tier = ${plan} and s.merchant_id is null and s.state in ('active', 'past_due', 'canceled')
+      order by s.created_at limit 1`
     return row === undefined ? null : readSubscription(row)
   }
 
@@ -175,8 +177,16 @@ export class SqlBitcoinStore implements BitcoinStore {
     await sql`update bitcoin_subscriptions set state = 'replaced' where merchant_id = ${merchantId} and id <> ${id} and state <> 'incomplete'`
   }
 
-  async link (sql: TransactionSql, id: string, merchantId: number): Promise<void> {
-    await sql`update bitcoin_subscriptions set merchant_id = ${merchantId} where id = ${id} and merchant_id is null`
+  async byId (sql: TransactionSql, id: string): Promise<BitcoinSubscription | null> {
+    const [row] = await sql<SubscriptionRow[]>`select * from bitcoin_subscriptions where id = ${id}`
+    return row === undefined ? null : readSubscription(row)
+  }
+
+  async paidPeriod (sql: TransactionSql, merchantId: number, id: string): Promise<Period | null> {
+    const [row] = await sql<{ end: Date, anchor_day: number }[]>`
+      select current_period_end as end, anchor_day from bitcoin_subscriptions
+      where merchant_id = ${merchantId} and id <> ${id} and state = 'active' order by current_period_end desc limit 1`
+    return row === undefined ? null : { end: row.end.getTime(), anchorDay: row.anchor_day }
   }
 
   async ending (now: number, after: string, limit: number): Promise<EndingSubscription[]> {

@@ -13,7 +13,7 @@ import { randomToken, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { checkMayBuy, runningPeriod, takesPayment } from './bitcoin-accounts.ts'
 import type { PlanInvoices } from './bitcoin-invoices.ts'
-import { extended, type Period } from './bitcoin-period.ts'
+import { added, extended, monthsUntil, type Period } from './bitcoin-period.ts'
 import { BITCOIN_PREFIX, type BitcoinInvoice, type BitcoinPricingView, type BitcoinSubscription, type BitcoinSubscriptionInput, type BitcoinSubscriptionView } from './bitcoin-schema.ts'
 import type { BitcoinStore } from './bitcoin-store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from './plans.ts'
@@ -131,14 +131,23 @@ export class BitcoinPlans {
   }
 
   /**
-   * An administrator has approved a subscription: if it is one of ours, it is the account's from here on, and renewed. For the
-   * hook `OnApproved`, in its transaction.
+   * An administrator has approved a subscription: if it is one of ours, it is the account's from here on, and renewed. Its months
+   * count from now, behind what the account has paid for meanwhile: nobody could use them while they waited. For the hook
+   * `OnApproved`, in its transaction.
    */
   async approved (sql: TransactionSql, { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>): Promise<void> {
+    const { store, clock, merchants } = this.#parts
     const id = subscription.billingSubscriptionId
-    if (id === null || !id.startsWith(BITCOIN_PREFIX)) return
-    await this.#parts.store.link(sql, id, merchant.id)
-    await this.#parts.store.replaceOthers(sql, merchant.id, id)
+    const own = id === null || !id.startsWith(BITCOIN_PREFIX) ? null : await store.byId(sql, id)
+    if (own === null) return
+    const now = clock.now()
+    // It was written when the first of them was paid.
+    const months = monthsUntil(subscription.createdAt, own.currentPeriodEnd ?? subscription.createdAt)
+    let period = extended(await store.paidPeriod(sql, merchant.id, own.id), now)
+    for (let more = 1; more < months; more++) period = added(period)
+    await merchants.within(sql).setSubscription(merchant.id, { currentPeriodEnd: period.end })
+    await store.activate(sql, own.id, period, merchant.id)
+    await store.replaceOthers(sql, merchant.id, own.id)
   }
 
   /** What the pay page of an invoice shows; null for a token that is none. */
@@ -176,13 +185,24 @@ export class BitcoinPlans {
     return true
   }
 
-  /** Leaves the month to an administrator. A second payment of one buyer who waits is added to the first. */
-  async #wait (sql: TransactionSql, subscription: BitcoinSubscription, conflicting: boolean): Promise<void> {
-    const { store, pending, clock, log } = this.#parts
+  /**
+   * Leaves the month to an administrator. A second payment of one buyer who waits is added to the first, whose months do not pass
+   * meanwhile (see `approved`).
+   */
+  async #wait (sql: TransactionSql, subscription: BitcoinSubscription, alone: boolean): Promise<void> {
+    const { store, pending, clock, random } = this.#parts
     const { email, plan } = subscription
-    const held = conflicting ? null : await store.waiting(sql, email, plan)
+    const now = clock.now()
+    if (subscription.currentPeriodEnd !== null) {
+      // A renewal. Its subscription was an account's, and may have been reviewed, which nothing is twice: this month waits by itself.
+      const anew: BitcoinSubscription = { ...subscription, id: BITCOIN_PREFIX + randomToken(16, random), merchantId: null, currentPeriodEnd: null, anchorDay: null, createdAt: now }
+      await store.insertSubscription(sql, anew)
+      return await this.#wait(sql, anew, true)
+    }
+    const held = alone ? null : await store.waiting(sql, email, plan)
     const target = held ?? subscription
-    const period = extended(periodOf(target), clock.now())
+    const paid = held === null ? null : periodOf(held)
+    const period = paid === null ? extended(null, now) : added(paid)
     const row = await pending.insert({
       email,
       customerName: target.customerName,
@@ -191,10 +211,11 @@ export class BitcoinPlans {
       currentPeriodEnd: period.end,
       billingCustomerId: null,
       billingSubscriptionId: target.id
-    }, clock.now(), sql)
+    }, now, sql)
     // Approved a moment ago, and so the account's.
     if (row.linkedMerchantId !== null && await this.#give(sql, row.linkedMerchantId, { ...target, merchantId: row.linkedMerchantId })) return
-    if (row.state !== 'pending') log.error({ subscription: target.id, state: row.state }, 'a plan was paid whose subscription an administrator had already reviewed')
+    // Reviewed a moment ago: whatever became of that one, nobody has seen this payment.
+    if (row.state !== 'pending') return await this.#wait(sql, subscription, true)
     await store.activate(sql, target.id, period, null)
     if (target.id !== subscription.id) await store.replace(sql, subscription.id)
   }

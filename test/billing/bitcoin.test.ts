@@ -143,6 +143,92 @@ t.test('decision 171: without an account it becomes a pending subscription, and 
   t.equal(iso((await now(merchant)).currentPeriodEnd), '2027-04-30T12:00:00.000Z', 'from then on months are the account\'s')
 })
 
+t.test('who pays again after an administrator has rejected waits anew: no payment goes unseen', async t => {
+  const { buy, settle, pending, database, clock } = await fixture(t, '2027-01-10T12:00:00.000Z')
+  const email = 'again@example.com'
+  const mine = async () => (await pending.list(true)).filter(row => row.email === email)
+  await settle(await buy(null, { email }))
+  const [rejected] = await mine()
+  await database.transaction(async sql => { await pending.review(sql, rejected?.id ?? 0, { state: 'rejected', at: clock.now(), reason: null }) })
+  clock.advance(DAY)
+  const made = await buy(null, { email })
+  await settle(made)
+  const waiting = (await mine()).filter(row => row.state === 'pending')
+  t.equal(waiting.length, 1)
+  t.equal(waiting[0]?.billingSubscriptionId, made.subscriptionId)
+  t.equal(iso(waiting[0]?.currentPeriodEnd ?? null), '2027-02-11T12:00:00.000Z', 'a month, and nothing of what was rejected')
+})
+
+t.test('a renewal of an approved subscription that is paid once the account pays by card waits for the administrator', async t => {
+  const { buy, settle, pending, plans, merchants, database, clock, now, account } = await fixture(t, '2027-01-10T12:00:00.000Z')
+  const merchant = await account()
+  const first = await buy(null, { email: 'other.address@example.com' })
+  await settle(first)
+  const [row] = (await pending.list(false)).filter(row => row.billingSubscriptionId === first.subscriptionId)
+  if (row === undefined) throw new Error('the subscription does not wait')
+  await database.transaction(async sql => {
+    const subscription = await pending.review(sql, row.id, { state: 'approved', at: clock.now(), merchantId: merchant.id })
+    await merchants.within(sql).setTier(merchant.id, 'individual')
+    await merchants.within(sql).setSubscription(merchant.id, { subscriptionStatus: 'active', currentPeriodEnd: row.currentPeriodEnd, billingSubscriptionId: first.subscriptionId })
+    await plans.approved(sql, { merchant, subscription })
+  })
+  // As the job of renewals makes it: another invoice of the same subscription.
+  const renewal = await buy(null, { email: 'other.address@example.com' })
+  await database.sql`update bitcoin_invoices set subscription_id = ${first.subscriptionId} where payment_hash = ${renewal.paymentHash}`
+  await merchants.setSubscription(merchant.id, { billingSubscriptionId: 'sub_card', subscriptionStatus: 'active' })
+  const before = await now(merchant)
+  await settle(renewal)
+  await settle(renewal)
+  t.same(await now(merchant), before, 'a card that is charged is left alone')
+  const waiting = (await pending.list(false)).filter(one => one.email === 'other.address@example.com')
+  t.equal(waiting.length, 1)
+  t.match(waiting[0], { planTier: 'individual', subscriptionStatus: 'active', billingSubscriptionId: /^btc_[A-Za-z0-9_-]{22}$/ })
+  t.not(waiting[0]?.billingSubscriptionId, first.subscriptionId, 'a subscription of its own, since the other was reviewed')
+  t.equal(iso(waiting[0]?.currentPeriodEnd ?? null), '2027-02-10T12:00:00.000Z')
+})
+
+t.test('the months of somebody who had to wait for an account count from its approval', async t => {
+  const { buy, settle, pending, plans, merchants, database, clock, now } = await fixture(t, '2027-01-31T12:00:00.000Z')
+  const approve = async (email: string) => {
+    const [row] = (await pending.list(false)).filter(row => row.email === email)
+    if (row === undefined) throw new Error('the subscription does not wait')
+    const { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId } = row
+    return await database.transaction(async sql => {
+      const accounts = merchants.within(sql)
+      const facts = { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
+      const held = await accounts.byEmail(email)
+      const merchant = held === null ? (await accounts.create({ name: 'Patient', email, tier: 'individual', subscription: facts })).merchant : await accounts.setSubscription(held.id, facts)
+      if (merchant === null) throw new Error('the account is gone')
+      await plans.approved(sql, { merchant, subscription: await pending.review(sql, row.id, { state: 'approved', at: clock.now(), merchantId: merchant.id }) })
+      return merchant
+    })
+  }
+
+  await t.test('also after the month would have been over, and two of them', async t => {
+    const email = 'patient@example.com'
+    await settle(await buy(null, { email }))
+    clock.advance(40 * DAY)
+    await settle(await buy(null, { email }))
+    clock.advance(2 * DAY)
+    t.equal(iso(clock.now()), '2027-03-14T12:00:00.000Z')
+    const merchant = await approve(email)
+    t.equal(iso((await now(merchant)).currentPeriodEnd), '2027-05-14T12:00:00.000Z')
+    await settle(await buy(null, { email }))
+    t.equal(iso((await now(merchant)).currentPeriodEnd), '2027-06-14T12:00:00.000Z', 'and the next one is added to them')
+  })
+
+  await t.test('added to what the account has paid for meanwhile', async t => {
+    const email = 'eager@example.com'
+    await settle(await buy(null, { email }))
+    clock.advance(DAY)
+    const { merchant } = await merchants.create({ name: 'Eager', email })
+    await settle(await buy(merchant))
+    t.equal(iso((await now(merchant)).currentPeriodEnd), '2027-04-15T12:00:00.000Z')
+    await approve(email)
+    t.equal(iso((await now(merchant)).currentPeriodEnd), '2027-05-15T12:00:00.000Z')
+  })
+})
+
 t.test('news of an invoice that is not on record change nothing, and news that cannot be written come again', async t => {
   const { plans, account, buy, settle, now, database } = await fixture(t)
   await plans.settled({ paymentHash: 'ab'.repeat(32) })
