@@ -5,7 +5,7 @@
  *
  * The key chain: k = HMAC(`macaroons-key-generator`, root key); sig = HMAC(k, identifier); for each caveat sig = HMAC(sig, caveat).
  */
-import { equalBytes, hmacSha256 } from './hmac.ts'
+import { equalBytes, hmacChain, hmacSha256 } from './hmac.ts'
 
 /** Bytes of the longest macaroon that is read or written; leaves room in a credential of 64 KB even when written as hex. */
 export const MAX_MACAROON_BYTES = 16_384
@@ -81,12 +81,7 @@ export function decodeIdentifier (identifier: Uint8Array): TokenIdentifier {
 
 /** The signature over identifier and caveats, 32 bytes. */
 export function signatureOf (rootKey: Uint8Array, identifier: Uint8Array, caveats: readonly Uint8Array[]): Uint8Array {
-  let signature = hmacSha256(hmacSha256(KEY_GENERATOR, rootKey), identifier)
-  for (let index = 0; index < caveats.length; index++) {
-    const caveat = caveats[index]
-    if (caveat !== undefined) signature = hmacSha256(signature, caveat)
-  }
-  return signature
+  return hmacChain(KEY_GENERATOR, [rootKey, identifier, ...caveats])
 }
 
 /** Whether the macaroon was signed with this root key, compared in constant time. */

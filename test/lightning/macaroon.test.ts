@@ -2,7 +2,7 @@ import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import * as fc from 'fast-check'
 import oracle from 'macaroon'
 import t from 'tap'
-import { equalBytes, hkdfSha256, hmacSha256 } from '../../src/lightning/hmac.ts'
+import { equalBytes, hkdfSha256, hmacChain, hmacSha256 } from '../../src/lightning/hmac.ts'
 import {
   addCaveat, decodeIdentifier, decodeMacaroon, decodeMacaroonBase64, decodeMacaroonHex, encodeIdentifier, encodeMacaroon, MacaroonError, macaroonToBase64,
   MAX_CAVEATS, MAX_MACAROON_BYTES, mintMacaroon, verifySignature
@@ -170,6 +170,16 @@ t.test('no bytes make the decoder throw anything but a MacaroonError', async () 
   fc.assert(fc.property(fc.uint8Array({ maxLength: 300, size: 'max' }), bytes => only(() => decodeMacaroon(bytes))), { numRuns: 300 })
   fc.assert(fc.property(small, bytes => only(() => decodeMacaroon(Uint8Array.from([2, ...bytes])))), { numRuns: 1000 })
   fc.assert(fc.property(fc.string({ unit: 'binary' }), text => only(() => decodeMacaroonBase64(text))), { numRuns: 300 })
+})
+
+t.test('a chain of HMACs agrees with node:crypto, whatever was hashed before it', async t => {
+  const bytes = fc.uint8Array({ maxLength: 140, size: 'max' })
+  fc.assert(fc.property(bytes, fc.array(fc.uint8Array({ maxLength: 1100, size: 'max' }), { maxLength: 9 }), bytes, (key, messages, other) => {
+    hmacSha256(other, key)
+    const expected = messages.reduce((before, message) => createHmac('sha256', before).update(message).digest(), Buffer.from(key))
+    return equalBytes(hmacChain(key, messages), expected)
+  }), { numRuns: 500 })
+  t.same(hmacChain(KEY, []), Buffer.from(KEY), 'no message: the key')
 })
 
 t.test('HMAC and HKDF agree with node:crypto at every length', async t => {
