@@ -6,7 +6,18 @@ const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'curre
 export function amountText (amount: string, currency: Currency): string {
   if (currency === 'BTC') return `${amount}\u00a0BTC`
   // A decimal string is formatted exactly, without becoming a float; every amount is one.
-  return new Intl.NumberFormat('en', { ...FIAT, currency }).format(amount as Intl.StringNumericLiteral)
+  return formatOf(currency).format(amount as Intl.StringNumericLiteral)
+}
+
+const formats = new Map<Currency, Intl.NumberFormat>()
+
+/** Making one takes longer than everything that is done with it; a catalog has thousands of prices. */
+function formatOf (currency: Currency): Intl.NumberFormat {
+  const known = formats.get(currency)
+  if (known !== undefined) return known
+  const made = new Intl.NumberFormat('en', { ...FIAT, currency })
+  formats.set(currency, made)
+  return made
 }
 
 /** Whole satoshis, such as `12,345 sats`. */
