@@ -184,7 +184,9 @@ export class Administration {
     const merchants = this.#parts.merchants.within(tx)
     const { id } = known(await merchants.byEmail(subscription.email))
     known(await merchants.setTier(id, subscription.planTier))
-    const merchant = known(await merchants.setSubscription(id, facts(subscription)))
+    const { billingCustomerId, ...others } = facts(subscription)
+    // One in bitcoin has no customer: the account stays the one that it is, with its portal, and has no second trial.
+    const merchant = known(await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId }))
     const vacant: Settings = {
       primaryKey: merchant.primaryKey === null ? settings.primaryKey : null,
       alternateKey: merchant.alternateKey === null ? settings.alternateKey : null,

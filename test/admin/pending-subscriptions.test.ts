@@ -191,6 +191,14 @@ await eachDatabase(t, 'pending subscriptions', async (t: T, database) => {
       t.match(heard, [{ merchant: { id }, linked: true }])
     })
 
+    await t.test('a subscription without a customer of the billing provider, as one in bitcoin, leaves the account the customer that it is', async t => {
+      const { id, email } = await f.account()
+      await f.merchants.setSubscription(id, { billingCustomerId: 'cus_of_before', billingSubscriptionId: 'sub_of_before', subscriptionStatus: 'canceled' })
+      const pending = await f.pending({ email, billingCustomerId: null, billingSubscriptionId: 'btc_of_now', subscriptionStatus: 'active' })
+      t.equal((await approve(pending.id)).status, 200)
+      t.match(await f.merchant(id), { billingCustomerId: 'cus_of_before', billingSubscriptionId: 'btc_of_now', subscriptionStatus: /^active$/ }, 'its portal still opens, and it has no second trial')
+    })
+
     await t.test('what the account lacks is filled in, what it has is never replaced, and the message says so', async t => {
       const { id, email } = await f.account({ primaryApiKey: 'its-own-primary-key' })
       const { data } = await approve((await f.pending({ email })).id, { ...canaries, callbackUrl: 'https://buyer.example.com/hook' })
