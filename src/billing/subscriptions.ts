@@ -74,7 +74,10 @@ export class CardSubscriptions {
   async #merchantOf (tx: TransactionSql, seen: BilledSubscription, before: BeforeLook): Promise<number | null> {
     const { merchants, store, log } = this.#parts
     if (before.merchantId !== null) return before.merchantId
-    if (seen.merchantId !== null) {
+    if (seen.merchantId !== null && seen.plan === null) {
+      // The same provider account may sell other things, whose metadata mean other things by the same name.
+      log.warn({ subscriptionId: seen.subscriptionId, merchantId: seen.merchantId }, 'a subscription names an account, and its price is no plan of ours; the account does not get it')
+    } else if (seen.merchantId !== null) {
       if (await merchants.within(tx).byId(seen.merchantId) !== null) return seen.merchantId
       log.error({ subscriptionId: seen.subscriptionId, merchantId: seen.merchantId }, 'a subscription names an account that does not exist')
     }
@@ -108,7 +111,11 @@ export class CardSubscriptions {
     const merchants = this.#parts.merchants.within(tx)
     await store.write(tx, seen, merchantId)
     const merchant = await merchants.byId(merchantId)
-    const current = merchant === null ? null : currentSubscription(merchant, await store.ofMerchant(merchantId, tx))
+    const subscriptions = await store.ofMerchant(merchantId, tx)
+    const live = subscriptions.filter(({ status }) => isLive(status)).map(({ subscriptionId }) => subscriptionId)
+    // Two checkouts can be opened before either is completed. Which of them is not wanted only people know.
+    if (live.length > 1) log.error({ merchantId, subscriptions: live }, 'an account has several subscriptions by card, and all of them are charged: cancel those that are too many at the billing provider')
+    const current = merchant === null ? null : currentSubscription(merchant, subscriptions)
     if (merchant === null || current === null) return
     await merchants.setSubscription(merchantId, factsOf(current))
     const isNew = merchant.billingSubscriptionId !== current.subscriptionId || (current.subscriptionId === seen.subscriptionId && before.plan !== seen.plan)

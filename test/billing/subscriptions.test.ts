@@ -109,6 +109,20 @@ t.test('subscriptions by card', async t => {
     t.match(await pended(subscriptionId), { state: 'pending' })
   })
 
+  await t.test('another product of the same provider account changes no account, whatever its metadata say', async t => {
+    const { id } = await account()
+    const own = stands({ subscriptionId: subId(), merchantId: id, status: 'active' })
+    await cards.refresh(own.subscriptionId)
+    stands({ subscriptionId: own.subscriptionId, status: 'canceled' })
+    await cards.refresh(own.subscriptionId)
+    const before = await merchant(id)
+    clock.advance(1000)
+    const other = stands({ subscriptionId: subId(), merchantId: id, plan: null, status: 'active' })
+    await cards.refresh(other.subscriptionId)
+    t.same(await merchant(id), before)
+    t.equal(await pended(other.subscriptionId), null)
+  })
+
   await t.test('canceled: the status says so and the plan stays, for on the free plan the gate would let it pass (decisions 82 and 83)', async t => {
     const { id } = await account()
     const { subscriptionId } = stands({ subscriptionId: subId(), merchantId: id })
