@@ -13,9 +13,11 @@ import { credentialsKey, ShopifyTokens } from './shopify-tokens.ts'
 const THROTTLED_RETRIES = 3
 /** The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at most 5.3 s at the slowest rate. */
 const MAX_WAIT = 6000
+/** The same for what somebody has paid for: so much longer that it has its turn behind any number of questions, which everybody may cause. */
+const MAX_WAIT_PAID = 10_000
 /**
- * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, which those
- * who hold an order's claim meanwhile count on.
+ * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, one about
+ * what was paid for 25, which those who hold an order's claim meanwhile count on.
  */
 const REPEATED_WITHIN = 15_000
 /** Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of single mutations. */
@@ -88,7 +90,7 @@ export class ShopifyCalls {
   async #waitForPoints (key: string, operation: ShopifyOperation): Promise<void> {
     const cost = this.#costOf(operation)
     const wait = this.#budgets.waitFor(key, cost)
-    if (wait > MAX_WAIT) throw throttled(null, wait)
+    if (wait > (operation.isPaid === true ? MAX_WAIT_PAID : MAX_WAIT)) throw throttled(null, wait)
     this.#budgets.spend(key, cost)
     if (wait > 0) await this.#sleep(wait)
   }

@@ -7,6 +7,8 @@ export interface ShopifyOperation {
   readonly text: string
   /** Points it is taken to cost until an answer has told; Shopify admits a call only with that many in the bucket. */
   readonly cost: number
+  /** Somebody has paid for what it is about. */
+  readonly isPaid?: true
 }
 
 /** Products and variants of a page: small enough that its worst cost stays under the limit of 1000 points for one query. */
@@ -91,6 +93,7 @@ export const TAX: ShopifyOperation = {
 export const CREATE_ORDER: ShopifyOperation = {
   purpose: 'make an order',
   cost: 30,
+  isPaid: true,
   text: `mutation CreateOrder($order: OrderCreateOrderInput!, $options: OrderCreateOptionsInput) {
   orderCreate(order: $order, options: $options) {
     order { id name sourceIdentifier }
@@ -103,6 +106,7 @@ export const CREATE_ORDER: ShopifyOperation = {
 export const FIND_ORDER: ShopifyOperation = {
   purpose: 'look for an order',
   cost: 120,
+  isPaid: true,
   text: `query FindOrder($query: String!) {
   found: orders(first: 5, query: $query) { nodes { id name sourceIdentifier tags } }
   newest: orders(first: ${NEWEST}, sortKey: CREATED_AT, reverse: true) { nodes { id name sourceIdentifier tags } }

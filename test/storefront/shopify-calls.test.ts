@@ -1,11 +1,13 @@
 import t from 'tap'
 import { silentLog } from '../../src/platform/log.ts'
 import { Secret } from '../../src/platform/secrets.ts'
+import { StorePlatformError } from '../../src/storefront/platform.ts'
 import { openShopify } from '../../src/storefront/shopify.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
-import { outboundCall, type OutboundRequest } from '../../src/upstream/outbound.ts'
-import type { ShopifyFault } from '../fakes/shopify.ts'
-import { fault, faultOf, legacyStoreOf, mugs, shopify, TIMEOUT } from './shopify-fixture.ts'
+import { outboundCall, type OutboundAnswer, type OutboundRequest } from '../../src/upstream/outbound.ts'
+import { startFakeShopify, type ShopifyFault } from '../fakes/shopify.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { fault, faultOf, legacyStoreOf, mugs, shopify, storeOf, TIMEOUT } from './shopify-fixture.ts'
 
 t.test('the token of a day', async t => {
   const { fake, clock, platform, store } = await shopify(t)
@@ -143,6 +145,42 @@ t.test('throttling by cost', async t => {
     fake.bucket.maximum = 1000
     t.equal((await platform.catalog(store)).products.length, 103)
   })
+})
+
+t.test('what was paid for waits longer than questions: no number of them keeps an order from being made', async t => {
+  const clock = new ManualClock()
+  const fake = await startFakeShopify({ clock })
+  t.teardown(() => fake.close())
+  const send = outboundCall(new AddressGuard({ production: false }))
+  let underWay = 0
+  const call = async (request: OutboundRequest): Promise<OutboundAnswer> => {
+    underWay++
+    try {
+      return await send(request)
+    } finally {
+      underWay--
+    }
+  }
+  const platform = openShopify({ call, clock, log: silentLog, config: { url: fake.url, apiVersion: '2026-10', timeout: TIMEOUT } })
+  const store = storeOf(fake)
+  await platform.shopInfo(store)
+  fake.bucket.available = 10
+  await platform.shopInfo(store)
+  const question = { items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }], location: { country: 'US', state: 'NY', zip: '' }, shippingCents: 0 }
+  const asked = Array.from({ length: 100 }, () => platform.tax(store, question).then(() => 'answered', (error: unknown) => error instanceof StorePlatformError ? error.fault : String(error)))
+  const order = mugs(fake)
+  const over: true[] = []
+  const made = Promise.all([platform.createOrder(store, order), platform.findOrder(store, order.sourceIdentifier), ...asked]).finally(() => { over.push(true) })
+  // Awaited below; until then its rejection has a reader.
+  made.catch(() => {})
+  while (over.length === 0) {
+    await new Promise(resolve => { setImmediate(resolve) })
+    // Time limits are the clock's too: it stands still while an answer is on its way.
+    if (underWay === 0) clock.advance(100)
+  }
+  await made
+  t.equal(fake.shop.orders.length, 1)
+  t.same(new Set(await Promise.all(asked)), new Set(['answered', 'throttled']), 'there were more questions than points')
 })
 
 t.test('what goes wrong', async t => {
