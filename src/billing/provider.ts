@@ -46,12 +46,22 @@ export interface BillingEvent {
   readonly subscriptionId: string | null
 }
 
-/** Why the billing provider did not do what it was asked. `refused`: the request itself; `away`: anything else. */
+/** Why the billing provider did not do what it was asked. */
+export type BillingFault =
+  /** Anything that may pass by itself. */
+  | 'away'
+  /** The request itself. */
+  | 'refused'
+  /** The buyer's address, which is none to the provider. */
+  | 'email'
+  | 'signature'
+
+/** The billing provider did not do what it was asked. */
 export class BillingError extends Error {
   override name = 'BillingError'
-  readonly fault: 'away' | 'refused' | 'signature'
+  readonly fault: BillingFault
 
-  constructor (fault: 'away' | 'refused' | 'signature', message: string, cause?: unknown) {
+  constructor (fault: BillingFault, message: string, cause?: unknown) {
     super(message, { cause })
     this.fault = fault
   }

@@ -136,6 +136,7 @@ export class Billing {
       return await work
     } catch (error) {
       if (error instanceof BillingError) {
+        if (error.fault === 'email') throw invalidField('/email', 'Must be an email address that takes mail, such as name@example.com.')
         this.#parts.log[error.fault === 'away' ? 'warn' : 'error']({ err: error }, 'the billing provider did not do what it was asked')
         if (error.fault !== 'away') throw new LongError(502, 'Billing provider error', 'The billing provider refused the request.', {}, [], error)
         throw new Unavailable('Billing provider unavailable', 'The billing provider cannot be reached at the moment.', 5, {}, error)

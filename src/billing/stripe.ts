@@ -49,14 +49,25 @@ export class StripeBilling implements BillingProvider {
   }
 
   async createCheckout (request: CheckoutRequest): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }> {
+    const price = this.#priceOf(request.plan)
+    const session = await asking(this.#session(request, price).catch((error: unknown) => {
+      if (request.customerId === null || !isCustomerGone(error)) throw error
+      // Deleted there, or of another account of Stripe's. Whoever it was can still buy, as somebody new.
+      return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` }, price)
+    }))
+    if (session.url === null) throw new BillingError('away', 'stripe answered a checkout session without an address')
+    return { sessionId: session.id, checkoutUrl: session.url }
+  }
+
+  async #session (request: CheckoutRequest, price: string): Promise<Stripe.Checkout.Session> {
     const { email, customerName, merchantId, customerId, trialDays, successUrl, cancelUrl, idempotencyKey } = request
     const metadata: Record<string, string> = {
       ...(merchantId === null ? {} : { [MERCHANT_ID]: String(merchantId) }),
       ...(customerName === null ? {} : { [CUSTOMER_NAME]: customerName })
     }
-    const session = await asking(this.#stripe.checkout.sessions.create({
+    return await this.#stripe.checkout.sessions.create({
       mode: 'subscription',
-      line_items: [{ price: this.#priceOf(request.plan), quantity: 1 }],
+      line_items: [{ price, quantity: 1 }],
       success_url: successUrl,
       cancel_url: cancelUrl,
       // The contract: a trial with a card required.
@@ -68,9 +79,7 @@ export class StripeBilling implements BillingProvider {
         metadata,
         ...(trialDays === 0 ? {} : { trial_period_days: trialDays, trial_settings: { end_behavior: { missing_payment_method: 'cancel' } } })
       }
-    }, { idempotencyKey }))
-    if (session.url === null) throw new BillingError('away', 'stripe answered a checkout session without an address')
-    return { sessionId: session.id, checkoutUrl: session.url }
+    }, { idempotencyKey })
   }
 
   async portal (customerId: string, returnUrl: string): Promise<string> {
@@ -148,6 +157,10 @@ async function asking<T> (call: Promise<T>): Promise<T> {
   }
 }
 
+function isCustomerGone (error: unknown): boolean {
+  return error instanceof Stripe.errors.StripeInvalidRequestError && error.code === 'resource_missing' && error.param === 'customer'
+}
+
 /** Stripe's own text stays behind: it may show parts of the key, and it is logged. */
 function billingError (error: unknown): BillingError {
   if (!(error instanceof Stripe.errors.StripeError)) return new BillingError('away', 'stripe could not be asked', error)
@@ -155,5 +168,5 @@ function billingError (error: unknown): BillingError {
   const isAway = statusCode === undefined || statusCode >= 500 || statusCode === 429 || statusCode === 409 ||
     error instanceof Stripe.errors.StripeConnectionError || error instanceof Stripe.errors.StripeAPIError
   const facts = [error.type, statusCode, code, param, requestId].filter(fact => fact !== undefined && fact !== null && fact !== '').join(' ')
-  return new BillingError(isAway ? 'away' : 'refused', `stripe: ${facts}`)
+  return new BillingError(isAway ? 'away' : param === 'customer_email' ? 'email' : 'refused', `stripe: ${facts}`)
 }

@@ -194,6 +194,11 @@ t.test('plans by card over stripe', async t => {
     t.same(json(refused, 502), { error: 'Billing provider error', message: 'The billing provider refused the request.' })
   })
 
+  await t.test('an address that the provider takes for none is the buyer\'s mistake: 400', async t => {
+    const answer = await checkout(gateway, { plan: 'individual', email: 'buyer@localhost' })
+    t.match(json(answer, 400), { errors: { Email: [/address/] } })
+  })
+
   await t.test('a job whose look at the provider fails is there until it succeeds', async t => {
     const customer = fake.customer('patient@example.com')
     const { id } = fake.subscribe({ customer, status: 'active', price: fake.price })

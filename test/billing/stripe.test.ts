@@ -49,6 +49,14 @@ t.test('a merchant\'s checkout names the account and the customer that it alread
   })
 })
 
+t.test('a customer that is there no more becomes a new one, so that the account can still buy', async t => {
+  const { sessionId } = await stripe.createCheckout({ ...request, merchantId: 42, customerId: 'cus_deleted', trialDays: 0, idempotencyKey: 'key-2b' })
+  t.ok(fake.sessions.has(sessionId))
+  t.match(lastForm(), { customer_email: 'buyer@example.com', client_reference_id: '42', 'subscription_data[metadata][merchant_id]': '42' })
+  t.notOk('customer' in lastForm())
+  t.notOk('subscription_data[trial_period_days]' in lastForm(), 'still without a second trial')
+})
+
 t.test('a call whose answer is lost is repeated with the same key, and makes one session', async t => {
   const before = { requests: fake.requests.length, sessions: fake.sessions.size }
   fake.fail('lost', /checkout/)

@@ -175,6 +175,8 @@ export class FakeStripe {
     if (form.get('line_items[0][price]') !== this.price) throw new Refusal(400, 'invalid_request_error', 'resource_missing', 'No such price', 'line_items[0][price]')
     if (!URL.canParse(form.get('success_url') ?? '')) throw new Refusal(400, 'invalid_request_error', 'url_invalid', 'Not a valid URL', 'success_url')
     if (form.has('customer') && form.has('customer_email')) throw new Refusal(400, 'invalid_request_error', 'parameter_invalid', 'You may only specify one of these parameters: customer, customer_email.', 'customer')
+    const email = form.get('customer_email')
+    if (email !== undefined && !/^[^@\s.][^@\s]*@[^@\s]+\.[a-z]{2,}$/i.test(email)) throw new Refusal(400, 'invalid_request_error', 'email_invalid', `Invalid email address: ${email}`, 'customer_email')
     const id = `cs_test_${randomBytes(24).toString('hex')}`
     this.sessions.set(id, { id, form, subscription: null })
     return { status: 200, body: { id, object: 'checkout.session', mode: 'subscription', status: 'open', url: `${this.url}/c/pay/${id}`, subscription: null } }
