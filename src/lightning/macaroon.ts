@@ -193,6 +193,8 @@ function readLocation (bytes: Uint8Array): string {
   }
 }
 
+const NOTHING = new Uint8Array(0)
+
 class FieldReader {
   readonly #bytes: Uint8Array
   #offset: number
@@ -203,7 +205,7 @@ class FieldReader {
   constructor (bytes: Uint8Array, offset: number) {
     this.#bytes = bytes
     this.#offset = offset
-    this.value = bytes.subarray(0, 0)
+    this.value = NOTHING
   }
 
   get atEnd (): boolean {
@@ -213,7 +215,7 @@ class FieldReader {
   next (): number {
     this.#type = this.#varint()
     if (this.#type === FIELD_END) {
-      this.value = this.#bytes.subarray(0, 0)
+      this.value = NOTHING
       return FIELD_END
     }
     const length = this.#varint()
