@@ -12,7 +12,9 @@ export type AdminVersion = '2026-04' | '2026-10'
 
 const schemas = new Map<AdminVersion, GraphQLSchema>()
 
-/** The schema that Shopify publishes; reading one takes half a second, so each is read once in a process. */
+/**
+ * The schema that Shopify publishes, from the data of a package of theirs. Nothing else of that package is used, and it would bring
+ * hundreds: `overrides` in package.json puts one of a few lines in the place of each that it names itself. Reading one takes half a second, so each is read once in a process. */
 export function adminSchema (version: AdminVersion): GraphQLSchema {
   const known = schemas.get(version)
   if (known !== undefined) return known
