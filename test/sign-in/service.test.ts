@@ -140,6 +140,19 @@ t.test('a deactivated account\'s session and links end for good, however it was 
   }
 })
 
+t.test('an account that is given another address is signed out, and links that went to the old one end', async t => {
+  const { account, link, signIns, merchants } = await fixture()
+  const merchant = await account()
+  const session = await mustSignIn(t, signIns, await link(merchant))
+  const open = await link(merchant)
+  await merchants.rename(merchant.id, { name: 'Another name', email: merchant.email })
+  t.ok(await signIns.session(session), 'another name ends nothing')
+  await merchants.rename(merchant.id, { email: `new-${merchant.email}` })
+  t.equal(await signIns.session(session), null)
+  t.equal(await signIns.isGood(open), false)
+  t.equal(await signIns.signIn(open), null, 'whoever reads the old mailbox gets in no more')
+})
+
 t.test('a job that runs twice mails once, and one whose mail could not be queued leaves no link behind', async t => {
   const { account, signIns, work, mails, fault, db } = await fixture()
   const merchant = await account()

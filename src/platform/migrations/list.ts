@@ -12,6 +12,7 @@ import { storefronts } from './0010-storefronts.ts'
 import { storefrontOrders } from './0011-storefront-orders.ts'
 import { billing } from './0012-billing.ts'
 import { signIn } from './0013-sign-in.ts'
+import { signInAddress } from './0014-sign-in-address.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -19,5 +20,5 @@ import { signIn } from './0013-sign-in.ts'
  */
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
-  providerSubscriptions, storefronts, storefrontOrders, billing, signIn
+  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress
 ]
