@@ -14,7 +14,9 @@ const schemas = new Map<AdminVersion, GraphQLSchema>()
 
 /**
  * The schema that Shopify publishes, from the data of a package of theirs. Nothing else of that package is used, and it would bring
- * hundreds: `overrides` in package.json puts one of a few lines in the place of each that it names itself. Reading one takes half a second, so each is read once in a process. */
+ * hundreds: `overrides` in package.json puts one of a few lines in the place of each that it names itself. Reading a schema takes
+ * half a second, so each is read once in a process.
+ */
 export function adminSchema (version: AdminVersion): GraphQLSchema {
   const known = schemas.get(version)
   if (known !== undefined) return known
