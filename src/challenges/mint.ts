@@ -15,6 +15,7 @@ import type { Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { Makings, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
+import { PlaceCounts } from './place-counts.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymentChallenge } from './store.ts'
 
@@ -78,7 +79,8 @@ const PROVIDER_MS = 20_000
 /**
  * Makes challenges: one invoice for both schemes, checked against the price, and written before it is sent. Within one process
  * no cap is overshot. A client gets every challenge below its own, each with an invoice of its own; in a place the last few may be
- * refused while others are being made. Of several processes each may overshoot a cap by what the others are making at that moment.
+ * refused while others are being made. Of several processes each may overshoot a cap by what the others are making at that moment;
+ * while a cap is far a count serves for more than one mint, see `PlaceCounts`.
  */
 export class Mint {
   readonly #parts: MintParts
@@ -88,6 +90,7 @@ export class Mint {
   // Challenges that were made while rows were being counted, by place: those counts may not have seen them.
   readonly #madeMeanwhile = new Map<string, number>()
   #counting = 0
+  readonly #places = new PlaceCounts()
 
   constructor (parts: MintParts) {
     this.#parts = parts
@@ -108,6 +111,7 @@ export class Mint {
     const settings = this.#parts.settings()
     const binding = bindingOf(offer, request.digest)
     if (request.uncapped === true) {
+      this.#places.began(offer.place)
       const challenge = await this.#make(offer, request, binding, settings)
       this.#parts.counters.challenge(offer.source, false)
       return { challenge, again: false }
@@ -117,10 +121,11 @@ export class Mint {
     let open: Outstanding
     let held: number
     let unseen: number
+    const isFar = this.#places.isFar(offer.place, settings.maxPerPlace, this.#parts.clock.now())
     const counting = this.#ofClient.counting(client)
     this.#counting++
     try {
-      open = await this.#outstanding(offer, request.clientKey, binding, settings)
+      open = await this.#outstanding(offer, request.clientKey, binding, settings, isFar ? 0 : settings.maxPerPlace)
       held = this.#ofClient.held(client, open.ofClient, counting)
       unseen = (this.#madeMeanwhile.get(offer.place) ?? 0) - before
     } finally {
@@ -134,7 +139,14 @@ export class Mint {
       const last = this.#ofClient.last(client)
       if (last !== null) return this.#again(await last.made)
     }
-    if (open.inPlace + unseen + (this.#inPlace.get(offer.place) ?? 0) >= settings.maxPerPlace) throw new RateLimited(MIN_PAYABLE_SECONDS)
+    if (!isFar) {
+      const inPlace = open.inPlace + unseen + (this.#inPlace.get(offer.place) ?? 0)
+      if (inPlace >= settings.maxPerPlace) throw new RateLimited(MIN_PAYABLE_SECONDS)
+      this.#places.counted(offer.place, settings.maxPerPlace, inPlace, this.#parts.clock.now())
+    } else if (!this.#places.hasRoom(offer.place, settings.maxPerPlace)) {
+      // Others have taken what was left; those rows may be fewer by now, which only a count can tell.
+      return this.mint(offer, request)
+    }
 
     const made = this.#make(offer, request, binding, settings, paymentHash => { making.paymentHash = paymentHash })
     const making: Making = { made, paymentHash: null }
@@ -162,6 +174,7 @@ export class Mint {
   }
 
   #begin (client: string, place: string, making: Making): void {
+    this.#places.began(place)
     this.#ofClient.begin(client, making)
     this.#inPlace.set(place, (this.#inPlace.get(place) ?? 0) + 1)
   }
@@ -175,7 +188,7 @@ export class Mint {
   }
 
   /** Counts open invoices. This comes before the provider is asked, so that a database that is away costs no invoice. */
-  async #outstanding (offer: Offer, client: string, binding: string, settings: ChallengeSettings): Promise<Outstanding> {
+  async #outstanding (offer: Offer, client: string, binding: string, settings: ChallengeSettings, placeLimit: number): Promise<Outstanding> {
     const now = this.#parts.clock.now()
     const payable = Math.min(MIN_PAYABLE_SECONDS, payableSeconds(offer) / 2) * 1000
     try {
@@ -184,7 +197,7 @@ export class Mint {
         binding,
         place: offer.place,
         clientLimit: settings.maxPerClient,
-        placeLimit: settings.maxPerPlace,
+        placeLimit,
         now,
         payableUntil: now + payable
       })

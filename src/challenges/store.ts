@@ -104,6 +104,7 @@ export interface OutstandingQuery {
   readonly binding: string
   readonly place: string
   readonly clientLimit: number
+  /** 0 when the place need not be counted. */
   readonly placeLimit: number
   readonly now: number
   /** The newest must be payable until at least then. */
