@@ -188,6 +188,9 @@ export function checkProduction (config: FileConfig, findings: Findings): void {
     if (kind === 'sandbox') findings.report([part, 'kind'], `found the sandbox in production; allowed: ${part === 'storefront' ? 'shopify' : 'stripe, none'}`)
     if (url !== undefined && isPlainAndAway(url)) findings.report([part, 'url'], 'found a plain http address in production; allowed: an https address, or http to this machine')
   }
+  if (config.billing.kind === 'stripe' && /^(sk|rk)_test_/.test(config.billing.key ?? '')) {
+    findings.report(['billing', 'key'], 'found a key of test mode in production, with which test cards buy plans; allowed: a live key, such as sk_live_…')
+  }
   for (const [source, url] of Object.entries(config.prices.urls)) {
     // Who can change the answers sets the prices.
     if (isPlainAndAway(url)) findings.report(['prices', 'urls', source], 'found a plain http address in production; allowed: an https address, or http to this machine')
