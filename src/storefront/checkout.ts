@@ -93,12 +93,12 @@ export class Checkout {
 
   async #run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
-    const location = readLocation(ctx.headers)
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
     const credential = await this.#parts.credentials.read(ctx.headers, integration, 'checkout')
     switch (credential.kind) {
-      case 'none': return await this.#sell(ctx, integration, input, location)
+      // Who has paid has said where already: the contract's retry row names no such header.
+      case 'none': return await this.#sell(ctx, integration, input, readLocation(ctx.headers))
       case 'paid': return await this.#find(integration, credential.challenge, credential.challengeId)
       case 'refused': throw refusal(credential.reason, credential.detail)
     }

@@ -45,6 +45,8 @@ t.test('POST checkout | Authorization: L402 plus the same valid body | 200 {orde
   t.equal(answer.headers.get('cache-control'), 'private, no-store')
   const again = await shop.checkout({ headers: { authorization: order.pay() } })
   t.same(again.data, answer.data, 'every retry shows the same token')
+  const bare = await shop.send('POST', `${shop.base}/checkout`, { headers: { authorization: order.pay() }, body: BODY })
+  t.same(bare.data, answer.data, 'the retry needs no X-Buyer-Location')
 })
 
 t.test('Checkout request rules | the credential identifies the paid order by macaroon, or by SHA256(preimage) when no macaroon is sent; the body is otherwise ignored', async t => {
