@@ -2,7 +2,7 @@ import type { Database, Sql } from '../platform/database.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
-import type { Challenge, ChallengeStore, Claimed } from './store.ts'
+import type { Bond, Challenge, ChallengeStore, Claimed } from './store.ts'
 
 /**
  * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that records it: what it
@@ -55,11 +55,11 @@ export class Claims {
     return claimed.challenge
   }
 
-  /** Leases for a single-use credential. Null when it is spent, leased or another scheme's. @throws Unavailable */
-  async lease (paymentHash: string, merchantId: string | null): Promise<{ readonly lease: Lease, readonly challenge: Challenge } | null> {
+  /** Leases for a single-use credential. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
+  async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null): Promise<{ readonly lease: Lease, readonly challenge: Challenge } | null> {
     let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
     try {
-      taken = await this.#leases.acquire(paymentHash, (key, gateway, until, now) => this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now)))
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, until, now) => this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond)))
     } catch (error) {
       throw away(error)
     }

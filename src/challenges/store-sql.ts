@@ -1,4 +1,4 @@
-import { REVOCATIONS_CHANNEL, type Challenge, type ChallengeStore, type ClaimScheme, type Claimed, type LeaseKey, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind } from './store.ts'
+import { REVOCATIONS_CHANNEL, type Bond, type Challenge, type ChallengeStore, type ClaimScheme, type Claimed, type LeaseKey, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../platform/database.ts'
 
@@ -153,7 +153,7 @@ export class SqlChallengeStore implements ChallengeStore {
     return claimed(row)
   }
 
-  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number): Promise<Claimed | null> {
+  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null = null): Promise<Claimed | null> {
     const at = new Date(now)
     const [row] = await sql<Row[]>`
       update challenges
@@ -161,6 +161,8 @@ export class SqlChallengeStore implements ChallengeStore {
         scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
       where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
         and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
+        ${bond === null ? sql`` : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
+        and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}`}
       returning *`
     return claimed(row)
   }

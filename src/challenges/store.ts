@@ -80,6 +80,19 @@ export interface LeaseKey {
   readonly leaseId: string
 }
 
+/** What a modern credential was made for, as far as its row must say the same for it to be leased at first sight. */
+export interface Bond {
+  /** Id of the Payment challenge, checked to be ours. */
+  readonly paymentId: string
+  readonly merchantId: string | null
+  readonly service: string
+  readonly method: string
+  readonly path: string
+  /** `boundQuery` of the request's query. */
+  readonly query: string
+  readonly amountSats: number
+}
+
 /** What has been revoked, by kind. Everything that was issued for it is refused while it is listed. */
 export type RevokedKind = 'payment' | 'proxy' | 'merchant'
 
@@ -133,9 +146,10 @@ export interface ChallengeStore {
   claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>
   /**
    * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it has
-   * lapsed, and no other scheme has claimed it; null otherwise. `until` in milliseconds since the epoch.
+   * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the row
+   * has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
    */
-  lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number): Promise<Claimed | null>
+  lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
   /**
    * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves is
    * spent under the lease id. Null where `lease` would say null.

@@ -448,3 +448,18 @@ t.test('two different credentials in one request are refused', async t => {
   t.equal(result.status, 400)
   t.match(result.json(), { error: 'Bad Request' })
 })
+
+t.test('a modern credential that fits is judged, leased and spent in two statements; a spent one is told so after two', async t => {
+  const g = await gate(t)
+  const { lines, preimage } = await g.buy()
+  const authorization = auth(modern(lines, preimage))
+  g.watched.calls.length = 0
+  t.equal((await g.send(authorization)).status, 200)
+  await g.asked()
+  t.same(g.watched.calls, ['lease', 'spend'])
+  g.watched.calls.length = 0
+  const again = await g.send(authorization)
+  t.equal(again.status, 402)
+  t.match(again.json(), { detail: 'The credential was already redeemed' })
+  t.same(g.watched.calls.slice(0, 3), ['lease', 'find', 'outstanding'], 'the third is of the fresh challenge')
+})
