@@ -49,6 +49,8 @@ export interface Page {
   readonly assets: Pick<AssetNames, 'style' | 'script'>
   /** The way up from the page's address to that of the gateway; `../` unless said, as from `/pay/<token>`. */
   readonly root?: string
+  /** What is told of where a request comes from, as the header says too; nothing unless said. Never the whole address, which may be a secret. */
+  readonly referrer?: 'no-referrer' | 'strict-origin'
   /** Whether the browser's program is loaded. */
   readonly script: boolean
   /** Value of the refresh that stands in for the program where there is none, such as `10`; null for a page that stays as it is. */
@@ -57,7 +59,7 @@ export interface Page {
 
 /** The whole document. Its assets are addressed relative to the page, so that a prefix in front of the gateway does no harm. */
 export function document (page: Page): string {
-  const { title, main, assets, root = ONE_UP, script, refresh } = page
+  const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', script, refresh } = page
   return '<!doctype html>' + renderToString(html`
     <html lang="en">
       <head>
@@ -65,7 +67,7 @@ export function document (page: Page): string {
         <title>${title}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex, nofollow" />
-        <meta name="referrer" content="no-referrer" />
+        <meta name="referrer" content=${referrer} />
         <meta name="color-scheme" content="light dark" />
         <link rel="icon" href=${ICON} />
         <link rel="stylesheet" href=${`${root}assets/${assets.style}`} />

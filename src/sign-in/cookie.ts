@@ -55,7 +55,6 @@ export function isFromHere (ctx: Pick<Context, 'headers' | 'host'>, publicUrl: s
   if (site !== undefined) return site === 'same-origin'
   const origin = ctx.headers.get('origin')
   if (origin === undefined) return true
-  // A page that tells no referrer has no origin either; over https the browser would have said where it is from.
-  if (origin === 'null') return !publicUrl.startsWith('https:')
+  // "null" is a frame without an origin, or a page that tells no referrer at all; ours does.
   return URL.canParse(origin) && [ctx.host, new URL(publicUrl).host].includes(new URL(origin).host)
 }

@@ -9,10 +9,11 @@ import type { CurrentSession } from './service.ts'
 export const LINK_SENT = 'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
 
 /**
- * Headers of these pages. Their forms must be known for ours, so the browser tells this gateway, and nobody else, where they
- * come from.
+ * Headers of these pages. Their forms must be known for ours, so the browser says which site they come from: without any referrer
+ * their origin would be "null" (Fetch, "append a request `Origin` header"). The address itself, which may be a link, it tells nobody.
  */
-export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(FORM_PAGE_HEADERS.map(value => value.replace("script-src 'self'", "script-src 'none'").replace("connect-src 'self'", "connect-src 'none'")))
+export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(FORM_PAGE_HEADERS.map(value =>
+  value.replace("script-src 'self'", "script-src 'none'").replace("connect-src 'self'", "connect-src 'none'").replace('no-referrer', 'strict-origin')))
 
 /** The pages of signing in; none of them has a program. */
 export class SignInPages {
@@ -110,6 +111,6 @@ export class SignInPages {
 
   #page (title: string, root: string, content: VNode): string {
     const { shopStyle: style, shopScript: script } = this.#assets
-    return document({ title, root, assets: { style, script }, script: false, refresh: null, main: html`<main class="alone">${content}</main>` })
+    return document({ title, root, referrer: 'strict-origin', assets: { style, script }, script: false, refresh: null, main: html`<main class="alone">${content}</main>` })
   }
 }

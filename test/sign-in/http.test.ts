@@ -84,6 +84,8 @@ t.test('signing in at a gateway on https', async t => {
       t.equal(page.headers['set-cookie'], undefined, 'which signs nobody in')
       t.match(page.headers['content-security-policy'], /form-action 'self'/)
       t.equal(page.headers['cache-control'], 'no-store')
+      t.equal(page.headers['referrer-policy'], 'strict-origin', 'with none at all a browser that sends no Sec-Fetch-Site would send its form from "null"')
+      t.match(page.text, '<meta name="referrer" content="strict-origin"/>', 'and nobody learns the address')
     }
     t.equal((await send('HEAD', path)).status, 200)
     const signedIn = await send('POST', path)
