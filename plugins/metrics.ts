@@ -12,11 +12,6 @@ function statusClass (status: number): number {
   return digit >= 1 && digit <= 5 ? digit : 0
 }
 
-/** What is counted for one method and class of status. */
-interface Cell {
-  inc (): void
-}
-
 /** Measures requests for Prometheus. All labels come from the compiled route, never from what a client sends. */
 export default definePlugin({
   name: 'metrics',
@@ -25,38 +20,39 @@ export default definePlugin({
   uses: ['metrics', 'clock'],
   setup (_config, { services: { metrics, clock }, route, slot }) {
     const name = route.name
-    const requests = metrics.counter('boltgate_requests_total', 'Requests that are over, by route, method and class of status.', ['route', 'method', 'status'])
-    const unfinished = metrics.counter('boltgate_requests_unfinished_total', 'Requests whose answer did not reach the client completely.', ['route']).labels(name)
-    const duration = metrics.histogram('boltgate_request_duration_seconds', 'Time from the accepted head of a request to the end of its answer.', ['route'], seconds).labels(name)
-    const upstream = metrics.histogram('boltgate_upstream_duration_seconds', 'Time from forwarding a request to the head of the upstream\'s answer.', ['route'], seconds).labels(name)
-    const inFlight = metrics.gauge('boltgate_requests_in_flight', 'Requests under way.', ['route']).labels(name)
-    const bytesIn = metrics.counter('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route']).labels(name)
-    const bytesOut = metrics.counter('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route']).labels(name)
+    const labels = { route: name }
+    const requests = metrics.counts('boltgate_requests_total', 'Requests that are over, by route, method and class of status.', ['route', 'method', 'status'])
+    const unfinished = metrics.counts('boltgate_requests_unfinished_total', 'Requests whose answer did not reach the client completely.', ['route']).cell(labels)
+    const duration = metrics.spreads('boltgate_request_duration_seconds', 'Time from the accepted head of a request to the end of its answer.', ['route'], seconds).cell(labels)
+    const upstream = metrics.spreads('boltgate_upstream_duration_seconds', 'Time from forwarding a request to the head of the upstream\'s answer.', ['route'], seconds).cell(labels)
+    const inFlight = metrics.levels('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
+    const bytesIn = metrics.counts('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route']).cell(labels)
+    const bytesOut = metrics.counts('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route']).cell(labels)
     const forwarded = slot<number>('forwarded at')
     // Filled as they occur, so that a route shows no methods that nobody uses.
-    const cells: (Cell | undefined)[] = []
+    const cells: (ReturnType<typeof requests.cell> | undefined)[] = []
 
-    const cell = (ctx: Context, status: number): Cell => {
+    const cell = (ctx: Context, status: number): ReturnType<typeof requests.cell> => {
       const method = methodNames.indexOf(ctx.method) + 1
       const kind = statusClass(status)
       const at = method * classes.length + kind
-      return cells[at] ??= requests.labels(name, methodNames[method - 1] ?? 'other', classes[kind] ?? 'none')
+      return cells[at] ??= requests.cell({ route: name, method: methodNames[method - 1] ?? 'other', status: classes[kind] ?? 'none' })
     }
 
     return {
-      request () { inFlight.inc() },
+      request () { inFlight.add(1) },
       upstream (ctx) { ctx.set(forwarded, clock.monotonic()) },
       response (ctx, head) {
         const since = ctx.get(forwarded)
         if (since !== undefined && head.source === 'upstream') upstream.observe((clock.monotonic() - since) / 1000)
       },
       done (ctx, outcome) {
-        inFlight.dec()
-        cell(ctx, outcome.status).inc()
+        inFlight.add(-1)
+        cell(ctx, outcome.status).add(1)
         duration.observe(outcome.duration / 1000)
-        if (!outcome.delivered) unfinished.inc()
-        if (outcome.bytesIn > 0) bytesIn.inc(outcome.bytesIn)
-        if (outcome.bytesOut > 0) bytesOut.inc(outcome.bytesOut)
+        if (!outcome.delivered) unfinished.add(1)
+        if (outcome.bytesIn > 0) bytesIn.add(outcome.bytesIn)
+        if (outcome.bytesOut > 0) bytesOut.add(outcome.bytesOut)
       }
     }
   }

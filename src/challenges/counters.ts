@@ -1,4 +1,4 @@
-import type { Metrics } from '../platform/metrics.ts'
+import type { CountCell, Metrics } from '../platform/metrics.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { ClaimScheme } from './store.ts'
 
@@ -20,12 +20,12 @@ export function challengeCounters (metrics: Metrics): ChallengeCounters {
   const challenges = metrics.counter('boltgate_challenges_total', 'Payment challenges answered with 402, by what is sold.', ['source', 'invoice'])
   const payments = metrics.counter('boltgate_payments_total', 'Payments claimed for the first time.', ['source', 'scheme'])
   const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of the payments claimed for the first time.', ['source', 'scheme'])
-  const verified = metrics.counter('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
-  // Good ones are counted on every paid request: their labels are worked out once.
-  const good: Record<ClaimScheme, { inc (): void }> = {
-    l402: verified.labels({ scheme: 'l402', result: 'ok' }),
-    payment: verified.labels({ scheme: 'payment', result: 'ok' }),
-    'payment-legacy': verified.labels({ scheme: 'payment-legacy', result: 'ok' })
+  const verified = metrics.counts('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
+  // Good ones are counted on every paid request: their cells are looked up once.
+  const good: Record<ClaimScheme, CountCell> = {
+    l402: verified.cell({ scheme: 'l402', result: 'ok' }),
+    payment: verified.cell({ scheme: 'payment', result: 'ok' }),
+    'payment-legacy': verified.cell({ scheme: 'payment-legacy', result: 'ok' })
   }
   return {
     challenge: (source, again) => { challenges.inc({ source, invoice: again ? 'again' : 'new' }) },
@@ -34,8 +34,8 @@ export function challengeCounters (metrics: Metrics): ChallengeCounters {
       satoshis.inc({ source, scheme }, amountSats)
     },
     verified: (scheme, result) => {
-      if (result === 'ok') good[scheme].inc()
-      else verified.inc({ scheme, result })
+      if (result === 'ok') good[scheme].add(1)
+      else verified.cell({ scheme, result }).add(1)
     }
   }
 }
