@@ -20,8 +20,8 @@ export interface OpenChallenges {
   readonly since: number
 }
 
-/** Milliseconds after its invoice has expired for which the news that it was paid is still looked for. */
-const LAST_NEWS = 3_600_000
+/** Milliseconds after its invoice has expired for which the news that it was paid is still looked for: as long as of payments, so that they outlast an outage. */
+const LAST_NEWS = 24 * 3_600_000
 
 /** Challenges by the charges of their providers. Reads only. */
 export class ChallengeCharges {
@@ -41,7 +41,7 @@ export class ChallengeCharges {
 
   /**
    * Accounts with challenges of which it matters that they were paid: of routes and proxies, which could be handed out again
-   * (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for an hour after they can be
+   * (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for a day after they can be
    * paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
    */
   async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenChallenges[]> {

@@ -126,6 +126,23 @@ void t.test('challenges of routes and proxies are noted as settled; producers\' 
   t.equal(await made.isSettled(own.paymentHash), true)
 })
 
+void t.test('orders and plans that were paid are found up to a day after their invoice has expired, as payments are; then nobody is asked', async t => {
+  const made = await polling(t)
+  const { primary, clock, poller, minute } = made
+  const [order, plan] = [await made.challenge({ source: 'storefront', merchantId: String((await made.merchant({ primaryApiKey: new Secret('acme') })).id) }), await made.challenge({ source: 'subscription' })]
+  // The gateway was down meanwhile, and notifications came to nobody.
+  clock.advance(23 * 3_600_000)
+  primary.settled.set('acme', [{ chargeId: order.chargeId, state: paid(clock.now()) }])
+  primary.settled.set('the operator key', [{ chargeId: plan.chargeId, state: paid(clock.now()) }])
+  for (let minutes = 0; minutes < 12; minutes++) await minute(poller())
+  t.same([await made.isSettled(order.paymentHash), await made.isSettled(plan.paymentHash)], [true, true])
+  await made.challenge({ source: 'subscription' })
+  clock.advance(25 * 3_600_000)
+  primary.listings.splice(0)
+  for (let minutes = 0; minutes < 12; minutes++) await minute(poller())
+  t.same(primary.listings, [])
+})
+
 void t.test('429: nobody is asked before Retry-After is over, by any process', async t => {
   const made = await polling(t)
   const { primary, clock, poller, minute } = made
