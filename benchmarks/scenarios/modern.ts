@@ -10,7 +10,7 @@ const ACCEPT = { Accept: 'application/json' }
 export const modernOnce: Scenario = {
   id: 'modern-once',
   title: 'Payment credential, spent once each',
-  text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a SELECT, a conditional UPDATE, and an UPDATE that many share.',
+  text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a conditional UPDATE, and an UPDATE that many share. The study `redemption` compares it with one bare UPDATE.',
   answerBytes: 1024,
   latency: false,
   once: { quick: 1_000, full: 3_000 },
