@@ -13,6 +13,7 @@ import { storefrontOrders } from './0011-storefront-orders.ts'
 import { billing } from './0012-billing.ts'
 import { signIn } from './0013-sign-in.ts'
 import { signInAddress } from './0014-sign-in-address.ts'
+import { soldChallenges } from './0015-sold-challenges.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -20,5 +21,5 @@ import { signInAddress } from './0014-sign-in-address.ts'
  */
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
-  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress
+  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges
 ]
