@@ -1,6 +1,7 @@
 import t from 'tap'
 import accessLog from '../../plugins/access-log.ts'
-import { harness, LongError, type Harness, type HarnessOptions } from '../../src/index.ts'
+import { createLog } from '../../src/platform/log.ts'
+import { harness, LongError, type Context, type Harness, type HarnessOptions } from '../../src/index.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 async function build (config: object = {}, options: HarnessOptions = {}): Promise<{ chain: Harness, services: TestServices }> {
@@ -78,4 +79,37 @@ t.test('skipped paths are silent while all goes well', async t => {
   await chain.run({ target: '/probe' })
   await chain.run({ target: '/health?bad' })
   t.same(services.lines.map(line => [line.level, line.fields['path'], line.fields['status']]), [['info', '/health/deep', 200], ['info', '/probe', 200], ['error', '/health', 503]])
+})
+
+t.test('the line that is put together by hand is the serialised one, byte for byte', async t => {
+  const written: string[] = []
+  const members: unknown[] = []
+  const log = createLog({ level: 'debug', destination: { write: line => { written.push(line) } } })
+  const quick = { ...log, known (level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string) {
+    members.push(fields)
+    log.known(level, fields, message)
+  } }
+  for (const name of ['/v1/*', 'quo"te', 'préfix']) for (const path of ['path', 'query', 'none']) {
+    const services = testServices()
+    const options = { route: { name }, answer: { status: 201, body: 'hello', readsBody: true } }
+    const slow = await harness([{ plugin: accessLog, config: { path } }], { services, ...options })
+    const fast = await harness([{ plugin: accessLog, config: { path } }], { services: { ...services, log: quick }, ...options })
+    const durations = [0, 0.0004, 0.001, 0.1, 0.1234, 0.9996, 1.5, 12, 1234.567, 99_999_999.9, 3e12]
+    const requests = [
+      ...durations.map(duration => ({ duration, request: {} })),
+      { duration: 1, request: { target: '/a?key=s3cret', method: 'POST', body: 'abc', clientAddress: '2001:db8::1' } },
+      { duration: 1, request: { target: '/"\\\u00e9', correlationId: 'c"1' } },
+      { duration: 1, request: { principal: merchant('42') } },
+      { duration: 1, request: { prepare: (ctx: Context) => { ctx.payment = { scheme: 'l402' as const, paymentHash: 'f'.repeat(64), amountSats: 21 } } } }
+    ]
+    for (const { duration, request } of requests) {
+      const given = { correlationId: 'c-1', ...request }
+      const running = [slow.begin(given), fast.begin(given)]
+      services.clock.advance(duration)
+      for (const { result } of running) await result
+      const { level, fields, message } = services.lines.at(-1) ?? { level: '', fields: {}, message: '' }
+      t.equal(written.at(-1)?.replace(/"time":"[^"]*"/, '"time":"T"'), `${JSON.stringify({ level, time: 'T', ...fields, msg: message })}\n`)
+    }
+  }
+  t.equal(members.filter(fields => typeof fields === 'string').length, 39, 'all that are plain')
 })
