@@ -24,12 +24,13 @@ export function checkMayBuy (merchant: Merchant): void {
 
 /**
  * Whether a payment moves the account by itself; else an administrator decides. With the account's key it does, unless the
- * account has meanwhile become one that may not buy. Known by its address alone it does where nothing is lost by it: whoever
- * knows an address must not be able to replace a plan that was given or is paid in another way.
+ * account has meanwhile become one that may not buy. Known by its address alone it waits for approval (decision 171), but for another
+ * month of the plan that it pays in bitcoin already: whoever knows an address must not be able to move its account to a plan that
+ * is closed a month later.
  */
 export function takesPayment (merchant: Merchant, { plan, merchantId }: Pick<BitcoinSubscription, 'plan' | 'merchantId'>): boolean {
   if (merchant.tier === 'l402' || paysByCard(merchant)) return false
-  if (merchantId === merchant.id || merchant.tier === 'free') return true
+  if (merchantId === merchant.id) return true
   return merchant.tier === plan && (merchant.billingSubscriptionId?.startsWith(BITCOIN_PREFIX) === true || !LIVE.has(merchant.subscriptionStatus ?? ''))
 }
 

@@ -97,18 +97,22 @@ t.test('the flags of the plan are not set again by a renewal (decision 77)', asy
   t.equal((await now(merchant)).flags.l402Enabled, false)
 })
 
-t.test('without a key the account with the email address gets the month', async t => {
+t.test('without a key another month of a plan that the account pays in bitcoin is added to it', async t => {
   const { account, buy, settle, now } = await fixture(t)
   const merchant = await account()
-  const made = await buy(null, { email: merchant.email.toUpperCase() })
-  await settle(made)
-  t.match(await now(merchant), { tier: 'individual', subscriptionStatus: /^active$/, billingSubscriptionId: made.subscriptionId })
+  await settle(await buy(merchant))
+  const { currentPeriodEnd } = await now(merchant)
+  await settle(await buy(null, { email: merchant.email.toUpperCase() }))
+  const after = await now(merchant)
+  t.match(after, { tier: 'individual', subscriptionStatus: /^active$/ })
+  t.ok((after.currentPeriodEnd ?? 0) > (currentPeriodEnd ?? Infinity))
 })
 
-t.test('without a key a plan that is given, larger or paid by card is left alone: an administrator decides', async t => {
+t.test('decision 171: without a key an account that is free, and a plan that is given, larger or paid by card, is left alone: an administrator decides', async t => {
   const { account, buy, settle, now, pending } = await fixture(t)
   const facts = { subscriptionStatus: 'active', currentPeriodEnd: null, billingCustomerId: null, billingSubscriptionId: null }
   for (const [what, merchant] of [
+    ['free', await account()],
     ['given', await account({ tier: 'individual', subscription: facts })],
     ['larger', await account({ tier: 'l402', subscription: facts })],
     ['by card', await account({ tier: 'individual', subscription: { ...facts, billingSubscriptionId: 'sub_2' } })]
