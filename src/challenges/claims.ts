@@ -2,7 +2,7 @@ import type { Database, Sql } from '../platform/database.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
-import type { Bond, Challenge, ChallengeStore, Claimed } from './store.ts'
+import type { Bond, Challenge, ChallengeStore, Claimed, Sale } from './store.ts'
 
 /**
  * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that records it: what it
@@ -55,11 +55,27 @@ export class Claims {
     return claimed.challenge
   }
 
-  /** Leases for a single-use credential. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
-  async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null): Promise<{ readonly lease: Lease, readonly challenge: Challenge } | null> {
-    let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
+  /** The same, for callers that need no more of the challenge than its price. @throws Unavailable */
+  async claimInBrief (paymentHash: string, condition: { readonly chargeId: string, readonly tokenId: string }, merchantId: string | null, now: number): Promise<Sale | null> {
+    if (this.#isHeard(merchantId)) return this.claim(paymentHash, 'l402', condition, merchantId, now)
+    let claimed: Claimed<Sale> | null
     try {
-      taken = await this.#leases.acquire(paymentHash, (key, gateway, until, now) => this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond)))
+      claimed = await this.#store.claim(this.#database.sql, paymentHash, 'l402', condition, now, true)
+    } catch (error) {
+      throw away(error)
+    }
+    if (claimed === null) return null
+    this.#count(claimed, 'l402')
+    return claimed.challenge
+  }
+
+  /** Leases for a single-use credential. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
+  async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null): Promise<{ readonly lease: Lease, readonly challenge: Sale } | null> {
+    let taken: { readonly lease: Lease, readonly claimed: Claimed<Sale> } | null
+    try {
+      taken = await this.#leases.acquire<Sale>(paymentHash, (key, gateway, until, now) => this.#isHeard(merchantId)
+        ? this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond))
+        : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true))
     } catch (error) {
       throw away(error)
     }
@@ -91,6 +107,11 @@ export class Claims {
     return taken.claimed.challenge
   }
 
+  /** Whether somebody is told of this account's first claims. */
+  #isHeard (merchantId: string | null): boolean {
+    return this.onPaid !== null && merchantId !== null
+  }
+
   #run (merchantId: string | null, claim: (sql: Sql) => Promise<Claimed | null>): Promise<Claimed | null> {
     const onPaid = this.onPaid
     if (onPaid === null || merchantId === null) return claim(this.#database.sql)
@@ -101,7 +122,7 @@ export class Claims {
     })
   }
 
-  #count (claimed: Claimed, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
+  #count (claimed: Claimed<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
     if (claimed.first) this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
   }
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Clock, Timer } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { ChallengeStore, Claimed, LeaseKey } from './store.ts'
+import type { ChallengeStore, Claimed, LeaseKey, Sale } from './store.ts'
 
 /**
  * One redemption under way. `held`: leased, nothing decided. `spending`: the head went out, the spend is being written.
@@ -24,7 +24,7 @@ interface Held extends LeaseKey {
 }
 
 /** Runs the UPDATE that takes a lease. Times in milliseconds since the epoch. */
-export type Take = (key: LeaseKey, gateway: string, until: number, now: number) => Promise<Claimed | null>
+export type Take<C extends Sale> = (key: LeaseKey, gateway: string, until: number, now: number) => Promise<Claimed<C> | null>
 
 /** What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
 export interface LeaseParts {
@@ -94,12 +94,12 @@ export class Leases {
    * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is away;
    * then nothing is known to be taken.
    */
-  async acquire (paymentHash: string, take: Take): Promise<{ readonly lease: Lease, readonly claimed: Claimed } | null> {
+  async acquire<C extends Sale> (paymentHash: string, take: Take<C>): Promise<{ readonly lease: Lease, readonly claimed: Claimed<C> } | null> {
     // A spend of ours that the database has not seen yet is a spend all the same, even when its lease has lapsed.
     if (this.#byHash.get(paymentHash)?.state === 'spending') return null
     const now = this.#clock.now()
     const held: Held = { paymentHash, leaseId: randomUUID(), state: 'held', until: now + this.#duration, settled: null }
-    let claimed: Claimed | null
+    let claimed: Claimed<C> | null
     try {
       claimed = await take(held, this.gateway, now + this.#kept, now)
     } catch (error) {

@@ -1,4 +1,4 @@
-import { REVOCATIONS_CHANNEL, type Bond, type Challenge, type ChallengeStore, type ClaimScheme, type Claimed, type LeaseKey, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind } from './store.ts'
+import { REVOCATIONS_CHANNEL, type Bond, type Challenge, type ChallengeStore, type ClaimScheme, type Claimed, type LeaseKey, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../platform/database.ts'
 
@@ -86,6 +86,12 @@ function claimed (row: Row | undefined): Claimed | null {
   return row === undefined ? null : { challenge: readChallenge(row), first: row.verifications === 1 }
 }
 
+type Brief = Pick<Row, 'source' | 'amount_sats' | 'verifications'>
+
+function claimedInBrief (row: Brief | undefined): Claimed<Sale> | null {
+  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats) }, first: row.verifications === 1 }
+}
+
 /** The challenges of PostgreSQL or the embedded database. */
 export class SqlChallengeStore implements ChallengeStore {
   readonly #database: Database
@@ -141,7 +147,9 @@ export class SqlChallengeStore implements ChallengeStore {
     return { ofClient, inPlace, newest: row === undefined ? null : readChallenge(row) }
   }
 
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null> {
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number, brief: true): Promise<Claimed<Sale> | null>
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number, brief = false): Promise<Claimed<Sale> | null> {
     const charge = condition?.chargeId ?? null
     const token = condition?.tokenId ?? null
     const [row] = await sql<Row[]>`
@@ -149,11 +157,13 @@ export class SqlChallengeStore implements ChallengeStore {
       set scheme = ${scheme}, paid_at = coalesce(paid_at, ${new Date(now)}::timestamptz), verifications = verifications + 1
       where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
         and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
-      returning *`
-    return claimed(row)
+      returning ${brief ? sql`source, amount_sats, verifications` : sql`*`}`
+    return brief ? claimedInBrief(row) : claimed(row)
   }
 
-  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null = null): Promise<Claimed | null> {
+  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
+  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
+  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null = null, brief = false): Promise<Claimed<Sale> | null> {
     const at = new Date(now)
     const [row] = await sql<Row[]>`
       update challenges
@@ -163,8 +173,8 @@ export class SqlChallengeStore implements ChallengeStore {
         and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
         ${bond === null ? sql`` : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
         and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}`}
-      returning *`
-    return claimed(row)
+      returning ${brief ? sql`source, amount_sats, verifications` : sql`*`}`
+    return brief ? claimedInBrief(row) : claimed(row)
   }
 
   async consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<Claimed | null> {

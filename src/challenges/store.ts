@@ -68,9 +68,12 @@ export interface Challenge extends NewChallenge {
   readonly leaseUntil: number | null
 }
 
+/** As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much as the claim. */
+export type Sale = Pick<Challenge, 'source' | 'amountSats'>
+
 /** A claimed challenge, and whether this claim was its first verification ever. */
-export interface Claimed {
-  readonly challenge: Challenge
+export interface Claimed<C extends Sale = Challenge> {
+  readonly challenge: C
   readonly first: boolean
 }
 
@@ -144,12 +147,16 @@ export interface ChallengeStore {
    * charge or token are not the row's. `first` is true for exactly one caller over all time.
    */
   claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>
+  /** The same, answered in brief. */
+  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number, brief: true): Promise<Claimed<Sale> | null>
   /**
    * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it has
    * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the row
    * has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
    */
   lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
+  /** The same, answered in brief. */
+  lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
   /**
    * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves is
    * spent under the lease id. Null where `lease` would say null.

@@ -172,11 +172,12 @@ export class Verifier {
   }
 
   async #claimToken (token: GenuineToken, key: string | null): Promise<Verdict> {
-    const claimed = await this.claimToken(token)
-    if ('kind' in claimed) return claimed
+    const { claims, clock } = this.#parts
+    const claimed = await claims.claimInBrief(token.paymentHash, conditionOf(token), token.grant.merchantId, clock.now())
+    if (claimed === null) return this.#unclaimed(token)
     const paid: Paid = Object.freeze({
       kind: 'paid',
-      payment: Object.freeze({ scheme: 'l402', paymentHash: claimed.paymentHash, amountSats: claimed.amountSats }),
+      payment: Object.freeze({ scheme: 'l402', paymentHash: token.paymentHash, amountSats: claimed.amountSats }),
       lease: null,
       challengeId: null
     })
@@ -187,10 +188,12 @@ export class Verifier {
   /** Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123). @throws Unavailable */
   async claimToken (token: GenuineToken): Promise<Challenge | ClassicRefused> {
     const { claims, clock } = this.#parts
-    const condition = { chargeId: token.grant.chargeId ?? '', tokenId: token.tokenId }
-    const claimed = await claims.claim(token.paymentHash, 'l402', condition, token.grant.merchantId, clock.now())
-    if (claimed !== null) return claimed
-    const challenge = await claims.find(token.paymentHash)
+    return await claims.claim(token.paymentHash, 'l402', conditionOf(token), token.grant.merchantId, clock.now()) ?? this.#unclaimed(token)
+  }
+
+  /** Why the payment of a genuine token could not be claimed. */
+  async #unclaimed (token: GenuineToken): Promise<ClassicRefused> {
+    const challenge = await this.#parts.claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
     if (challenge.scheme !== null && challenge.scheme !== 'l402') return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
     return invalidToken('charge_id', 'Token not valid for this charge')
@@ -359,6 +362,11 @@ export class Verifier {
     this.#parts.counters.verified(scheme, 'reason' in verdict ? verdict.reason : 'ok')
     return verdict
   }
+}
+
+/** What the row of a token's payment must say for it to be claimed. */
+function conditionOf (token: GenuineToken): { readonly chargeId: string, readonly tokenId: string } {
+  return { chargeId: token.grant.chargeId ?? '', tokenId: token.tokenId }
 }
 
 function revoked (): ClassicRefused {
