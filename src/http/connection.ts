@@ -93,6 +93,11 @@ export class Connection implements WireConnection, Watched {
     if (this.#waiting.length >= PIPELINE) this.socket.pause()
   }
 
+  /** The socket reads again. The parser lets it with each request that it has read to its end, however many wait. */
+  readonly resumed = (): void => {
+    if (this.crowded) this.socket.pause()
+  }
+
   /** The socket no longer belongs to the parser, so no message of it can be unfinished. */
   upgraded (): void {
     this.#request = null

@@ -189,6 +189,8 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#connections.set(socket, connection)
     socket.destroySoon = () => { connection.finishSoon() }
     this.#readByNode(socket)
+    // Behind Node's own listener, which makes the system read: what is held in the socket must be parsed before what comes.
+    socket.on('resume', connection.resumed)
     this.#behind = behind ? connection : null
     // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
     socket.emit('data', bytes)

@@ -293,3 +293,34 @@ t.test('a client that sends many requests ahead is held back, and gets every ans
   for (let at = 0; at < count; at++) client.send(get(`/${at}`, filler))
   for (let at = 0; at < count; at++) t.equal((await client.response()).body, `/${at}`)
 })
+
+t.test('what the lane has held back is parsed before what comes after it was handed over', async t => {
+  const seen: string[] = []
+  const answers: (() => void)[] = []
+  const door = await openDoor(t, {
+    fastLane: true,
+    handle (ctx, wire) {
+      seen.push(ctx.target)
+      watchWire(wire)
+      answers.push(() => { reply(wire, 200, ctx.target) })
+    }
+  })
+  const client = await door.connect()
+  const quiet = async (): Promise<void> => { for (let turns = 0; turns < 50; turns++) await turn() }
+  const filler = `X-Filler: ${'x'.repeat(5000)}`
+  client.send(get('/first'))
+  await quiet()
+  client.send(chunked('/chunked', 'a'))
+  let count = 0
+  // More than the lane keeps, and more requests than may wait behind one another: it is read no further at either place.
+  while (count < 14) client.send(get(`/${count++}`, filler))
+  await quiet()
+  answers.shift()?.()
+  await quiet()
+  while (count < 1000) client.send(get(`/${count++}`))
+  while (seen.length < count + 2) {
+    answers.shift()?.()
+    await turn()
+  }
+  t.same(seen, ['/first', '/chunked', ...Array.from({ length: count }, (_, at) => `/${at}`)])
+})
