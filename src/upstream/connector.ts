@@ -113,7 +113,7 @@ export class Dialer {
       if (socket instanceof TLSSocket) this.#remember(socket)
       opened(socket)
     }
-    if (this.#guard === null) connect(aimed(this.#wanted, this.#wanted.hostname, tls), callback)
+    if (this.#guard === null) begin(connect, aimed(this.#wanted, this.#wanted.hostname, tls), callback)
     else void open(this.#guard, connect, this.#wanted, tls, callback)
   }
 
@@ -121,6 +121,15 @@ export class Dialer {
     // TLS 1.3 gives its tickets after the handshake.
     if (socket.getProtocol() === 'TLSv1.3') socket.on('session', (session: Buffer) => { this.#session = session })
     else this.#session = socket.getSession() ?? null
+  }
+}
+
+/** Begins to connect. A certificate or key that cannot be used is thrown by Node at once; it is a fault like any other. */
+function begin (connect: Connector, wanted: buildConnector.Options, callback: buildConnector.Callback): void {
+  try {
+    connect(wanted, callback)
+  } catch (error) {
+    callback(error instanceof Error ? error : new Error(String(error)), null)
   }
 }
 
@@ -138,7 +147,7 @@ async function open (guard: AddressGuard, connect: Connector, wanted: buildConne
 /** Tries one address after the other. */
 function attempt (connect: Connector, wanted: buildConnector.Options, tls: UpstreamTls | null, addresses: readonly string[], index: number, callback: buildConnector.Callback): void {
   const address = addresses[index] ?? ''
-  connect(aimed(wanted, address, tls), (...result) => {
+  begin(connect, aimed(wanted, address, tls), (...result) => {
     const [error, socket] = result
     if (error !== null) {
       if (index + 1 < Math.min(addresses.length, MAX_ATTEMPTS)) attempt(connect, wanted, tls, addresses, index + 1, callback)

@@ -54,6 +54,6 @@ export function upstreamFailure (error: Error, target: UpstreamTarget): GatewayE
   if (known !== undefined) return badGateway(target, known[0], known[1], error)
   // Of the tunnel, which reads its answer with Node's parser.
   if (code.startsWith('HPE_')) return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
-  if (code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS') || code.startsWith('CERT_')) return badGateway(target, UNREACHABLE, 'no secure connection could be made', error)
+  if (code.startsWith('ERR_SSL') || code.startsWith('ERR_OSSL') || code.startsWith('ERR_TLS') || code.startsWith('CERT_')) return badGateway(target, UNREACHABLE, 'no secure connection could be made', error)
   return badGateway(target, UNUSABLE, 'the exchange with the upstream failed', error)
 }

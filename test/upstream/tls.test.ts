@@ -6,9 +6,19 @@ import { join } from 'node:path'
 import tls from 'node:tls'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../src/platform/clock.ts'
+import { ConnectionPool } from '../../src/upstream/connection-pool.ts'
+import type { CallHandler } from '../../src/upstream/connection.ts'
+import { Dialer } from '../../src/upstream/connector.ts'
+import { upstreamFailure } from '../../src/upstream/failure.ts'
 import { Forwarder } from '../../src/upstream/forwarder.ts'
+import { AddressGuard } from '../../src/upstream/guard.ts'
 import { CERTIFICATE, KEY } from './certificate.ts'
 import { contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
+
+const ignore = (): void => undefined
+const silent: CallHandler = {
+  over: false, onRequestStart: ignore, onBodySent: ignore, onRequestSent: ignore, onResponseStart: ignore, onResponseData: ignore, onResponseEnd: ignore, onResponseError: ignore
+}
 
 /** A TLS server that answers every request, and notes the names it was asked for. */
 async function secureServer (t: Test): Promise<{ origin: string, names: Array<string | false>, protocols: Array<string | false | null> }> {
@@ -126,4 +136,21 @@ t.test('a certificate file that is missing is told when the route is opened', as
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => { await forwarder.close() })
   await t.rejects(forwarder.open(upstreamConfig('https://127.0.0.1', { tls: { ca: '/nowhere/ca.pem' } })), /ca\.pem/)
+})
+
+t.test('a certificate that cannot be used is 502 for each request, and ends nothing', async t => {
+  const { origin } = await secureServer(t)
+  for (const guarded of [false, true]) {
+    const guard = guarded ? new AddressGuard({ production: false }) : null
+    const pool = new ConnectionPool(new Dialer(new URL(origin), guard, { tls: { cert: 'no certificate', key: 'no key' }, timeout: 5000 }), { authority: 'a', connections: 2, keepAlive: 4000 })
+    for (let count = 0; count < 5; count++) {
+      const error = await new Promise<Error>(resolve => {
+        pool.dispatch({ method: 'GET', path: '/', headers: [], body: null }, { ...silent, onResponseError: (_, fault) => { resolve(fault) } })
+      })
+      const failure = upstreamFailure(error, targetOf(origin))
+      t.equal(failure.status, 502)
+      t.equal(failure.members({ correlationId: 'c', now: 0, mode: 'production' })?.['details'], 'no secure connection could be made')
+    }
+    pool.destroy()
+  }
 })
