@@ -4,7 +4,7 @@ import { LongError } from '../gateway/errors.ts'
 import type { TunnelResult, Wire, WireListener } from '../gateway/wire.ts'
 import { headerKind, NOT_A_TOKEN } from './header-kinds.ts'
 import type { Lane } from './lane.ts'
-import { CLOSES, DATED, FRAMED, frameReply, headerLine } from './reply-framing.ts'
+import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import type { WireBody } from './request-body.ts'
 import { cutsUpload, DISCARD, KEPT } from './response-wire.ts'
 
@@ -91,8 +91,8 @@ export class LaneWire implements Wire {
     if (this.#stage !== FRESH || this.gone) return
     const lane = this.#lane
     const silent = this.#withoutBody || status === 204 || status === 304
-    this.#silent = silent
     const seen = frameReply(headers, status, silent, false)
+    this.#silent = silent || (seen & EMPTY) !== 0
     const close = lane.closing || lane.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
     if (close) lane.lastAnswer()
     let head = statusLine(status)

@@ -5,6 +5,8 @@ export const FRAMED = 1
 /** The headers ask for the connection to end. */
 export const CLOSES = 2
 export const DATED = 4
+/** It has no body, whatever comes behind its head. */
+export const EMPTY = 8
 
 const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
 
@@ -38,7 +40,8 @@ export function frameReply (headers: string[], status: number, silent: boolean, 
   }
   if (status === 205 && (seen & FRAMED) === 0) {
     headers.push('Content-Length', '0')
-    seen |= FRAMED
+    // RFC 9110 15.3.6. An upstream may send a body all the same, which would be read as the next answer.
+    seen |= FRAMED | EMPTY
   }
   // Trailers cannot follow a body that has a length.
   if (announces && (seen & FRAMED) !== 0) dropTrailer(headers)

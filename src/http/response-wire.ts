@@ -2,7 +2,7 @@ import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
 import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
-import { CLOSES, FRAMED, frameReply, headerLine } from './reply-framing.ts'
+import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
 
 /** What the wire of one request asks of, and tells, the connection that it came on. */
@@ -112,8 +112,8 @@ export class ResponseWire implements Wire {
     if (this.#stage !== FRESH || this.gone) return
     const connection = this.#connection
     const silent = this.#withoutBody || status === 204 || status === 304
-    this.#silent = silent
     const seen = frameReply(headers, status, silent, this.#old)
+    this.#silent = silent || (seen & EMPTY) !== 0
     let close = connection.closing || connection.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
     if ((seen & FRAMED) === 0 && !silent && this.#old) close = true
     if (close) {

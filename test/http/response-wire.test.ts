@@ -476,3 +476,28 @@ t.test('a malformed body ends its reader, and is answered with 400', async t => 
   t.equal(response.status, 400)
   t.equal(response.header('connection'), 'close')
 })
+
+t.test('what an upstream sends behind a 205 without a length is not taken for the next answer', async t => {
+  const { door, next } = await arrivals(t)
+  const client = await door.connect()
+  const evil = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')
+  for (const size of [evil.length, 40_000]) {
+    client.send(get('/first'))
+    const { wire } = await next()
+    const watch = watchWire(wire)
+    wire.head(205, ['Trailer', 'X-Sum'])
+    wire.write(evil)
+    await new Promise<void>(resolve => { setImmediate(resolve) })
+    wire.write(Buffer.alloc(size, evil))
+    wire.end(Buffer.from('last'), ['X-Sum', '1'])
+    const first = await client.response()
+    t.equal(first.status, 205)
+    t.equal(first.header('content-length'), '0')
+    t.equal(first.header('trailer'), undefined)
+    t.equal(await watch.closed, true)
+    t.equal(wire.bytesOut, 0)
+    client.send(get('/second'))
+    reply((await next()).wire, 200, 'good')
+    t.equal((await client.response()).body, 'good')
+  }
+})
