@@ -284,7 +284,7 @@ export class ResponseParser {
       const text = bytes.toString('latin1', at, end)
       let read = 0
       if (this.#state === START) read = this.#statusLine(text)
-      if (this.#state !== START) read = this.#fields(text, read)
+      if (this.#state !== START) read = this.#fields(bytes, at, text, read)
       at += read
       this.#size += read
       if (this.#size + (this.#complete ? 0 : end - at) > MAX_HEAD) throw new ResponseFault('UPSTREAM_HEAD_TOO_LARGE', `a head of more than ${MAX_HEAD} bytes`)
@@ -329,32 +329,36 @@ export class ResponseParser {
     return end + 1
   }
 
-  /** Reads field lines from `at`. Answers where it stopped: behind the empty line, or at the first line that is not whole. */
-  #fields (text: string, at: number): number {
+  /**
+   * Reads field lines from `at` of `text`, which is what begins at `base` of `bytes`: characters are looked at as bytes, which
+   * costs a third of what it does in a string. Answers where it stopped: behind the empty line, or at the first line that is
+   * not whole.
+   */
+  #fields (bytes: Buffer, base: number, text: string, at: number): number {
     const pairs = this.#pairs
     const { length } = text
     while (at < length) {
-      if (text.charCodeAt(at) === CR) {
+      // Every byte below `length` is there, and has its place in the table.
+      if (bytes[base + at] === CR) {
         if (at + 1 === length) return at
-        if (text.charCodeAt(at + 1) !== LF) throw malformed('a line begins with a bare CR')
+        if (bytes[base + at + 1] !== LF) throw malformed('a line begins with a bare CR')
         this.#complete = true
         return at + 2
       }
-      // Latin-1 text has no character that is not in the table.
       let colon = at
-      while (colon < length && ((KINDS[text.charCodeAt(colon)] as number) & TOKEN) !== 0) colon++
+      while (colon < length && ((KINDS[bytes[base + colon] as number] as number) & TOKEN) !== 0) colon++
       if (colon === length) return at
-      if (colon === at || text.charCodeAt(colon) !== COLON) throw malformed('the name of a field is not valid')
+      if (colon === at || bytes[base + colon] !== COLON) throw malformed('the name of a field is not valid')
       let begin = colon + 1
-      while (begin < length && blank(text.charCodeAt(begin))) begin++
+      while (begin < length && blank(bytes[base + begin] as number)) begin++
       let end = begin
-      while (end < length && KINDS[text.charCodeAt(end)] !== 0) end++
+      while (end < length && KINDS[bytes[base + end] as number] !== 0) end++
       if (end === length) return at
-      if (text.charCodeAt(end) !== CR) throw malformed('the value of a field holds a control character')
+      if (bytes[base + end] !== CR) throw malformed('the value of a field holds a control character')
       if (end + 1 === length) return at
-      if (text.charCodeAt(end + 1) !== LF) throw malformed('the value of a field holds a bare CR')
+      if (bytes[base + end + 1] !== LF) throw malformed('the value of a field holds a bare CR')
       let last = end
-      while (last > begin && blank(text.charCodeAt(last - 1))) last--
+      while (last > begin && blank(bytes[base + last - 1] as number)) last--
       const name = text.slice(at, colon)
       const value = text.slice(begin, last)
       pairs.push(name, value)
@@ -380,6 +384,11 @@ export class ResponseParser {
       }
     } else if (this.#state === TRAILERS) return
     else if (name === 'connection') {
+      // What nearly every answer says.
+      if (value === 'keep-alive') {
+        this.#keep = true
+        return
+      }
       for (const option of value.toLowerCase().split(',')) {
         const token = option.trim()
         if (token === 'close') this.#close = true
