@@ -76,6 +76,8 @@ export class UpstreamConnection implements CallController, ResponseReader {
   #socket: Socket | null = null
   #handler: CallHandler | null = null
   #upload: Upload | null = null
+  /** It carries a request and has not been given back. */
+  #busy = false
   /** The request was one that no other may follow. */
   #last = false
   /** The socket does not read: a piece came while the handler had paused. */
@@ -121,6 +123,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
       socket.ref()
     }
     this.#handler = handler
+    this.#busy = true
     this.#last = head.last
     this.#parser.begin(call.method === 'HEAD')
     handler.onRequestStart(this)
@@ -250,6 +253,9 @@ export class UpstreamConnection implements CallController, ResponseReader {
 
   /** The answer is whole. */
   #settle (): void {
+    // A handler that resumes while it is handed something comes here twice; given back twice it would carry two requests at once.
+    if (!this.#busy) return
+    this.#busy = false
     const parser = this.#parser
     this.rawHeaders = NONE
     this.rawTrailers = NONE

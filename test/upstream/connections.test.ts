@@ -3,6 +3,9 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import type { UrlUpstreamConfig } from '../../src/config/schema.ts'
 import { systemClock, type Clock } from '../../src/platform/clock.ts'
+import type { CallController } from '../../src/upstream/connection.ts'
+import { ConnectionPool } from '../../src/upstream/connection-pool.ts'
+import { Dialer } from '../../src/upstream/connector.ts'
 import { Forwarder, type RouteUpstream } from '../../src/upstream/forwarder.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../support/raw-upstream.ts'
@@ -328,4 +331,37 @@ t.test('an upstream that resets during the upload is a fault, and the body is le
   t.equal(responder.failure?.members?.['details'], 'the upstream closed the connection')
   if (!body.closed) await once(body, 'close')
   t.ok(body.destroyed)
+})
+
+t.test('a handler that pauses and resumes while it is handed something gets its own answer, and so does the next', async t => {
+  const upstream = await new RawUpstream(answering(ANSWER)).listen()
+  const url = new URL(upstream.origin)
+  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), { authority: url.host, connections: 1, keepAlive: 4000 })
+  t.teardown(async () => {
+    pool.destroy()
+    await upstream.close()
+  })
+  const ignore = (): void => undefined
+  const turnOver = (controller: CallController): void => {
+    controller.pause()
+    controller.resume()
+  }
+  const answers = await Promise.all(Array.from({ length: 6 }, (_, at) => new Promise<string>((resolve, reject) => {
+    let body = ''
+    pool.dispatch({ method: 'GET', path: `/${at}`, headers: [], body: null }, {
+      over: false,
+      onRequestStart: ignore,
+      onBodySent: ignore,
+      onRequestSent: ignore,
+      onResponseStart: turnOver,
+      onResponseData (controller, piece) {
+        body += String.fromCharCode(...piece)
+        turnOver(controller)
+      },
+      onResponseEnd () { resolve(body) },
+      onResponseError (_, error) { reject(error) }
+    })
+  })))
+  t.same(answers, ['a', 'a', 'a', 'a', 'a', 'a'])
+  t.equal(upstream.connections.length, 1)
 })
