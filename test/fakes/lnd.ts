@@ -89,6 +89,8 @@ export async function startFakeLnd (options: FakeLndOptions = {}): Promise<FakeL
   const server = createServer({ cert: tls.certificate, key: tls.key }, (request, response) => {
     serve(request, response).catch((error: unknown) => { response.destroy(error instanceof Error ? error : undefined) })
   })
+  // lnd leaves idle connections open; Node would end them after five seconds, in the middle of a test that signs hundreds of invoices.
+  server.keepAliveTimeout = 0
 
   async function serve (request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', fake.url)
