@@ -87,7 +87,7 @@ export class Snapshot implements ExchangeEvents {
     const { info, chain } = found.value
     ctx.route = info
     ctx.params = found.params
-    if (chain.slotCount > 0) ctx.slots = emptySlots(chain.slotCount)
+    if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
     new Exchange(ctx, wire, chain, this).start()
   }
 
@@ -133,11 +133,4 @@ export class Snapshot implements ExchangeEvents {
     }
     this.#closed.resolve()
   }
-}
-
-/** Empty places read as undefined, which is what `Context.get` promises; filling them would cost every request. */
-function emptySlots (count: number): unknown[] {
-  const slots: unknown[] = []
-  slots.length = count
-  return slots
 }

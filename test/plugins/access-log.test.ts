@@ -100,7 +100,9 @@ t.test('the line that is put together by hand is the serialised one, byte for by
       { duration: 1, request: { target: '/a?key=s3cret', method: 'POST', body: 'abc', clientAddress: '2001:db8::1' } },
       { duration: 1, request: { target: '/"\\\u00e9', correlationId: 'c"1' } },
       { duration: 1, request: { principal: merchant('42') } },
-      { duration: 1, request: { prepare: (ctx: Context) => { ctx.payment = { scheme: 'l402' as const, paymentHash: 'f'.repeat(64), amountSats: 21 } } } }
+      { duration: 1, request: { prepare: (ctx: Context) => { ctx.payment = { scheme: 'l402' as const, paymentHash: 'f'.repeat(64), amountSats: 21 } } } },
+      { duration: 1, request: { prepare: (ctx: Context) => { ctx.payment = { scheme: 'payment' as const, paymentHash: 'f'.repeat(64), amountSats: 21 } } } },
+      { duration: 1, request: { prepare: (ctx: Context) => { ctx.payment = { scheme: 'payment' as const, paymentHash: 'f'.repeat(64), amountSats: 22 } } } }
     ]
     for (const { duration, request } of requests) {
       const given = { correlationId: 'c-1', ...request }
@@ -111,5 +113,5 @@ t.test('the line that is put together by hand is the serialised one, byte for by
       t.equal(written.at(-1)?.replace(/"time":"[^"]*"/, '"time":"T"'), `${JSON.stringify({ level, time: 'T', ...fields, msg: message })}\n`)
     }
   }
-  t.equal(members.filter(fields => typeof fields === 'string').length, 39, 'all that are plain')
+  t.equal(members.filter(fields => typeof fields === 'string').length, 45, 'all that are plain')
 })
