@@ -13,10 +13,22 @@ const allowedByDefault = [
 ]
 
 /** The headers of an answer that say what pages of other origins may do with it; this plugin alone writes them. */
-const ours = [
+const ours: ReadonlySet<string> = new Set([
   'access-control-allow-origin', 'access-control-allow-credentials', 'access-control-expose-headers',
   'access-control-allow-methods', 'access-control-allow-headers', 'access-control-max-age'
-]
+])
+/** Length of the shortest of them; hardly any other header has so long a name. */
+const SHORTEST = 22
+
+/** Takes the upstream's own away, in one walk. */
+function strip (headers: HeaderList): void {
+  const { pairs } = headers
+  for (let at = 0; at < pairs.length;) {
+    const name = pairs[at] ?? ''
+    if (name.length >= SHORTEST && ours.has(name.toLowerCase())) pairs.splice(at, 2)
+    else at += 2
+  }
+}
 
 /** A preflight as the Fetch standard has it; any other OPTIONS is an ordinary request (decision 6). */
 function isPreflight (ctx: Context): boolean {
@@ -70,7 +82,7 @@ export default definePlugin({
         if (isPreflight(ctx)) return isAllowed(ctx) ? allowed : refused
       },
       response (ctx, head) {
-        if (head.source === 'upstream') for (const name of ours) head.headers.delete(name)
+        if (head.source === 'upstream') strip(head.headers)
         if (permit(ctx, head.headers) && !isPreflight(ctx) && exposed !== '') head.headers.set('Access-Control-Expose-Headers', exposed)
       }
     }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import cors from '../../plugins/cors.ts'
-import { definePlugin, harness, ShortError, Type, type HarnessOptions } from '../../src/index.ts'
+import { definePlugin, harness, HeaderList, ShortError, Type, type HarnessOptions } from '../../src/index.ts'
 
 const preflight = { method: 'OPTIONS', headers: { 'Origin': 'https://shop.example', 'Access-Control-Request-Method': 'POST' } }
 
@@ -106,4 +106,21 @@ t.test('methods, headers, exposed headers and age come from the settings', async
 t.test('credentials for any origin are refused when the chain is built', async t => {
   await t.rejects(build({ credentials: true }), /list of origins/)
   await t.rejects(build({ origins: ['https://shop.example/path'] }), /settings of cors/)
+})
+
+t.test('every CORS header of the upstream is taken away, however often and however it is written, and no other', async t => {
+  const names = ['allow-origin', 'allow-credentials', 'expose-headers', 'allow-methods', 'allow-headers', 'max-age'].map(name => `Access-Control-${name}`)
+  const pairs = [...names, ...names.map(name => name.toUpperCase()), ...names.map(name => name.toLowerCase())].flatMap(name => [name, 'theirs'])
+  const kept = ['X-Access-Control-Max-Age', 'kept', 'Access-Control-Max-Ages', 'kept', 'A', 'access-control-max-age']
+  const chain = await harness(cors, {
+    answer: (_ctx, responder) => {
+      void responder.head(200, new HeaderList([...kept, ...pairs, ...kept]))
+      responder.end(null)
+    }
+  })
+  const { headers } = await chain.run()
+  t.same(headers.pairs.filter((_text, at) => at % 2 === 1 && headers.pairs[at] === 'theirs'), [])
+  t.equal(headers.all('x-access-control-max-age').length, 2)
+  t.equal(headers.all('access-control-max-ages').length, 2)
+  t.same(headers.all('a'), ['access-control-max-age', 'access-control-max-age'])
 })
