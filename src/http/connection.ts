@@ -125,6 +125,9 @@ export class Connection implements WireConnection, Watched {
     if (this.#waiting.length < PIPELINE && this.socket.isPaused()) this.socket.resume()
     this.#request = next.req
     this.#host.take(this, next.req, next.res)
+    const verdict = this.#verdict
+    // What is wrong was found in the body of this one, when it had no reader yet.
+    if (verdict !== null && this.#waiting.length === 0 && this.current?.body.unfinished === true) this.failBody(verdict.status, verdict.message)
   }
 
   /**

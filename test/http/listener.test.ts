@@ -302,3 +302,30 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   const order = client.unparsed.match(/\r\n\r\n\/\d+/g)?.map(body => Number(body.slice(5)))
   t.same(order, Array.from({ length: count - 19 }, (_, at) => at + 19), 'every request was answered, in its turn')
 })
+
+t.test('a body that is malformed behind an unanswered request is told to its reader, and not left to a deadline', async t => {
+  const answers: (() => void)[] = []
+  const door = await openDoor(t, {
+    clock: new ManualClock(),
+    async handle (ctx, wire) {
+      watchWire(wire)
+      if (ctx.target === '/first') await new Promise<void>(resolve => { answers.push(resolve) })
+      try {
+        await ctx.body.bytes()
+        reply(wire, 200, ctx.target)
+      } catch (error) {
+        replyError(ctx, wire, error)
+      }
+    }
+  })
+  const client = await door.connect()
+  client.send('GET /first HTTP/1.1\r\nHost: a\r\n\r\nPOST /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')
+  for (let turns = 0; turns < 20 || answers.length === 0; turns++) await new Promise<void>(resolve => { setImmediate(resolve) })
+  answers[0]?.()
+  t.equal((await client.response()).body, '/first')
+  const second = await client.response()
+  t.equal(second.status, 400)
+  t.match(second.body, /The chunked request body is malformed\./)
+  t.equal((await client.ending()).how, 'end')
+  t.equal(client.unparsed, '', 'answered once')
+})
