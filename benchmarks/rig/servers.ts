@@ -76,6 +76,8 @@ export async function startServers (folder: string, core: Core): Promise<Servers
     const postgres = start('postgres', folder, core, asPostgres([join(bin, 'postgres'), '-D', data, '-p', String(port), '-k', home, '-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200']))
     children.push(postgres)
     children.push(start('redis', folder, core, [redis, '--port', String(redisPort), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', home]))
+    // PostgreSQL takes connections before it takes statements.
+    await until('postgres', postgres, 30, () => run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).then((): true => true, () => null))
     for (const child of children) await until('a server', child, 30, () => listening(child === postgres ? port : redisPort))
     return { databaseUrl: `postgres://postgres@127.0.0.1:${port}/postgres`, redisUrl: `redis://127.0.0.1:${redisPort}`, postgresPid: postgres.pid, stop }
   } catch (error) {
