@@ -127,7 +127,7 @@ export class Connection implements WireConnection, Watched {
     this.#host.take(this, next.req, next.res)
     const verdict = this.#verdict
     // What is wrong was found in the body of this one, when it had no reader yet.
-    if (verdict !== null && this.#waiting.length === 0 && this.current?.body.unfinished === true) this.failBody(verdict.status, verdict.message)
+    if (verdict !== null && this.#waiting.length === 0 && this.leftover) this.failBody(verdict.status, verdict.message)
   }
 
   /**
