@@ -103,7 +103,7 @@ export default definePlugin({
 
     /**
      * The same line as members of JSON, put together by hand; null for one that has something rare in it. Serialising the object
-     * took more than twice as long, a good part of it for the fraction of the duration.
+     * took more than twice as long.
      */
     const textOf = (ctx: Context, outcome: Outcome): string | null => {
       const { correlationId, method, clientAddress, payment } = ctx
