@@ -94,13 +94,21 @@ function carriesPreimage (value: string): boolean {
 function stripListed (pairs: string[], listed: string): void {
   // What nearly every message says names no field.
   if (listed === 'keep-alive' || listed === 'close') return
+  const names = new Set<string>()
   for (const item of listed.split(',')) {
     const name = item.trim().toLowerCase()
-    if (name === '' || name === 'close' || name === 'keep-alive' || FRAMING.has(name)) continue
-    for (let at = pairs.length - 2; at >= 0; at -= 2) {
-      if (pairs[at]?.toLowerCase() === name) pairs.splice(at, 2)
-    }
+    if (name !== '' && name !== 'close' && name !== 'keep-alive' && !FRAMING.has(name)) names.add(name)
   }
+  // One walk, however many are named: a head full of names would cost seconds otherwise.
+  let kept = 0
+  for (let at = 0; at < pairs.length; at += 2) {
+    // An even flat list: both exist.
+    const name = pairs[at] as string
+    if (names.has(name.toLowerCase())) continue
+    pairs[kept++] = name
+    pairs[kept++] = pairs[at + 1] as string
+  }
+  pairs.length = kept
 }
 
 function asksForTrailers (te: string): boolean {
