@@ -48,8 +48,8 @@ export function createLoad (folder: string): Load {
   const wrk = onPath('wrk')
   return {
     closedBy: wrk === null ? 'own generator (wrk is not on PATH)' : (/wrk \S+/.exec(versionOf(wrk, '-v'))?.[0] ?? 'wrk'),
-    // wrk knows 2xx and 3xx alone as good, and repeats one request.
-    closed: window => wrk === null || window.request.varied !== null || window.request.status !== 200 ? byGenerator(window, null) : byWrk(wrk, folder, window),
+    // wrk knows 2xx and 3xx alone as good, repeats one request, and counts time only.
+    closed: window => wrk === null || window.count !== null || window.request.varied !== null || window.request.status !== 200 ? byGenerator(window, null) : byWrk(wrk, folder, window),
     open: byGenerator
   }
 }
