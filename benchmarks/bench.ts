@@ -24,7 +24,7 @@ import { verifiedL402 } from './scenarios/verified-l402.ts'
 const scenarios: readonly Scenario[] = [verifiedL402, passThrough, coldL402, tenThousandTokens, mint402, modernOnce, postDigest, createPayment, readPayment]
 const studies: readonly Study[] = [allocation, redemption, eventStreams, idleConnections, webSocketEcho]
 
-const quick: Effort = { name: 'quick', rounds: 3, warmUp: 2, settle: 0, window: 1, connections: 64, budget: 10, openRounds: 2, loads: [0.3, 0.6, 0.8] }
+const quick: Effort = { name: 'quick', rounds: 3, warmUp: 5, settle: 0, window: 1, connections: 64, budget: 10, openRounds: 2, loads: [0.3, 0.6, 0.8] }
 const full: Effort = { ...quick, name: 'full', rounds: 9, warmUp: 10, settle: 1, window: 10, budget: 3600, openRounds: 9 }
 
 function numberOr (name: string, text: string | undefined, otherwise: number): number {

@@ -120,7 +120,7 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
       if (peak === 0 || live.row.id === 'boltgate') peak = rate
     }
     if (!answered) throw new Error('no target answered as it should; there is nothing to measure')
-    const rates = scenario.latency ? effort.loads.map(load => Math.max(100, Math.round(peak * load / 100) * 100)) : []
+    const rates = scenario.latency.length > 0 ? effort.loads.map(load => Math.max(100, Math.round(peak * load / 100) * 100)) : []
 
     for (let round = 0; round < effort.rounds; round++) {
       say(`round ${round + 1} of ${effort.rounds}`)
@@ -130,7 +130,7 @@ export async function runScenario (scenario: Scenario, effort: Effort, say: (lin
       for (const live of round % 2 === 0 ? lives : lives.toReversed()) {
         if (count === null && effort.settle > 0) await visit(live, effort.settle, null)
         if (live.row.target?.pid !== null) await record(live, live.closed, null)
-        if (round >= effort.openRounds) continue
+        if (round >= effort.openRounds || !scenario.latency.includes(live.row.id)) continue
         for (const [at, rate] of rates.entries()) await record(live, live.open[at] ?? [], rate)
       }
     }

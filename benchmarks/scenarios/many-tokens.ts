@@ -27,7 +27,7 @@ export const coldL402: Scenario = {
   title: 'Verified L402 request, cold token',
   text: 'Every request shows a token that the gateway has not seen: its macaroon is read and verified, and its payment claimed by one conditional UPDATE. The tokens were made from a few hundred payments by narrowing, as any holder can.',
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: { quick: 3_000, full: 20_000 },
   async prepare (place, count) {
     const { rows } = await gatewayRows(place, async (gateway, { name }) => {
@@ -48,7 +48,7 @@ export const tenThousandTokens: Scenario = {
   title: 'Verified L402 request, ten thousand live tokens',
   text: `${LIVE} tokens of 1,000 payments are shown in turn, all seen before: the warm path with a cache of real size.`,
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: null,
   async prepare (place) {
     const { rows } = await gatewayRows(place, async (gateway, { name }) => {

@@ -10,7 +10,7 @@ export const createPayment: Scenario = {
   title: 'Merchant API: create a payment',
   text: `POST /api/payments with an order id of its own each, an invoice of the sandbox. ${text}`,
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: { quick: 400, full: 2_000 },
   async prepare (place) {
     const post: LoadRequest = {
@@ -28,7 +28,7 @@ export const readPayment: Scenario = {
   title: 'Merchant API: read a payment',
   text: `GET /api/payments/{invoiceId}. ${text}`,
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: null,
   async prepare (place) {
     const { rows } = await gatewayRows(place, async gateway => {

@@ -8,7 +8,7 @@ export const mint402: Scenario = {
   title: 'A 402 with a fresh invoice',
   text: 'GET without a credential on a priced route: an invoice of the sandbox, signed by its thread, a macaroon, a Payment challenge, one row in the database. Every request comes from another client network, as the cap on open invoices of a client would hand them out again. Some thousand invoices are open, and none is paid.',
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: { quick: 1_500, full: 3_000 },
   async prepare (place, count) {
     const networks = Array.from({ length: count }, (_, at) => `10.${(at >> 16) & 255}.${(at >> 8) & 255}.${at & 255}`)

@@ -12,7 +12,7 @@ export const modernOnce: Scenario = {
   title: 'Payment credential, spent once each',
   text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a conditional UPDATE, and an UPDATE that many share. The study `redemption` compares it with one bare UPDATE.',
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: { quick: 1_000, full: 3_000 },
   async prepare (place, count) {
     const { rows } = await gatewayRows(place, async (gateway, { name }) => {
@@ -31,7 +31,7 @@ export const postDigest: Scenario = {
   title: 'POST of 64 KiB, bound by its digest',
   text: 'Every request posts 64 KiB with a Payment credential that was sold for exactly that body: it is collected, hashed and compared before it is forwarded. The peers pass the same body on.',
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: { quick: 300, full: 2_000 },
   async prepare (place, count) {
     const post: LoadRequest = { method: 'POST', path: '/digested/order', headers: { ...ACCEPT, 'Content-Type': 'application/json' }, body: BODY, varied: null, status: 200 }

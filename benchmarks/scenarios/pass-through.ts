@@ -11,7 +11,7 @@ export const passThrough: Scenario = {
   title: 'Pass-through',
   text: 'GET without a credential, answered by an upstream with 1 KiB. boltgate runs the paid chain without its price: correlation id, access log, metrics, CORS, throttle, forward. The peers only pass the bytes on.',
   answerBytes: 1024,
-  latency: false,
+  latency: [],
   once: null,
   async prepare (place) {
     const { rows } = await gatewayRows(place, async () => request, { oneOnServers: false })

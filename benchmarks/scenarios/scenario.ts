@@ -30,8 +30,8 @@ export interface Scenario {
   readonly text: string
   /** Bytes of the upstream's answer. */
   readonly answerBytes: number
-  /** Whether latencies are measured too, in an open loop at three rates. */
-  readonly latency: boolean
+  /** Ids of the rows whose latencies are measured too, in an open loop at three rates; empty for none. */
+  readonly latency: readonly string[]
   /** Requests of one window, where each credential is good once; null where a window is a time. */
   readonly once: { readonly quick: number, readonly full: number } | null
   /** Starts the targets and checks that each does the work that it is measured for. Throws when one only pretends to. */
