@@ -12,6 +12,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/first-store.ts'
 import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
+import { needsRestart } from './restart.ts'
 import type { Output } from './output.ts'
 import { superviseWorkers } from './workers.ts'
 
@@ -173,12 +174,6 @@ function publicUrlOf (config: GatewayConfig, port: number): string {
   const { host } = config.server.listen
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return `http://${name}:${port}`
-}
-
-const FIXED: ReadonlyArray<keyof GatewayConfig> = ['mode', 'server', 'secrets', 'data', 'database', 'state', 'lightning', 'log', 'metrics']
-
-function needsRestart (before: GatewayConfig, after: GatewayConfig): string[] {
-  return FIXED.filter(key => JSON.stringify(before[key]) !== JSON.stringify(after[key]))
 }
 
 function stopSignal (): Promise<void> {

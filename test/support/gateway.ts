@@ -95,7 +95,8 @@ export interface TestGateway {
   close (): Promise<void>
 }
 
-function loadText (yaml: string, env: Readonly<Record<string, string>>): Promise<Loaded> {
+/** Reads a configuration as the command line would, with all plugins. Rejects with what is wrong in it. */
+export function loadText (yaml: string, env: Readonly<Record<string, string>>): Promise<Loaded> {
   return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder }))
 }
 
