@@ -139,11 +139,11 @@ export class Checkout {
     for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
     const subtotalCents = subtotalOf(items)
     const shippingCents = shippingFor(integration.shipping, subtotalCents)
-    const taxCents = await this.#ask(integration, access => platform.tax(access, { items: asked, location, shippingCents }),
-      cause => temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause))
+    const noTax = (cause: unknown): Unavailable => temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause)
+    const taxCents = await this.#ask(integration, access => platform.tax(access, { items: asked, location, shippingCents }), noTax)
     const totalCents = subtotalCents + shippingCents + taxCents
-    // What is sold for a sum that nobody can vouch for is not sold.
-    if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents)) throw new TypeError(`a store's platform says that the tax is ${taxCents} cents`)
+    // Nothing is sold for a sum that nobody can vouch for.
+    if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents)) throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
     const { price } = await prices.quote('USD').catch((error: unknown) => {
       throw error instanceof Unavailable ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error) : error
     })
