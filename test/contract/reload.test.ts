@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { startGateway } from '../support/gateway.ts'
-import { release, told } from './stage-plugin.ts'
+import { release, told, waitingNow } from './stage-plugin.ts'
 
 function yaml (generation: string): string {
   return `chains:
@@ -36,10 +36,9 @@ t.test('a request that waits in a plugin keeps its generation over a reload, whi
   const gateway = await startGateway(t, { yaml: yaml('first') })
   told.length = 0
   const waiting = gateway.send('GET', '/wait')
-  let released = 0
   const leaving = new AbortController()
   const left = fetch(`${gateway.url}/wait`, { signal: leaving.signal }).catch(() => null)
-  await pause(50)
+  await until(() => waitingNow() === 2)
   await gateway.reload(yaml('second'))
   await t.rejects(gateway.reload(yaml('[')), 'a broken file changes nothing')
   t.equal((await gateway.send('GET', '/now')).headers['x-generation'], 'second')
@@ -48,7 +47,7 @@ t.test('a request that waits in a plugin keeps its generation over a reload, whi
   await left
   await pause(50)
   t.notOk(told.includes('done first 499'), 'nor is the end told while the plugin still works on it')
-  await until(() => (released += release()) === 2)
+  t.equal(release(), 2)
   const answer = await waiting
   t.equal(answer.headers['x-generation'], 'first')
   t.equal(answer.headers['x-seen'], 'first')

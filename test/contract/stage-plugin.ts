@@ -16,6 +16,11 @@ export function release (): number {
   return count
 }
 
+/** How many requests wait at the plugin. */
+export function waitingNow (): number {
+  return waiting.length
+}
+
 /** Waits, or answers what cannot be written, as the path says. */
 export default definePlugin({
   name: 'stage',
