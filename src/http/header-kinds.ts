@@ -1,3 +1,5 @@
+import { isToken, NameTable } from '../gateway/header-names.ts'
+
 /** What the front door does with a header line, decided by its name alone. */
 export type HeaderKind = number
 
@@ -32,24 +34,15 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
   ['x-idempotency-key', SINGLE]
 ])
 
-/** RFC 9110, section 5.6.2. */
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** Enough for the spellings that real clients use; what is beyond is worked out each time, so that nobody fills memory with names. */
-const REMEMBERED = 1024
+const table = new NameTable(decide)
 
-const remembered = new Map<string, HeaderKind>()
-
-/** The kind of a header name as it was sent. Names seen before cost one look-up, without folding the case again. */
+/** The kind of a header name as it was sent. */
 export function headerKind (name: string): HeaderKind {
-  const known = remembered.get(name)
-  if (known !== undefined) return known
-  const kind = decide(name)
-  if (remembered.size < REMEMBERED && name.length <= 64) remembered.set(name, kind)
-  return kind
+  return table.of(name)
 }
 
 function decide (name: string): HeaderKind {
-  if (!TOKEN.test(name)) return NOT_A_TOKEN
+  if (!isToken(name)) return NOT_A_TOKEN
   const lower = name.toLowerCase()
   return KINDS.get(lower) ?? (lower.startsWith('payment-') ? SINGLE : OTHER)
 }

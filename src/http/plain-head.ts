@@ -1,3 +1,5 @@
+import { NameTable, nameIn } from '../gateway/header-names.ts'
+
 /** The head of a plain request: what the fast lane serves. All other forms are node:http's. */
 export interface PlainHead {
   readonly method: string
@@ -36,10 +38,15 @@ const MOST_LINES = 100
 /** Name and value positions of the head that is being read. Reading never stops half-way, so that one is enough. */
 const marks = new Uint32Array(MOST_LINES * 4)
 
-/** The parser reads `Proxy-Connection` as it reads `Connection`. */
-const CONNECTION = 'connection'
-/** Lines that change what the bytes behind the head mean, or what must be answered first. */
-const NOT_PLAIN: ReadonlySet<string> = new Set(['upgrade', 'expect', 'transfer-encoding', 'proxy-connection'])
+const PLAIN = 0
+const CONNECTION = 1
+const NOT_PLAIN = 2
+/** Lines that change what the bytes behind the head mean, or what must be answered first. node:http reads `Proxy-Connection` as it reads `Connection`. */
+const REFUSED: ReadonlySet<string> = new Set(['upgrade', 'expect', 'transfer-encoding', 'proxy-connection'])
+const lineKinds = new NameTable(name => {
+  const lower = name.toLowerCase()
+  return lower === 'connection' ? CONNECTION : REFUSED.has(lower) ? NOT_PLAIN : PLAIN
+})
 
 /**
  * Reads a request head from the start of `bytes`, or answers null for one that is not complete within `limit` bytes, or not
@@ -93,17 +100,15 @@ function makeHead (bytes: Buffer, method: string, urlAt: number, urlEnd: number,
   let connections = 0
   for (let line = 0; line < lines; line++) {
     const mark = line * 4
-    const name = text.slice(marks[mark], marks[mark + 1])
+    // Marks were made for every line.
+    const name = nameIn(bytes, marks[mark] as number, marks[mark + 1] as number)
     const value = text.slice(marks[mark + 2], marks[mark + 3])
-    const { length } = name
-    if (length === 10 || length === 7 || length === 6 || length === 17 || length === 16) {
-      const lower = name.toLowerCase()
-      if (NOT_PLAIN.has(lower)) return null
-      if (lower === CONNECTION) {
-        const wish = value.toLowerCase()
-        if (connections++ > 0 || (wish !== 'keep-alive' && wish !== 'close')) return null
-        last = wish === 'close'
-      }
+    const kind = lineKinds.of(name)
+    if (kind !== PLAIN) {
+      if (kind === NOT_PLAIN) return null
+      const wish = value.toLowerCase()
+      if (connections++ > 0 || (wish !== 'keep-alive' && wish !== 'close')) return null
+      last = wish === 'close'
     }
     rawHeaders.push(name, value)
   }

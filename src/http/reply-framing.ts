@@ -1,4 +1,5 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { NameTable } from '../gateway/header-names.ts'
 
 /** What was learnt of the headers of an answer; any number of these in one number. */
 export const FRAMED = 1
@@ -7,6 +8,17 @@ export const CLOSES = 2
 export const DATED = 4
 /** It has no body, whatever comes behind its head. */
 export const EMPTY = 8
+
+const KEPT = 0
+const LENGTH = 1
+const CODING = 2
+const CONNECTION = 3
+const TRAILER = 4
+const DATE = 5
+const KINDS: ReadonlyMap<string, number> = new Map([
+  ['content-length', LENGTH], ['transfer-encoding', CODING], ['connection', CONNECTION], ['trailer', TRAILER], ['date', DATE]
+])
+const kinds = new NameTable(name => KINDS.get(name.toLowerCase()) ?? KEPT)
 
 const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
 
@@ -18,23 +30,16 @@ export function frameReply (headers: string[], status: number, silent: boolean, 
   let seen = 0
   let announces = false
   for (let at = 0; at < headers.length;) {
-    const name = headers[at] ?? ''
-    const length = name.length
-    // Only names of these lengths matter here: date, trailer, connection, content-length, transfer-encoding.
-    if (length === 4 || length === 7 || length === 10 || length === 14 || length === 17) {
-      const lower = name.toLowerCase()
-      if (lower === 'transfer-encoding' || (lower === 'content-length' && status === 204) || (lower === 'trailer' && (silent || old))) {
+    const kind = kinds.of(headers[at] ?? '')
+    if (kind !== KEPT) {
+      if (kind === CODING || kind === CONNECTION || (kind === LENGTH && status === 204) || (kind === TRAILER && (silent || old))) {
+        if (kind === CONNECTION && CLOSE.test(headers[at + 1] ?? '')) seen |= CLOSES
         headers.splice(at, 2)
         continue
       }
-      if (lower === 'connection') {
-        if (CLOSE.test(headers[at + 1] ?? '')) seen |= CLOSES
-        headers.splice(at, 2)
-        continue
-      }
-      if (lower === 'content-length') seen |= FRAMED
-      else if (lower === 'trailer') announces = true
-      else if (lower === 'date') seen |= DATED
+      if (kind === LENGTH) seen |= FRAMED
+      else if (kind === TRAILER) announces = true
+      else seen |= DATED
     }
     at += 2
   }
@@ -57,6 +62,6 @@ export function headerLine (name: string, value: string): string {
 
 function dropTrailer (headers: string[]): void {
   for (let at = headers.length - 2; at >= 0; at -= 2) {
-    if (headers[at]?.length === 7 && headers[at]?.toLowerCase() === 'trailer') headers.splice(at, 2)
+    if (kinds.of(headers[at] ?? '') === TRAILER) headers.splice(at, 2)
   }
 }

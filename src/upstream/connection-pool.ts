@@ -46,8 +46,8 @@ export class ConnectionPool implements ConnectionOwner {
   readonly #idle: UpstreamConnection[] = []
   /** Used in this turn of the loop. */
   readonly #cooling: UpstreamConnection[] = []
-  #queue: QueuedCall[] = []
-  /** Where the queue begins. */
+  #queue: Array<QueuedCall | null> = []
+  /** Where the queue begins; what stood before is null. */
   #first = 0
   #opening = 0
   #scheduled = false
@@ -89,7 +89,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#queue = []
     this.#first = 0
     for (const connection of this.#all) connection.destroy()
-    for (const { handler } of waiting) if (!handler.over) handler.onResponseError(null, new PoolClosed())
+    for (const call of waiting) if (call !== null && !call.handler.over) call.handler.onResponseError(null, new PoolClosed())
     this.#empty()
   }
 
@@ -154,7 +154,7 @@ export class ConnectionPool implements ConnectionOwner {
   #next (): QueuedCall | null {
     while (this.#first < this.#queue.length) {
       const call = this.#queue[this.#first]
-      if (call !== undefined && !call.handler.over) return call
+      if (call !== undefined && call !== null && !call.handler.over) return call
       this.#shift()
     }
     this.#queue.length = 0
@@ -164,6 +164,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Takes the first request out of the queue, which is not moved up for each. */
   #shift (): void {
+    // Its place may stay for long, when nothing but streams follows: the request must not, nor its body.
     this.#first++
     if (this.#first < COMPACT) return
     this.#queue = this.#queue.slice(this.#first)

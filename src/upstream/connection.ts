@@ -7,7 +7,7 @@ import { Upload } from './upload.ts'
 
 /** What the one who sent a request holds of its connection, until the answer is whole. */
 export interface CallController {
-  /** Flat list of the last head. */
+  /** Flat list of the head that is being handed over; empty after that. */
   readonly rawHeaders: readonly string[]
   /** Flat list of the trailers, once the answer is whole. */
   readonly rawTrailers: readonly string[]
@@ -201,6 +201,9 @@ export class UpstreamConnection implements CallController, ResponseReader {
   responseHead (status: number, pairs: string[]): void {
     this.rawHeaders = pairs
     this.#handler?.onResponseStart(this, status)
+    // The parser keeps the list up to its next head, and each of its slices keeps the whole text: for a stream that is long.
+    pairs.length = 0
+    this.rawHeaders = NONE
   }
 
   responseBody (bytes: Buffer, from: number, to: number): void {
@@ -257,7 +260,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
     if (!this.#busy) return
     this.#busy = false
     const parser = this.#parser
-    this.rawHeaders = NONE
     this.rawTrailers = NONE
     // An upstream that answers before it has read the request would take what is still to come for the next one.
     const unsent = this.#upload !== null || (this.#socket?.writableLength ?? 0) > 0

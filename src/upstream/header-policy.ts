@@ -1,32 +1,23 @@
 import type { Context } from '../gateway/context.ts'
+import { NameTable } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
+import { pathFault } from './request-head.ts'
 
 /**
  * Which header fields cross the gateway, in each direction (RFC 9110 7.6; contract, Reverse proxy). Each walk goes once over
- * the flat list. Names are put in lower case only when some name of interest has their length, since most have not.
+ * the flat list.
  */
 
 /** What a field is to the policy. */
 type Fate = 'strip' | 'connection' | 'authorization' | 'macaroon' | 'te' | 'forwarding' | 'via' | 'own-key' | 'encoding' | 'length' | 'keep'
 
-type Buckets = ReadonlyArray<ReadonlyMap<string, Fate> | undefined>
-
-function buckets (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): Buckets {
-  const table: Array<Map<string, Fate> | undefined> = []
+function fatesOf (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
+  const byName = new Map<string, Fate>()
   for (const [fate, names] of Object.entries(fates)) {
-    for (const name of names) {
-      // The keys of the literal are fates; Object.entries forgets it.
-      (table[name.length] ??= new Map()).set(name, fate as Fate)
-    }
+    // The keys of the literal are fates; Object.entries forgets it.
+    for (const name of names) byName.set(name, fate as Fate)
   }
-  // Holes would make every look-up walk the prototype.
-  return Array.from(table)
-}
-
-function fateOf (table: Buckets, name: string): Fate {
-  const bucket = table[name.length]
-  if (bucket === undefined) return 'keep'
-  return bucket.get(name.toLowerCase()) ?? 'keep'
+  return new NameTable(name => byName.get(name.toLowerCase()) ?? 'keep')
 }
 
 const HOP_BY_HOP = ['keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'upgrade', 'http2-settings']
@@ -34,7 +25,7 @@ const HOP_BY_HOP = ['keep-alive', 'proxy-connection', 'proxy-authenticate', 'pro
 /** Fields that the gateway sets on answers; one from anybody else would be taken for ours. */
 const OURS_ON_ANSWERS = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
 
-const REQUEST = buckets({
+const REQUEST = fatesOf({
   connection: ['connection'],
   te: ['te'],
   authorization: ['authorization'],
@@ -48,7 +39,7 @@ const REQUEST = buckets({
   'own-key': ['x-api-key', 'x-admin-key']
 })
 
-const RESPONSE = buckets({
+const RESPONSE = fatesOf({
   connection: ['connection'],
   encoding: ['transfer-encoding'],
   length: ['content-length'],
@@ -57,7 +48,8 @@ const RESPONSE = buckets({
 
 /** Fields that a Connection list cannot take away: they frame the message. */
 const FRAMING = new Set(['content-length', 'host'])
-const PAYMENT_SCHEMES = new Set(['l402', 'lsat', 'payment'])
+/** The scheme ends with the value, a space, or what stands in its place. */
+const PAYMENT_SCHEME = /^(?:l402|lsat|payment)(?=[\0-\x20]|$)/i
 
 /** Name of the gateway in Via (RFC 9110 7.6.3). */
 const PSEUDONYM = 'boltgate'
@@ -78,9 +70,7 @@ export function circular (via: string | undefined): boolean {
 
 /** Whether an Authorization value is a payment credential, by its scheme. */
 export function paymentCredential (value: string): boolean {
-  let end = 0
-  while (end < value.length && value.charCodeAt(end) > 0x20) end++
-  return (end === 4 || end === 7) && PAYMENT_SCHEMES.has(value.slice(0, end).toLowerCase())
+  return PAYMENT_SCHEME.test(value)
 }
 
 const PREIMAGE_CAVEAT = Buffer.from('preimage=').toString('hex')
@@ -134,7 +124,7 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
     // An even flat list: both exist.
     const name = from[at] as string
     const value = from[at + 1] as string
-    switch (fateOf(REQUEST, name)) {
+    switch (REQUEST.of(name)) {
       case 'keep': out.push(name, value); break
       case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
       case 'te': trailers ||= asksForTrailers(value); break
@@ -225,7 +215,7 @@ export function responseHeaders (raw: readonly string[], status: number): CleanH
     // An even flat list: both exist.
     const name = raw[at] as string
     const value = raw[at + 1] as string
-    switch (fateOf(RESPONSE, name)) {
+    switch (RESPONSE.of(name)) {
       case 'keep': out.push(name, value); break
       case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
       case 'length':
@@ -267,7 +257,7 @@ export function responseTrailers (raw: readonly string[]): string[] | null {
   return out.length === 0 ? null : out
 }
 
-const REFUSED = buckets({
+const REFUSED = fatesOf({
   strip: ['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect'],
   connection: ['host'],
   length: ['content-length']
@@ -278,17 +268,14 @@ const REFUSED = buckets({
  * What stands here is a fault of the request or of the plugin, and no upstream's.
  */
 export function refusedByClient (path: string, headers: HeaderList): string | null {
-  if (path.charCodeAt(0) !== 0x2f) return 'the path does not begin with a slash'
-  for (let at = 0; at < path.length; at++) {
-    const code = path.charCodeAt(at)
-    if (code < 0x21 || code > 0xff) return 'the path holds a space, a control character or one beyond Latin-1'
-  }
+  const fault = pathFault(path)
+  if (fault !== null) return fault
   const pairs = headers.pairs
   let hosts = 0
   let lengths = 0
   for (let at = 0; at < pairs.length; at += 2) {
     const name = pairs[at] as string
-    switch (fateOf(REFUSED, name)) {
+    switch (REFUSED.of(name)) {
       case 'strip': return `${name} cannot be set on a forwarded request`
       case 'connection': if (++hosts > 1) return 'there is more than one Host'; break
       case 'length': if (++lengths > 1) return 'there is more than one Content-Length'; break

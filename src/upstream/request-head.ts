@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { isToken, NameTable } from '../gateway/header-names.ts'
 
 /** One request to an upstream, with its headers as they were left by the policy and the plugins. */
 export interface UpstreamCall {
@@ -30,9 +31,17 @@ export class RequestRefused extends Error {
   }
 }
 
-/** What a method or a field's name may consist of (RFC 9110 5.6.2). */
-const TOKEN = new Uint8Array(256)
-for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") TOKEN[char.charCodeAt(0)] = 1
+const SENT = 0
+const HOST = 1
+const LENGTH = 2
+/** Frames the message or the connection, and both are ours to decide. */
+const HOP = 3
+const INVALID = 4
+const KINDS: ReadonlyMap<string, number> = new Map([
+  ['host', HOST], ['content-length', LENGTH], ['expect', HOP], ['upgrade', HOP], ['connection', HOP], ['keep-alive', HOP], ['transfer-encoding', HOP]
+])
+const kinds = new NameTable(name => isToken(name) ? KINDS.get(name.toLowerCase()) ?? SENT : INVALID)
+
 /** What a field's value may not hold (RFC 9110 5.5). Characters beyond Latin-1 would be cut to other bytes. */
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
 
@@ -41,14 +50,6 @@ const PAYLOAD = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH
 /** The longest number of bytes that is exact. */
 const MAX_DIGITS = 15
 
-function token (text: string): boolean {
-  for (let at = 0; at < text.length; at++) {
-    // Beyond the table there is undefined.
-    if (TOKEN[text.charCodeAt(at)] !== 1) return false
-  }
-  return text.length > 0
-}
-
 /**
  * Writes the head of a request. How the body is framed is decided here alone, whatever the headers say: by one
  * Content-Length or in chunks (RFC 9112 6). `authority` is the Host of a request that has none. Throws `RequestRefused` for
@@ -56,8 +57,9 @@ function token (text: string): boolean {
  */
 export function requestHead (call: UpstreamCall, authority: string): RequestHead {
   const { method, path, headers, body } = call
-  if (method === 'CONNECT' || !token(method)) throw new RequestRefused('the method is not valid')
-  checkPath(path)
+  if (method === 'CONNECT' || !isToken(method)) throw new RequestRefused('the method is not valid')
+  const fault = pathFault(path)
+  if (fault !== null) throw new RequestRefused(fault)
   let lines = ''
   let host: string | null = null
   let announced = -1
@@ -65,24 +67,18 @@ export function requestHead (call: UpstreamCall, authority: string): RequestHead
     // An even flat list: both exist.
     const name = headers[at] as string
     const value = headers[at + 1] as string
-    if (!token(name)) throw new RequestRefused('the name of a header is not valid')
+    const kind = kinds.of(name)
+    if (kind === INVALID) throw new RequestRefused('the name of a header is not valid')
     if (NO_VALUE.test(value)) throw new RequestRefused('the value of a header is not valid')
-    switch (name.length) {
-      case 4:
-        if (name.toLowerCase() !== 'host') break
-        if (host !== null) throw new RequestRefused('there is more than one Host')
-        host = value
-        continue
-      case 6: case 7: case 10: case 17: checkHop(name.toLowerCase()); break
-      case 14:
-        if (name.toLowerCase() !== 'content-length') break
-        if (announced >= 0) throw new RequestRefused('there is more than one Content-Length')
-        if (value.length > MAX_DIGITS || !/^\d+$/.test(value)) throw new RequestRefused('Content-Length is not a number')
-        announced = Number(value)
-        continue
-      default: break
-    }
-    lines += `${name}: ${value}\r\n`
+    if (kind === SENT) lines += `${name}: ${value}\r\n`
+    else if (kind === HOST) {
+      if (host !== null) throw new RequestRefused('there is more than one Host')
+      host = value
+    } else if (kind === LENGTH) {
+      if (announced >= 0) throw new RequestRefused('there is more than one Content-Length')
+      if (value.length > MAX_DIGITS || !/^\d+$/.test(value)) throw new RequestRefused('Content-Length is not a number')
+      announced = Number(value)
+    } else throw new RequestRefused(`${name.toLowerCase()} cannot be set on a forwarded request`)
   }
   let length = 0
   let framing = ''
@@ -99,17 +95,10 @@ export function requestHead (call: UpstreamCall, authority: string): RequestHead
   return { text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}\r\nconnection: ${last ? 'close' : 'keep-alive'}\r\n${lines}${framing}\r\n`, length, last }
 }
 
-function checkPath (path: string): void {
-  if (path.charCodeAt(0) !== 0x2f) throw new RequestRefused('the path does not begin with a slash')
-  for (let at = 0; at < path.length; at++) {
-    const code = path.charCodeAt(at)
-    if (code < 0x21 || code > 0xff) throw new RequestRefused('the path holds a space, a control character or one beyond Latin-1')
-  }
-}
+const NO_PATH = /[^\x21-\xff]/
 
-/** Refuses what frames the message or the connection; both are ours to decide. */
-function checkHop (name: string): void {
-  if (name === 'expect' || name === 'upgrade' || name === 'connection' || name === 'keep-alive' || name === 'transfer-encoding') {
-    throw new RequestRefused(`${name} cannot be set on a forwarded request`)
-  }
+/** Why a path cannot be written into a request line, in words, or null. */
+export function pathFault (path: string): string | null {
+  if (!path.startsWith('/')) return 'the path does not begin with a slash'
+  return NO_PATH.test(path) ? 'the path holds a space, a control character or one beyond Latin-1' : null
 }

@@ -1,3 +1,4 @@
+import { NameTable, nameIn } from '../gateway/header-names.ts'
 import { ResponseFault } from './response-fault.ts'
 
 /** Takes one answer from the parser, part by part. Any of its methods may pause or stop the parser. */
@@ -55,6 +56,13 @@ const CHUNK_DATA = 5
 const CHUNK_END = 6
 const TRAILERS = 7
 const UNTIL_CLOSE = 8
+
+/** In lower case those names that say where the answer ends and what may follow it. */
+const FRAMINGS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const framings = new NameTable(name => {
+  const lower = name.toLowerCase()
+  return FRAMINGS.has(lower) ? lower : null
+})
 
 const PREFIX = 'HTTP/1.'
 const NO_TRAILERS: readonly string[] = []
@@ -283,7 +291,7 @@ export class ResponseParser {
       const end = Math.min(to, at + window)
       const text = bytes.toString('latin1', at, end)
       let read = 0
-      if (this.#state === START) read = this.#statusLine(text)
+      if (this.#state === START) read = this.#statusLine(bytes, at, text)
       if (this.#state !== START) read = this.#fields(bytes, at, text, read)
       at += read
       this.#size += read
@@ -297,12 +305,12 @@ export class ResponseParser {
     }
   }
 
-  /** Reads the status line, and empty ones before it (RFC 9112 2.2). Answers where it stopped. */
-  #statusLine (text: string): number {
+  /** Reads the status line, and empty ones before it (RFC 9112 2.2), of `text`, which is what begins at `base` of `bytes`. Answers where it stopped. */
+  #statusLine (bytes: Buffer, base: number, text: string): number {
     let at = 0
-    while (text.charCodeAt(at) === CR) {
+    while (at < text.length && bytes[base + at] === CR) {
       if (at + 1 === text.length) return at
-      if (text.charCodeAt(at + 1) !== LF) throw malformed('the answer begins with a bare CR')
+      if (bytes[base + at + 1] !== LF) throw malformed('the answer begins with a bare CR')
       at += 2
     }
     // Told from its first bytes on, lest what is no HTTP be waited for.
@@ -312,16 +320,17 @@ export class ResponseParser {
     }
     const end = text.indexOf('\n', at)
     if (end < 0) return at
-    const version = text.charCodeAt(at + 7) - ZERO
-    const hundreds = text.charCodeAt(at + 9) - ZERO
-    const tens = text.charCodeAt(at + 10) - ZERO
-    const ones = text.charCodeAt(at + 11) - ZERO
-    const sound = (version === 0 || version === 1) && text.charCodeAt(at + 8) === SPACE &&
+    const line = base + at
+    const version = digit(bytes, line + 7)
+    const hundreds = digit(bytes, line + 9)
+    const tens = digit(bytes, line + 10)
+    const ones = digit(bytes, line + 11)
+    const sound = (version === 0 || version === 1) && bytes[line + 8] === SPACE &&
       hundreds > 0 && hundreds < 10 && tens >= 0 && tens < 10 && ones >= 0 && ones < 10 &&
-      (at + 13 === end || text.charCodeAt(at + 12) === SPACE) && text.charCodeAt(end - 1) === CR
+      (at + 13 === end || bytes[line + 12] === SPACE) && bytes[base + end - 1] === CR
     if (!sound) throw malformed('the status line is not valid')
     for (let char = at + 13; char < end - 1; char++) {
-      if (KINDS[text.charCodeAt(char)] === 0) throw malformed('the reason phrase holds a control character')
+      if (KINDS[bytes[base + char] as number] === 0) throw malformed('the reason phrase holds a control character')
     }
     this.#status = hundreds * 100 + tens * 10 + ones
     this.#old = version === 0
@@ -359,11 +368,11 @@ export class ResponseParser {
       if (bytes[base + end + 1] !== LF) throw malformed('the value of a field holds a bare CR')
       let last = end
       while (last > begin && blank(bytes[base + last - 1] as number)) last--
-      const name = text.slice(at, colon)
+      const name = nameIn(bytes, base + at, base + colon)
       const value = text.slice(begin, last)
       pairs.push(name, value)
-      // The lengths of connection, keep-alive, content-length and transfer-encoding.
-      if (name.length === 10 || name.length === 14 || name.length === 17) this.#framing(name.toLowerCase(), value, last < end && text.slice(last, end).includes('\t'))
+      const framing = framings.of(name)
+      if (framing !== null) this.#framing(framing, value, last < end && text.slice(last, end).includes('\t'))
       at = end + 2
     }
     return at
@@ -469,4 +478,8 @@ function malformed (why: string): ResponseFault {
 
 function closed (): ResponseFault {
   return new ResponseFault('UPSTREAM_CLOSED', 'the upstream closed before its answer was whole')
+}
+
+function digit (bytes: Buffer, at: number): number {
+  return (bytes[at] ?? 0) - ZERO
 }

@@ -29,7 +29,8 @@ export class Sink implements CallHandler, Waiting {
   readonly #target: UpstreamTarget
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
-  readonly #request: UpstreamCall
+  /** What is sent; null once it was, for a long answer would keep its headers and its body as long. */
+  #request: UpstreamCall | null
   /** The body of the request, while it is streamed. */
   readonly #body: Readable | null
   /** The connection, from the sending of the request to the end of its answer. */
@@ -67,7 +68,7 @@ export class Sink implements CallHandler, Waiting {
     // Without a listener an error while the request waits in the pool's queue would end the process.
     this.#body?.on('error', (error: Error) => { this.#stop(error) })
     this.#deadlines.add(this)
-    this.#upstream.pool.dispatch(this.#request, this)
+    if (this.#request !== null) this.#upstream.pool.dispatch(this.#request, this)
   }
 
   /**
@@ -89,6 +90,7 @@ export class Sink implements CallHandler, Waiting {
 
   onRequestStart (controller: CallController): void {
     this.#controller = controller
+    this.#request = null
     this.touched = this.#deadlines.tick
   }
 
@@ -204,9 +206,10 @@ export class Sink implements CallHandler, Waiting {
   onResponseError (controller: CallController | null, error: Error): void {
     if (this.#over) return
     this.#controller = null
-    if (controller === null && this.#repeatable(error)) {
+    const request = this.#request
+    if (controller === null && request !== null && this.#repeatable(error)) {
       this.#retried = true
-      this.#upstream.pool.dispatch(this.#request, this)
+      this.#upstream.pool.dispatch(request, this)
       return
     }
     this.#stop(error)
