@@ -165,7 +165,7 @@ export class ConnectionPool implements ConnectionOwner {
   /** Takes the first request out of the queue, which is not moved up for each. */
   #shift (): void {
     // Its place may stay for long, when nothing but streams follows: the request must not, nor its body.
-    this.#first++
+    this.#queue[this.#first++] = null
     if (this.#first < COMPACT) return
     this.#queue = this.#queue.slice(this.#first)
     this.#first = 0
