@@ -263,7 +263,8 @@ export class Listener implements ConnectionHost, LaneHost {
     const lane = new Lane(socket, peerAddress, trusted, this)
     this.#connections.set(socket, lane)
     lane.open()
-    socket.once('close', () => {
+    // It comes once; `once` would wrap each of them, and the wrapper stays as long as the connection.
+    socket.on('close', () => {
       this.#connections.delete(socket)
       const left = (this.#counts.get(key) ?? 1) - 1
       if (left === 0) this.#counts.delete(key)

@@ -1,4 +1,4 @@
-import { isIP, type OnReadOpts, type Socket } from 'node:net'
+import { connect as connectSocket, isIP, type OnReadOpts, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
 import { normalAddress } from '../gateway/addresses.ts'
@@ -75,6 +75,55 @@ export function guardedConnector (guard: AddressGuard, options: ConnectOptions):
   return (wanted, callback) => { void open(guard, connect, wanted, options.tls, callback) }
 }
 
+/** No connection was made in time, or every address was tried in vain and one of them for too long. */
+class ConnectTimeout extends Error {
+  readonly code = 'ETIMEDOUT'
+
+  constructor (cause?: Error) {
+    super('no connection was made in time', { cause })
+    this.name = 'ConnectTimeout'
+  }
+}
+
+/** Milliseconds of silence after which the system asks whether the other side is still there. */
+const PROBE_AFTER = 60_000
+
+/**
+ * Connections without TLS. undici's connector would do too, but one must be made for each connection, whose bytes are read by
+ * a callback of its own, and its cache of TLS sessions, its timer and its closures stay as long as the socket does: about
+ * 1 KB of every stream.
+ */
+function plain (onread: OnReadOpts, timeout: number): Connector {
+  return (wanted, callback) => {
+    const socket = connectSocket({
+      host: wanted.hostname,
+      port: wanted.port === '' ? 80 : Number(wanted.port),
+      onread,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: PROBE_AFTER
+    })
+    const leave = (): void => {
+      socket.setTimeout(0, late)
+      socket.off('connect', connected)
+      socket.off('error', failed)
+    }
+    const connected = (): void => {
+      leave()
+      callback(null, socket)
+    }
+    const failed = (error: Error): void => {
+      leave()
+      const tookLong = error instanceof AggregateError && error.errors.some(one => one instanceof Error && 'code' in one && one.code === 'ETIMEDOUT')
+      callback(tookLong ? new ConnectTimeout(error) : error, null)
+    }
+    const late = (): void => { socket.destroy(new ConnectTimeout()) }
+    socket.on('connect', connected)
+    socket.on('error', failed)
+    socket.setTimeout(timeout, late)
+  }
+}
+
 /** Told how the opening of a connection went: the socket, or why there is none. */
 export type Opened = (result: Socket | Error) => void
 
@@ -102,8 +151,8 @@ export class Dialer {
   }
 
   dial (onread: OnReadOpts, opened: Opened): void {
-    const connect = base(this.#options, { onread, ...(this.#session === null ? {} : { session: this.#session }) })
-    const { tls } = this.#options
+    const { tls, timeout } = this.#options
+    const connect = this.secure ? base(this.#options, { onread, ...(this.#session === null ? {} : { session: this.#session }) }) : plain(onread, timeout)
     const callback: buildConnector.Callback = (...result) => {
       const [error, socket] = result
       if (error !== null) {
