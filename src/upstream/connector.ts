@@ -104,7 +104,7 @@ function plain (onread: OnReadOpts, timeout: number): Connector {
       keepAliveInitialDelay: PROBE_AFTER
     })
     const leave = (): void => {
-      socket.setTimeout(0, late)
+      clearTimeout(timer)
       socket.off('connect', connected)
       socket.off('error', failed)
     }
@@ -117,10 +117,10 @@ function plain (onread: OnReadOpts, timeout: number): Connector {
       const tookLong = error instanceof AggregateError && error.errors.some(one => one instanceof Error && 'code' in one && one.code === 'ETIMEDOUT')
       callback(tookLong ? new ConnectTimeout(error) : error, null)
     }
-    const late = (): void => { socket.destroy(new ConnectTimeout()) }
+    // Not the socket's own, which it would keep after it is cleared.
+    const timer = setTimeout(() => { socket.destroy(new ConnectTimeout()) }, timeout)
     socket.on('connect', connected)
     socket.on('error', failed)
-    socket.setTimeout(timeout, late)
   }
 }
 
