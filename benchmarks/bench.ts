@@ -1,11 +1,14 @@
 // npm run bench [-- --full] [--rounds N] [--window SECONDS] [--connections N] [--out FOLDER] [SCENARIO …]
+// npm run bench -- --readme [--out FOLDER] measures nothing: it writes the figures of that folder into README.md.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { Fleet } from './measure/fleet.ts'
 import { coresOf, runScenario, type Effort } from './measure/run.ts'
 import { chartOfStudy, chartsOf } from './report/charts.ts'
 import { renderStudy } from './report/study-table.ts'
+import { writeReadme } from './report/readme.ts'
 import { renderMarkdown } from './report/table.ts'
 import { summarise } from './report/summary.ts'
 import { makeFolder, removeFolder } from './rig/child.ts'
@@ -18,14 +21,18 @@ import { modernOnce, postDigest } from './scenarios/modern.ts'
 import { passThrough } from './scenarios/pass-through.ts'
 import { redemption } from './scenarios/redemption.ts'
 import type { Scenario, Study } from './scenarios/scenario.ts'
+import { streamed } from './scenarios/streamed.ts'
 import { eventStreams, idleConnections, webSocketEcho } from './scenarios/studies.ts'
 import { verifiedL402 } from './scenarios/verified-l402.ts'
 
-const scenarios: readonly Scenario[] = [verifiedL402, passThrough, coldL402, tenThousandTokens, mint402, modernOnce, postDigest, createPayment, readPayment]
-const studies: readonly Study[] = [allocation, redemption, eventStreams, idleConnections, webSocketEcho]
+// Those that leave many rows in the databases come last; ten thousand tokens have the code compiled that a cold one needs.
+const scenarios: readonly Scenario[] = [verifiedL402, passThrough, tenThousandTokens, coldL402, readPayment, modernOnce, postDigest, createPayment, mint402]
+const studies: readonly Study[] = [allocation, redemption, eventStreams, idleConnections, webSocketEcho, streamed]
 
-const quick: Effort = { name: 'quick', rounds: 3, warmUp: 5, settle: 0, window: 1, connections: 64, budget: 10, openRounds: 2, loads: [0.3, 0.6, 0.8] }
-const full: Effort = { ...quick, name: 'full', rounds: 9, warmUp: 10, settle: 1, window: 10, budget: 3600, openRounds: 9 }
+const quick: Effort = {
+  name: 'quick', rounds: 3, compile: { requests: 60_000, seconds: 7 }, warmUp: 1, settle: 0, window: 1, connections: 64, spare: 5, openRounds: 2, loads: [0.3, 0.6, 0.8]
+}
+const full: Effort = { ...quick, name: 'full', rounds: 9, compile: { requests: 200_000, seconds: 40 }, warmUp: 10, settle: 1, window: 10, spare: 900, openRounds: 9 }
 
 function numberOr (name: string, text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise
@@ -34,7 +41,20 @@ function numberOr (name: string, text: string | undefined, otherwise: number): n
   return value
 }
 
-const say = (line: string): void => { process.stderr.write(`${line}\n`) }
+const began = performance.now()
+
+/** One step of the run, with the seconds so far. */
+const say = (line: string): void => { process.stderr.write(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} s  ${line}\n`) }
+
+/** Does one part of the run; that it failed is told, and does not take the others away. */
+async function part (name: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    process.exitCode = 1
+    say(`${name} FAILED: ${error instanceof Error ? error.stack ?? error.message : String(error)}`)
+  }
+}
 
 async function main (): Promise<void> {
   const { values, positionals } = parseArgs({
@@ -44,9 +64,14 @@ async function main (): Promise<void> {
       rounds: { type: 'string' },
       window: { type: 'string' },
       connections: { type: 'string' },
+      readme: { type: 'boolean', default: false },
       out: { type: 'string', default: fileURLToPath(new URL('results', import.meta.url)) }
     }
   })
+  if (values.readme) {
+    writeReadme(fileURLToPath(new URL('../README.md', import.meta.url)), values.out, [...scenarios, ...studies].map(({ id }) => id))
+    return
+  }
   const ids = [...scenarios, ...studies].map(({ id }) => id)
   const unknown = positionals.find(id => !ids.includes(id))
   if (unknown !== undefined) throw new TypeError(`there is no scenario "${unknown}"; there are ${ids.join(', ')}`)
@@ -62,33 +87,44 @@ async function main (): Promise<void> {
   const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ')
   mkdirSync(values.out, { recursive: true })
   const write = (name: string, text: string): void => { writeFileSync(join(values.out, name), text) }
-  const begin = performance.now()
-  for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
-    say(`\n${scenario.title} (${Math.round((performance.now() - begin) / 1000)} s so far)`)
-    const run = await runScenario(scenario, effort, say)
-    const report = renderMarkdown(run, command)
-    write(`${scenario.id}.md`, report)
-    write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
-    for (const [name, chart] of chartsOf(run)) write(`${scenario.id}-${name}.svg`, chart)
-    process.stdout.write(`\n${report}`)
+  const machine = describeMachine()
+  const cores = coresOf(machine)
+  const folder = makeFolder()
+  const fleet = new Fleet(folder, cores, say)
+  try {
+    for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
+      say(scenario.title)
+      await part(scenario.id, async () => {
+        const run = await runScenario(scenario, effort, fleet, machine, say)
+        const report = renderMarkdown(run, command)
+        write(`${scenario.id}.md`, report)
+        write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
+        for (const [name, chart] of chartsOf(run)) write(`${scenario.id}-${name}.svg`, chart)
+        process.stdout.write(`\n${report}`)
+      })
+    }
+  } finally {
+    await fleet.stop()
+    removeFolder(folder)
   }
   for (const study of studies.filter(({ id }) => wanted(id))) {
-    say(`\n${study.title} (${Math.round((performance.now() - begin) / 1000)} s so far)`)
-    const machine = describeMachine()
-    const folder = makeFolder()
-    try {
-      const result = await study.run({ folder, core: coresOf(machine)?.proxy ?? null, upstream: '', say }, effort.name, say)
-      const facts = { command, at: new Date().toISOString(), machine }
-      const report = renderStudy(study, result, facts)
-      write(`${study.id}.md`, report)
-      write(`${study.id}.json`, `${JSON.stringify({ id: study.id, title: study.title, text: study.text, ...facts, ...result }, null, 2)}\n`)
-      write(`${study.id}.svg`, chartOfStudy(study, result))
-      process.stdout.write(`\n${report}`)
-    } finally {
-      removeFolder(folder)
-    }
+    say(study.title)
+    await part(study.id, async () => {
+      const own = makeFolder()
+      try {
+        const result = await study.run({ folder: own, core: cores?.proxy ?? null, upstream: '', say }, effort.name, say)
+        const facts = { command, at: new Date().toISOString(), machine }
+        const report = renderStudy(study, result, facts)
+        write(`${study.id}.md`, report)
+        write(`${study.id}.json`, `${JSON.stringify({ id: study.id, title: study.title, text: study.text, charted: study.charted, ...facts, ...result }, null, 2)}\n`)
+        write(`${study.id}.svg`, chartOfStudy(study, result))
+        process.stdout.write(`\n${report}`)
+      } finally {
+        removeFolder(own)
+      }
+    })
   }
-  say(`\n${Math.round((performance.now() - begin) / 1000)} s in all`)
+  say('done')
 }
 
 await main()

@@ -1,8 +1,11 @@
-// A load generator over bare sockets, run as a process of its own: `generator.ts <job as JSON>` prints a LoadResult as JSON.
+// A load generator over bare sockets, run as a process of its own that serves a whole run, so that its code is compiled once. It reads
+// a Job as a line of JSON, opens the connections, prints {"ready":true}, waits for a line, makes the load, and prints a LoadResult, or
+// {"failed":"why"}; then it waits for the next job, until its standard input ends.
 // The open loop needs it: wrk waits for an answer before it asks again, and so hides how long a stalled server lets
-// clients wait. The closed loop stands in where wrk is not installed.
+// clients wait. The closed loop stands in where wrk is not installed, and where requests are counted or differ from one another.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
 import { percentiles } from '../measure/statistics.ts'
 import { requestBytes } from './request-bytes.ts'
 import type { LoadRequest, LoadResult } from './request.ts'
@@ -16,7 +19,7 @@ export interface Job {
   readonly from: number
   readonly connections: number
   readonly seconds: number
-  /** Seconds of load before those, which are not counted: the generator's own code is compiled then. */
+  /** Seconds of load before those, which are not counted: the first request of each connection falls into them. */
   readonly lead: number
   /** Requests a second, at intended times; null asks again as soon as an answer is there. */
   readonly rate: number | null
@@ -68,8 +71,8 @@ class Lane {
   }
 }
 
-/** Runs one job to its end. */
-export async function generate (job: Job): Promise<LoadResult> {
+/** Runs one job to its end. `ready` is waited for when the connections are open and before the first request. */
+export async function generate (job: Job, ready: () => Promise<void> = async () => {}): Promise<LoadResult> {
   const { connections, seconds, lead, rate, count } = job
   const requests = requestBytes(job.request, `${job.host}:${job.port}`, job.from)
   // Variations are used up at the end of a window, never in it.
@@ -85,6 +88,8 @@ export async function generate (job: Job): Promise<LoadResult> {
   let counting = 0
 
   const spent = Promise.withResolvers<void>()
+  const senseless = Promise.withResolvers<never>()
+  senseless.promise.catch(() => {})
   const send = (lane: Lane, since: number): void => {
     sent++
     lane.send(requests.next(), since)
@@ -107,57 +112,75 @@ export async function generate (job: Job): Promise<LoadResult> {
   const waiting: number[] = []
 
   const lanes: Lane[] = []
-  for (let made = 0; made < connections; made++) {
-    const socket = connect(job.port, job.host)
-    socket.setNoDelay(true)
-    await once(socket, 'connect')
-    const lane = new Lane(socket, free)
-    socket.on('data', (piece: Buffer) => { lane.take(piece) })
-    socket.on('error', () => {})
-    socket.on('close', () => { if (running || lane.since >= 0) broken++ })
-    lanes.push(lane)
-  }
-
-  const begin = performance.now()
-  counting = begin + lead * 1000
-  if (rate === null) {
-    for (const lane of lanes.slice(0, limit)) send(lane, performance.now())
-    const timer = Promise.withResolvers<void>()
-    const over = setTimeout(timer.resolve, (lead + seconds) * 1000)
-    await Promise.race([timer.promise, spent.promise])
-    clearTimeout(over)
-  } else {
-    idle.push(...lanes)
-    await openLoop(begin, lead + seconds, rate, (due, now) => {
-      if (due >= counting) lateness.push((now - due) * 1000)
-      const lane = idle.shift()
-      if (lane === undefined) waiting.push(due)
-      else send(lane, due)
-    }, limit)
-  }
-  const elapsed = (performance.now() - counting) / 1000
-  const counted = latencies.length
-  // What is under way gets a second to arrive, so that slow answers are not left out of the open loop's percentiles.
-  const patience = performance.now() + 1000
-  running = false
-  if (rate !== null) {
-    while (lanes.some(lane => !lane.socket.destroyed) && (waiting.length > 0 || lanes.some(lane => lane.since >= 0)) && performance.now() < patience) {
-      await new Promise(resolve => { setTimeout(resolve, 5) })
+  try {
+    for (let made = 0; made < connections; made++) {
+      const socket = connect(job.port, job.host)
+      socket.setNoDelay(true)
+      await once(socket, 'connect')
+      const lane = new Lane(socket, free)
+      socket.on('data', (piece: Buffer) => {
+        try {
+          lane.take(piece)
+        } catch (error) {
+          // An answer that cannot be read ends the window, not the process, which serves the others.
+          senseless.reject(error)
+        }
+      })
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        if (running || lane.since >= 0) broken++
+        if (lanes.every(({ socket: { destroyed } }) => destroyed)) spent.resolve()
+      })
+      lanes.push(lane)
     }
-    broken += lanes.filter(lane => lane.since >= 0 && !lane.socket.destroyed).length
+
+    await ready()
+    const begin = performance.now()
+    counting = begin + lead * 1000
+    if (rate === null) {
+      for (const lane of lanes.slice(0, limit)) send(lane, performance.now())
+      const timer = Promise.withResolvers<void>()
+      const over = setTimeout(timer.resolve, (lead + seconds) * 1000)
+      try {
+        await Promise.race([timer.promise, spent.promise, senseless.promise])
+      } finally {
+        clearTimeout(over)
+      }
+    } else {
+      idle.push(...lanes)
+      await Promise.race([senseless.promise, openLoop(begin, lead + seconds, rate, (due, now) => {
+        if (due >= counting) lateness.push((now - due) * 1000)
+        const lane = idle.shift()
+        if (lane === undefined) waiting.push(due)
+        else send(lane, due)
+      }, limit)])
+    }
+    const elapsed = (performance.now() - counting) / 1000
+    const counted = latencies.length
+    // What is under way gets a second to arrive, so that slow answers are not left out of the open loop's percentiles.
+    const patience = performance.now() + 1000
+    running = false
+    if (rate !== null) {
+      while (lanes.some(lane => !lane.socket.destroyed) && (waiting.length > 0 || lanes.some(lane => lane.since >= 0)) && performance.now() < patience) {
+        await new Promise(resolve => { setTimeout(resolve, 5) })
+      }
+      broken += lanes.filter(lane => lane.since >= 0 && !lane.socket.destroyed).length
+    }
+    const result = { requests: rate === null ? counted : latencies.length, seconds: elapsed, refused, broken, sent, latency: percentiles(latencies) }
+    return rate === null ? result : { ...result, late: percentiles(lateness).p99, unsent: waiting.length }
+  } finally {
+    running = false
+    for (const lane of lanes) {
+      lane.since = -1
+      lane.socket.destroy()
+    }
   }
-  const unsent = waiting.length
-  for (const lane of lanes) {
-    lane.since = -1
-    lane.socket.destroy()
-  }
-  const result = { requests: rate === null ? counted : latencies.length, seconds: elapsed, refused, broken, sent, latency: percentiles(latencies) }
-  return rate === null ? result : { ...result, late: percentiles(lateness).p99, unsent }
 }
 
 /**
  * Calls `send` at evenly spaced times. It turns the event loop without sleeping: a timer of one millisecond would be later
- * than most answers take. So the generator fills its core, and yields it to the upstream there whenever that wakes up.
+ * than most answers take, and a thread that slept and woke this one came later than that. So the generator fills its core, and the
+ * harness sees to it that the upstream there comes first.
  */
 async function openLoop (begin: number, seconds: number, rate: number, send: (due: number, now: number) => void, limit: number): Promise<void> {
   const total = Math.min(limit, Math.floor(seconds * rate))
@@ -177,8 +200,23 @@ async function openLoop (begin: number, seconds: number, rate: number, send: (du
   })
 }
 
-if (import.meta.main) {
-  // The harness writes the argument; see Job.
-  const result = await generate(JSON.parse(process.argv[2] ?? '') as Job)
-  process.stdout.write(`${JSON.stringify(result)}\n`)
+/** Jobs from standard input, one after another. */
+async function serve (): Promise<void> {
+  const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+  const print = (value: object): void => { process.stdout.write(`${JSON.stringify(value)}\n`) }
+  for (;;) {
+    const line = await lines.next()
+    if (line.done === true) return
+    try {
+      // The harness writes the line; see Job.
+      print(await generate(JSON.parse(line.value) as Job, async () => {
+        print({ ready: true })
+        await lines.next()
+      }))
+    } catch (error) {
+      print({ failed: error instanceof Error ? error.message : String(error) })
+    }
+  }
 }
+
+if (import.meta.main) await serve()

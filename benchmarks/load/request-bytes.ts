@@ -22,15 +22,26 @@ export function requestBytes (request: LoadRequest, host: string, from = 0): Req
     return { supply: Infinity, next: () => bytes }
   }
   if (varied === 'number') return { supply: Infinity, next: () => Buffer.from(filled(before + after, at++), 'latin1') }
-  const lines = readFileSync(varied.file, 'latin1').split('\n').filter(line => line !== '')
+  const lines = linesOf(varied.file)
   return {
-    supply: lines.length - from,
+    supply: varied.again === true ? Infinity : lines.length - from,
     next () {
-      const line = lines[at++]
+      const line = lines[varied.again === true ? at++ % lines.length : at++]
       if (line === undefined) throw new Error(`${varied.file} has no more lines`)
       return Buffer.from(`${before}${varied.header}: ${line}\r\n${after}`, 'latin1')
     }
   }
+}
+
+const read = new Map<string, readonly string[]>()
+
+/** The lines of a file of values, which nobody changes once it is there: kept, as every window of a target asks for the same. */
+function linesOf (file: string): readonly string[] {
+  const known = read.get(file)
+  if (known !== undefined) return known
+  const lines = readFileSync(file, 'latin1').split('\n').filter(line => line !== '')
+  read.set(file, lines)
+  return lines
 }
 
 /** Always as long, so that Content-Length is the same for all. */

@@ -12,10 +12,10 @@ export interface LoadRequest {
 }
 
 /**
- * How each request differs from those before it: by the next line of a file as the value of a header, or by a number of ten digits
- * in the place of `{n}` in path and body.
+ * How each request differs from those before it: by the next line of a file as the value of a header (with `again` from the first line
+ * on after the last), or by a number of ten digits in the place of `{n}` in path and body.
  */
-export type Varied = { readonly header: string, readonly file: string } | 'number'
+export type Varied = { readonly header: string, readonly file: string, readonly again?: boolean } | 'number'
 
 /** A request without a body, always the same, answered with 200. */
 export function plainGet (path: string, headers: Readonly<Record<string, string>> = {}): LoadRequest {

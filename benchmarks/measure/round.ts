@@ -1,7 +1,8 @@
-import { LoadFailed, type Load, type Window } from '../load/load.ts'
+import { LoadFailed } from '../load/generator-process.ts'
+import type { Load, Window } from '../load/load.ts'
 import type { LoadResult } from '../load/request.ts'
 import type { Target } from '../peers/target.ts'
-import { cpuOfHarness, cpuOfMachine, cpuOfThreads, cpuOfTree } from '../rig/cpu.ts'
+import { cpuOfMachine, cpuOfRun, cpuOfThreads, cpuOfTree } from '../rig/cpu.ts'
 
 /** Lateness of sending, in microseconds at the 99th percentile, above which an open loop did not do what it claims. */
 const MAX_LATE = 1000
@@ -23,9 +24,12 @@ export interface Sample extends LoadResult {
   readonly signingPerRequest: number
   /** Closed loop: whether the proxy, and not the generator, was the limit. */
   readonly saturated: boolean
-  /** CPU that other programs of this machine used meanwhile, as a share of one core. */
+  /** CPU that this machine spent meanwhile on what is no part of the run, as a share of one core: other programs, the kernel's own work, and what a host took away. */
   readonly foreign: number
 }
+
+/** What is said of an open loop's window whose target did not take its rate. */
+export const UNSENT = 'requests were never sent'
 
 /** Why a window does not count, or null. */
 export function voidReason (result: LoadResult, rate: number | null): string | null {
@@ -33,38 +37,37 @@ export function voidReason (result: LoadResult, rate: number | null): string | n
   if (result.refused > 0) return `${result.refused} answers had another status`
   if (result.broken > 0) return `${result.broken} requests broke`
   if (rate === null) return null
-  if ((result.unsent ?? 0) > 0) return `${result.unsent ?? 0} requests were never sent`
+  if ((result.unsent ?? 0) > 0) return `${result.unsent ?? 0} ${UNSENT}, since no connection was free`
   if ((result.late ?? 0) > MAX_LATE) return `the generator fell behind: ${Math.round(result.late ?? 0)} µs late at p99`
   return null
 }
 
 /** Loads a target for one window, closed loop when `rate` is null, and counts what its processes used. */
-export async function measure (load: Load, target: Target, upstreamPid: number, window: Window, rate: number | null): Promise<Sample> {
+export async function measure (load: Load, target: Target, window: Window, rate: number | null): Promise<Sample> {
   const cpu = (): number => target.pid === null ? 0 : cpuOfTree(target.pid)
   const signing = (): number => target.pid === null ? 0 : cpuOfThreads(target.pid, SIGNER)
-  const others = (): number => cpuOfMachine() - cpuOfHarness() - cpuOfTree(upstreamPid) - cpu()
-  const foreignBefore = others()
-  const begin = performance.now()
-  const before = cpu()
-  const signedBefore = signing()
+  const others = (): number => cpuOfMachine() - cpuOfRun()
+  const read = () => ({ cpu: cpu(), signing: signing(), others: others(), at: performance.now() })
+  let before = read()
+  // Connections are opened before, and they are no part of a request.
+  const begin = (): void => { before = read() }
   let failure: string | null = null
   let result = NOTHING
   try {
-    result = rate === null ? await load.closed(window) : await load.open(window, rate)
+    result = rate === null ? await load.closed(window, begin) : await load.open(window, rate, begin)
   } catch (error) {
     if (!(error instanceof LoadFailed)) throw error
     failure = error.message
   }
-  const used = cpu() - before
-  const wall = (performance.now() - begin) * 1000
-  const foreign = Math.max(0, (others() - foreignBefore) / wall)
+  const after = read()
+  const used = after.cpu - before.cpu
   const reason = target.fault() ?? failure ?? voidReason(result, rate)
   return {
     ...result,
     ...(reason === null ? {} : { void: reason }),
     cpuPerRequest: target.pid === null || result.requests === 0 ? null : used / result.requests,
-    signingPerRequest: result.requests === 0 ? 0 : (signing() - signedBefore) / result.requests,
+    signingPerRequest: result.requests === 0 ? 0 : (after.signing - before.signing) / result.requests,
     saturated: result.seconds > 0 && used / (result.seconds * 1e6) >= SATURATED,
-    foreign
+    foreign: Math.max(0, (after.others - before.others) / ((after.at - before.at) * 1000))
   }
 }

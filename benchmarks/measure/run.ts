@@ -1,24 +1,26 @@
-import { createLoad } from '../load/load.ts'
-import { makeFolder, removeFolder, type Core } from '../rig/child.ts'
-import { quiet } from '../rig/quiet.ts'
-import { describeMachine, onPath, type Machine } from '../rig/machine.ts'
 import type { LoadRequest } from '../load/request.ts'
-import type { Row, Scenario, Stage } from '../scenarios/scenario.ts'
-import { startUpstream, type Upstream } from '../upstream/upstream.ts'
+import { plainGet } from '../load/request.ts'
+import { quiet } from '../rig/quiet.ts'
+import { onPath, type Machine } from '../rig/machine.ts'
+import type { Row, Scenario } from '../scenarios/scenario.ts'
+import type { Cores, Fleet, WarmUp } from './fleet.ts'
 import { measure, type Sample } from './round.ts'
+import { spreadOf } from './statistics.ts'
 
 /** How much is measured. Times in seconds. */
 export interface Effort {
   readonly name: 'quick' | 'full'
   readonly rounds: number
-  /** Load before the first round, so that code is compiled and pools are filled. */
+  /** Load on each target before it is measured for the first time, so that its code is compiled and its pools are filled. */
+  readonly compile: WarmUp
+  /** Load before the rounds of a scenario on targets that were warmed up for another. */
   readonly warmUp: number
   /** Unmeasured load before each window; 0 for none. */
   readonly settle: number
   readonly window: number
   readonly connections: number
-  /** Seconds for one scenario. What the plain rounds leave of it goes to void windows that are tried again, and to quiet moments. */
-  readonly budget: number
+  /** What a scenario may spend on void windows that are tried again, and on waiting for quiet moments. */
+  readonly spare: number
   /** Rounds in which latencies are measured too. */
   readonly openRounds: number
   /** Rates of the open loop, as shares of the gateway's peak. */
@@ -47,107 +49,113 @@ export interface RunResult {
   readonly once: number | null
   readonly upstream: string
   /** Where processes were held; null when nothing could be pinned. */
-  readonly cores: { proxy: number, generator: number } | null
+  readonly cores: Cores | null
   readonly remarks: readonly string[]
   readonly rows: readonly RowResult[]
 }
 
 /** How often a void window is tried again in its round. */
-const REPEATS = 3
-/** What one more window may take, in milliseconds: none is begun later than this before the end of its round's share. */
-const SLACK = 4000
+const REPEATS = 2
 /** How long a quiet moment is waited for before a window, in milliseconds. */
-const PATIENCE = 1500
+const PATIENCE = 700
+/** Requests of one window of a target whose requests are not used up, where the others' are. */
+const PLAIN = 1_000
+
+/** What is asked of every target while it is warmed up, where its own requests are good once. */
+const ANYTHING = plainGet('/passed/quote', { Accept: 'application/json' })
 
 interface Live { readonly row: Row, readonly request: LoadRequest, readonly closed: Sample[], readonly open: Sample[][], used: number }
 
-/** Windows of one round whose credentials are good once: as many are prepared as they can use. */
-const WINDOWS_A_ROUND = 2
-
-/** Runs a scenario: all targets stay up, and every round visits each of them, so that a noisy minute falls on all alike. */
-export async function runScenario (scenario: Scenario, effort: Effort, say: (line: string) => void): Promise<RunResult> {
-  const begin = performance.now()
-  const machine = describeMachine()
-  const cores = coresOf(machine)
-  const proxyCore: Core = cores?.proxy ?? null
-  const generatorCore: Core = cores?.generator ?? null
-  const folder = makeFolder()
-  const count = scenario.once?.[effort.name] ?? null
-  let upstream: Upstream | null = null
-  let stage: Stage | null = null
-  try {
-    upstream = await startUpstream(folder, generatorCore, scenario.answerBytes)
-    say('starting the targets')
-    stage = await scenario.prepare({ folder, core: proxyCore, upstream: upstream.origin, say }, count === null ? 0 : count * (effort.rounds * WINDOWS_A_ROUND + 1))
-    for (const { label, absent } of stage.rows) if (absent !== null) say(`${label}: ${absent}`)
-    const load = createLoad(folder)
-    const shared = stage.request
-    const lives: Live[] = stage.rows.map(row => ({ row, request: row.request ?? shared, closed: [], open: effort.loads.map(() => []), used: 0 }))
-    const visit = async (live: Live, seconds: number, rate: number | null): Promise<Sample | null> => {
-      const { target } = live.row
-      if (target === null || upstream === null) return null
-      const from = count === null ? 0 : live.used
-      const sample = await measure(load, target, upstream.pid, {
-        port: target.port, request: live.request, seconds: count === null ? seconds : 60, connections: effort.connections, core: generatorCore, from, count
-      }, rate)
-      live.used += sample.sent
-      target.afterRound?.()
-      return sample
+/** Measures a scenario on the targets of the fleet. Every round visits each of them, so that a noisy minute falls on all alike. */
+export async function runScenario (scenario: Scenario, effort: Effort, fleet: Fleet, machine: Machine, say: (line: string) => void): Promise<RunResult> {
+  const generatorCore = fleet.cores?.generator ?? null
+  const once = scenario.once?.[effort.name] ?? null
+  const warmUps = scenario.once?.warmUp ?? 1
+  await fleet.free()
+  // The generator is made ready while the targets start.
+  const [load, stage] = await Promise.all([fleet.load(), scenario.prepare(fleet, once === null ? 0 : once * (effort.rounds + warmUps))])
+  for (const { label, absent } of stage.rows) if (absent !== null) say(`${label}: ${absent}`)
+  const lives: Live[] = stage.rows.map(row => ({ row, request: row.request ?? stage.request, closed: [], open: effort.loads.map(() => []), used: 0 }))
+  const ready = lives.flatMap(({ row: { label, target }, request }) => target === null ? [] : [{ label, target, request }])
+  const compiled = await fleet.warmUp(ready, ANYTHING, effort.compile)
+  await fleet.hold()
+  // Each request of a target whose credentials are good once has a place of its own in the file of them.
+  const countOf = ({ request: { varied } }: Live): number | null => once === null ? null : varied === null ? Math.max(once, PLAIN) : once
+  const visit = async (live: Live, seconds: number, rate: number | null): Promise<Sample | null> => {
+    const { target } = live.row
+    if (target === null) return null
+    const count = countOf(live)
+    const sample = await measure(load, target, {
+      port: target.port, request: live.request, seconds: count === null ? seconds : 60, connections: effort.connections, core: generatorCore, from: count === null ? 0 : live.used, count
+    }, rate)
+    live.used += sample.sent
+    target.afterRound?.()
+    return sample
+  }
+  let spare = effort.spare * 1000
+  const spend = async <T>(work: () => Promise<T>): Promise<T> => {
+    const begin = performance.now()
+    const result = await work()
+    spare -= performance.now() - begin
+    return result
+  }
+  /** Measures into `samples`, again when the window was void; the void ones stay there to be told of. `left`: what must be left to spare. */
+  const record = async (live: Live, samples: Sample[], rate: number | null, left: number): Promise<void> => {
+    const measured = async (): Promise<boolean> => {
+      const sample = await visit(live, effort.window, rate)
+      if (sample !== null) samples.push(sample)
+      return sample === null || sample.void === undefined || live.row.target?.fault() !== null
     }
-    // Each round has its share of the budget, so that a bad first round does not take the repeats of all others.
-    let share = 0
-    const inTime = (): boolean => performance.now() < share
-    /** Measures into `samples`, again when the window was void; the void ones stay there to be told of. */
-    const record = async (live: Live, samples: Sample[], rate: number | null): Promise<void> => {
-      for (let repeat = 0; repeat <= (count === null ? REPEATS : 0); repeat++) {
-        if (inTime()) await quiet(PATIENCE)
-        const sample = await visit(live, effort.window, rate)
-        if (sample === null) return
-        samples.push(sample)
-        if (sample.void === undefined || live.row.target?.fault() !== null || !inTime()) return
-      }
-    }
+    const mayWait = (): boolean => spare > left
+    if (mayWait()) await spend(() => quiet(PATIENCE))
+    let done = await measured()
+    for (let repeat = 0; !done && countOf(live) === null && repeat < REPEATS && mayWait(); repeat++) done = await spend(measured)
+  }
+  // Every other round goes the other way, so that nobody always comes after the same neighbour.
+  const inTurn = (round: number): readonly Live[] => round % 2 === 0 ? lives : lives.toReversed()
+  const openRounds = scenario.latency.length > 0 ? effort.openRounds : 0
+  // Each round has its share of what is to spare, so that a bad first one does not take the repeats of all others.
+  const leftAfter = (round: number): number => effort.spare * 1000 * (1 - (round + 1) / (effort.rounds + openRounds))
 
-    let peak = 0
-    let answered = false
-    for (const live of lives) {
+  for (const live of lives) {
+    const { target } = live.row
+    if (target === null || !target.compiles) continue
+    // Its own request was what it was warmed up with, unless that is good once or varies.
+    if (compiled.has(target) && live.request.varied === null && live.request.status === 200) continue
+    for (let window = 0; window < warmUps; window++) {
       const sample = await visit(live, effort.warmUp, null)
-      if (sample === null || live.row.target?.pid === null) continue
-      const rate = sample.seconds === 0 ? 0 : sample.requests / sample.seconds
-      say(`warmed up ${live.row.label}: ${Math.round(rate)} requests/s${sample.void === undefined ? '' : `, void: ${sample.void}`}`)
-      if (sample.void !== undefined) continue
-      answered = true
-      if (peak === 0 || live.row.id === 'boltgate') peak = rate
+      if (sample?.void !== undefined) say(`${live.row.label}, warming up: ${sample.void}`)
     }
-    if (!answered) throw new Error('no target answered as it should; there is nothing to measure')
-    const rates = scenario.latency.length > 0 ? effort.loads.map(load => Math.max(100, Math.round(peak * load / 100) * 100)) : []
-
-    for (let round = 0; round < effort.rounds; round++) {
-      say(`round ${round + 1} of ${effort.rounds}`)
-      const left = begin + effort.budget * 1000 - performance.now()
-      share = performance.now() + left / (effort.rounds - round) - SLACK
-      // Every other round goes the other way, so that nobody always comes after the same neighbour.
-      for (const live of round % 2 === 0 ? lives : lives.toReversed()) {
-        if (count === null && effort.settle > 0) await visit(live, effort.settle, null)
-        if (live.row.target?.pid !== null) await record(live, live.closed, null)
-        if (round >= effort.openRounds || !scenario.latency.includes(live.row.id)) continue
-        for (const [at, rate] of rates.entries()) await record(live, live.open[at] ?? [], rate)
-      }
+  }
+  for (let round = 0; round < effort.rounds; round++) {
+    say(`round ${round + 1} of ${effort.rounds}`)
+    for (const live of inTurn(round)) {
+      if (live.row.target?.pid === null) continue
+      if (once === null && effort.settle > 0) await visit(live, effort.settle, null)
+      await record(live, live.closed, null, leftAfter(round))
     }
-    return {
-      scenario: { id: scenario.id, title: scenario.title, text: scenario.text },
-      at: new Date().toISOString(),
-      machine, effort, rates, once: count, closedBy: count === null ? load.closedBy : 'own generator', upstream: upstream.label, cores, remarks: stage.remarks,
-      rows: lives.map(({ row: { target: _target, request: _request, ...row }, closed, open }) => ({ ...row, closed, open: open.slice(0, rates.length) }))
+  }
+  const counted = lives.map(({ row: { id }, closed }) => ({ id, peak: spreadOf(closed.filter(sample => sample.void === undefined).map(({ requests, seconds }) => requests / seconds))?.median ?? null }))
+  const peak = counted.find(({ id }) => id === 'boltgate')?.peak ?? counted.find(row => row.peak !== null)?.peak ?? null
+  if (peak === null) throw new Error('no target answered as it should; there is nothing to tell')
+  const rates = openRounds > 0 ? effort.loads.map(share => Math.max(100, Math.round(peak * share / 100) * 100)) : []
+  for (let round = 0; round < openRounds; round++) {
+    say(`latencies, round ${round + 1} of ${openRounds}`)
+    for (const live of inTurn(round)) {
+      if (!scenario.latency.includes(live.row.id)) continue
+      for (const [at, rate] of rates.entries()) await record(live, live.open[at] ?? [], rate, leftAfter(effort.rounds + round))
     }
-  } finally {
-    for (const { target } of stage?.rows ?? []) await target?.stop()
-    await upstream?.stop()
-    removeFolder(folder)
+  }
+  const upstream = await fleet.upstream()
+  return {
+    scenario: { id: scenario.id, title: scenario.title, text: scenario.text },
+    at: new Date().toISOString(),
+    machine, effort, rates, once, closedBy: once === null ? load.closedBy : 'own generator', upstream: upstream.label, cores: fleet.cores, remarks: stage.remarks,
+    rows: lives.map(({ row: { target: _target, request: _request, ...row }, closed, open }) => ({ ...row, closed, open: open.slice(0, rates.length) }))
   }
 }
 
 /** Where processes are held: proxies on the first core, generator and upstream on the second; null where that cannot be. */
-export function coresOf (machine: Machine): { proxy: number, generator: number } | null {
+export function coresOf (machine: Machine): Cores | null {
   return machine.cores > 1 && onPath('taskset') !== null ? { proxy: 0, generator: 1 } : null
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { answers, freePort, start, until } from '../rig/child.ts'
-import type { Servers } from '../rig/servers.ts'
+import type { Reachable } from '../rig/servers.ts'
 import type { Place, Target } from './target.ts'
 
 const run = promisify(execFile)
@@ -22,7 +22,7 @@ export interface GatewayOptions {
   /** Tells several gateways of one run apart. */
   readonly name: string
   /** PostgreSQL and Redis; embedded ones when left out. */
-  readonly servers?: Servers
+  readonly servers?: Reachable
   /** 1 unless said. */
   readonly workers?: number
 }
@@ -30,6 +30,7 @@ export interface GatewayOptions {
 /** A gateway that runs. */
 export interface GatewayTarget extends Target {
   readonly port: number
+  readonly pid: number
   /** The merchant that the first start made. */
   readonly apiKey: string
   /** What it has written so far: its log, and what its imports print. */
@@ -90,6 +91,7 @@ export async function startBoltgate ({ folder, core, upstream, imports: modules 
   return {
     port,
     pid: child.pid,
+    compiles: true,
     apiKey: keys.merchant?.apiKey ?? '',
     fault: () => child.fault(),
     afterRound: () => { truncateSync(join(folder, `${name}.out`), 0) },

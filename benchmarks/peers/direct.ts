@@ -6,5 +6,5 @@ export const direct: Peer = {
   label: 'no proxy (the upstream itself)',
   version: '',
   install: '',
-  start: async ({ upstream }) => ({ port: Number(new URL(upstream).port), pid: null, fault: () => null, stop: async () => {} })
+  start: async ({ upstream }) => ({ port: Number(new URL(upstream).port), pid: null, compiles: false, fault: () => null, stop: async () => {} })
 }

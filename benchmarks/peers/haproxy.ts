@@ -36,6 +36,6 @@ backend there
 `)
     const child = start('haproxy', folder, core, [binary, '-db', '-f', file])
     await until('haproxy', child, 10, () => answers(`http://127.0.0.1:${port}/`))
-    return { port, pid: child.pid, fault: () => child.fault(), stop: () => child.stop() }
+    return { port, pid: child.pid, compiles: false, fault: () => child.fault(), stop: () => child.stop() }
   }
 }

@@ -18,7 +18,8 @@ export async function startNginx (name: string, folder: string, core: Core, http
   const port = await freePort()
   const scratch = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(kind => `  ${kind}_temp_path ${folder}/${name}-${kind};`).join('\n')
   const file = join(folder, `${name}.conf`)
-  writeFileSync(file, `daemon off;
+  // Its workers must reach their folders in the run's, which no other user may enter.
+  writeFileSync(file, `${process.getuid?.() === 0 ? 'user root;\n' : ''}daemon off;
 worker_processes 1;
 pid ${folder}/${name}.pid;
 error_log ${folder}/${name}.log warn;
@@ -47,10 +48,13 @@ export const nginx: Peer = {
     const { child, port } = await startNginx('nginx', folder, core, port => `  upstream service { server ${new URL(upstream).host}; keepalive 256; keepalive_requests 1000000000; }
   server {
     listen 127.0.0.1:${port} reuseport;
+    client_body_buffer_size 128k;
     location / { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; }
     location /passed/socket { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
     location /passed/events { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }
+    location /passed/endless { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }
+    location /passed/count { proxy_pass http://service; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_request_buffering off; client_max_body_size 0; }
   }`)
-    return { port, pid: child.pid, fault: () => child.fault(), stop: () => child.stop() }
+    return { port, pid: child.pid, compiles: false, fault: () => child.fault(), stop: () => child.stop() }
   }
 }

@@ -13,7 +13,7 @@ function nodePeer (id: string, label: string, packageName: string): Peer {
       const program = fileURLToPath(new URL(`${id}.mjs`, import.meta.url))
       const child = start(id, folder, core, [process.execPath, ...imports.map(module => `--import=${module}`), program, upstream], { env: { NODE_ENV: 'production' } })
       try {
-        return { port: await announcedPort(id, child), pid: child.pid, fault: () => child.fault(), output: () => child.output(), stop: () => child.stop() }
+        return { port: await announcedPort(id, child), pid: child.pid, compiles: true, fault: () => child.fault(), output: () => child.output(), stop: () => child.stop() }
       } catch (error) {
         await child.stop()
         throw error

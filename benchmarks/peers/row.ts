@@ -1,17 +1,16 @@
 import type { LoadRequest } from '../load/request.ts'
 import type { Row } from '../scenarios/scenario.ts'
-import type { Peer, Place, Target } from './target.ts'
+import type { Fleet } from '../measure/fleet.ts'
+import type { Peer, Target } from './target.ts'
 
-/** Starts a peer for a row of the table, and asks it once; what does not start or answers otherwise is said in the row. */
-export async function peerRow (peer: Peer, place: Place, request: Pick<LoadRequest, 'method' | 'path' | 'headers' | 'body'>): Promise<Row> {
+/** A peer of the fleet for a row of the table, asked once; what does not start or answers otherwise is said in the row. */
+export async function peerRow (peer: Peer, fleet: Fleet, request: Pick<LoadRequest, 'method' | 'path' | 'headers' | 'body'>): Promise<Row> {
   const row = { id: peer.id, label: peer.label, version: peer.version ?? '' }
   if (peer.version === null) return { ...row, target: null, absent: `not installed here: \`${peer.install}\`` }
   try {
-    const target = await peer.start(place)
+    const target = await fleet.peer(peer)
     const status = await statusOf(target, request)
-    if (status === 200) return { ...row, target, absent: null }
-    await target.stop()
-    return { ...row, target: null, absent: `answered ${status}` }
+    return status === 200 ? { ...row, target, absent: null } : { ...row, target: null, absent: `answered ${status}` }
   } catch (error) {
     return { ...row, target: null, absent: `did not start: ${error instanceof Error ? error.message : String(error)}` }
   }

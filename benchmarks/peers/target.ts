@@ -5,6 +5,8 @@ export interface Target {
   readonly port: number
   /** Root of the processes whose CPU counts; null for the bare upstream, which is only there for its latency. */
   readonly pid: number | null
+  /** Whether it is JavaScript, which is compiled while it is under load: it needs a long warm-up, and others hardly one. */
+  readonly compiles: boolean
   /** Why it does not run any more, or null while it does. */
   fault (): string | null
   /** What it has written to standard output, where that is kept. */

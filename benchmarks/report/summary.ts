@@ -1,4 +1,4 @@
-import type { Sample } from '../measure/round.ts'
+import { UNSENT, type Sample } from '../measure/round.ts'
 import type { RowResult, RunResult } from '../measure/run.ts'
 import { spreadOf, type Spread } from '../measure/statistics.ts'
 
@@ -9,6 +9,8 @@ export interface AtRate {
   readonly p50: Spread | null
   readonly p99: Spread | null
   readonly p999: Spread | null
+  /** Why there are none: the target did not take that rate, or all windows were void for another reason. */
+  readonly missing: 'not held' | 'void' | null
   /** Beyond what the upstream alone had at this rate: the difference of the medians. */
   readonly added: { readonly p50: number, readonly p99: number, readonly p999: number } | null
 }
@@ -54,7 +56,9 @@ function latenciesOf (run: RunResult, row: RowResult): AtRate[] {
     const alone = spreads(direct)
     const beyond = (name: 'p50' | 'p99' | 'p999'): number | null => own[name] === null || alone[name] === null ? null : own[name].median - alone[name].median
     const [p50, p99, p999] = [beyond('p50'), beyond('p99'), beyond('p999')]
-    return { rate, ...own, added: row.id === 'direct' || p50 === null || p99 === null || p999 === null ? null : { p50, p99, p999 } }
+    const lost = (row.open[at] ?? []).map(sample => sample.void ?? '')
+    const missing = own.p50 !== null || lost.length === 0 ? null : lost.some(reason => reason.includes(UNSENT)) ? 'not held' : 'void'
+    return { rate, ...own, missing, added: row.id === 'direct' || p50 === null || p99 === null || p999 === null ? null : { p50, p99, p999 } }
   })
 }
 

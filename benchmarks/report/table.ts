@@ -21,9 +21,9 @@ function line (row: RowSummary, signs: boolean): string {
 /** Latencies beyond those of the upstream alone, in milliseconds, for each rate. */
 function latencyTable (run: RunResult, rows: readonly RowSummary[]): string {
   if (run.rates.length === 0) return ''
-  const shown = rows.filter(row => row.absent === null && row.latencies.some(({ p50 }) => p50 !== null))
+  const shown = rows.filter(row => row.absent === null && row.latencies.some(({ p50, missing }) => p50 !== null || missing !== null))
   const figures = (at: AtRate): string => {
-    if (at.p50 === null || at.p99 === null || at.p999 === null) return '– | – | –'
+    if (at.p50 === null || at.p99 === null || at.p999 === null) return `${at.missing ?? '–'} | – | –`
     const { added } = at
     return added === null
       ? `(${milliseconds(at.p50.median)}) | (${milliseconds(at.p99.median)}) | (${milliseconds(at.p999.median)})`
@@ -35,7 +35,8 @@ function latencyTable (run: RunResult, rows: readonly RowSummary[]): string {
 ${shown.map(row => `| ${nameOf(row)} | ${row.latencies.map(figures).join(' | ')} |`).join('\n')}
 
 Latencies are those of an open loop, counted from the time at which a request was meant to be sent, less the median of what the upstream has by
-itself at the same rate, which is in parentheses. The rates are ${run.effort.loads.map(load => `${Math.round(load * 100)} %`).join(', ')} of what boltgate took when it was warmed up, the same for every target.
+itself at the same rate, which is in parentheses. The rates are ${run.effort.loads.map(load => `${Math.round(load * 100)} %`).join(', ')} of what boltgate took in the closed loop, the same for every target.
+"not held": the target did not take that rate; "void": no window counts, see below.
 `
 }
 
@@ -74,12 +75,12 @@ ${run.rates.length === 0 ? '' : `\n![Latency against load](${run.scenario.id}-la
 ${summaries.map(row => line(row, signs)).join('\n')}
 ${latencyTable(run, summaries)}
 Each figure is the **median** of ${effort.rounds} interleaved rounds of ${once === null ? `${effort.window} s` : `${grouped(once)} requests`} (lowest–highest). CPU is what the target's processes used in user and
-kernel mode, from /proc, while ${effort.connections} connections asked as fast as they were answered (${run.closedBy}). "≥" marks a target that did not fill
+kernel mode, from /proc (nanoseconds of each thread), while ${effort.connections} connections asked as fast as they were answered (${run.closedBy}). "≥" marks a target that did not fill
 its core, so that it could do more: the generator and the upstream on theirs were the limit, or other programs took its time.${voids.length === 0 ? ' No round was void.' : ''}
 ${voids.map(row => `\n- ${row.label}: ${row.void.length} of ${windowsOf(run, row.id)} windows void and left out: ${reasons(row.void)}`).join('')}${voids.length === 0 ? '' : '\n'}
 ${run.remarks.map(remark => `- ${remark}\n`).join('')}- Made by \`${command}\` (${effort.name}) at ${run.at}.
 - ${machine.processor}, ${machine.cores} cores, ${grouped(machine.memoryMiB)} MiB, ${machine.kernel}, Node ${machine.node}; load average before the run ${machine.load.join(', ')}.
 - ${run.cores === null ? 'Nothing was pinned: `taskset` or a second core is missing, so the peaks say little.' : `Proxies on core ${run.cores.proxy}, generator and upstream on core ${run.cores.generator}.`} Upstream: ${run.upstream}.
-- ${foreign === null ? 'How loud the machine was is not known.' : `Other programs took ${percent(foreign.median)} of one core at the median window, ${percent(foreign.high)} at the loudest${foreign.median > QUIET ? ': **the machine was not quiet**; read the CPU column and the ratios, not the latencies' : ''}.`}
+- ${foreign === null ? 'How loud the machine was is not known.' : `What is no part of this run (other programs, the kernel's own work, the host) took ${percent(foreign.median)} of one core at the median window, ${percent(foreign.high)} at the loudest${foreign.median > QUIET ? ': **the machine was not quiet**; read the CPU column and the ratios, not the latencies' : ''}.`}
 `
 }

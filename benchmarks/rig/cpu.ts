@@ -1,23 +1,41 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
 const ticksPerSecond = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }))
 const microsecondsPerTick = 1e6 / ticksPerSecond
+/** Whether the kernel counts what each thread has run (CONFIG_SCHED_INFO). */
+const keepsSchedstat = existsSync('/proc/self/schedstat')
 
-interface Stat { readonly pid: number, readonly parent: number, readonly own: number, readonly reaped: number }
+interface Stat {
+  readonly pid: number
+  readonly parent: number
+  /** Ticks of all its threads, living and ended, and of its children that have ended. */
+  readonly own: number
+  readonly reaped: number
+  /** When it began, in ticks since the machine did: with the pid it names the process. */
+  readonly began: number
+}
 
-/** One line of /proc/<pid>/stat (proc(5)); null when the process has gone. */
-function statOf (pid: number): Stat | null {
-  let line: string
-  try {
-    line = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  } catch {
-    return null
-  }
+/** What a line of /proc/<pid>/stat says (proc(5)). */
+export function parseStat (pid: number, line: string): Stat {
   // The name in parentheses may hold spaces and parentheses, so fields are counted from its end; field 3 comes first.
   const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
   const field = (number: number): number => Number(fields[number - 3])
-  return { pid, parent: field(4), own: field(14) + field(15), reaped: field(16) + field(17) }
+  return { pid, parent: field(4), own: field(14) + field(15), reaped: field(16) + field(17), began: field(22) }
+}
+
+/** Microseconds on a processor, from a line of /proc/<pid>/task/<tid>/schedstat, whose first number is nanoseconds. */
+export function parseSchedstat (line: string): number {
+  return Number(line.slice(0, line.indexOf(' '))) / 1000
+}
+
+/** Null when the process has gone. */
+function statOf (pid: number): Stat | null {
+  try {
+    return parseStat(pid, readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return null
+  }
 }
 
 /** A process and all its living descendants. */
@@ -35,61 +53,110 @@ function treeOf (root: number): Stat[] {
   return all.filter(({ pid }) => wanted.has(pid))
 }
 
-/**
- * CPU time, in microseconds, that a process and all its living descendants have used so far, in user and kernel mode,
- * all threads included. The kernel counts in ticks of (mostly) 10 ms: a window of three seconds is good to about 0.3 %.
- */
-export function cpuOfTree (root: number): number {
-  let ticks = 0
-  for (const { own } of treeOf(root)) ticks += own
-  return ticks * microsecondsPerTick
+/** The pids of a process and all its living descendants. */
+export function pidsOfTree (root: number): number[] {
+  return treeOf(root).map(({ pid }) => pid)
 }
 
-/**
- * The same for processes of one thread, from the scheduler's own count, which is good to the microsecond: for short windows. Null
- * where the kernel does not keep it.
- */
-export function runTimeOfTree (root: number): number | null {
-  let nanoseconds = 0
-  for (const { pid } of treeOf(root)) {
-    try {
-      nanoseconds += Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0])
-    } catch {
-      // Ended meanwhile, or a kernel without it.
-      if (pid === root) return null
-    }
-  }
-  return nanoseconds / 1000
-}
-
-/** CPU time, in microseconds, that threads of this name have used in a process; the kernel keeps 15 characters of a name. */
-export function cpuOfThreads (pid: number, name: string): number {
-  let ticks = 0
-  let threads: string[]
+/** Microseconds of the living threads of a process by the scheduler's own count; null where the kernel does not keep it. */
+function threadsOf (pid: number): number | null {
+  if (!keepsSchedstat) return null
+  let used = 0
   try {
-    threads = readdirSync(`/proc/${pid}/task`)
+    for (const thread of readdirSync(`/proc/${pid}/task`)) used += threadOf(pid, thread)
+    return used
   } catch {
-    // The process has gone, and its threads with it.
+    // The process has gone.
+    return null
+  }
+}
+
+function threadOf (pid: number, thread: string): number {
+  try {
+    return parseSchedstat(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8'))
+  } catch {
+    // Ended since the folder was read: the ticks of its process have what it used.
     return 0
   }
-  for (const thread of threads) {
-    try {
-      const line = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8')
-      const end = line.lastIndexOf(')')
-      if (line.slice(line.indexOf('(') + 1, end) !== name.slice(0, 15)) continue
-      const fields = line.slice(end + 2).split(' ')
-      ticks += Number(fields[11]) + Number(fields[12])
-    } catch {
-      // Ended meanwhile.
-    }
-  }
-  return ticks * microsecondsPerTick
 }
 
-/** CPU time, in microseconds, of the harness itself and of its children that have ended, such as load generators. */
-export function cpuOfHarness (): number {
-  const stat = statOf(process.pid)
-  return stat === null ? 0 : (stat.own + stat.reaped) * microsecondsPerTick
+/**
+ * Adds up what a process's threads have used. The scheduler counts to the nanosecond, but only for threads that live; the ticks of
+ * the whole process have those of ended threads too, and may lack up to one tick of user and one of kernel time. So what the ticks
+ * have beyond the living threads is what ended ones used, and a difference of two readings is off by two ticks at most, and by
+ * nothing where no thread has ended meanwhile.
+ */
+export class ProcessClock {
+  #ended = 0
+  #begun = false
+
+  /** CPU so far, in microseconds, from the living threads' (null when unknown) and from the ticks of the whole process. */
+  read (threads: number | null, ticks: number, tick: number): number {
+    if (threads === null) return ticks
+    const beyond = ticks - threads
+    if (!this.#begun || beyond > this.#ended + 2 * tick) this.#ended = Math.max(this.#ended, beyond)
+    this.#begun = true
+    return threads + this.#ended
+  }
+}
+
+const clocks = new Map<string, ProcessClock>()
+
+function cpuOf ({ pid, own, began }: Stat): number {
+  const key = `${pid} ${began}`
+  let clock = clocks.get(key)
+  if (clock === undefined) clocks.set(key, clock = new ProcessClock())
+  return clock.read(threadsOf(pid), own * microsecondsPerTick, microsecondsPerTick)
+}
+
+/**
+ * CPU time, in microseconds, that a process and all its living descendants have used so far, in user and kernel mode,
+ * all threads included: to the microsecond, or where the kernel does not keep `schedstat`, in ticks of (mostly) 10 ms.
+ */
+export function cpuOfTree (root: number): number {
+  return treeOf(root).reduce((sum, stat) => sum + cpuOf(stat), 0)
+}
+
+/** The same; null when the process has gone. */
+export function runTimeOfTree (root: number): number | null {
+  return statOf(root) === null ? null : cpuOfTree(root)
+}
+
+/** The same of one process without its descendants; 0 when it has gone. */
+export function cpuOfProcess (pid: number): number {
+  const stat = statOf(pid)
+  return stat === null ? 0 : cpuOf(stat)
+}
+
+/** CPU time, in microseconds, that living threads of this name have used in a process and its descendants. */
+export function cpuOfThreads (root: number, name: string): number {
+  // The kernel keeps 15 characters of a name.
+  return pidsOfTree(root).reduce((sum, pid) => sum + cpuOfNamed(pid, name.slice(0, 15)), 0)
+}
+
+function cpuOfNamed (pid: number, name: string): number {
+  let used = 0
+  try {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      const folder = `/proc/${pid}/task/${thread}`
+      if (readFileSync(`${folder}/comm`, 'utf8').trimEnd() !== name) continue
+      used += keepsSchedstat
+        ? parseSchedstat(readFileSync(`${folder}/schedstat`, 'utf8'))
+        : parseStat(pid, readFileSync(`${folder}/stat`, 'utf8')).own * microsecondsPerTick
+    }
+  } catch {
+    // The process or a thread ended meanwhile; threads that we look for live as long as their process.
+  }
+  return used
+}
+
+/**
+ * CPU time, in microseconds, of everything that the harness has started and that still belongs to it: itself, targets, upstream,
+ * databases, generators, with those that have ended.
+ */
+export function cpuOfRun (): number {
+  // What a process has used goes over to its parent when it ends, so that the sum loses nothing.
+  return treeOf(process.pid).reduce((sum, stat) => sum + cpuOf(stat) + stat.reaped * microsecondsPerTick, 0)
 }
 
 /** CPU time, in microseconds, that the whole machine has spent doing anything at all, stolen time included. */

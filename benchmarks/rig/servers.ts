@@ -8,11 +8,17 @@ import { onPath } from './machine.ts'
 
 const run = promisify(execFile)
 
-/** A private PostgreSQL and Redis of the run. Their CPU is not the gateway's; the pids are there to tell it apart. */
-export interface Servers {
+/** Where a gateway finds its database and its Redis. */
+export interface Reachable {
   readonly databaseUrl: string
   readonly redisUrl: string
+}
+
+/** A private PostgreSQL and Redis of the run. Their CPU is not the gateway's; the pids are there to tell it apart. */
+export interface Servers extends Reachable {
   readonly postgresPid: number
+  /** A database of this PostgreSQL and a Redis for a gateway that is to share neither with another. */
+  another (name: string): Promise<Reachable>
   stop (): Promise<void>
 }
 
@@ -66,20 +72,36 @@ export async function startServers (folder: string, core: Core): Promise<Servers
     for (const path of [folder, home]) chownSync(path, Number(stdout), Number(group))
   }
   const data = join(home, 'pg')
-  const [initdb = '', ...rest] = asPostgres([join(bin, 'initdb'), '-D', data, '-U', 'postgres', '-A', 'trust'])
+  // Not waiting for the disk holds for its making alone.
+  const [initdb = '', ...rest] = asPostgres([join(bin, 'initdb'), '-D', data, '-U', 'postgres', '-A', 'trust', '-N'])
   await run(initdb, rest, { cwd: home })
   const port = await freePort()
-  const redisPort = await freePort()
   const children: Child[] = []
-  const stop = async (): Promise<void> => { for (const child of children) await child.stop() }
+  const stop = async (): Promise<void> => { await Promise.all(children.map(child => child.stop())) }
+  const startRedis = async (name: string): Promise<string> => {
+    const redisPort = await freePort()
+    const child = start(name, folder, core, [redis, '--port', String(redisPort), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', home])
+    children.push(child)
+    await until(name, child, 30, () => listening(redisPort))
+    return `redis://127.0.0.1:${redisPort}`
+  }
+  const at = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
   try {
     const postgres = start('postgres', folder, core, asPostgres([join(bin, 'postgres'), '-D', data, '-p', String(port), '-k', home, '-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200']))
     children.push(postgres)
-    children.push(start('redis', folder, core, [redis, '--port', String(redisPort), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', home]))
+    const redisUrl = await startRedis('redis')
     // PostgreSQL takes connections before it takes statements.
     await until('postgres', postgres, 30, () => run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).then((): true => true, () => null))
-    for (const child of children) await until('a server', child, 30, () => listening(child === postgres ? port : redisPort))
-    return { databaseUrl: `postgres://postgres@127.0.0.1:${port}/postgres`, redisUrl: `redis://127.0.0.1:${redisPort}`, postgresPid: postgres.pid, stop }
+    return {
+      databaseUrl: at('postgres'),
+      redisUrl,
+      postgresPid: postgres.pid,
+      async another (name) {
+        await run(join(bin, 'createdb'), ['-h', '127.0.0.1', '-p', String(port), '-U', 'postgres', name])
+        return { databaseUrl: at(name), redisUrl: await startRedis(`redis-${name}`) }
+      },
+      stop
+    }
   } catch (error) {
     await stop()
     throw error

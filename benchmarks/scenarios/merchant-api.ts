@@ -9,15 +9,14 @@ export const createPayment: Scenario = {
   id: 'create-payment',
   title: 'Merchant API: create a payment',
   text: `POST /api/payments with an order id of its own each, an invoice of the sandbox. ${text}`,
-  answerBytes: 1024,
   latency: [],
-  once: { quick: 400, full: 2_000 },
-  async prepare (place) {
+  once: { quick: 200, full: 2_000, warmUp: 1 },
+  async prepare (fleet) {
     const post: LoadRequest = {
       method: 'POST', path: '/api/payments', headers: { 'Content-Type': 'application/json' }, status: 201, varied: 'number',
       body: JSON.stringify({ orderId: 'order-{n}', amount: 0.0001, currency: 'BTC' })
     }
-    const { rows } = await gatewayRows(place, async gateway => ({ ...post, headers: { ...post.headers, 'X-API-Key': gateway.apiKey } }), { oneOnServers: true })
+    const rows = await gatewayRows(fleet, async gateway => ({ ...post, headers: { ...post.headers, 'X-API-Key': gateway.apiKey } }), { oneOnServers: true })
     return { rows, remarks: [], request: post }
   }
 }
@@ -27,11 +26,10 @@ export const readPayment: Scenario = {
   id: 'read-payment',
   title: 'Merchant API: read a payment',
   text: `GET /api/payments/{invoiceId}. ${text}`,
-  answerBytes: 1024,
   latency: [],
   once: null,
-  async prepare (place) {
-    const { rows } = await gatewayRows(place, async gateway => {
+  async prepare (fleet) {
+    const rows = await gatewayRows(fleet, async gateway => {
       const headers = { 'X-API-Key': gateway.apiKey }
       const answer = await fetch(`http://127.0.0.1:${gateway.port}/api/payments`, {
         method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify({ orderId: 'the-one', amount: 0.0001, currency: 'BTC' })

@@ -11,13 +11,12 @@ export const modernOnce: Scenario = {
   id: 'modern-once',
   title: 'Payment credential, spent once each',
   text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a conditional UPDATE, and an UPDATE that many share. The study `redemption` compares it with one bare UPDATE.',
-  answerBytes: 1024,
   latency: [],
-  once: { quick: 1_000, full: 3_000 },
-  async prepare (place, count) {
-    const { rows } = await gatewayRows(place, async (gateway, { name }) => {
+  once: { quick: 150, full: 3_000, warmUp: 1 },
+  async prepare (fleet, count) {
+    const rows = await gatewayRows(fleet, async (gateway, { id }) => {
       const credentials = await mintCredentials(gateway.port, count, { path: '/paid/quote', scheme: 'payment' })
-      return { ...plainGet('/paid/quote', ACCEPT), varied: { header: 'Authorization', file: valuesFile(place, `${name}-once`, credentials) } }
+      return { ...plainGet('/paid/quote', ACCEPT), varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-once`, credentials) } }
     }, { oneOnServers: true })
     return { rows, remarks: [], request: plainGet('/paid/quote', ACCEPT) }
   }
@@ -30,15 +29,14 @@ export const postDigest: Scenario = {
   id: 'post-digest',
   title: 'POST of 64 KiB, bound by its digest',
   text: 'Every request posts 64 KiB with a Payment credential that was sold for exactly that body: it is collected, hashed and compared before it is forwarded. The peers pass the same body on.',
-  answerBytes: 1024,
   latency: [],
-  once: { quick: 300, full: 2_000 },
-  async prepare (place, count) {
+  once: { quick: 100, full: 2_000, warmUp: 1 },
+  async prepare (fleet, count) {
     const post: LoadRequest = { method: 'POST', path: '/digested/order', headers: { ...ACCEPT, 'Content-Type': 'application/json' }, body: BODY, varied: null, status: 200 }
-    const { rows } = await gatewayRows(place, async (gateway, { name }) => {
+    const rows = await gatewayRows(fleet, async (gateway, { id }) => {
       const credentials = await mintCredentials(gateway.port, count, { path: post.path, scheme: 'payment', body: BODY })
-      return { ...post, varied: { header: 'Authorization', file: valuesFile(place, `${name}-digested`, credentials) } }
+      return { ...post, varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-digested`, credentials) } }
     }, { oneOnServers: false })
-    return { rows: [...rows, ...await peerRows(place, post)], remarks: [], request: post }
+    return { rows: [...rows, ...await peerRows(fleet, post)], remarks: [], request: post }
   }
 }

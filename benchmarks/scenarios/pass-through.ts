@@ -10,11 +10,10 @@ export const passThrough: Scenario = {
   id: 'pass-through',
   title: 'Pass-through',
   text: 'GET without a credential, answered by an upstream with 1 KiB. boltgate runs the paid chain without its price: correlation id, access log, metrics, CORS, throttle, forward. The peers only pass the bytes on.',
-  answerBytes: 1024,
   latency: [],
   once: null,
-  async prepare (place) {
-    const { rows } = await gatewayRows(place, async () => request, { oneOnServers: false })
-    return { rows: [...rows, ...await peerRows(place, request)], remarks: [], request }
+  async prepare (fleet) {
+    const [gateways, peers] = await Promise.all([gatewayRows(fleet, async () => request, { oneOnServers: false }), peerRows(fleet, request)])
+    return { rows: [...gateways, ...peers], remarks: [], request }
   }
 }

@@ -1,4 +1,5 @@
 import type { LoadRequest } from '../load/request.ts'
+import type { Fleet } from '../measure/fleet.ts'
 import type { Place, Target } from '../peers/target.ts'
 
 /** One row of the table: a target that runs, or the reason why it does not. */
@@ -28,14 +29,15 @@ export interface Scenario {
   readonly title: string
   /** What is asked and done, for the report. */
   readonly text: string
-  /** Bytes of the upstream's answer. */
-  readonly answerBytes: number
   /** Ids of the rows whose latencies are measured too, in an open loop at three rates; empty for none. */
   readonly latency: readonly string[]
-  /** Requests of one window, where each credential is good once; null where a window is a time. */
-  readonly once: { readonly quick: number, readonly full: number } | null
-  /** Starts the targets and checks that each does the work that it is measured for. Throws when one only pretends to. */
-  prepare (place: Place, credentials: number): Promise<Stage>
+  /** Requests of one window, where each credential is good once, and the windows of the warm-up; null where a window is a time. */
+  readonly once: { readonly quick: number, readonly full: number, readonly warmUp: number } | null
+  /**
+   * Has the targets started, and checks that each does the work that it is measured for. `credentials` is how many requests a gateway will
+   * be asked in all, where each credential is good once. Throws when a target only pretends to.
+   */
+  prepare (fleet: Fleet, credentials: number): Promise<Stage>
 }
 
 /** One figure of a study: its values of several rounds. */

@@ -1,12 +1,10 @@
 import { plainGet } from '../load/request.ts'
 import { peerRows } from '../peers/all.ts'
-import { mintCredentials } from '../peers/boltgate.ts'
 import { otherGates } from '../peers/gates.ts'
 import { gatewayRows } from './gateways.ts'
 import { proveGate } from './guard.ts'
 import type { Scenario } from './scenario.ts'
-
-const PATH = '/paid/quote'
+import { PAID_PATH, paidTokens } from './tokens.ts'
 
 /** As long as a real one: what peers get, who only pass it on. */
 export const MADE_UP = `L402 ${'A'.repeat(420)}:${'0'.repeat(64)}`
@@ -16,17 +14,19 @@ export const verifiedL402: Scenario = {
   id: 'verified-l402',
   title: 'Verified L402 request, warm token',
   text: 'GET with one paid classic L402 token, answered by an upstream with 1 KiB. boltgate runs its whole paid chain: correlation id, access log (a line of JSON for each request, into a file), metrics, CORS, throttle, credential, challenge, forward, with the header rules and time limits of its front door. The peers get as many bytes and only pass them on: they verify, count, limit and log nothing.',
-  answerBytes: 1024,
   // The others' would make a quick run a long one.
   latency: ['boltgate', 'nginx', 'haproxy', 'undici', 'direct'],
   once: null,
-  async prepare (place) {
-    const { rows } = await gatewayRows(place, async gateway => {
-      const [authorization = ''] = await mintCredentials(gateway.port, 1, { path: PATH })
-      await proveGate(gateway, PATH, authorization)
-      return plainGet(PATH, { Authorization: authorization, Accept: 'application/json' })
-    }, { oneOnServers: false })
-    const request = plainGet(PATH, { Authorization: MADE_UP, Accept: 'application/json' })
-    return { rows: [...rows, ...await peerRows(place, request), ...otherGates()], remarks: [], request }
+  async prepare (fleet) {
+    const request = plainGet(PAID_PATH, { Authorization: MADE_UP, Accept: 'application/json' })
+    const [gateways, peers] = await Promise.all([
+      gatewayRows(fleet, async gateway => {
+        const [authorization = ''] = await paidTokens(gateway, 1)
+        await proveGate(gateway, PAID_PATH, authorization)
+        return plainGet(PAID_PATH, { Authorization: authorization, Accept: 'application/json' })
+      }, { oneOnServers: false }),
+      peerRows(fleet, request)
+    ])
+    return { rows: [...gateways, ...peers, ...otherGates()], remarks: [], request }
   }
 }

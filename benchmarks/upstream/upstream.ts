@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { nginxVersion, startNginx } from '../peers/nginx.ts'
+import { favour } from '../rig/affinity.ts'
 import { announcedPort, start, type Child, type Core } from '../rig/child.ts'
 
 /** The one upstream behind every target. */
@@ -7,6 +8,8 @@ export interface Upstream {
   /** Such as http://127.0.0.1:41234. */
   readonly origin: string
   readonly pid: number
+  /** Whether it comes before all others on its core, so that a generator there need not give way to it. */
+  readonly favoured: boolean
   /** What it is, for the report. */
   readonly label: string
   stop (): Promise<void>
@@ -29,5 +32,5 @@ export async function startUpstream (folder: string, core: Core, bytes: number):
     child = start('upstream', folder, core, [process.execPath, fileURLToPath(new URL('server.mjs', import.meta.url)), String(bytes)])
     port = await announcedPort('upstream', child)
   }
-  return { origin: `http://127.0.0.1:${port}`, pid: child.pid, label, stop: () => child.stop() }
+  return { origin: `http://127.0.0.1:${port}`, pid: child.pid, favoured: favour(child.pid), label, stop: () => child.stop() }
 }
