@@ -254,23 +254,20 @@ export class Leases {
   }
 
   async #extend (): Promise<void> {
-    const ids: string[] = []
-    for (const held of this.#held.values()) {
-      if (held.state === 'held' || held.state === 'spending') ids.push(held.leaseId)
-    }
-    if (ids.length === 0) return
+    const keys = [...this.#held.values()].filter(({ state }) => state === 'held' || state === 'spending')
+    if (keys.length === 0) return
     const now = this.#clock.now()
     let kept: Set<string>
     try {
-      kept = new Set(await this.#store.extend(this.gateway, ids, now + this.#kept))
+      kept = new Set(await this.#store.extend(this.gateway, keys, now + this.#kept))
     } catch (error) {
-      this.#log.warn({ leases: ids.length, err: error }, 'Leases could not be extended')
+      this.#log.warn({ leases: keys.length, err: error }, 'Leases could not be extended')
       return
     }
-    for (const id of ids) {
-      const held = this.#held.get(id)
-      if (held === undefined || held.state !== 'held') continue
-      if (kept.has(id)) held.until = now + this.#duration
+    for (const held of keys) {
+      // Settled or spent meanwhile.
+      if (this.#held.get(held.leaseId) !== held || held.state !== 'held') continue
+      if (kept.has(held.leaseId)) held.until = now + this.#duration
       else this.#forget(held, 'lost')
     }
   }

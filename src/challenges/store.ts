@@ -163,7 +163,7 @@ export interface ChallengeStore {
    */
   consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<Claimed | null>
   /** Extends the held leases of one gateway in one statement; answers those that are still its own. */
-  extend (gateway: string, leaseIds: readonly string[], until: number): Promise<string[]>
+  extend (gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
   /** Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those that are spent by their lease now. */
   spend (keys: readonly LeaseKey[], now: number): Promise<string[]>
   /** Gives payments back in one statement: leased or spent under exactly this lease id. Others are left alone. */

@@ -30,6 +30,23 @@ await eachDatabase(t, 'a row reads as it was written, and its payment hash is un
   t.equal(await store.find('0'.repeat(64)), null)
 })
 
+await eachDatabase(t, 'a row that is not sound is never written', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  for (const bad of [
+    { paymentHash: 'A'.repeat(64) }, { paymentHash: '0'.repeat(63) }, { tokenId: `${'0'.repeat(63)}g` }, { tokenId: '' },
+    { amountSats: 0 }, { amountSats: -1 }, { amountSats: 1.5 }, { amountSats: 21e14 + 1 }, { amountSats: NaN }
+  ]) {
+    await t.rejects(store.insert(database.sql, challenge(bad)), { message: /of a challenge must be/ }, JSON.stringify(bad))
+  }
+  t.same(await database.sql`select payment_hash from challenges`, [])
+})
+
+await eachDatabase(t, 'no index names a column that a spend, a release or a heartbeat changes', async (t, database) => {
+  const indexes = await database.sql<{ indexdef: string }[]>`select indexdef from pg_indexes where tablename = 'challenges'`
+  t.ok(indexes.length > 3)
+  for (const { indexdef } of indexes) t.notMatch(indexdef, /state|spent_at|lease/)
+})
+
 await eachDatabase(t, 'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first', async (t, database) => {
   const store = new SqlChallengeStore(database)
   const row = challenge()
@@ -67,8 +84,9 @@ await eachDatabase(t, 'spending and releasing touch exactly the leases that are 
   const key = (index: 0 | 1 | 2, leaseId = `l${index}`): { paymentHash: string, leaseId: string } => ({ paymentHash: rows[index].paymentHash, leaseId })
   t.same(await store.spend([key(0), key(1, 'not mine')], NOW), ['l0'])
   t.same(await store.spend([key(0)], NOW), ['l0'], 'repeating is harmless')
-  t.same((await store.extend('g', ['l0', 'l1', 'l2'], NOW + 40_000)).sort(), ['l1', 'l2'])
-  t.same(await store.extend('another', ['l1'], NOW + 40_000), [])
+  t.same((await store.extend('g', [key(0), key(1), key(2)], NOW + 40_000)).sort(), ['l1', 'l2'])
+  t.same(await store.extend('another', [key(1)], NOW + 40_000), [])
+  t.same(await store.extend('g', [key(1, 'not mine')], NOW + 40_000), [])
   await store.release([key(1), key(2, 'not mine')])
   const states = await Promise.all(rows.map(async row => (await store.find(row.paymentHash))?.state))
   t.same(states, ['spent', 'unspent', 'leased'])

@@ -14,6 +14,7 @@ import { billing } from './0012-billing.ts'
 import { signIn } from './0013-sign-in.ts'
 import { signInAddress } from './0014-sign-in-address.ts'
 import { soldChallenges } from './0015-sold-challenges.ts'
+import { challengeWrites } from './0016-challenge-writes.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -21,5 +22,5 @@ import { soldChallenges } from './0015-sold-challenges.ts'
  */
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
-  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges
+  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites
 ]
