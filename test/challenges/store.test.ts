@@ -47,6 +47,20 @@ await eachDatabase(t, 'no index names a column that a spend, a release or a hear
   for (const { indexdef } of indexes) t.notMatch(indexdef, /state|spent_at|lease/)
 })
 
+await eachDatabase(t, "a client's open invoices are found by the client, whatever the database knows of the rows", async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  for (let client = 0; client < 50; client++) await store.insert(database.sql, challenge({ clientKey: `203.0.113.${client}` }))
+  const indexes = await database.sql<{ indexname: string, condition: string }[]>`
+    select indexname, pg_get_expr(indpred, indrelid) as condition from pg_indexes join pg_index on indexrelid = indexname::regclass where indexname like 'challenges_open_of_%'`
+  t.same(indexes.map(({ indexname }) => indexname).sort(), ['challenges_open_of_client', 'challenges_open_of_place'])
+  for (const { condition } of indexes) {
+    const plan = await database.sql.unsafe(`explain select 1 from challenges where client_key = '203.0.113.7' and binding = 'b' and ${condition} and expires_at > '2026-11-21'`)
+    t.match(JSON.stringify(plan), /challenges_open_of_client/)
+    const ofPlace = await database.sql.unsafe(`explain select 1 from challenges where place = 'route:a' and ${condition} and expires_at > '2026-11-21'`)
+    t.match(JSON.stringify(ofPlace), /challenges_open_of_place/)
+  }
+})
+
 await eachDatabase(t, 'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first', async (t, database) => {
   const store = new SqlChallengeStore(database)
   const row = challenge()

@@ -9,6 +9,10 @@ import type { Migration } from '../migrations.ts'
  * No index names a column that a spend, a release or a heartbeat changes, and half of each page is left for newer versions of its
  * rows, so that these writes touch no index and log only what differs. A row still leaves the two indexes of open invoices when it
  * is claimed: kept there, each 402 to a client that pays would read all that it has paid for.
+ *
+ * Open is what has neither scheme nor settlement: what nobody has claimed is unspent. It is said by `num_nulls` because of the guess
+ * that PostgreSQL makes without statistics, which the embedded database never gathers: of `is null` that one row in two hundred has
+ * it, twice, so that any of the two indexes was as good as the other, and a client's were counted by reading everybody's.
  */
 export const challengeWrites: Migration = {
   name: '0016-challenge-writes',
@@ -27,8 +31,7 @@ export const challengeWrites: Migration = {
     await sql`drop index challenges_open_of_client`
     await sql`drop index challenges_open_of_place`
     await sql`drop index challenges_leased`
-    // What nobody has claimed is unspent.
-    await sql`create index challenges_open_of_client on challenges (client_key, binding, created_at) where scheme is null and settled_at is null`
-    await sql`create index challenges_open_of_place on challenges (place, expires_at) where scheme is null and settled_at is null`
+    await sql`create index challenges_open_of_client on challenges (client_key, binding, created_at) where num_nulls(scheme, settled_at) >= 2`
+    await sql`create index challenges_open_of_place on challenges (place, expires_at) where num_nulls(scheme, settled_at) >= 2`
   }
 }
