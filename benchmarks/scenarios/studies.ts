@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { startTool } from '../load/tool.ts'
+import { warmUp } from '../load/warm-up.ts'
 import { startBoltgate } from '../peers/boltgate.ts'
 import { haproxy } from '../peers/haproxy.ts'
 import { nginx } from '../peers/nginx.ts'
@@ -12,7 +13,8 @@ import type { Figure, Study, StudyRow } from './scenario.ts'
 
 const GENERATOR_CORE = 1
 
-const gateway: Peer = {
+/** The gateway as a peer among others. */
+export const gateway: Peer = {
   id: 'boltgate', label: 'boltgate', version: '', install: '', start: place => startBoltgate(place, { name: 'boltgate' })
 }
 
@@ -20,34 +22,47 @@ async function pause (ms: number): Promise<void> {
   await new Promise(resolve => { setTimeout(resolve, ms) })
 }
 
-/** Runs one measurement on each target in turn, before the upstream that knows streams and WebSockets. */
-async function overTargets (place: Place, peers: readonly Peer[], measure: (target: Target & { readonly pid: number }, peer: Peer) => Promise<Readonly<Record<string, Figure>>>): Promise<StudyRow[]> {
+/** Where load generators and upstreams run. */
+export function generatorCore (place: Place): number | null {
+  return place.core === null ? null : GENERATOR_CORE
+}
+
+/** Runs one measurement on each target in turn, before the upstream that knows streams and WebSockets. The targets start at the same time. */
+export async function overTargets (place: Place, peers: readonly Peer[], measure: (target: Target & { readonly pid: number }, peer: Peer) => Promise<Readonly<Record<string, Figure>>>): Promise<StudyRow[]> {
   const program = fileURLToPath(new URL('../upstream/streams.mjs', import.meta.url))
   const core = place.core === null ? null : GENERATOR_CORE
   const upstream = start('streams', place.folder, core, [process.execPath, program], { env: { NODE_ENV: 'production' } })
   const rows: StudyRow[] = []
+  const stops: Array<() => Promise<void>> = []
   try {
     const behind: Place = { ...place, upstream: `http://127.0.0.1:${await announcedPort('streams', upstream)}` }
-    for (const peer of peers) {
+    const begun = await Promise.all(peers.map(async peer => {
+      if (peer.version === null) return { peer, target: null, absent: `not installed here: \`${peer.install}\`` }
+      try {
+        const target = await peer.start(behind)
+        stops.push(() => target.stop())
+        const { pid } = target
+        if (pid === null) throw new TypeError(`${peer.id} has no process`)
+        return { peer, target: { ...target, pid }, absent: null }
+      } catch (error) {
+        return { peer, target: null, absent: `did not start: ${error instanceof Error ? error.message : String(error)}` }
+      }
+    }))
+    for (const { peer, target, absent } of begun) {
       const row = { id: peer.id, label: peer.label }
-      if (peer.version === null) {
-        rows.push({ ...row, absent: `not installed here: \`${peer.install}\``, figures: {} })
+      if (target === null) {
+        rows.push({ ...row, absent, figures: {} })
         continue
       }
       place.say(peer.label)
-      let target: Target | null = null
       try {
-        target = await peer.start(behind)
-        const { pid } = target
-        if (pid === null) throw new TypeError(`${peer.id} has no process`)
-        rows.push({ ...row, absent: null, figures: await measure({ ...target, pid }, peer) })
+        rows.push({ ...row, absent: null, figures: await measure(target, peer) })
       } catch (error) {
-        rows.push({ ...row, absent: `did not do it: ${error instanceof Error ? error.message : String(error)}`, figures: {} })
-      } finally {
-        await target?.stop()
+        rows.push({ ...row, absent: `did not do it: ${target.fault() ?? (error instanceof Error ? error.message : String(error))}`, figures: {} })
       }
     }
   } finally {
+    await Promise.all(stops.map(stop => stop()))
     await upstream.stop()
   }
   return rows
@@ -57,32 +72,39 @@ async function overTargets (place: Place, peers: readonly Peer[], measure: (targ
 export const eventStreams: Study = {
   id: 'sse',
   title: 'Server-sent events: 1,000 open streams',
-  text: '1,000 clients hold a stream each through the target; the upstream sends every one of them an event of 100 bytes a second.',
+  text: '1,000 clients hold a stream each through the target; the upstream sends every one of them an event of 100 bytes a second. The memory of each is counted from a process that has served before (8,000 short requests and 50 streams; 20,000 in a full run), since what that makes it grow by, once, is no cost of streams: the young space at its size, compiled code. Beside it stands the same counted from the process as it was started.',
   charted: 'memory for each stream',
   async run (place, scale, say) {
     const connections = 1_000
     const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, undici], async target => {
       const core = place.core === null ? null : GENERATOR_CORE
-      // Once without counting, so that code and buffers that stay are there.
+      const fresh = residentOfTarget(target.pid)
+      await warmUp(target.port, '/passed/quote', scale === 'quick' ? 8_000 : 20_000)
       const warm = startTool('holder', { port: target.port, path: '/passed/events', connections: 50, atOnce: 10 }, core)
       await warm.next()
       await warm.stop()
-      await pause(1_500)
+      await pause(scale === 'quick' ? 500 : 1_500)
       const before = residentOfTarget(target.pid)
       const holder = startTool('holder', { port: target.port, path: '/passed/events', connections, atOnce: 50 }, core)
       try {
         await holder.next()
-        await pause(2_000)
+        await pause(scale === 'quick' ? 500 : 2_000)
         const cpuBefore = cpuOfTree(target.pid)
         const resident: number[] = []
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
           await pause(1_000)
-          resident.push((residentOfTarget(target.pid) - before) / connections / 1024)
+          resident.push(residentOfTarget(target.pid))
         }
+        const forEach = (base: number): Figure => ({ unit: 'KiB', values: resident.map(value => (value - base) / connections / 1024) })
         const used = cpuOfTree(target.pid) - cpuBefore
         holder.end()
         const { events } = await holder.next()
-        return { 'memory for each stream': { unit: 'KiB', values: resident }, 'CPU for each event': { unit: 'µs', values: [used / Math.max(1, resident.length * connections)] }, 'events that arrived': { unit: '', values: [Number(events)] } }
+        return {
+          'memory for each stream': forEach(before),
+          'counted from the start': forEach(fresh),
+          'CPU for each event': { unit: 'µs', values: [used / Math.max(1, resident.length * connections)] },
+          'events that arrived': { unit: '', values: [Number(events)] }
+        }
       } finally {
         await holder.stop()
       }
@@ -106,7 +128,7 @@ export const idleConnections: Study = {
         await holder.next()
         const resident: number[] = []
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
-          await pause(1_000)
+          await pause(scale === 'quick' ? 300 : 1_000)
           resident.push(residentOfTarget(target.pid))
         }
         return {
@@ -132,7 +154,7 @@ export const webSocketEcho: Study = {
       const cpu: number[] = []
       const rate: number[] = []
       for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
-        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 1.5 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
+        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 0.7 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
         try {
           await echo.next()
           const before = cpuOfTree(target.pid)
@@ -149,7 +171,8 @@ export const webSocketEcho: Study = {
   }
 }
 
-function residentOfTarget (pid: number): number {
+/** Resident memory, in bytes, of what serves. */
+export function residentOfTarget (pid: number): number {
   // taskset becomes its program, so this is the target; workers of nginx are its children.
   const own = residentOfOne(pid)
   return own < 8 * 2 ** 20 ? residentOf(pid) : own
