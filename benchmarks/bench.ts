@@ -91,6 +91,15 @@ async function main (): Promise<void> {
   const cores = coresOf(machine)
   const folder = makeFolder()
   const fleet = new Fleet(folder, cores, say)
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      say(`${signal}: stopping`)
+      void fleet.stop().finally(() => {
+        removeFolder(folder)
+        process.exit(130)
+      })
+    })
+  }
   try {
     for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
       say(scenario.title)
@@ -104,6 +113,7 @@ async function main (): Promise<void> {
       })
     }
   } finally {
+    say('stopping the targets')
     await fleet.stop()
     removeFolder(folder)
   }

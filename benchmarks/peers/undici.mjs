@@ -2,7 +2,8 @@
 import { createServer } from 'node:http'
 import { Pool } from 'undici'
 
-const pool = new Pool(process.argv[2], { connections: 256, pipelining: 1 })
+// As many as a study opens streams, and more than any loop has requests under way.
+const pool = new Pool(process.argv[2], { connections: 2000, pipelining: 1 })
 
 class Handler {
   constructor (response) {
