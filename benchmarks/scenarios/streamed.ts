@@ -1,9 +1,8 @@
 import { startTool } from '../load/tool.ts'
 import { nginx } from '../peers/nginx.ts'
 import { undici } from '../peers/node-peers.ts'
-import { cpuOfTree } from '../rig/cpu.ts'
 import type { Figure, Study, StudyRow } from './scenario.ts'
-import { gateway, generatorCore, overTargets, residentOfTarget } from './studies.ts'
+import { cpuOfTarget, gateway, generatorCore, overTargets, residentOfTarget } from './studies.ts'
 
 const GIB = 2 ** 30
 const MIB = 2 ** 20
@@ -16,7 +15,7 @@ interface Curve { readonly samples: readonly number[], readonly seconds: number,
 
 /** Sends one body through a target and looks at the target's memory every 100 ms. Throws when not all of it arrived. */
 async function flow (target: { readonly port: number, readonly pid: number }, way: 'down' | 'up', bytes: number, core: number | null): Promise<Curve> {
-  const cpuBefore = cpuOfTree(target.pid)
+  const cpuBefore = cpuOfTarget(target.pid)
   const tool = startTool('flow', { port: target.port, way, bytes }, core)
   const samples: number[] = []
   const watch = setInterval(() => { samples.push(residentOfTarget(target.pid)) }, SAMPLE_MS)
@@ -24,7 +23,7 @@ async function flow (target: { readonly port: number, readonly pid: number }, wa
     const told = await tool.next()
     if (told['bytes'] !== bytes) throw new Error(`${String(told['bytes'])} of ${bytes} bytes arrived`)
     samples.push(residentOfTarget(target.pid))
-    return { samples, seconds: Number(told['seconds']), cpu: cpuOfTree(target.pid) - cpuBefore }
+    return { samples, seconds: Number(told['seconds']), cpu: cpuOfTarget(target.pid) - cpuBefore }
   } finally {
     clearInterval(watch)
     await tool.stop()

@@ -7,7 +7,7 @@ import { nginx } from '../peers/nginx.ts'
 import { httpProxy3, undici } from '../peers/node-peers.ts'
 import type { Peer, Place, Target } from '../peers/target.ts'
 import { announcedPort, start } from '../rig/child.ts'
-import { cpuOfTree } from '../rig/cpu.ts'
+import { cpuOfProcess, cpuOfTree } from '../rig/cpu.ts'
 import { residentOf, residentOfOne } from '../rig/memory.ts'
 import type { Figure, Study, StudyRow } from './scenario.ts'
 
@@ -89,27 +89,28 @@ export const eventStreams: Study = {
       try {
         await holder.next()
         await pause(scale === 'quick' ? 500 : 2_000)
-        const cpuBefore = cpuOfTree(target.pid)
+        const cpu: number[] = []
         const resident: number[] = []
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
+          const cpuBefore = cpuOfTarget(target.pid)
           await pause(1_000)
+          cpu.push((cpuOfTarget(target.pid) - cpuBefore) / connections)
           resident.push(residentOfTarget(target.pid))
         }
         const forEach = (base: number): Figure => ({ unit: 'KiB', values: resident.map(value => (value - base) / connections / 1024) })
-        const used = cpuOfTree(target.pid) - cpuBefore
         holder.end()
         const { events } = await holder.next()
         return {
           'memory for each stream': forEach(before),
           'counted from the start': forEach(fresh),
-          'CPU for each event': { unit: 'µs', values: [used / Math.max(1, resident.length * connections)] },
+          'CPU for each event': { unit: 'µs', values: cpu },
           'events that arrived': { unit: '', values: [Number(events)] }
         }
       } finally {
         await holder.stop()
       }
     })
-    return { rows, remarks: ['Memory is what the target\'s own process gained in resident pages; the embedded database of boltgate, a process beside it, has no part in streams and is left out.'] }
+    return { rows, remarks: ['Memory is what the target\'s own process gained in resident pages; the embedded database of boltgate, a process beside it, has no part in streams and is left out. CPU is that of a second, over its 1,000 events, with what the process does at rest.'] }
   }
 }
 
@@ -171,9 +172,16 @@ export const webSocketEcho: Study = {
   }
 }
 
-/** Resident memory, in bytes, of what serves. */
+/** What is below this only watches over children that serve; taskset becomes its program, so the rest serve themselves. */
+const MASTER = 8 * 2 ** 20
+
+/** Resident memory, in bytes, of what serves: workers of nginx are its children, and boltgate's database is left out. */
 export function residentOfTarget (pid: number): number {
-  // taskset becomes its program, so this is the target; workers of nginx are its children.
   const own = residentOfOne(pid)
-  return own < 8 * 2 ** 20 ? residentOf(pid) : own
+  return own < MASTER ? residentOf(pid) : own
+}
+
+/** CPU time so far, in microseconds, of the same processes. */
+export function cpuOfTarget (pid: number): number {
+  return residentOfOne(pid) < MASTER ? cpuOfTree(pid) : cpuOfProcess(pid)
 }
