@@ -70,7 +70,7 @@ export const allocation: Study = {
         const { target, request } = running
         const values: number[] = []
         const window = { port: target.port, request, seconds: scale === 'quick' ? 1 : 8, connections: 64, core, from: 0, count: null }
-        await load.closed({ ...window, seconds: scale === 'quick' ? 2 : 8 })
+        await load.closed({ ...window, seconds: scale === 'quick' ? 1 : 8 })
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
           const before = target.output().length
           const { requests } = await load.closed(window)

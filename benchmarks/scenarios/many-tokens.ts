@@ -29,7 +29,7 @@ export const coldL402: Scenario = {
   title: 'Verified L402 request, cold token',
   text: `Every request shows a token that the gateway has not seen: its macaroon is read and verified, and its payment claimed by one conditional UPDATE. The tokens were made from ${PAYMENTS} payments by narrowing, as any holder can.`,
   latency: [],
-  once: { quick: 400, full: 10_000, warmUp: 5 },
+  once: { quick: 400, full: 10_000, warmUp: 3 },
   async prepare (fleet, count) {
     const [gateways, peers] = await Promise.all([
       gatewayRows(fleet, async (gateway, { id }) => {
