@@ -11,7 +11,7 @@ import type { Database, Sql } from '../platform/database.ts'
 import type { Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
-import type { Charge, ChargeRequest } from '../providers/provider.ts'
+import type { Alongside, Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { Makings, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
@@ -23,7 +23,7 @@ import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymen
 export interface ChallengePayee {
   readonly slot: string
   readonly kind: string
-  createInvoice (request: ChargeRequest): Promise<Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network'>>
+  createInvoice (request: ChargeRequest): Promise<Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'alongside'>>
 }
 
 /** Finds who is paid for an offer. Throws `ProviderKeyRequired` or `ConfigurationMissing` when nobody can be. */
@@ -90,10 +90,12 @@ export class Mint {
   // Challenges that were made while rows were being counted, by place: those counts may not have seen them.
   readonly #madeMeanwhile = new Map<string, number>()
   #counting = 0
-  readonly #places = new PlaceCounts()
+  readonly #places: PlaceCounts
 
   constructor (parts: MintParts) {
     this.#parts = parts
+    // The embedded database belongs to the one process that opened it.
+    this.#places = new PlaceCounts(parts.database.kind === 'pglite')
   }
 
   /**
@@ -208,7 +210,7 @@ export class Mint {
 
   /** `invoiced` is told the payment hash before the row is written. */
   async #make (offer: Offer, request: MintRequest, binding: string, settings: ChallengeSettings, invoiced: (paymentHash: string) => void = () => {}): Promise<Challenge> {
-    const { payee, charge, invoice } = await this.#invoice(offer, request.tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds)
+    const { payee, charge, invoice } = await this.#invoice(offer, request)
     invoiced(invoice.paymentHash)
     const { clock, random, store, database } = this.#parts
     const keys = this.#parts.keys()
@@ -260,13 +262,13 @@ export class Mint {
       tokenExpiresAt: tokenExpires * 1000
     }
     if (request.record !== undefined) await request.record(challenge)
-    else await this.#insert(store, database.sql, challenge, offer)
+    else await this.#insert(store, database.sql, challenge, offer, charge.alongside ?? null)
     return { ...challenge, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null }
   }
 
-  async #insert (store: ChallengeStore, sql: Sql, challenge: NewChallenge, offer: Offer): Promise<void> {
+  async #insert (store: ChallengeStore, sql: Sql, challenge: NewChallenge, offer: Offer, alongside: Alongside | null): Promise<void> {
     try {
-      await store.insert(sql, challenge)
+      await store.insert(sql, challenge, alongside)
     } catch (error) {
       throw new Unavailable('Challenge not recorded', 'The payment challenge could not be recorded, so none was issued.', 5, offer.errorMembers, error)
     }
@@ -279,7 +281,7 @@ export class Mint {
   }
 
   /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402 (decision 17). */
-  async #invoice (offer: Offer, expirySeconds: number): Promise<{ payee: ChallengePayee, charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>, invoice: Invoice }> {
+  async #invoice (offer: Offer, { tokenExpires, record }: MintRequest): Promise<{ payee: ChallengePayee, charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>, invoice: Invoice }> {
     let payee: ChallengePayee
     let charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>
     try {
@@ -287,7 +289,8 @@ export class Mint {
       charge = await this.#inTime(payee.createInvoice({
         amountSats: offer.amountSats,
         description: shortDescription(offer.description, descriptionRoom(Buffer.byteLength(offer.tokenPath))),
-        expirySeconds
+        expirySeconds: tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds,
+        ...(record === undefined ? { writesAlongside: true } : {})
       }))
     } catch (error) {
       throw this.#providerFault(offer, error)

@@ -12,8 +12,10 @@ interface Known {
   allowance: number
 }
 
-// Milliseconds for which a count may stand for the next.
+// Milliseconds for which a count may stand for the next: others may be minting in the same place.
 const FRESH = 1_000
+// The same where nobody else has the database. Then what is known to be open is only ever too much, by what was paid or has expired.
+const FRESH_ALONE = 60_000
 // A process may take this part of what is left without counting again: eight processes together stay below the cap.
 const SHARE = 1 / 8
 // With less than this left every mint counts.
@@ -22,16 +24,22 @@ const MAX_PLACES = 10_000
 
 /**
  * How many invoices are open in each place, as far as it is needed to know that the cap is far. Counting reads every open row of
- * the place (about 1 µs each), so where hundreds of places are left the last count serves for a second, or until this process
- * has used its share of them. Near the cap nothing is remembered.
+ * the place (about 1 µs each, several on the embedded database), so where hundreds of places are left the last count serves for a
+ * second, for a minute where this process is alone, or until it has used its share of them. Near the cap nothing is remembered.
  */
 export class PlaceCounts {
   readonly #known = new LRUCache<string, Known>({ max: MAX_PLACES })
+  readonly #fresh: number
+
+  /** `alone`: no other process has the database. */
+  constructor (alone: boolean) {
+    this.#fresh = alone ? FRESH_ALONE : FRESH
+  }
 
   /** Whether the cap is known to be far, so that the place need not be counted. `now` in milliseconds since the epoch. */
   isFar (place: string, cap: number, now: number): boolean {
     const known = this.#known.get(place)
-    return known !== undefined && known.cap === cap && known.allowance > 0 && now >= known.at && now - known.at < FRESH
+    return known !== undefined && known.cap === cap && known.allowance > 0 && now >= known.at && now - known.at < this.#fresh
   }
 
   /** Whether another one fits, for one who was told that the cap is far and has waited since. */

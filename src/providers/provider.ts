@@ -1,6 +1,7 @@
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
+import type { Sql, SqlPart } from '../platform/database.ts'
 import type { Secret } from '../platform/secrets.ts'
 
 /** The kinds of provider that `gateway.yaml` can name. */
@@ -14,7 +15,15 @@ export interface ChargeRequest {
   readonly description: string
   /** Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the truth. */
   readonly expirySeconds: number
+  /**
+   * The caller writes a row of its own before anybody is shown the invoice, and takes what is to be written with it: a kind that keeps
+   * its invoices in our database may leave its own row to `Charge.alongside`. Two rows in one statement cost hardly more than one.
+   */
+  readonly writesAlongside?: true
 }
+
+/** Builds a statement that can stand in the WITH of another one. */
+export type Alongside = (sql: Sql) => SqlPart
 
 /** An amount that the provider converts itself. */
 export interface FiatChargeRequest extends Omit<ChargeRequest, 'amountSats'> {
@@ -38,6 +47,8 @@ export interface Charge {
   readonly onchainAddress: string | null
   /** The provider's own page; null where the kind has none. */
   readonly checkoutUrl: string | null
+  /** What the caller must write with its own row before anybody is shown the invoice; only where it said that it would. */
+  readonly alongside?: Alongside
 }
 
 /** How a charge stands at its provider. */

@@ -1,4 +1,5 @@
 import type { Sql } from '../platform/database.ts'
+import type { Alongside } from './provider.ts'
 
 /** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
 export interface SandboxInvoice {
@@ -53,6 +54,8 @@ export type PayoutVerdict =
 export interface SandboxStore {
   /** Remembers a new invoice; once it resolves, any process can settle it. */
   insert (invoice: Omit<SandboxInvoice, 'settledAt'>): Promise<void>
+  /** The same as a part of somebody else's statement: remembered once that is durable. */
+  inserting (invoice: Omit<SandboxInvoice, 'settledAt'>): Alongside
   byChargeId (chargeId: string): Promise<SandboxInvoice | null>
   /**
    * Settles the invoice with this hash in one statement: of many at once each is told `paid` with the same preimage and the
@@ -104,8 +107,11 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async insert (invoice: Omit<SandboxInvoice, 'settledAt'>): Promise<void> {
-    const sql = this.#sql
-    await sql`
+    await this.inserting(invoice)(this.#sql)
+  }
+
+  inserting (invoice: Omit<SandboxInvoice, 'settledAt'>): Alongside {
+    return sql => sql`
       insert into sandbox_invoices (charge_id, payment_hash, preimage, invoice, amount_sats, description, created_at, expires_at)
       values (${invoice.chargeId}, ${invoice.paymentHash}, ${invoice.preimage}, ${invoice.invoice}, ${invoice.amountSats},
         ${invoice.description}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`

@@ -105,10 +105,11 @@ export class SandboxProvider implements Provider {
       })
       const chargeId = `sbx_${randomUUID()}`
       const expiresAt = (timestamp + request.expirySeconds) * 1000
-      await this.#store.insert({
-        chargeId, paymentHash, preimage: preimage.toString('hex'), invoice, amountSats: request.amountSats, description, createdAt: timestamp * 1000, expiresAt
-      })
-      return { chargeId, invoice, paymentHash, expiresAt, network: 'regtest', onchainAddress: null, checkoutUrl: null }
+      const row = { chargeId, paymentHash, preimage: preimage.toString('hex'), invoice, amountSats: request.amountSats, description, createdAt: timestamp * 1000, expiresAt }
+      const charge: Charge = { chargeId, invoice, paymentHash, expiresAt, network: 'regtest', onchainAddress: null, checkoutUrl: null }
+      if (request.writesAlongside === true) return { ...charge, alongside: this.#store.inserting(row) }
+      await this.#store.insert(row)
+      return charge
     } catch (error) {
       throw away(error)
     }

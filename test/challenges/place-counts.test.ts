@@ -4,7 +4,7 @@ import { RateLimited } from '../../src/gateway/errors.ts'
 import { fixture, freshAddress, offer } from './fixture.ts'
 
 t.test('a count serves for a second and an eighth of what is left, and not near the cap', async t => {
-  const counts = new PlaceCounts()
+  const counts = new PlaceCounts(false)
   t.notOk(counts.isFar('a', 1000, 0), 'nothing is known')
   counts.counted('a', 1000, 200, 5_000)
   t.ok(counts.isFar('a', 1000, 5_999))
@@ -24,6 +24,15 @@ t.test('a count serves for a second and an eighth of what is left, and not near 
   counts.counted('a', 1000, 873, 6_000)
   t.notOk(counts.isFar('a', 1000, 6_000), 'near the cap')
   t.notOk(counts.hasRoom('a', 1000))
+})
+
+t.test('where no other process has the database a count serves for a minute, and no further otherwise', async t => {
+  const counts = new PlaceCounts(true)
+  counts.counted('a', 1000, 200, 5_000)
+  t.ok(counts.isFar('a', 1000, 64_999))
+  t.notOk(counts.isFar('a', 1000, 65_000), 'too old')
+  for (let made = 0; made < 100; made++) counts.began('a')
+  t.notOk(counts.isFar('a', 1000, 5_000), 'its share is used')
 })
 
 t.test('one process never overshoots a cap, whether it counts or not, one after the other or at once', async t => {

@@ -118,6 +118,7 @@ t.test('a database that is away before the payout is unavailable, one that goes 
   const real = new SqlSandboxStore(database.sql)
   const lost: SandboxStore = {
     insert: row => real.insert(row),
+    inserting: row => real.inserting(row),
     byChargeId: id => real.byChargeId(id),
     settle: (hash, now) => real.settle(hash, now),
     payoutByReference: reference => real.payoutByReference(reference),
