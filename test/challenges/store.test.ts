@@ -54,6 +54,18 @@ await eachDatabase(t, 'a row that is not sound is never written', async (t, data
   t.same(await database.sql`select payment_hash from challenges`, [])
 })
 
+await eachDatabase(t, 'the database itself refuses a state that no payment can have', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const row = challenge()
+  await store.insert(database.sql, row)
+  const { sql } = database
+  for (const set of [
+    sql`state = 'lost'`, sql`state = 'spent'`, sql`state = 'spent', scheme = 'l402'`, sql`state = 'leased', scheme = 'payment'`,
+    sql`state = 'leased', scheme = 'payment', lease_id = 'a', lease_gateway = 'g'`, sql`state = 'leased', lease_id = 'a', lease_gateway = 'g', lease_until = now()`
+  ]) await t.rejects(sql`update challenges set ${set} where payment_hash = ${row.paymentHash}`, { message: /challenges_states/ })
+  t.equal((await store.find(row.paymentHash))?.state, 'unspent')
+})
+
 await eachDatabase(t, 'no index names a column that a spend, a release or a heartbeat changes', async (t, database) => {
   const indexes = await database.sql<{ indexdef: string }[]>`select indexdef from pg_indexes where tablename = 'challenges'`
   t.ok(indexes.length > 3)

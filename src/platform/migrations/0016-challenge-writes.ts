@@ -3,8 +3,9 @@ import type { Migration } from '../migrations.ts'
 /**
  * Makes the writes of a redemption cheap. PostgreSQL reads every CHECK of a table anew for each statement that writes to it, and
  * asks it about columns that did not change: with eight of them that was a third of the whole statement. What they said of a new row
- * its INSERT sees to, and the few statements that change a state name it (`store-sql.ts`). Domains would cost nothing either, but
- * every column of theirs gets another type, which spoils the statements that gateways have prepared.
+ * its INSERT sees to (`store-sql.ts`). One stays, and says all that there is to say of the states of a payment: money hangs on it.
+ * Domains would cost nothing either, but every column of theirs gets another type, which spoils the statements that gateways have
+ * prepared.
  *
  * No index names a column that a spend, a release or a heartbeat changes, and half of each page is left for newer versions of its
  * rows, so that these writes touch no index and log only what differs. A row still leaves the two indexes of open invoices when it
@@ -27,6 +28,11 @@ export const challengeWrites: Migration = {
         drop constraint challenges_scheme_check,
         drop constraint challenges_check,
         drop constraint challenges_check1`
+    await sql`
+      alter table challenges add constraint challenges_states check (
+        state = 'unspent'
+        or coalesce(scheme, '') = 'payment' and (state = 'spent' or state = 'leased' and num_nulls(lease_id, lease_gateway, lease_until) = 0)
+      )`
     await sql`alter table challenges set (fillfactor = 50)`
     await sql`drop index challenges_open_of_client`
     await sql`drop index challenges_open_of_place`
