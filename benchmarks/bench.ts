@@ -100,39 +100,48 @@ async function main (): Promise<void> {
       })
     })
   }
-  try {
-    for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
-      say(scenario.title)
-      await part(scenario.id, async () => {
-        const run = await runScenario(scenario, effort, fleet, machine, say)
-        const report = renderMarkdown(run, command)
-        write(`${scenario.id}.md`, report)
-        write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
-        for (const [name, chart] of chartsOf(run)) write(`${scenario.id}-${name}.svg`, chart)
-        process.stdout.write(`\n${report}`)
+  const measureScenarios = async (): Promise<void> => {
+    try {
+      for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
+        say(scenario.title)
+        await part(scenario.id, async () => {
+          const run = await runScenario(scenario, effort, fleet, machine, say)
+          const report = renderMarkdown(run, command)
+          write(`${scenario.id}.md`, report)
+          write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
+          for (const [name, chart] of chartsOf(run)) write(`${scenario.id}-${name}.svg`, chart)
+          process.stdout.write(`\n${report}`)
+        })
+      }
+    } finally {
+      if (scenarios.some(({ id }) => wanted(id))) say('stopping the targets')
+      await fleet.stop()
+    }
+  }
+  const measureStudies = async (): Promise<void> => {
+    for (const study of studies.filter(({ id }) => wanted(id))) {
+      say(study.title)
+      await part(study.id, async () => {
+        const own = makeFolder()
+        try {
+          const result = await study.run({ folder: own, core: cores?.proxy ?? null, upstream: '', data: join(folder, 'boltgate-data'), say }, effort.name, say)
+          const facts = { command, at: new Date().toISOString(), machine }
+          const report = renderStudy(study, result, facts)
+          write(`${study.id}.md`, report)
+          write(`${study.id}.json`, `${JSON.stringify({ id: study.id, title: study.title, text: study.text, charted: study.charted, ...facts, ...result }, null, 2)}\n`)
+          write(`${study.id}.svg`, chartOfStudy(study, result))
+          process.stdout.write(`\n${report}`)
+        } finally {
+          removeFolder(own)
+        }
       })
     }
-  } finally {
-    if (scenarios.some(({ id }) => wanted(id))) say('stopping the targets')
-    await fleet.stop()
-    removeFolder(folder)
   }
-  for (const study of studies.filter(({ id }) => wanted(id))) {
-    say(study.title)
-    await part(study.id, async () => {
-      const own = makeFolder()
-      try {
-        const result = await study.run({ folder: own, core: cores?.proxy ?? null, upstream: '', say }, effort.name, say)
-        const facts = { command, at: new Date().toISOString(), machine }
-        const report = renderStudy(study, result, facts)
-        write(`${study.id}.md`, report)
-        write(`${study.id}.json`, `${JSON.stringify({ id: study.id, title: study.title, text: study.text, charted: study.charted, ...facts, ...result }, null, 2)}\n`)
-        write(`${study.id}.svg`, chartOfStudy(study, result))
-        process.stdout.write(`\n${report}`)
-      } finally {
-        removeFolder(own)
-      }
-    })
+  try {
+    await measureScenarios()
+    await measureStudies()
+  } finally {
+    removeFolder(folder)
   }
   say('done')
 }

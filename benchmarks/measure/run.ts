@@ -59,7 +59,7 @@ const REPEATS = 2
 /** How long a quiet moment is waited for before a window, in milliseconds. */
 const PATIENCE = 700
 /** Requests of one window of a target whose requests are not used up, where the others' are. */
-const PLAIN = 1_000
+const PLAIN = 400
 
 /** What is asked of every target while it is warmed up, where its own requests are good once. */
 const ANYTHING = plainGet('/passed/quote', { Accept: 'application/json' })
@@ -120,6 +120,8 @@ export async function runScenario (scenario: Scenario, effort: Effort, fleet: Fl
   for (const live of lives) {
     const { target } = live.row
     if (target === null || !target.compiles) continue
+    // A peer does the same in every scenario.
+    if (target.ours !== true && !compiled.has(target) && once === null) continue
     // Its own request was what it was warmed up with, unless that is good once or varies.
     if (compiled.has(target) && live.request.varied === null && live.request.status === 200) continue
     for (let window = 0; window < warmUps; window++) {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -69,12 +69,13 @@ function configuration (folder: string, port: number, upstream: string, options:
  * Starts the gateway from the sources of this checkout. Its log, with one line for each request, goes to a file in the
  * run's folder, which is emptied after each round.
  */
-export async function startBoltgate ({ folder, core, upstream, imports: modules = [] }: Place, options: GatewayOptions = { name: 'boltgate' }): Promise<GatewayTarget> {
+export async function startBoltgate ({ folder, core, upstream, imports: modules = [], data: before }: Place, options: GatewayOptions = { name: 'boltgate' }): Promise<GatewayTarget> {
   const port = await freePort()
   const { name } = options
   const data = join(folder, `${name}-data`)
   const file = join(folder, `${name}.yaml`)
-  mkdirSync(data)
+  if (before !== undefined && existsSync(before) && options.servers === undefined) cpSync(before, data, { recursive: true })
+  else mkdirSync(data)
   writeFileSync(file, configuration(data, port, upstream, options))
   const imports = modules.map(module => `--import=${module}`)
   const child = start(name, folder, core, [process.execPath, '--max-semi-space-size=4', ...imports, cli, 'start', '--config', file], {
@@ -92,6 +93,7 @@ export async function startBoltgate ({ folder, core, upstream, imports: modules 
     port,
     pid: child.pid,
     compiles: true,
+    ours: true,
     apiKey: keys.merchant?.apiKey ?? '',
     fault: () => child.fault(),
     afterRound: () => { truncateSync(join(folder, `${name}.out`), 0) },

@@ -7,6 +7,8 @@ export interface Target {
   readonly pid: number | null
   /** Whether it is JavaScript, which is compiled while it is under load: it needs a long warm-up, and others hardly one. */
   readonly compiles: boolean
+  /** It is a gateway of ours, whose code is another in every scenario. */
+  readonly ours?: true
   /** Why it does not run any more, or null while it does. */
   fault (): string | null
   /** What it has written to standard output, where that is kept. */
@@ -25,6 +27,8 @@ export interface Place {
   readonly upstream: string
   /** Modules that Node loads before a program of ours or a peer on Node; none unless said. */
   readonly imports?: readonly string[]
+  /** Data of an embedded gateway that has stopped: another begins with a copy, and need not set up its database. None unless said. */
+  readonly data?: string
   /** Tells whoever waits what is being done. */
   say (line: string): void
 }

@@ -2,7 +2,7 @@ import { cpuOfMachine } from './cpu.ts'
 
 /** Share of one core that may be in use for the machine to count as quiet. */
 const QUIET = 0.15
-const LOOK = 100
+const LOOK = 50
 
 /**
  * Waits, at most `patience` milliseconds, until the machine has done next to nothing for a moment. To be called while no

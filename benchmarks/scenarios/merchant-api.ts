@@ -10,7 +10,7 @@ export const createPayment: Scenario = {
   title: 'Merchant API: create a payment',
   text: `POST /api/payments with an order id of its own each, an invoice of the sandbox. ${text}`,
   latency: [],
-  once: { quick: 200, full: 2_000, warmUp: 1 },
+  once: { quick: 100, full: 2_000, warmUp: 1 },
   async prepare (fleet) {
     const post: LoadRequest = {
       method: 'POST', path: '/api/payments', headers: { 'Content-Type': 'application/json' }, status: 201, varied: 'number',

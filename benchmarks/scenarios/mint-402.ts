@@ -8,7 +8,7 @@ export const mint402: Scenario = {
   title: 'A 402 with a fresh invoice',
   text: 'GET without a credential on a priced route: an invoice of the sandbox, signed by its thread, a macaroon, a Payment challenge, one row in the database. Every request comes from another client network, as the cap on open invoices of a client would hand them out again. All these invoices are open, and none is paid.',
   latency: [],
-  once: { quick: 200, full: 3_000, warmUp: 1 },
+  once: { quick: 150, full: 3_000, warmUp: 1 },
   async prepare (fleet, count) {
     const networks = Array.from({ length: count }, (_, at) => `10.${(at >> 16) & 255}.${(at >> 8) & 255}.${at & 255}`)
     const file = valuesFile(fleet, 'networks', networks)

@@ -12,7 +12,7 @@ export const modernOnce: Scenario = {
   title: 'Payment credential, spent once each',
   text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a conditional UPDATE, and an UPDATE that many share. The study `redemption` compares it with one bare UPDATE.',
   latency: [],
-  once: { quick: 150, full: 3_000, warmUp: 1 },
+  once: { quick: 100, full: 3_000, warmUp: 1 },
   async prepare (fleet, count) {
     const rows = await gatewayRows(fleet, async (gateway, { id }) => {
       const credentials = await mintCredentials(gateway.port, count, { path: '/paid/quote', scheme: 'payment' })

@@ -8,6 +8,7 @@ import { httpProxy3, undici } from '../peers/node-peers.ts'
 import type { Peer, Place, Target } from '../peers/target.ts'
 import { announcedPort, start } from '../rig/child.ts'
 import { cpuOfProcess, cpuOfTree } from '../rig/cpu.ts'
+import { moveTrees } from '../rig/affinity.ts'
 import { residentOf, residentOfOne } from '../rig/memory.ts'
 import type { Figure, Study, StudyRow } from './scenario.ts'
 
@@ -42,7 +43,8 @@ export async function overTargets (place: Place, peers: readonly Peer[], measure
     const begun = await Promise.all(peers.map(async peer => {
       if (peer.version === null) return { peer, target: null, absent: `not installed here: \`${peer.install}\`` }
       try {
-        const target = await peer.start(behind)
+        // On any core while they start.
+        const target = await peer.start({ ...behind, core: null })
         stops.push(() => target.stop())
         const { pid } = target
         if (pid === null) throw new TypeError(`${peer.id} has no process`)
@@ -51,6 +53,7 @@ export async function overTargets (place: Place, peers: readonly Peer[], measure
         return { peer, target: null, absent: `did not start: ${error instanceof Error ? error.message : String(error)}` }
       }
     }))
+    if (place.core !== null) await moveTrees(begun.flatMap(({ target }) => target === null ? [] : [target.pid]), String(place.core))
     const rowOf = async ({ peer, target, absent }: typeof begun[number]): Promise<StudyRow> => {
       const row = { id: peer.id, label: peer.label }
       if (target === null) return { ...row, absent, figures: {} }
@@ -159,7 +162,7 @@ export const webSocketEcho: Study = {
       const cpu: number[] = []
       const rate: number[] = []
       for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
-        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 0.7 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
+        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 0.6 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
         try {
           await echo.next()
           const before = cpuOfTree(target.pid)
