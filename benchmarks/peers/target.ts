@@ -9,6 +9,8 @@ export interface Target {
   readonly compiles: boolean
   /** It is a gateway of ours, whose code is another in every scenario. */
   readonly ours?: true
+  /** Every process of its tree serves; else the first alone, or its children where that only watches over them. */
+  readonly whole?: true
   /** Why it does not run any more, or null while it does. */
   fault (): string | null
   /** What it has written to standard output, where that is kept. */

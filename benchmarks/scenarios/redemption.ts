@@ -108,7 +108,7 @@ export const redemption: Study = {
       const challenges = new Challenges({ database, clock: systemClock, log: silentLog, payee: () => payee(preimages), keys, settings })
       const ways: readonly Spend[] = [bareUpdate(database), redeem(challenges)]
       const found = labels.map(() => ({ time: [] as number[], postgres: [] as number[], own: [] as number[] }))
-      const count = scale === 'quick' ? 200 : 2_000
+      const count = scale === 'quick' ? 150 : 2_000
       for (let round = 0; round < (scale === 'quick' ? 4 : 9); round++) {
         say(`round ${round + 1}`)
         for (const which of round % 2 === 0 ? [0, 1, 2, 3] : [3, 2, 1, 0]) {

@@ -15,15 +15,15 @@ interface Curve { readonly samples: readonly number[], readonly seconds: number,
 
 /** Sends one body through a target and looks at the target's memory every 100 ms. Throws when not all of it arrived. */
 async function flow (target: { readonly port: number, readonly pid: number }, way: 'down' | 'up', bytes: number, core: number | null): Promise<Curve> {
-  const cpuBefore = cpuOfTarget(target.pid)
+  const cpuBefore = cpuOfTarget(target)
   const tool = startTool('flow', { port: target.port, way, bytes }, core)
   const samples: number[] = []
-  const watch = setInterval(() => { samples.push(residentOfTarget(target.pid)) }, SAMPLE_MS)
+  const watch = setInterval(() => { samples.push(residentOfTarget(target)) }, SAMPLE_MS)
   try {
     const told = await tool.next()
     if (told['bytes'] !== bytes) throw new Error(`${String(told['bytes'])} of ${bytes} bytes arrived`)
-    samples.push(residentOfTarget(target.pid))
-    return { samples, seconds: Number(told['seconds']), cpu: cpuOfTarget(target.pid) - cpuBefore }
+    samples.push(residentOfTarget(target))
+    return { samples, seconds: Number(told['seconds']), cpu: cpuOfTarget(target) - cpuBefore }
   } finally {
     clearInterval(watch)
     await tool.stop()
@@ -48,15 +48,15 @@ export function figuresOf ({ samples, seconds, cpu }: Curve, atRest: number, byt
 export const streamed: Study = {
   id: 'streamed',
   title: 'Large bodies: 10 GiB down and 10 GiB up, memory flat',
-  text: 'One answer and then one upload of 10 GiB (1 GiB in a quick run) pass through each target. Memory is flat when the second half needs no more than the first.',
+  text: 'One answer and then one upload of 10 GiB (0.5 GiB in a quick run) pass through each target. Memory is flat when the second half needs no more than the first.',
   charted: 'highest above rest',
   async run (place, scale, say) {
-    const bytes = (scale === 'quick' ? 1 : 10) * GIB
+    const bytes = (scale === 'quick' ? 0.5 : 10) * GIB
     const core = generatorCore(place)
     const halves = new Map<string, Readonly<Record<string, Figure>>>()
     const rows = await overTargets({ ...place, say }, [gateway, nginx, undici], async (target, peer) => {
       // The process as it is between requests, with no body behind it yet.
-      const atRest = residentOfTarget(target.pid)
+      const atRest = residentOfTarget(target)
       for (const { way } of WAYS) halves.set(`${peer.id}-${way}`, figuresOf(await flow(target, way, bytes, core), atRest, bytes))
       return {}
     })

@@ -10,6 +10,7 @@ import { announcedPort, start } from '../rig/child.ts'
 import { cpuOfProcess, cpuOfTree } from '../rig/cpu.ts'
 import { moveTrees } from '../rig/affinity.ts'
 import { residentOf, residentOfOne } from '../rig/memory.ts'
+import { serversMissing, startServers } from '../rig/servers.ts'
 import type { Figure, Study, StudyRow } from './scenario.ts'
 
 const GENERATOR_CORE = 1
@@ -17,6 +18,31 @@ const GENERATOR_CORE = 1
 /** The gateway as a peer among others. */
 export const gateway: Peer = {
   id: 'boltgate', label: 'boltgate', version: '', install: '', start: place => startBoltgate(place, { name: 'boltgate' })
+}
+
+/** The same with two workers, and a PostgreSQL and Redis of its own. */
+const twoWorkers: Peer = {
+  id: 'boltgate-two',
+  label: 'boltgate on PostgreSQL and Redis, two workers',
+  version: serversMissing() === null ? '' : null,
+  install: 'apt-get install postgresql redis-server',
+  async start (place) {
+    const servers = await startServers(place.folder, null)
+    try {
+      const target = await startBoltgate(place, { name: 'boltgate-two', servers, workers: 2 })
+      return {
+        ...target,
+        whole: true,
+        async stop () {
+          await target.stop()
+          await servers.stop()
+        }
+      }
+    } catch (error) {
+      await servers.stop()
+      throw error
+    }
+  }
 }
 
 async function pause (ms: number): Promise<void> {
@@ -83,15 +109,15 @@ export const eventStreams: Study = {
   charted: 'memory for each stream',
   async run (place, scale, say) {
     const connections = 1_000
-    const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, undici], async target => {
+    const rows = await overTargets({ ...place, say }, [gateway, twoWorkers, nginx, haproxy, undici], async target => {
       const core = place.core === null ? null : GENERATOR_CORE
-      const fresh = residentOfTarget(target.pid)
+      const fresh = residentOfTarget(target)
       await warmUp(target.port, '/passed/quote', scale === 'quick' ? 8_000 : 20_000)
       const warm = startTool('holder', { port: target.port, path: '/passed/events', connections: 50, atOnce: 10 }, core)
       await warm.next()
       await warm.stop()
       await pause(scale === 'quick' ? 500 : 1_500)
-      const before = residentOfTarget(target.pid)
+      const before = residentOfTarget(target)
       const holder = startTool('holder', { port: target.port, path: '/passed/events', connections, atOnce: 50 }, core)
       try {
         await holder.next()
@@ -99,10 +125,10 @@ export const eventStreams: Study = {
         const cpu: number[] = []
         const resident: number[] = []
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
-          const cpuBefore = cpuOfTarget(target.pid)
+          const cpuBefore = cpuOfTarget(target)
           await pause(1_000)
-          cpu.push((cpuOfTarget(target.pid) - cpuBefore) / connections)
-          resident.push(residentOfTarget(target.pid))
+          cpu.push((cpuOfTarget(target) - cpuBefore) / connections)
+          resident.push(residentOfTarget(target))
         }
         const forEach = (base: number): Figure => ({ unit: 'KiB', values: resident.map(value => (value - base) / connections / 1024) })
         holder.end()
@@ -116,7 +142,7 @@ export const eventStreams: Study = {
       } finally {
         await holder.stop()
       }
-    }, 4)
+    }, 5)
     return { rows, remarks: ['Memory is what the target\'s own process gained in resident pages; the embedded database of boltgate, a process beside it, has no part in streams and is left out. CPU is that of a second, over its 1,000 events, with what the process does at rest.'] }
   }
 }
@@ -130,14 +156,14 @@ export const idleConnections: Study = {
   async run (place, scale, say) {
     const connections = 10_000
     const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, undici], async target => {
-      const before = residentOfTarget(target.pid)
+      const before = residentOfTarget(target)
       const holder = startTool('holder', { port: target.port, path: '/passed/quote', connections, atOnce: 100 }, place.core === null ? null : GENERATOR_CORE)
       try {
         await holder.next()
         const resident: number[] = []
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
           await pause(scale === 'quick' ? 300 : 1_000)
-          resident.push(residentOfTarget(target.pid))
+          resident.push(residentOfTarget(target))
         }
         return {
           'memory with all of them': { unit: 'MiB', values: resident.map(value => value / 2 ** 20) },
@@ -158,11 +184,11 @@ export const webSocketEcho: Study = {
   text: '64 connections send a message of 64 bytes each and wait for its echo before the next.',
   charted: 'CPU for each message',
   async run (place, scale, say) {
-    const rows = await overTargets({ ...place, say }, [gateway, nginx, haproxy, httpProxy3], async target => {
+    const rows = await overTargets({ ...place, say }, [gateway, twoWorkers, nginx, haproxy, httpProxy3], async target => {
       const cpu: number[] = []
       const rate: number[] = []
       for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
-        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 0.6 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
+        const echo = startTool('echo', { port: target.port, path: '/passed/socket', connections: 64, seconds: scale === 'quick' ? 0.5 : 5, bytes: 64 }, place.core === null ? null : GENERATOR_CORE)
         try {
           await echo.next()
           const before = cpuOfTree(target.pid)
@@ -182,13 +208,19 @@ export const webSocketEcho: Study = {
 /** What is below this only watches over children that serve; taskset becomes its program, so the rest serve themselves. */
 const MASTER = 8 * 2 ** 20
 
-/** Resident memory, in bytes, of what serves: workers of nginx are its children, and boltgate's database is left out. */
-export function residentOfTarget (pid: number): number {
-  const own = residentOfOne(pid)
-  return own < MASTER ? residentOf(pid) : own
+/** A target with its root process. */
+type Process = Pick<Target, 'whole'> & { readonly pid: number }
+
+function wholeTree ({ pid, whole }: Process): boolean {
+  return whole === true || residentOfOne(pid) < MASTER
+}
+
+/** Resident memory, in bytes, of what serves: workers are children of the first process, and boltgate's embedded database is left out. */
+export function residentOfTarget (target: Process): number {
+  return wholeTree(target) ? residentOf(target.pid) : residentOfOne(target.pid)
 }
 
 /** CPU time so far, in microseconds, of the same processes. */
-export function cpuOfTarget (pid: number): number {
-  return residentOfOne(pid) < MASTER ? cpuOfTree(pid) : cpuOfProcess(pid)
+export function cpuOfTarget (target: Process): number {
+  return wholeTree(target) ? cpuOfTree(target.pid) : cpuOfProcess(target.pid)
 }

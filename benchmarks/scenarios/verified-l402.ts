@@ -24,7 +24,7 @@ export const verifiedL402: Scenario = {
         const [authorization = ''] = await paidTokens(gateway, 1)
         await proveGate(gateway, PAID_PATH, authorization)
         return plainGet(PAID_PATH, { Authorization: authorization, Accept: 'application/json' })
-      }, { oneOnServers: false }),
+      }, { oneOnServers: true }),
       peerRows(fleet, request)
     ])
     return { rows: [...gateways, ...peers, ...otherGates()], remarks: [], request }
