@@ -163,7 +163,7 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
     if (!existsSync(folder)) options.log.info({ folder }, 'Making the embedded database, this takes some seconds')
   }
   const begun = options.clock.monotonic()
-  const server = await PgliteServer.start({ folder, template: options.template ?? null }, options.log).catch((error: unknown) => {
+  const server = await PgliteServer.start({ folder, template: options.template ?? null }, options.log, options.clock).catch((error: unknown) => {
     lock?.release()
     throw error
   })

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import type { Clock } from './clock.ts'
 import { DatabaseStopped } from './database-errors.ts'
 import { FolderInUse } from './folder-lock.ts'
 import type { Log } from './log.ts'
@@ -14,6 +15,9 @@ const processFile = fileURLToPath(new URL(`./pglite-process${import.meta.url.end
 // V8's optimising compiler takes 700 MB and more for PostgreSQL's largest functions, some seconds after the start, and what it
 // makes of them is hardly faster for a gateway's short queries. A small young generation suits one query at a time.
 const flags = ['--liftoff-only', '--max-semi-space-size=2', '--disable-warning=ExperimentalWarning']
+
+/** Milliseconds in which the process must have closed the database and ended. It takes less than one second. */
+const closingMs = 10_000
 
 const cancelRequest = 80877102
 const terminateMessage = 0x58
@@ -28,17 +32,19 @@ export class PgliteServer {
   readonly #pipe: Socket
   readonly #folder: string | null
   readonly #log: Log
+  readonly #clock: Clock
   readonly #sockets = new Set<PgliteSocket>()
   readonly #started = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<void>()
   #reader: PgliteSocket | null = null
   #stopped: DatabaseStopped | null = null
 
-  private constructor (child: ChildProcess, pipe: Socket, folder: string | null, log: Log) {
+  private constructor (child: ChildProcess, pipe: Socket, folder: string | null, log: Log, clock: Clock) {
     this.#process = child
     this.#pipe = pipe
     this.#folder = folder
     this.#log = log
+    this.#clock = clock
     const frames = new FrameReader(bytes => { this.#reader?.push(bytes) }, (kind, bytes) => { this.#hear(kind, bytes) })
     pipe.on('data', bytes => { frames.read(bytes) })
     // The process has closed its side: its end, which is told next, has the reason.
@@ -53,7 +59,7 @@ export class PgliteServer {
    * Starts the process and waits until the database answers.
    * @throws DatabaseStopped when it cannot start, FolderInUse when another process of its kind does not leave the folder.
    */
-  static async start (input: PgliteInput, log: Log): Promise<PgliteServer> {
+  static async start (input: PgliteInput, log: Log, clock: Clock): Promise<PgliteServer> {
     const child = spawn(process.execPath, [...flags, processFile, JSON.stringify(input)], {
       // Nothing may come between the lines of the gateway's output. What the process cannot say over the pipe, such as why
       // V8 gave up, goes to the errors.
@@ -64,7 +70,7 @@ export class PgliteServer {
     })
     const pipe = child.stdio[3]
     if (!(pipe instanceof Socket)) throw new DatabaseStopped('its process has no pipe')
-    const server = new PgliteServer(child, pipe, input.folder, log)
+    const server = new PgliteServer(child, pipe, input.folder, log, clock)
     try {
       await server.#started.promise
     } catch (error) {
@@ -96,10 +102,18 @@ export class PgliteServer {
     return socket
   }
 
-  /** Closes the database and waits for its process to end; pending queries before it are answered first. */
+  /**
+   * Closes the database and waits for its process to end; pending queries before it are answered first. A process that has not ended
+   * in ten seconds is ended: what was acknowledged is written, and whoever stops the gateway must not wait for ever.
+   */
   async close (): Promise<void> {
     if (this.#stopped === null) sendFrame(this.#pipe, frame.close, nothing)
+    const late = this.#clock.after(closingMs, () => {
+      this.#log.warn(`The embedded database did not close within ${closingMs / 1000} s; its process is ended`)
+      this.#process.kill('SIGKILL')
+    })
     await this.#ended.promise
+    late.cancel()
   }
 
   /** For tests: ends the process at once, as a crash would. */

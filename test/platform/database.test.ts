@@ -221,6 +221,24 @@ await t.test('the death of the database process fails pending and later queries 
   await database.close()
 })
 
+await t.test('a database process that does not end when it is closed is ended after ten seconds', async t => {
+  const servers = startedServers(t)
+  const clock = new ManualClock()
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock, template: templateFolder })
+  t.same(await database.sql`select 1 as n`, [{ n: 1 }])
+  const [server] = servers
+  const pid = server?.pid
+  if (server === undefined || pid === undefined) throw new Error('no process')
+  process.kill(pid, 'SIGSTOP')
+  const closed = server.close()
+  clock.advance(9_999)
+  t.ok(isRunning(pid), 'not before')
+  clock.advance(1)
+  await closed
+  t.notOk(isRunning(pid))
+  await database.close()
+})
+
 await t.test('signals that reach the whole group do not end the database before the gateway closes it', async t => {
   const servers = startedServers(t)
   const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, template: templateFolder })
