@@ -69,3 +69,8 @@ export class NameTable<T> {
     return made
   }
 }
+
+/** A table of kinds by names in lower case; every other name is `otherwise`. */
+export function tableOf<T> (kinds: ReadonlyMap<string, T>, otherwise: T): NameTable<T> {
+  return new NameTable(name => kinds.get(name.toLowerCase()) ?? otherwise)
+}

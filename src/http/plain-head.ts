@@ -1,4 +1,4 @@
-import { NameTable, nameIn } from '../gateway/header-names.ts'
+import { nameIn, tableOf } from '../gateway/header-names.ts'
 
 /** The head of a plain request: what the fast lane serves. All other forms are node:http's. */
 export interface PlainHead {
@@ -42,11 +42,9 @@ const PLAIN = 0
 const CONNECTION = 1
 const NOT_PLAIN = 2
 /** Lines that change what the bytes behind the head mean, or what must be answered first. node:http reads `Proxy-Connection` as it reads `Connection`. */
-const REFUSED: ReadonlySet<string> = new Set(['upgrade', 'expect', 'transfer-encoding', 'proxy-connection'])
-const lineKinds = new NameTable(name => {
-  const lower = name.toLowerCase()
-  return lower === 'connection' ? CONNECTION : REFUSED.has(lower) ? NOT_PLAIN : PLAIN
-})
+const lineKinds = tableOf(new Map<string, number>([
+  ['connection', CONNECTION], ['upgrade', NOT_PLAIN], ['expect', NOT_PLAIN], ['transfer-encoding', NOT_PLAIN], ['proxy-connection', NOT_PLAIN]
+]), PLAIN)
 
 /**
  * Reads a request head from the start of `bytes`, or answers null for one that is not complete within `limit` bytes, or not

@@ -1,5 +1,5 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { NameTable } from '../gateway/header-names.ts'
+import { tableOf } from '../gateway/header-names.ts'
 
 /** What was learnt of the headers of an answer; any number of these in one number. */
 export const FRAMED = 1
@@ -15,10 +15,9 @@ const CODING = 2
 const CONNECTION = 3
 const TRAILER = 4
 const DATE = 5
-const KINDS: ReadonlyMap<string, number> = new Map([
+const kinds = tableOf(new Map<string, number>([
   ['content-length', LENGTH], ['transfer-encoding', CODING], ['connection', CONNECTION], ['trailer', TRAILER], ['date', DATE]
-])
-const kinds = new NameTable(name => KINDS.get(name.toLowerCase()) ?? KEPT)
+]), KEPT)
 
 const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
 

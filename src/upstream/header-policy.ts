@@ -1,5 +1,5 @@
 import type { Context } from '../gateway/context.ts'
-import { NameTable } from '../gateway/header-names.ts'
+import { tableOf, type NameTable } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
 import { pathFault } from './request-head.ts'
 
@@ -17,7 +17,7 @@ function fatesOf (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): Na
     // The keys of the literal are fates; Object.entries forgets it.
     for (const name of names) byName.set(name, fate as Fate)
   }
-  return new NameTable(name => byName.get(name.toLowerCase()) ?? 'keep')
+  return tableOf(byName, 'keep')
 }
 
 const HOP_BY_HOP = ['keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'upgrade', 'http2-settings']
