@@ -12,7 +12,7 @@ import type { Log } from '../platform/log.ts'
 import { UnsealError, type Sealer } from '../platform/secrets.ts'
 import { storefrontAdminOperations } from '../storefront/admin-operations.ts'
 import { Catalogs } from '../storefront/catalogs.ts'
-import { Checkout } from '../storefront/checkout.ts'
+import { Checkout, type Standing } from '../storefront/checkout.ts'
 import { SqlClaimStore } from '../storefront/claim-store.ts'
 import { OrderClaims } from '../storefront/claims.ts'
 import { ShopCredentials } from '../storefront/credentials.ts'
@@ -37,7 +37,7 @@ import type { OutboundCall } from '../upstream/outbound.ts'
 export interface StorefrontParts {
   readonly platform: StorePlatform
   readonly challenges: Challenges
-  readonly merchants: Pick<Merchants, 'byId'>
+  readonly merchants: Pick<Merchants, 'byId' | 'refusal'>
   readonly prices: Pick<Quotes, 'quote'>
   readonly outbox: Pick<Outbox, 'queue'>
   readonly jobs: Jobs
@@ -76,7 +76,11 @@ export function openStorefront (parts: StorefrontParts) {
   }
   const bySlug = (slug: string) => storefronts.bySlug(slug)
   const byId = (id: number) => storefronts.byId(id)
-  const isSelling = async (integration: Integration): Promise<boolean> => integration.isActive && (await merchants.byId(integration.merchantId))?.isActive === true
+  const standing = async (integration: Integration): Promise<Standing> => {
+    const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
+    if (merchant === null || !merchant.isActive) return 'closed'
+    return await merchants.refusal(merchant, null, clock.now()) === null ? 'selling' : 'lapsed'
+  }
 
   const store = new SqlOrderStore(database)
   const claimStore = new SqlClaimStore(database)
@@ -87,7 +91,7 @@ export function openStorefront (parts: StorefrontParts) {
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
   const checkout = new Checkout({
-    challenges, credentials, catalogs, orders: store, paid, platform, prices: parts.prices, database, clock, random, log, access, isSelling, store: bySlug,
+    challenges, credentials, catalogs, orders: store, paid, platform, prices: parts.prices, database, clock, random, log, access, standing, store: bySlug,
     invoiceExpiry: () => settings().invoiceExpiry
   })
   const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
@@ -97,14 +101,15 @@ export function openStorefront (parts: StorefrontParts) {
   jobs.every('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', async () => { await making.followUp() }, { expiry: 300 * SECOND })
   jobs.every('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', async () => { await orders.purge() })
 
-  const selling = (slug: string): Promise<Integration | null> => reaching((async () => {
+  /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
+  const open = (slug: string): Promise<Integration | null> => reaching((async () => {
     const integration = await bySlug(slug)
-    return integration !== null && await isSelling(integration) ? integration : null
+    return integration !== null && await standing(integration) !== 'closed' ? integration : null
   })())
   const operations = (): AnyOperation[] => [
-    ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling, publicUrl }),
+    ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling: open, publicUrl }),
     ...storefrontMerchantOperations({ storefronts, orders }),
-    ...storefrontPageOperations({ orders, claims, storefronts: { bySlug: selling }, catalogs, publicUrl }),
+    ...storefrontPageOperations({ orders, claims, storefronts: { bySlug: open }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)
   ]
   return { storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }

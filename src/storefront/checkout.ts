@@ -21,7 +21,7 @@ import type { OrderStore, StoredOrder } from './order-store.ts'
 import { isReadable, type PaidOrders } from './paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem } from './schema.ts'
-import { orderNotFound, reaching, storeNotFound, temporary } from './store-errors.ts'
+import { notSelling, orderNotFound, reaching, storeNotFound, temporary } from './store-errors.ts'
 
 /** Body of a checkout. */
 export interface CheckoutInput {
@@ -35,6 +35,12 @@ export type CheckedOut =
   | { readonly kind: 'unpaid', readonly order: Order, readonly challenge: Challenge }
   /** `challengeId` for the receipt of a modern credential; null for the others. */
   | { readonly kind: 'paid', readonly order: Order, readonly integration: Integration, readonly challengeId: string | null }
+
+/**
+ * Whether a store sells now: `closed` where it or its merchant is inactive, `lapsed` where the merchant's subscription does not
+ * cover it (decisions 36 and 93).
+ */
+export type Standing = 'selling' | 'lapsed' | 'closed'
 
 /** What checkouts are made with. */
 export interface CheckoutParts {
@@ -54,8 +60,7 @@ export interface CheckoutParts {
   access (integration: Integration): StoreAccess
   /** A store, active or not. */
   store (slug: string): Promise<Integration | null>
-  /** Whether a store sells now: it is active, and so is its merchant. */
-  isSelling (integration: Integration): Promise<boolean>
+  standing (integration: Integration): Promise<Standing>
 }
 
 interface Priced {
@@ -85,7 +90,8 @@ export class Checkout {
   /**
    * @throws LongError 400 for cart, place, or a credential that cannot be read or is of a disabled scheme; 401 for one that is
    *   not good; 404 for an unknown store, and for a credential without an order; RateLimited 429 when too many invoices of the
-   *   store are open; Unavailable 503, with `retryable`, when price, tax, stock or an invoice cannot be had: nothing was made
+   *   store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax, stock or an
+   *   invoice cannot be had, or the merchant may not sell: nothing was made
    */
   run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
     return reaching(this.#run(ctx, slug, input))
@@ -115,7 +121,9 @@ export class Checkout {
   }
 
   async #sell (ctx: Context, integration: Integration, input: CheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
-    if (!await this.#parts.isSelling(integration)) throw storeNotFound()
+    const standing = await this.#parts.standing(integration)
+    if (standing === 'closed') throw storeNotFound()
+    if (standing === 'lapsed') throw notSelling(ctx.correlationId)
     if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
     const sum = await this.#price(integration, input.items, location, ctx.correlationId)
     // Requests that may share an invoice have the same cart, place and address, so that nobody pays for another's order.
@@ -239,7 +247,7 @@ export class Checkout {
 
 /** Buyers see no account facts: whatever keeps a merchant from selling is "not now" (as decision 93 has it for proxies). */
 function sellingFault (error: unknown, correlationId: string): unknown {
-  if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing) return temporary('Store unavailable', 'This store cannot take payments at the moment.', correlationId, error)
+  if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing) return notSelling(correlationId, error)
   return error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
 }
 

@@ -17,6 +17,11 @@ export function temporary (error: string, message: string, correlationId: string
   return new Unavailable(error, message, retryAfterOf(cause), { correlationId, retryable: true }, cause)
 }
 
+/** 503 for what waiting does not mend, since the merchant or the operator must: `retryable` is false. Buyers see no account facts. */
+export function notSelling (correlationId: string, cause?: unknown): Unavailable {
+  return new Unavailable('Store unavailable', 'This store cannot take payments at the moment. Nothing was charged.', 60, { correlationId, retryable: false }, cause)
+}
+
 /** Seconds that a failure says to wait; 5 where it says nothing. */
 export function retryAfterOf (cause: unknown): number {
   if (cause instanceof StorePlatformError) return cause.retryAfter

@@ -7,7 +7,8 @@ const clock = new ManualClock()
 const gateway = await startGateway(t, { clock })
 
 // One operation for each chain that has the subscription gate.
-const gated = [['GET', '/api/proxy'], ['GET', '/api/l402/challenges'], ['GET', '/api/payments/100000000000000'], ['GET', '/api/refunds']] as const
+const gated = [['GET', '/api/proxy'], ['GET', '/api/l402/challenges'], ['GET', '/api/payments/100000000000000'], ['GET', '/api/refunds'],
+  ['GET', '/api/merchant/storefront'], ['GET', '/api/merchant/storefront/orders'], ['POST', '/api/merchant/storefront'], ['POST', '/api/merchant/storefront/invalidate-cache']] as const
 
 async function account (columns: Readonly<Record<string, unknown>>): Promise<TestAccount> {
   const made = await newAccount(gateway, {}, clock)

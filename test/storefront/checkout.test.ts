@@ -2,7 +2,8 @@ import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
 import { l402Parameters, narrowed } from '../challenges/fixture.ts'
-import { BODY, DAY, LOCATION, openShop, PUBLIC_URL, text, tokenOf } from './fixture.ts'
+import { ProviderKeyRequired } from '../../src/providers/errors.ts'
+import { BODY, claimBody, DAY, LOCATION, openShop, PUBLIC_URL, text, tokenOf } from './fixture.ts'
 import { MUG, SOCKS, SOLD_OUT } from './test-platform.ts'
 
 t.test('POST checkout | header X-Buyer-Location (required); body {items[], email?} | 402 challenge', async t => {
@@ -163,6 +164,32 @@ t.test('Storefront checkout | 404 | integration unknown; inactive, or its mercha
   await shop.change(integration => ({ ...integration, isActive: true }))
   await shop.deactivateMerchant()
   t.equal((await shop.checkout()).status, 404)
+})
+
+t.test('Storefront checkout | 503 | a merchant whose subscription has lapsed sells nothing (decisions 36 and 93), and who has paid is served', async t => {
+  const shop = await openShop(t)
+  const order = await shop.unpaid()
+  const paid = await shop.paid()
+  await shop.cancelSubscription()
+  const answer = await shop.checkout()
+  t.equal(answer.status, 503)
+  t.match(answer.data, { error: 'Store unavailable', correlationId: answer.ctx.correlationId, retryable: false })
+  t.notMatch(answer.text, /subscription|plan|merchant/i, 'buyers see no account facts')
+  t.equal(answer.headers.get('retry-after'), '60')
+  t.equal(shop.payee.requests.length, 2, 'nothing was invoiced')
+  t.equal((await shop.send('GET', `${shop.base}/catalog`)).status, 200, 'its goods are shown')
+  const found = await shop.checkout({ headers: { authorization: order.pay() } })
+  t.equal(found.status, 200, 'what was paid is found')
+  t.equal((await shop.claim(claimBody(tokenOf(found)))).status, 200, 'and claimed')
+  t.equal((await shop.claim(claimBody(paid.claimToken))).status, 200)
+})
+
+t.test('Storefront checkout | 503 | a store without a provider key: waiting does not help, so it is not retryable', async t => {
+  const shop = await openShop(t)
+  shop.payee.fault = new ProviderKeyRequired()
+  const answer = await shop.checkout()
+  t.equal(answer.status, 503)
+  t.match(answer.data, { error: 'Store unavailable', retryable: false })
 })
 
 t.test('Storefront checkout | 503 | price feed unavailable (includes correlationId, retryable)', async t => {

@@ -5,6 +5,7 @@ import type { Challenges } from '../../src/challenges/service.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../src/gateway/harness.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
+import { gate } from '../../src/merchants/gate.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import { FixedPrices, pricesUnavailable, type Quotes } from '../../src/money/prices.ts'
 import type { Database } from '../../src/platform/database.ts'
@@ -76,6 +77,8 @@ export interface Shop {
   status (orderId: string, claimToken: string): Promise<Answered>
   change (change: (integration: Integration) => Integration): Promise<void>
   deactivateMerchant (): Promise<void>
+  /** The merchant has a paid plan whose subscription was canceled. */
+  cancelSubscription (): Promise<void>
   /** Another gateway on the same database, platform and clock. */
   another (): Promise<{ readonly storefront: Storefront, readonly send: Send }>
 }
@@ -137,7 +140,7 @@ export async function openShop (t: T, changes: Partial<ChallengeSettings> = {}):
   await jobs.start()
   const open = async (gateway: Challenges): Promise<{ storefront: Storefront, send: Send }> => {
     const storefront = openStorefront({
-      platform, challenges: gateway, merchants, prices: quotes, jobs, database, sealer, clock, random: systemRandom, log: silentLog,
+      platform, challenges: gateway, merchants: { byId: id => merchants.byId(id), refusal: gate }, prices: quotes, jobs, database, sealer, clock, random: systemRandom, log: silentLog,
       outbox: {
         queue: async (_sql, mail) => {
           if (shop.mailFault !== null) throw shop.mailFault
@@ -197,6 +200,7 @@ export async function openShop (t: T, changes: Partial<ChallengeSettings> = {}):
       await integrations.update(merchantId, held => ({ ...change(held), updatedAt: held.updatedAt + 1 }), nothing)
     },
     deactivateMerchant: async () => { await database.sql`update merchants set is_active = false where id = ${merchantId}` },
+    cancelSubscription: async () => { await database.sql`update merchants set plan_tier = 'individual', subscription_status = 'canceled' where id = ${merchantId}` },
     another: () => open(another('gateway-2').challenges)
   }
   return shop
