@@ -116,9 +116,27 @@ export function parsePaymentToken (token: string): ParsedPayment {
   }
   const charge = readChargeRequest(request)
   if (typeof charge === 'string') return undecodable(charge)
+  const edited = editedEcho(challenge, charge)
+  if (edited !== null) return undecodable(`The challenge's ${edited} is not the one that was sent`)
   const preimage = text(member(credential, 'payload') ?? {}, 'preimage')
   if (preimage === null || !isHex32(preimage)) return failed('The preimage must be exactly 64 lower-case hex characters')
   return { ok: true, credential: { id, realm, method, intent, request, expires, digest, opaque, expiresAt, charge, preimage } }
+}
+
+/**
+ * The parameter of a challenge that repeats what stands in its request and is echoed otherwise than it was sent; null when
+ * there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment scheme). Clients
+ * need not echo them: what is not there, or null, is not missed (decision 180).
+ */
+function editedEcho (challenge: JsonObject, charge: ChargeRequest): 'invoice' | 'amount' | 'currency' | null {
+  if (differs(challenge, 'invoice', charge.invoice)) return 'invoice'
+  if (differs(challenge, 'amount', String(charge.amountSats))) return 'amount'
+  return differs(challenge, 'currency', 'sat') ? 'currency' : null
+}
+
+function differs (challenge: JsonObject, name: string, sent: string | null): boolean {
+  const echoed = Object.hasOwn(challenge, name) ? challenge[name] : null
+  return echoed !== null && echoed !== undefined && echoed !== sent
 }
 
 /** Decodes the `request` of a challenge; a string says what is wrong with it. */

@@ -145,6 +145,21 @@ t.test('what does not decode is invalid-challenge', async t => {
   for (const [what, text] of Object.entries(bad)) t.match(parsePaymentToken(text), { ok: false, slug: 'invalid-challenge' }, what)
 })
 
+t.test('an echo of invoice, amount or currency that was edited is invalid-challenge; one that is left out, null or true is not', async t => {
+  const payload = { preimage: PREIMAGE }
+  const sent = challenge()
+  for (const [name, edits] of Object.entries({
+    invoice: ['lnbcrt1x', '', `${sent.invoice} `, `${sent.invoice}`.toUpperCase(), 1, {}, ['lnbc1']],
+    amount: ['1', '0100', '100.0', '', 100, [100]],
+    currency: ['usd', 'SAT', '', 0, false, {}]
+  })) {
+    for (const edit of edits) {
+      t.match(parsePaymentToken(token({ challenge: challenge({ [name]: edit }), payload })), { ok: false, slug: 'invalid-challenge', detail: `The challenge's ${name} is not the one that was sent` }, `${name}: ${JSON.stringify(edit)}`)
+    }
+    for (const kept of [undefined, null, sent[name]]) t.equal(parsePaymentToken(token({ challenge: challenge({ [name]: kept }), payload })).ok, true, `${name}: ${kept}`)
+  }
+})
+
 t.test('another method or a bad preimage is verification-failed', async t => {
   const slug = { ok: false, slug: 'verification-failed' }
   t.match(parsePaymentToken(token({ challenge: challenge({ method: 'card' }), payload: { preimage: PREIMAGE } })), slug)

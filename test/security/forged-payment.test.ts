@@ -62,6 +62,9 @@ t.test('forged and misused Payment credentials', async t => {
     ['no payment hash', challenge({ request: requestWith(token.challenge['request'], charge => { charge['methodDetails'] = {} }) }), problem('invalid-challenge', /payment hash/)],
     ['a digest that the challenge does not have', challenge({ digest: contentDigest(Buffer.from('x')) }), notOurs],
     ['an opaque that the challenge does not have', challenge({ opaque: 'x' }), notOurs],
+    ['an edited echo of the amount', challenge({ amount: '1' }), problem('invalid-challenge', /amount is not the one that was sent/)],
+    ['an edited echo of the invoice', challenge({ invoice: 'lnbcrt1x' }), problem('invalid-challenge', /invoice is not the one that was sent/)],
+    ['an edited echo of the currency', challenge({ currency: 'usd' }), problem('invalid-challenge', /currency is not the one that was sent/)],
     ['own preimage with own hash', join({ challenge: { ...token.challenge, request: ownRequest }, payload: { preimage: own } }), notOurs],
     ['own preimage with own hash, and an id made with another key', join({
       challenge: { ...token.challenge, request: ownRequest, id: paymentId({ ...token.challenge as { realm: string, expires: string }, method: 'lightning', intent: 'charge', request: ownRequest, digest: null, opaque: null }, randomBytes(32)) },
