@@ -201,12 +201,14 @@ export class Exchange implements Responder, WireListener {
   #settle (): void {
     if (this.#settled || this.#working > 0) return
     this.#settled = true
-    const delivered = this.#complete && this.#headSent
+    // A head that never left this process sold nothing: its payment must come back (decision 124).
+    const headSent = this.#headSent && this.#wire.begun
+    const delivered = this.#complete && headSent
     const tunnelled = this.#tunnelled?.kind === 'closed' ? this.#tunnelled : null
     const outcome: Outcome = {
-      status: this.#headSent ? this.#status : 499,
+      status: headSent ? this.#status : 499,
       source: this.#source,
-      headSent: this.#headSent,
+      headSent,
       delivered,
       bytesIn: tunnelled?.bytesIn ?? this.ctx.body.received,
       bytesOut: tunnelled?.bytesOut ?? this.#wire.bytesOut,

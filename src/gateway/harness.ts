@@ -302,6 +302,10 @@ class FakeWire implements Wire {
   readonly pieces: Uint8Array[] = []
   #over = false
 
+  get begun (): boolean {
+    return this.status !== 0
+  }
+
   interim (): void {}
 
   head (status: number, headers: string[]): void {

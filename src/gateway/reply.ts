@@ -55,7 +55,7 @@ export interface Outcome {
   /** The status that was written, or would have been when the client left before the head (then 499). */
   readonly status: number
   readonly source: HeadSource
-  /** The head was handed to the connection. */
+  /** The head was given to the connection. False too for one that waited for its first piece and was broken off with it. */
   readonly headSent: boolean
   /** The whole answer was handed to the connection and the connection was still there. */
   readonly delivered: boolean

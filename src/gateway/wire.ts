@@ -41,6 +41,11 @@ export interface Wire {
   readonly gone: boolean
   /** The process is about to stop; from then on the listener is told by `stopping`. */
   readonly stopping: boolean
+  /**
+   * Some of the answer has been given to the connection. False for a head that waits here for the end of the turn: when the
+   * answer is broken off before that, nobody has received any of it.
+   */
+  readonly begun: boolean
   /** Bytes of answer body handed over so far. */
   readonly bytesOut: number
   /** Passes on a 102 or 103. */

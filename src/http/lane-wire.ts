@@ -52,6 +52,7 @@ export class LaneWire implements Wire {
   #chunked = false
   /** Status line and headers, as long as they have not been sent. */
   #head = ''
+  #begun = false
   #wrote = false
   /** The first piece of the body, which still waits for its head to be sent. */
   #kept: Uint8Array | null = null
@@ -74,6 +75,10 @@ export class LaneWire implements Wire {
 
   get stopping (): boolean {
     return this.#lane.draining
+  }
+
+  get begun (): boolean {
+    return this.#begun
   }
 
   get bytesOut (): number {
@@ -165,10 +170,11 @@ export class LaneWire implements Wire {
     while (socket.writableCorked > 0) socket.uncork()
   }
 
-  /** What has not been sent of the head and the first piece. */
+  /** What has not been sent of the head and the first piece; it is sent now. */
   #front (): string {
     const head = this.#head
     const kept = this.#kept
+    this.#begun = true
     this.#head = ''
     this.#kept = null
     return kept === null ? head : head + this.#framed(kept)

@@ -66,6 +66,7 @@ export class ResponseWire implements Wire {
   readonly #opener: TunnelOpener | null
   #stage = FRESH
   #silent: boolean
+  #begun = false
   #wrote = false
   /** The first piece of the body, which still waits for its head to be sent. */
   #kept: Buffer | null = null
@@ -94,6 +95,10 @@ export class ResponseWire implements Wire {
 
   get stopping (): boolean {
     return this.#connection.draining
+  }
+
+  get begun (): boolean {
+    return this.#begun
   }
 
   get bytesOut (): number {
@@ -139,6 +144,7 @@ export class ResponseWire implements Wire {
       }
     }
     this.#release()
+    this.#begun = true
     return this.#res.write(bytes)
   }
 
@@ -146,6 +152,7 @@ export class ResponseWire implements Wire {
     const kept = this.#kept
     if (kept === null) return
     this.#kept = null
+    this.#begun = true
     this.#res.write(kept)
   }
 
@@ -153,6 +160,7 @@ export class ResponseWire implements Wire {
     if (this.#stage === OVER || this.gone) return
     if (this.#stage === FRESH) throw new TypeError('an answer cannot end before its head')
     this.#stage = OVER
+    this.#begun = true
     const res = this.#res
     if (this.body.unfinished) this.body.discard(DISCARD)
     if (trailers !== null && trailers.length > 0 && !this.#silent && res.chunkedEncoding) {
@@ -191,13 +199,15 @@ export class ResponseWire implements Wire {
     if (!this.#wrote) {
       // What comes after this has no head to go out with.
       this.#wrote = true
+      this.#begun = true
       this.#res.flushHeaders()
     } else this.#release()
   }
 
-  /** The response lets go of the connection, which now belongs to a tunnel; `closed` must be told by it. */
+  /** The response lets go of the connection, which now belongs to a tunnel, for its 101 to be written; `closed` must be told by it. */
   handOver (): void {
     this.#stage = OVER
+    this.#begun = true
     this.#res.detachSocket(this.#connection.socket)
   }
 

@@ -286,6 +286,7 @@ class ManualWire implements Wire {
   readonly log: string[] = []
   headers: string[] = []
   takes = true
+  begun = true
   play: ((accepted: (answer: TunnelAnswer) => void | Promise<void>) => Promise<TunnelResult>) | null = null
 
   interim (status: number): void { this.log.push(`interim ${status}`) }
@@ -298,6 +299,19 @@ class ManualWire implements Wire {
     return this.play(accepted)
   }
 }
+
+t.test('a head that was broken off before the connection was given any of it counts as not sent', t => {
+  const { wire, outcomes } = play((responder, wire) => {
+    wire.begun = false
+    void responder.head(200, new HeaderList())
+    responder.write(new Uint8Array(3))
+    responder.fail(new Error('The upstream died.'))
+  })
+  t.same(wire.log, ['head 200', 'write 3', 'destroy'])
+  wire.listener?.closed(false)
+  t.match(outcomes, [{ status: 499, source: 'upstream', headSent: false, delivered: false }])
+  t.end()
+})
 
 interface Played { readonly wire: ManualWire, readonly exchange: Exchange, readonly outcomes: Outcome[] }
 
