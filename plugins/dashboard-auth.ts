@@ -77,7 +77,8 @@ export default definePlugin({
         if (shown.how === 'cookie' && !isSafe(ctx.method) && !sameOrigin(ctx)) throw otherSite()
         ctx.principal = admin
         if (shown.how === 'query' && isSafe(ctx.method)) return signedIn(ctx, adminKey.session(ctx.now + SESSION))
-      }
+      },
+      upstream (_ctx, out) { out.headers.delete('x-admin-key') }
     }
   }
 })

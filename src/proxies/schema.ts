@@ -66,7 +66,7 @@ const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>>
 /** The proxy as its merchant sees it (decision 89). */
 export const ProxyView = Type.Object({
   proxyId: Type.String(),
-  proxyUrl: Type.String(),
+  proxyUrl: Type.String({ format: 'uri', description: 'Where buyers ask, as a whole address: no base is put in front of it.' }),
   name: Type.String(),
   description: nullable('string'),
   targetBaseUrl: Type.String(),

@@ -1,5 +1,5 @@
 import type { Context } from '../gateway/context.ts'
-import { tableOf, type NameTable } from '../gateway/header-names.ts'
+import { NameTable, tableOf } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
 import { pathFault } from './request-head.ts'
 
@@ -25,7 +25,13 @@ const HOP_BY_HOP = ['keep-alive', 'proxy-connection', 'proxy-authenticate', 'pro
 /** Fields that the gateway sets on answers; one from anybody else would be taken for ours. */
 const OURS_ON_ANSWERS = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
 
-const REQUEST = fatesOf({
+/** What an upstream is told of the payment for a request; a client's own are never believed, nor sent on. */
+const PAID_HASH = 'X-L402-Payment-Hash'
+const PAID_AMOUNT = 'X-L402-Amount-Sats'
+const PAID_SCHEME = 'X-L402-Scheme'
+const PAID_NAMES: ReadonlySet<string> = new Set([PAID_HASH, PAID_AMOUNT, PAID_SCHEME].map(name => name.toLowerCase()))
+
+const REQUEST_NAMES = fatesOf({
   connection: ['connection'],
   te: ['te'],
   authorization: ['authorization'],
@@ -38,6 +44,8 @@ const REQUEST = fatesOf({
     'x-forwarded-ssl', 'x-real-ip', 'forwarded'],
   'own-key': ['x-api-key', 'x-admin-key']
 })
+// Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): both spell our names to them.
+const REQUEST = new NameTable(name => PAID_NAMES.has(name.toLowerCase().replaceAll('_', '-')) ? 'strip' : REQUEST_NAMES.of(name))
 
 const RESPONSE = fatesOf({
   connection: ['connection'],
@@ -107,7 +115,8 @@ function asksForTrailers (te: string): boolean {
 
 /**
  * The flat list of headers for the upstream's request, beginning with Host. `untrusted` keeps every credential of the
- * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent.
+ * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent. A paid request
+ * says by which payment, how much and in which scheme.
  */
 export function requestHeaders (ctx: Context, host: string, untrusted: boolean, set: readonly string[]): string[] {
   const from = ctx.headers.pairs
@@ -156,6 +165,8 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
     'Via', via === '' ? VIA : `${via}, ${VIA}`,
     'X-Correlation-Id', ctx.correlationId
   )
+  const { payment } = ctx
+  if (payment !== null) out.push(PAID_HASH, payment.paymentHash, PAID_AMOUNT, String(payment.amountSats), PAID_SCHEME, payment.scheme)
   if (set.length > 0) replace(out, set)
   return out
 }

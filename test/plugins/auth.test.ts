@@ -14,7 +14,7 @@ const acme = aMerchant()
 
 interface Around { clock: ManualClock, looked: string[], state: State, chain: Harness }
 
-async function setUp (config: { as: 'merchant' | 'admin', optional?: boolean }, different: { state?: State, adminKey?: string | null, byApiKey?: (key: string) => Promise<typeof acme | null> } = {}): Promise<Around> {
+async function setUp (config: { as: 'merchant' | 'admin', optional?: boolean, forwardKey?: boolean }, different: { state?: State, adminKey?: string | null, byApiKey?: (key: string) => Promise<typeof acme | null> } = {}): Promise<Around> {
   const clock = new ManualClock()
   const looked: string[] = []
   const state = different.state ?? new MemoryState(clock)
@@ -35,6 +35,18 @@ t.test('a right key sets the merchant as principal', async t => {
   const { status, ctx } = await chain.run(withKey(goodKey))
   t.equal(status, 200)
   t.same(ctx.principal, { kind: 'merchant', id: '7', merchant: acme })
+})
+
+t.test('the key that was asked for is not sent on to the upstream, unless that is set', async t => {
+  const sent = async (config: Parameters<typeof setUp>[0], key: string): Promise<string | undefined> => {
+    const { upstream, status } = await (await setUp(config)).chain.run(withKey(key))
+    t.equal(status, 200)
+    return upstream?.headers.get('x-api-key')
+  }
+  t.equal(await sent({ as: 'merchant' }, goodKey), undefined)
+  t.equal(await sent({ as: 'merchant', optional: true }, goodKey), undefined)
+  t.equal(await sent({ as: 'admin' }, adminText), undefined)
+  t.equal(await sent({ as: 'merchant', forwardKey: true }, goodKey), goodKey)
 })
 
 t.test('missing key returns 401 {error: API key required, message}', async t => {

@@ -58,6 +58,9 @@ const REQUESTS: readonly RequestVector[] = [
   { id: 'ipv6', clause: 'RFC 7239 6', facts: { peerAddress: '2001:db8::7', clientAddress: '2001:db8::7', secure: false }, send: [], has: { 'x-forwarded-for': ['2001:db8::7'], forwarded: ['for="[2001:db8::7]";host="gateway.test";proto=http'], 'x-forwarded-proto': ['http'] } },
   { id: 'via', clause: 'RFC 9110 7.6.3', send: ['Via', '1.0 a', 'Via', '1.1 b'], has: { via: ['1.0 a, 1.1 b, 1.1 boltgate'] } },
   { id: 'bytes-kept', clause: 'RFC 9110 5.5', send: ['X-Name', 'caf\xe9 \xc3\xa9', 'X-Twice', '1', 'x-twice', '2', '__proto__', 'p'], has: { 'x-name': ['caf\xe9 \xc3\xa9'], 'x-twice': ['1', '2'] } },
+  { id: 'forged-payment', clause: 'header policy', target: { untrusted: false }, send: ['X-L402-Payment-Hash', 'a', 'x-l402-amount-sats', '1', 'X_L402_Scheme', 'l402', 'X-L402_Amount-Sats', '1', 'X-L402-Payment_Hash', 'a'],
+    lacks: ['x-l402-payment-hash', 'x-l402-amount-sats', 'x-l402-scheme', 'x_l402_scheme', 'x-l402_amount-sats', 'x-l402-payment_hash'] },
+  { id: 'forged-payment-of-merchant', clause: 'header policy', send: ['X-L402-Payment-Hash', 'a', 'x-l402-amount-sats', '1', 'X-L402-Scheme', 'l402'], lacks: ['x-l402-payment-hash', 'x-l402-amount-sats', 'x-l402-scheme'] },
   { id: 'client-version', clause: 'RFC 9110 5', send: ['X-API-Version', '2'], has: { 'x-api-version': ['2'] } }
 ]
 
@@ -92,6 +95,18 @@ t.test('what clients send reaches the upstream as the rules say', async t => {
     t.same(sent['host'], [`127.0.0.1:${upstream.port}`], `${vector.id}: one Host, the upstream's`)
     for (const [name, values] of Object.entries(vector.has ?? {})) t.same(sent[name], values, `${vector.id}: ${name} (${vector.clause})`)
     for (const name of vector.lacks ?? []) t.equal(sent[name], undefined, `${vector.id}: no ${name} (${vector.clause})`)
+  }
+})
+
+t.test('the upstream is told what was paid, whatever the client says of it or names in Connection', async t => {
+  const { upstream, forwarder } = await setup(t)
+  for (const untrusted of [false, true]) {
+    const ctx = contextOf({ headers: ['X-L402-Payment-Hash', 'forged', 'X-L402-Amount-Sats', '9', 'Connection', 'X-L402-Scheme, X-L402-Payment-Hash'] })
+    ctx.payment = { scheme: 'payment', paymentHash: 'ab'.repeat(32), amountSats: 21 }
+    const responder = new RecordingResponder()
+    void forwarder.forward(ctx, responder, targetOf(upstream.origin, { untrusted }))
+    await responder.done
+    t.match(lines(upstream.requests.at(-1)), { 'x-l402-payment-hash': ['ab'.repeat(32)], 'x-l402-amount-sats': ['21'], 'x-l402-scheme': ['payment'] })
   }
 })
 
