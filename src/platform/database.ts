@@ -86,8 +86,9 @@ export interface DatabaseOptions {
   /** Most connections to PostgreSQL; 10 unless said. The embedded one always has one. */
   connections?: number
   /**
-   * Milliseconds that PostgreSQL may be silent where an answer is due, and that a statement may wait for a connection; 10,000
-   * unless said. Then the statement fails as if the connection had been lost. A statement that runs is ended after four fifths.
+   * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a connection; 10,000
+   * unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one that runs after four fifths; the
+   * embedded one has one connection, and what waits for it waits as long as it answers others.
    */
   silence?: number
   /**
@@ -170,6 +171,7 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
   if (folder !== null) {
     options.log.info({ folder, ms: Math.round(options.clock.monotonic() - begun) }, 'The embedded database is open. It does not fsync: it survives a crash of the gateway, but a power failure can lose the last writes. Use PostgreSQL where that matters')
   }
+  const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
   const channels = new Map<string, Set<(payload: string) => void>>()
   const pgliteOptions = {
     types,
@@ -182,13 +184,17 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
     connection: { application_name: 'boltgate', TimeZone: 'UTC' },
     onnotice: ignoreNotice,
     // postgres.js knows these two, its types do not. They are why the object has a name: a literal would be checked for excess.
-    socket: () => server.connect(),
+    socket: () => {
+      const socket = server.connect()
+      silence.watch(socket)
+      return socket
+    },
     onnotify: (channel: string, payload: string) => {
       for (const heard of channels.get(channel) ?? []) heard(payload)
     }
   }
   const client = postgres(pgliteOptions)
-  return new Client('pglite', client, options.clock, null, {
+  return new Client('pglite', client, options.clock, silence, {
     listen: async (channel, heard) => {
       const hearers = channels.get(channel) ?? new Set()
       channels.set(channel, hearers)
@@ -236,14 +242,13 @@ class Client implements Database {
   readonly sql: Sql
   readonly #client: PostgresClient
   readonly #clock: Clock
-  /** Null for the embedded database: no network is between. */
-  readonly #silence: Silence | null
+  readonly #silence: Silence
   readonly #ways: Ways
   readonly #scopes = new AsyncLocalStorage<Scope>()
   #checking: Promise<Health> | null = null
   #closing: Promise<void> | null = null
 
-  constructor (kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence | null, ways: Ways) {
+  constructor (kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence, ways: Ways) {
     this.kind = kind
     addArrayTypes(client)
     this.#client = client
@@ -264,7 +269,6 @@ class Client implements Database {
       })
     }
     try {
-      if (silence === null) return await begin(() => {})
       return await silence.begun(had => slow ? silence.bear(() => begin(had)) : begin(had))
     } finally {
       // What the transaction started and left running may use the outer handle from now on.
@@ -299,7 +303,7 @@ class Client implements Database {
     const late = Promise.withResolvers<'late'>()
     const timer = this.#clock.after(unhealthyMs, () => { late.resolve('late') })
     try {
-      const first = await Promise.race([this.#limited(this.#client`select 1`), late.promise])
+      const first = await Promise.race([this.#silence.limit(this.#client`select 1`), late.promise])
       const ms = elapsed()
       if (first === 'late' || ms > unhealthyMs) return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
       return { status: ms <= healthyMs ? 'healthy' : 'degraded', ms, error: null }
@@ -314,10 +318,6 @@ class Client implements Database {
     if (this.#scopes.getStore()?.open === true) throw new OutsideTransaction(what)
   }
 
-  #limited<Q extends postgres.PendingQuery<postgres.Row[]>> (query: Q): Q {
-    return this.#silence === null ? query : this.#silence.limit(query)
-  }
-
   #guarded (client: PostgresClient): Sql {
     const refuseInside = (): void => { this.#refuseInside('The outer SQL handle') }
     return new Proxy(client, {
@@ -326,7 +326,7 @@ class Client implements Database {
         if (!Array.isArray(args[0]) || !('raw' in args[0])) return Reflect.apply(target, self, args)
         refuseInside()
         // A template gives a PendingQuery.
-        return this.#limited(Reflect.apply(target, self, args) as postgres.PendingQuery<postgres.Row[]>)
+        return this.#silence.limit(Reflect.apply(target, self, args) as postgres.PendingQuery<postgres.Row[]>)
       },
       get: (target, key) => {
         if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseInside()

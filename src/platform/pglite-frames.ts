@@ -78,17 +78,17 @@ function readSyncWhole (fd: number, length: number): Buffer | null {
 /** The gateway's side: takes what comes from the database apart. */
 export class FrameReader {
   readonly #whole: (kind: number, bytes: Buffer) => void
-  readonly #answer: (bytes: Buffer) => void
+  readonly #answer: (bytes: Buffer, whole: boolean) => void
   readonly #head = Buffer.alloc(headLength)
   #headFilled = 0
   #left = 0
   #parts: Buffer[] = []
 
   /**
-   * @param answer called with the bytes of answers as they come, in any pieces.
+   * @param answer called with the bytes of answers as they come, in any pieces; `whole` with the last piece of each, which may be empty.
    * @param whole called with each frame of another kind.
    */
-  constructor (answer: (bytes: Buffer) => void, whole: (kind: number, bytes: Buffer) => void) {
+  constructor (answer: (bytes: Buffer, whole: boolean) => void, whole: (kind: number, bytes: Buffer) => void) {
     this.#answer = answer
     this.#whole = whole
   }
@@ -116,7 +116,7 @@ export class FrameReader {
     const done = this.#left === 0
     if (done) this.#headFilled = 0
     if (kind === frame.answer) {
-      if (piece.length > 0) this.#answer(piece)
+      if (done || piece.length > 0) this.#answer(piece, done)
       return
     }
     if (!done) {

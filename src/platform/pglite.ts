@@ -23,6 +23,14 @@ const cancelRequest = 80877102
 const terminateMessage = 0x58
 const nothing = Buffer.alloc(0)
 
+/** Ends what a connection has left unfinished in the session: Sync, for an error within a statement, and then a Query. */
+const leave = ((): Buffer => {
+  const statement = Buffer.from('rollback; deallocate all\0')
+  const head = Buffer.from([0x53, 0, 0, 0, 4, 0x51, 0, 0, 0, 0])
+  head.writeInt32BE(4 + statement.length, 6)
+  return Buffer.concat([head, statement])
+})()
+
 /**
  * The embedded database as a server of postgres.js: it owns the process and gives out sockets to it. There is one session
  * behind all sockets, so only one may be open at a time (`max: 1`).
@@ -37,6 +45,10 @@ export class PgliteServer {
   readonly #started = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<void>()
   #reader: PgliteSocket | null = null
+  /** Requests that the process has not answered. */
+  #owed = 0
+  /** A connection that waits until what was asked by the one before is answered, which nobody wants any more. */
+  #next: { readonly socket: PgliteSocket, readonly requests: Buffer[] } | null = null
   #stopped: DatabaseStopped | null = null
 
   private constructor (child: ChildProcess, pipe: Socket, folder: string | null, log: Log, clock: Clock) {
@@ -45,7 +57,7 @@ export class PgliteServer {
     this.#folder = folder
     this.#log = log
     this.#clock = clock
-    const frames = new FrameReader(bytes => { this.#reader?.push(bytes) }, (kind, bytes) => { this.#hear(kind, bytes) })
+    const frames = new FrameReader((bytes, whole) => { this.#answer(bytes, whole) }, (kind, bytes) => { this.#hear(kind, bytes) })
     pipe.on('data', bytes => { frames.read(bytes) })
     // The process has closed its side: its end, which is told next, has the reason.
     pipe.on('error', () => { pipe.destroy() })
@@ -122,16 +134,40 @@ export class PgliteServer {
     await this.#ended.promise
   }
 
-  /** Hands bytes of the wire protocol to the database; the answer goes to the socket that asked last. */
+  /** Hands bytes of the wire protocol to the database; the answer goes to the socket that asked. */
   send (socket: PgliteSocket, bytes: Buffer): void {
+    if (this.#reader !== socket && this.#owed > 0) {
+      if (this.#next?.socket !== socket) this.#next = { socket, requests: [] }
+      this.#next.requests.push(bytes)
+      return
+    }
     this.#reader = socket
-    // Without its pipe the process is about to end, which fails what was asked.
-    if (this.#pipe.writable) sendFrame(this.#pipe, frame.request, bytes)
+    this.#request(bytes)
   }
 
   forget (socket: PgliteSocket): void {
     this.#sockets.delete(socket)
-    if (this.#reader === socket) this.#reader = null
+    if (this.#next?.socket === socket) this.#next = null
+    if (this.#reader !== socket) return
+    this.#reader = null
+    if (this.#stopped === null) this.#request(leave)
+  }
+
+  #request (bytes: Buffer): void {
+    // Without its pipe the process is about to end, which fails what was asked.
+    if (!this.#pipe.writable) return
+    this.#owed++
+    sendFrame(this.#pipe, frame.request, bytes)
+  }
+
+  #answer (bytes: Buffer, whole: boolean): void {
+    if (bytes.length > 0) this.#reader?.push(bytes)
+    if (!whole) return
+    this.#owed--
+    const next = this.#next
+    if (this.#owed > 0 || next === null) return
+    this.#next = null
+    for (const request of next.requests) this.send(next.socket, request)
   }
 
   #hear (kind: number, bytes: Buffer): void {

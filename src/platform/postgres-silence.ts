@@ -1,4 +1,4 @@
-import type net from 'node:net'
+import type { Duplex } from 'node:stream'
 import type postgres from 'postgres'
 
 /** The database did not answer, or did not take a statement, in the time that it is given. */
@@ -16,18 +16,31 @@ const QUERY = 0x51
 const FLUSH = 0x48
 const READY = 0x5a
 
+/** What `Silence` may be told besides its time. */
+export interface SilenceOptions {
+  /**
+   * All statements share one session, so the wait for it says nothing of whether the database lives: what waits gives up only
+   * when nothing at all has come for the time that is given.
+   */
+  readonly oneSession?: boolean
+}
+
 /**
- * Ends what waits for a PostgreSQL that says nothing: behind a network that drops packets a connection stays open for a quarter
- * of an hour, and with it every statement on it. The server's own statement_timeout is shorter, so a server that is only slow
- * has spoken before.
+ * Ends what waits for a database that says nothing: behind a network that drops packets a connection stays open for a quarter
+ * of an hour, and with it every statement on it. A server's own statement_timeout is shorter, so one that is only slow has
+ * spoken before.
  */
 export class Silence {
   /** Milliseconds for which nothing may come where an answer is due. */
   readonly ms: number
+  readonly #oneSession: boolean
   #patient = 0
+  /** When the database last said anything, on whichever connection. */
+  #heardAt = performance.now()
 
-  constructor (ms: number) {
+  constructor (ms: number, { oneSession = false }: SilenceOptions = {}) {
     this.ms = ms
+    this.#oneSession = oneSession
   }
 
   /** While this runs silence is borne: migrations may take long, and wait for those of another process. */
@@ -40,34 +53,56 @@ export class Silence {
     }
   }
 
-  /** Destroys the socket with `DatabaseSilent` when an answer is due on it and nothing comes. */
-  watch (socket: net.Socket): void {
+  /**
+   * Destroys the socket with `DatabaseSilent` when an answer is due on it and nothing comes; and when its pool has forgotten it.
+   *
+   * postgres.js 3.4 makes a connection for a statement, and counts it as being made until that statement has run: where the
+   * statement was cancelled meanwhile nothing runs, and the connection is of no use to anybody for good.
+   */
+  watch (socket: Duplex): void {
     const answers = new AnswersDue()
     let timer: NodeJS.Timeout | null = null
     let quietFrom = 0
+    let writes = 0
+    let ready = false
+    const left = (): number => this.#patient > 0 ? this.ms : quietFrom + this.ms - performance.now()
     const look = (): void => {
       timer = null
       if (!answers.due || socket.destroyed) return
-      const left = this.#patient > 0 ? this.ms : quietFrom + this.ms - performance.now()
-      if (left <= 0) socket.destroy(new DatabaseSilent())
-      else timer = setTimeout(look, left).unref()
+      if (left() > 0) {
+        again()
+        return
+      }
+      // It may have been us who stood still: what has come meanwhile is read before this.
+      setImmediate(() => {
+        if (!answers.due) return
+        if (left() > 0) again()
+        else socket.destroy(new DatabaseSilent())
+      })
     }
+    const again = (): void => { timer ??= setTimeout(look, left()).unref() }
     const write = socket.write.bind(socket)
-    let first = true
     // The client writes whole messages as one buffer; the callback is the only other argument that it gives.
     socket.write = (bytes: Uint8Array | string, ...rest: unknown[]): boolean => {
-      if (first) socket.on('data', heard)
+      if (writes === 0) socket.on('data', heard)
       if (!answers.due) quietFrom = performance.now()
-      if (typeof bytes !== 'string') answers.sent(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), first)
-      first = false
+      if (typeof bytes !== 'string') answers.sent(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), writes === 0)
+      writes++
       if (answers.due) timer ??= setTimeout(look, this.ms).unref()
       const [done] = rest
       return typeof done === 'function' ? write(bytes, done as () => void /* a write's callback */) : write(bytes)
     }
     const heard = (bytes: Buffer): void => {
-      quietFrom = performance.now()
+      quietFrom = this.#heardAt = performance.now()
       answers.heard(bytes)
+      if (ready || answers.due) return
+      ready = true
+      const before = writes
+      // A statement that is given with the readiness is written in this turn or the next.
+      setImmediate(() => { setImmediate(() => { if (writes === before) socket.destroy() }) })
     }
+    // A goodbye that is not answered would keep the connection's place in its pool.
+    socket.once('finish', () => { setTimeout(() => { socket.destroy() }, this.ms).unref() })
   }
 
   /**
@@ -76,18 +111,26 @@ export class Silence {
    */
   limit<Q extends postgres.PendingQuery<postgres.Row[]>> (query: Q): Q {
     // postgres.js' Query has these; its types do not tell.
-    const inner = query as unknown as { state: unknown, handler: (query: unknown) => unknown, reject: (error: Error) => void }
+    const inner = query as unknown as Waiting
     const handler = inner.handler
     // Called when it is executed: parts of other statements never are.
     inner.handler = given => {
       const late = (): void => {
         inner.reject(new DatabaseSilent())
-        if (inner.state === null) query.cancel()
+        if (inner.state === null) drop(inner)
       }
-      let timer = setTimeout(() => {
-        if (inner.state === null) late()
-        else timer = setTimeout(late, this.ms)
-      }, this.ms)
+      let timer: NodeJS.Timeout
+      let sentBefore = false
+      const look = (): void => {
+        const left = this.#waitLeft()
+        if (left > 0) timer = setTimeout(look, left)
+        else if (inner.state === null || sentBefore) late()
+        else {
+          sentBefore = true
+          timer = setTimeout(look, this.ms)
+        }
+      }
+      timer = setTimeout(look, this.ms)
       const settled = (): void => { clearTimeout(timer) }
       query.then(settled, settled)
       return handler(given)
@@ -99,10 +142,16 @@ export class Silence {
   async begun<T> (begin: (had: () => void) => Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     let over = false
-    const timer = setTimeout(() => {
+    const look = (): void => {
+      const left = this.#waitLeft()
+      if (left > 0) {
+        timer = setTimeout(look, left)
+        return
+      }
       over = true
       late.reject(new DatabaseSilent())
-    }, this.ms)
+    }
+    let timer = setTimeout(look, this.ms)
     try {
       return await Promise.race([begin(() => {
         clearTimeout(timer)
@@ -112,6 +161,38 @@ export class Silence {
       clearTimeout(timer)
     }
   }
+
+  /** Milliseconds that one who has waited for `ms` may wait longer. */
+  #waitLeft (): number {
+    if (!this.#oneSession) return 0
+    return this.#patient > 0 ? this.ms : this.#heardAt + this.ms - performance.now()
+  }
+}
+
+/** What postgres.js keeps of a statement. */
+interface Waiting {
+  /** The connection that has taken it. */
+  readonly state: unknown
+  handler: (query: unknown) => unknown
+  readonly reject: (error: Error) => void
+  readonly cancel: () => void
+  readonly options: Record<string, unknown>
+  cancelled: unknown
+  strings: readonly string[]
+  args: readonly unknown[]
+}
+
+/**
+ * Takes a statement that was rejected out of the line. One for which a connection is being made cannot be taken back: it becomes
+ * an empty statement, since postgres.js 3.4 forgets a connection whose first statement is cancelled (see `watch`).
+ */
+function drop (query: Waiting): void {
+  query.cancel()
+  query.cancelled = null
+  query.strings = ['']
+  query.args = []
+  query.options['simple'] = true
+  query.options['prepare'] = false
 }
 
 /** Counts the answers that are due on one connection, by the messages of both sides (PostgreSQL, Message Flow). */

@@ -9,9 +9,8 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { DatabaseUrlError, OutsideTransaction, isConnectionFault, isUniqueViolation, openDatabase } from '../../src/platform/database.ts'
 import { FolderInUse } from '../../src/platform/folder-lock.ts'
 import { silentLog, type Log } from '../../src/platform/log.ts'
-import { PgliteServer } from '../../src/platform/pglite.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { eachDatabase, templateFolder, temporaryFolder } from '../support/database.ts'
+import { eachDatabase, startedServers, templateFolder, temporaryFolder } from '../support/database.ts'
 
 const empty = { migrations: [] }
 const child = fileURLToPath(new URL('../support/insert-until-killed.ts', import.meta.url))
@@ -187,19 +186,6 @@ function isRunning (pid: number): boolean {
     if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ESRCH')) return false
     throw error
   }
-}
-
-/** Hands out the servers that `openDatabase` starts, so that a test can reach their processes. */
-function startedServers (t: Test): PgliteServer[] {
-  const servers: PgliteServer[] = []
-  const start = PgliteServer.start
-  PgliteServer.start = async (...args) => {
-    const server = await start.apply(PgliteServer, args)
-    servers.push(server)
-    return server
-  }
-  t.teardown(() => { PgliteServer.start = start })
-  return servers
 }
 
 await t.test('the death of the database process fails pending and later queries instead of hanging', async t => {

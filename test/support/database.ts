@@ -8,6 +8,7 @@ import type { Test as T } from 'tap'
 import { systemClock, type Clock } from '../../src/platform/clock.ts'
 import { openDatabase, type Database } from '../../src/platform/database.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { PgliteServer } from '../../src/platform/pglite.ts'
 import { migrate, type Migration } from '../../src/platform/migrations.ts'
 import { migrations as allMigrations } from '../../src/platform/migrations/list.ts'
 
@@ -60,6 +61,19 @@ async function prepare (t: T, database: Database, options: TestDatabaseOptions):
   const migrations = options.migrations ?? allMigrations
   if (migrations.length > 0) await migrate(database, migrations, { clock: options.clock ?? systemClock, log: silentLog })
   return database
+}
+
+/** Hands out the servers that `openDatabase` starts, so that a test can reach their processes. */
+export function startedServers (t: T): PgliteServer[] {
+  const servers: PgliteServer[] = []
+  const start = PgliteServer.start
+  PgliteServer.start = async (...args) => {
+    const server = await start.apply(PgliteServer, args)
+    servers.push(server)
+    return server
+  }
+  t.teardown(() => { PgliteServer.start = start })
+  return servers
 }
 
 let shared: Database | null = null

@@ -1,0 +1,100 @@
+/** A database that stands still and goes on leaves the pool as it was: nothing of it is lost with the statements that gave up. */
+import { tmpdir } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
+import t, { type Test as T } from 'tap'
+import { systemClock } from '../../src/platform/clock.ts'
+import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { startedServers, templateFolder } from '../support/database.ts'
+import { freshPostgres } from '../support/gateway-process.ts'
+import { openGate, type TcpGate } from './tcp-gate.ts'
+
+const server = process.env['TEST_DATABASE_URL'] ?? ''
+const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
+const connections = 2
+
+/** A pool that has not connected yet, behind a door through which nothing comes. `silence` as `DatabaseOptions` has it. */
+async function behindStandingGate (t: T, silence: number): Promise<{ readonly database: Database, readonly gate: TcpGate }> {
+  const own = new URL(await freshPostgres(t) ?? '')
+  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
+  own.hostname = '127.0.0.1'
+  own.port = String(gate.port)
+  gate.stall()
+  const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections, silence })
+  t.teardown(() => database.close())
+  return { database, gate }
+}
+
+/** Each connection of the pool must answer: as many transactions at once as there are. */
+async function answers (database: Database): Promise<number> {
+  const slept = Array.from({ length: connections }, () => database.transaction(tx => tx`select pg_sleep(0.05)`))
+  return (await Promise.all(slept)).length
+}
+
+void t.test('statements that give up while they wait for a connection that is being made cost the pool none', { skip }, async t => {
+  const silence = 1_000
+  const { database, gate } = await behindStandingGate(t, silence)
+  const first = Array.from({ length: connections }, () => database.sql`select 1`)
+  const firstOver = Promise.allSettled(first)
+  await wait(silence / 2)
+  // They wait for a connection until the first ones have given up theirs, and then for as long again for that one.
+  const second = Promise.allSettled(Array.from({ length: connections }, () => database.sql`select 2`))
+  for (const one of [...await firstOver, ...await second]) {
+    t.ok(one.status === 'rejected' && isConnectionFault(one.reason), 'gave up as on a lost connection')
+  }
+  gate.open()
+  t.equal(await answers(database), connections)
+})
+
+void t.test('a statement that its caller cancels while its connection is being made costs the pool none', { skip }, async t => {
+  const { database, gate } = await behindStandingGate(t, 3_000)
+  const given = Array.from({ length: connections }, () => database.sql`select 1`)
+  const over = Promise.allSettled(given)
+  // Their connections are asked for in the next turn.
+  await wait(50)
+  for (const statement of given) statement.cancel()
+  t.ok((await over).every(({ status }) => status === 'rejected'))
+  gate.open()
+  t.equal(await answers(database), connections)
+})
+
+void t.test('while the process of the embedded database stands still, statements fail in bounded time', async t => {
+  const servers = startedServers(t)
+  const silence = 1_000
+  const url = 'pglite:memory'
+  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock, template: templateFolder, silence })
+  t.teardown(() => database.close())
+  await database.sql`create table written (n integer)`
+  const pid = servers[0]?.pid
+  if (pid === undefined) throw new Error('the database has no process')
+  const half = Promise.withResolvers<void>()
+  const held = database.transaction(async tx => {
+    await tx`insert into written values (1)`
+    process.kill(pid, 'SIGSTOP')
+    half.resolve()
+    await tx`insert into written values (2)`
+  })
+  const over = Promise.allSettled([held])
+  await half.promise
+  const begun = performance.now()
+  const round = async (): Promise<void> => {
+    const asked = [
+      ...Array.from({ length: 3 }, () => database.sql`select 1`),
+      database.transaction(tx => tx`select 1`)
+    ]
+    for (const one of await Promise.allSettled(asked)) t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
+  }
+  await round()
+  const [outcome] = await over
+  t.ok(outcome.status === 'rejected' && isConnectionFault(outcome.reason), 'the transaction failed as a whole')
+  await round()
+  // Twice its time for each round, and room for a slow machine; without a bound neither would end.
+  t.ok(performance.now() - begun < 10 * silence, `${Math.round(performance.now() - begun)} ms`)
+  process.kill(pid, 'SIGCONT')
+  while ((await database.health()).status !== 'healthy');
+  t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
+  const rows = await Promise.all(Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`))
+  t.same(rows.map(([row]) => row?.n), Array.from({ length: 20 }, (_, n) => n), 'each statement gets its own answer')
+  await database.transaction(tx => tx`insert into written values (3)`)
+  t.same(await database.sql`select n from written`, [{ n: 3 }])
+})
