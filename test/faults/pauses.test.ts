@@ -49,11 +49,14 @@ async function load (database: Database, stopped: () => boolean, wrong: (error: 
     const one = Math.random() < 0.8
       ? database.sql<{ n: number }[]>`select ${n}::int as n`.then(([row]) => row?.n)
       : database.transaction(tx => tx<{ n: number }[]>`select ${n}::int as n, pg_sleep(0.01)`).then(([row]) => row?.n)
-    const seen = one.then(got => {
-      if (got !== n) wrong(new Error(`asked for ${n}, got ${got}`))
-    }, (error: unknown) => {
-      if (!isConnectionFault(error)) wrong(error)
-    })
+    const seen = (async () => {
+      try {
+        const got = await one
+        if (got !== n) wrong(new Error(`asked for ${n}, got ${got}`))
+      } catch (error) {
+        if (!isConnectionFault(error)) wrong(error)
+      }
+    })()
     open.add(seen)
     void seen.finally(() => open.delete(seen))
     await wait(Math.random() * silence / 50)
