@@ -49,7 +49,7 @@ function configuration (folder: string, port: number, upstream: string, options:
   const changes: ReadonlyArray<readonly [string, string]> = [
     ['  listen: "${HOST:-127.0.0.1}:${PORT:-8080}"', `  listen: "127.0.0.1:${port}"\n  workers: ${workers}\n  trustedProxies: [ 127.0.0.0/8 ]\n  limits: { connectionsPerAddress: 20000 }`],
     ['data: "${BOLTGATE_DATA:-./data}"', `data: ${JSON.stringify(folder)}`],
-    ['database: { url: "${DATABASE_URL:-pglite:}" }', `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }\npayment: { maxOutstanding: { address: 10000, proxy: 100000 } }`],
+    ['database: { url: "${DATABASE_URL:-pglite:}" }', `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }\npayment: { maxOutstanding: { address: 10000, place: 10000 } }`],
     ['state:    { url: "${REDIS_URL:-memory:}" }', `state:    { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`],
     ['policies: {}', `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`],
     ['chains:\n', 'chains:\n  digested: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n  # The paid chain without its price.\n  passed: [ correlation, access-log, metrics, cors, { throttle: { policy: global } } ]\n'],

@@ -25,7 +25,7 @@ const AT_ONCE = 32
 
 const settings: ChallengeSettings = {
   serviceName: 'boltgate', defaultPrice: 10, tokenValidity: 3_600_000, invoiceExpiry: 3_600_000, realm: 'api.example.com', schemes: ['payment', 'l402'],
-  orderByClient: true, lsat: false, problemBase: 'https://paymentauth.org/problems', macaroonLocation: 'l402', maxPerClient: 1_000_000, maxPerPlace: 1_000_000,
+  orderByClient: true, lsat: false, problemBase: 'https://paymentauth.org/problems', macaroonLocation: 'l402', maxPerClient: 10_000, maxPerPlace: 10_000,
   leaseTimeout: 30_000
 }
 

@@ -1,22 +1,30 @@
-import type { Challenge } from './store.ts'
+import type { Challenge, OpenInvoice } from './store.ts'
 
 /** One challenge that is being made. */
 export interface Making {
   readonly made: Promise<Challenge>
+  /** What requests that may share its invoice have in common. */
+  readonly binding: string
   /** Its payment hash, once its invoice is there: from then on it may have a row. */
   paymentHash: string | null
 }
 
 /** A count of one client's open rows that is under way. */
 export interface Counting {
-  /** Payment hashes of the challenges that were made since it began: its rows may hold them or not. */
-  readonly meanwhile: string[]
+  /** The challenges that were made since it began: its rows may hold them or not. */
+  readonly meanwhile: OpenInvoice[]
+}
+
+/** Challenges that a client holds in a place: all of them, and those of one binding. */
+export interface Held {
+  readonly inPlace: number
+  readonly ofRequest: number
 }
 
 /**
- * The challenges that this process is making, by client. No count of rows can tell how many they are: a row is written a moment
- * before its making ends, so some have one already, and of those that end while rows are being counted some are not among them.
- * With the payment hashes of the rows each is counted exactly once.
+ * The challenges that this process is making, by client and place. No count of rows can tell how many they are: a row is written a
+ * moment before its making ends, so some have one already, and of those that end while rows are being counted some are not among
+ * them. With the payment hashes of the rows each is counted exactly once.
  */
 export class Makings {
   readonly #running = new Map<string, Set<Making>>()
@@ -29,9 +37,9 @@ export class Makings {
   /** `done`: the challenge was made, and not only tried. */
   end (client: string, making: Making, done: boolean): void {
     take(this.#running, client, making)
-    const { paymentHash } = making
+    const { paymentHash, binding } = making
     if (!done || paymentHash === null) return
-    this.#countings.get(client)?.forEach(counting => { counting.meanwhile.push(paymentHash) })
+    this.#countings.get(client)?.forEach(counting => { counting.meanwhile.push({ paymentHash, binding }) })
   }
 
   /** Call it before rows are counted, and `counted` once `held` was asked. */
@@ -46,19 +54,25 @@ export class Makings {
   }
 
   /** How many challenges the client holds: those with the `rows` that were counted, those made meanwhile, and those being made. */
-  held (client: string, rows: readonly string[], counting: Counting): number {
-    const known = new Set([...rows, ...counting.meanwhile])
-    let nameless = 0
-    for (const { paymentHash } of this.#running.get(client) ?? []) {
-      if (paymentHash === null) nameless++
-      else known.add(paymentHash)
+  held (client: string, rows: readonly OpenInvoice[], counting: Counting, binding: string): Held {
+    const known = new Map<string, string>()
+    for (const open of rows) known.set(open.paymentHash, open.binding)
+    for (const open of counting.meanwhile) known.set(open.paymentHash, open.binding)
+    let [nameless, ofRequest] = [0, 0]
+    for (const making of this.#running.get(client) ?? []) {
+      if (making.paymentHash !== null) known.set(making.paymentHash, making.binding)
+      else {
+        nameless++
+        if (making.binding === binding) ofRequest++
+      }
     }
-    return known.size + nameless
+    for (const other of known.values()) if (other === binding) ofRequest++
+    return { inPlace: known.size + nameless, ofRequest }
   }
 
-  /** The one that this client began last, of those that are still being made. */
-  last (client: string): Making | null {
-    return [...this.#running.get(client) ?? []].at(-1) ?? null
+  /** The one of this binding that the client began last, of those that are still being made. */
+  last (client: string, binding: string): Making | null {
+    return [...this.#running.get(client) ?? []].findLast(making => making.binding === binding) ?? null
   }
 }
 

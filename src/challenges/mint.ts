@@ -13,9 +13,8 @@ import type { Log } from '../platform/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
 import type { Alongside, Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
-import { Makings, type Making } from './makings.ts'
+import { Makings, type Held, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
-import { PlaceCounts } from './place-counts.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymentChallenge } from './store.ts'
 
@@ -77,31 +76,24 @@ const MIN_PAYABLE_SECONDS = 120
 const PROVIDER_MS = 20_000
 
 /**
- * Makes challenges: one invoice for both schemes, checked against the price, and written before it is sent. Within one process
- * no cap is overshot. A client gets every challenge below its own, each with an invoice of its own; in a place the last few may be
- * refused while others are being made. Of several processes each may overshoot a cap by what the others are making at that moment;
- * while a cap is far a count serves for more than one mint, see `PlaceCounts`.
+ * Makes challenges: one invoice for both schemes, checked against the price, and written before it is sent. Within one process a
+ * client gets every challenge below its caps, each with an invoice of its own, and none above; of several processes each may
+ * overshoot by what the others are making at that moment. What others hold open is never asked about: no cap of one client is
+ * filled by another (decision 175).
  */
 export class Mint {
   readonly #parts: MintParts
-  // Challenges that are being made right now, which no count of rows can see yet.
-  readonly #ofClient = new Makings()
-  readonly #inPlace = new Map<string, number>()
-  // Challenges that were made while rows were being counted, by place: those counts may not have seen them.
-  readonly #madeMeanwhile = new Map<string, number>()
-  #counting = 0
-  readonly #places: PlaceCounts
+  // Challenges that are being made right now, which no count of rows can see yet, by client and place.
+  readonly #makings = new Makings()
 
   constructor (parts: MintParts) {
     this.#parts = parts
-    // The embedded database belongs to the one process that opened it.
-    this.#places = new PlaceCounts(parts.database.kind === 'pglite')
   }
 
   /**
-   * A challenge for the offer: a new one, or the newest of this client's when it holds too many open ones.
+   * A challenge for the offer: a new one, or the newest of this client's when it holds too many open ones for the same request.
    * @throws Unavailable 503 with Retry-After: the provider or the database is away, or the offer is closed
-   * @throws RateLimited 429: too many open invoices in this place
+   * @throws RateLimited 429: this client holds too many open invoices in this place
    * @throws LongError 414: the path is longer than a challenge can carry
    */
   async mint (offer: Offer, request: MintRequest): Promise<Minted> {
@@ -112,55 +104,39 @@ export class Mint {
     }
     const settings = this.#parts.settings()
     const binding = bindingOf(offer, request.digest)
-    if (request.uncapped === true) {
-      this.#places.began(offer.place)
-      const challenge = await this.#make(offer, request, binding, settings)
-      this.#parts.counters.challenge(offer.source, false)
-      return { challenge, again: false }
-    }
-    const before = this.#madeMeanwhile.get(offer.place) ?? 0
-    const client = `${binding} ${request.clientKey}`
-    let open: Outstanding
-    let held: number
-    let unseen: number
-    const isFar = this.#places.isFar(offer.place, settings.maxPerPlace, this.#parts.clock.now())
-    const counting = this.#ofClient.counting(client)
-    this.#counting++
+    if (request.uncapped === true) return this.#new(await this.#make(offer, request, binding, settings))
+    const client = `${offer.place} ${request.clientKey}`
+    const counting = this.#makings.counting(client)
+    let outstanding: Outstanding
+    let held: Held
     try {
-      open = await this.#outstanding(offer, request.clientKey, binding, settings, isFar ? 0 : settings.maxPerPlace)
-      held = this.#ofClient.held(client, open.ofClient, counting)
-      unseen = (this.#madeMeanwhile.get(offer.place) ?? 0) - before
+      outstanding = await this.#outstanding(offer, request.clientKey, binding, settings)
+      held = this.#makings.held(client, outstanding.open, counting, binding)
     } finally {
-      this.#ofClient.counted(client, counting)
-      if (--this.#counting === 0) this.#madeMeanwhile.clear()
+      this.#makings.counted(client, counting)
     }
-    if (held >= settings.maxPerClient) {
-      if (open.newest !== null && this.#stillGood(open.newest, settings)) return this.#again(open.newest)
+    if (held.ofRequest >= settings.maxPerClient) {
+      const { newest } = outstanding
+      if (newest !== null && this.#stillGood(newest, settings)) return this.#again(newest)
       // Those may have been paid for by now, which only their rows can tell.
-      if (counting.meanwhile.length > 0) return this.mint(offer, request)
-      const last = this.#ofClient.last(client)
+      if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
+      const last = this.#makings.last(client, binding)
       if (last !== null) return this.#again(await last.made)
     }
-    if (!isFar) {
-      const inPlace = open.inPlace + unseen + (this.#inPlace.get(offer.place) ?? 0)
-      if (inPlace >= settings.maxPerPlace) throw new RateLimited(MIN_PAYABLE_SECONDS)
-      this.#places.counted(offer.place, settings.maxPerPlace, inPlace, this.#parts.clock.now())
-    } else if (!this.#places.hasRoom(offer.place, settings.maxPerPlace)) {
-      // Others have taken what was left; those rows may be fewer by now, which only a count can tell.
-      return this.mint(offer, request)
+    if (held.inPlace >= settings.maxPerPlace) {
+      throw new RateLimited(outstanding.firstExpiry === null ? MIN_PAYABLE_SECONDS : (outstanding.firstExpiry - this.#parts.clock.now()) / 1000)
     }
 
     const made = this.#make(offer, request, binding, settings, paymentHash => { making.paymentHash = paymentHash })
-    const making: Making = { made, paymentHash: null }
-    this.#begin(client, offer.place, making)
+    const making: Making = { made, binding, paymentHash: null }
+    this.#makings.begin(client, making)
     let done = false
     try {
       const challenge = await made
       done = true
-      this.#parts.counters.challenge(offer.source, false)
-      return { challenge, again: false }
+      return this.#new(challenge)
     } finally {
-      this.#end(client, offer.place, making, done)
+      this.#makings.end(client, making, done)
     }
   }
 
@@ -175,31 +151,22 @@ export class Mint {
     return { challenge, again: true }
   }
 
-  #begin (client: string, place: string, making: Making): void {
-    this.#places.began(place)
-    this.#ofClient.begin(client, making)
-    this.#inPlace.set(place, (this.#inPlace.get(place) ?? 0) + 1)
+  #new (challenge: Challenge): Minted {
+    this.#parts.counters.challenge(challenge.source, false)
+    return { challenge, again: false }
   }
 
-  #end (client: string, place: string, making: Making, done: boolean): void {
-    this.#ofClient.end(client, making, done)
-    if (this.#counting > 0) this.#madeMeanwhile.set(place, (this.#madeMeanwhile.get(place) ?? 0) + 1)
-    const left = (this.#inPlace.get(place) ?? 1) - 1
-    if (left === 0) this.#inPlace.delete(place)
-    else this.#inPlace.set(place, left)
-  }
-
-  /** Counts open invoices. This comes before the provider is asked, so that a database that is away costs no invoice. */
-  async #outstanding (offer: Offer, client: string, binding: string, settings: ChallengeSettings, placeLimit: number): Promise<Outstanding> {
+  /** Looks for this client's open invoices. This comes before the provider is asked, so that a database that is away costs no invoice. */
+  async #outstanding (offer: Offer, client: string, binding: string, settings: ChallengeSettings): Promise<Outstanding> {
     const now = this.#parts.clock.now()
     const payable = Math.min(MIN_PAYABLE_SECONDS, payableSeconds(offer) / 2) * 1000
     try {
       return await this.#parts.store.outstanding({
         clientKey: client,
-        binding,
         place: offer.place,
-        clientLimit: settings.maxPerClient,
-        placeLimit,
+        binding,
+        requestLimit: settings.maxPerClient,
+        placeLimit: settings.maxPerPlace,
         now,
         payableUntil: now + payable
       })

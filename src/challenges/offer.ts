@@ -18,7 +18,7 @@ declare module '../gateway/context.ts' {
     /** Whose resource it is; null for the operator's own (decision 115). */
     readonly merchantId: string | null
     readonly proxyId: string | null
-    /** What the cap on open invoices counts for: one route, proxy, merchant's producer resources or store (decision 132). */
+    /** Where a client's open invoices are counted: one route, proxy, merchant's producer resources or store (decision 175). */
     readonly place: string
     /** The request's raw path without query, or the producer's resource: what a path caveat must cover (decision 114). */
     readonly path: string

@@ -16,7 +16,7 @@ export interface ChallengeSettings extends RouteDefaults {
   readonly macaroonLocation: string
   /** Open invoices of one client for one binding before the newest is handed out again (decision 122). */
   readonly maxPerClient: number
-  /** Open invoices of one place before the answer is 429 (decision 132). */
+  /** Open invoices of one client in one place before the answer is 429, for this client alone (decision 175). */
   readonly maxPerPlace: number
   /** A lease of a gateway that died is free again after at most this time. */
   readonly leaseTimeout: number
@@ -41,7 +41,7 @@ export function challengeSettings (config: Pick<GatewayConfig, 'payment' | 'serv
     problemBase: payment.problemBase,
     macaroonLocation: payment.macaroonLocation,
     maxPerClient: payment.maxOutstanding.address,
-    maxPerPlace: payment.maxOutstanding.proxy,
+    maxPerPlace: payment.maxOutstanding.place,
     leaseTimeout: payment.leaseTimeout,
     serviceName: payment.serviceName,
     defaultPrice: payment.defaultPrice,

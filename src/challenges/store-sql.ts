@@ -135,33 +135,22 @@ export class SqlChallengeStore implements ChallengeStore {
 
   async outstanding (query: OutstandingQuery): Promise<Outstanding> {
     const sql = this.#database.sql
-    const now = new Date(query.now)
-    // Limits inside the counts: what is above a cap need not be counted, so a flood does not make counting slow. `num_nulls` is
-    // what the indexes say (migration 0016).
-    const ofClientOnly = sql`
-      array(
-        select payment_hash from challenges
-        where client_key = ${query.clientKey} and binding = ${query.binding} and num_nulls(scheme, settled_at) >= 2 and expires_at > ${now}
-        limit ${query.clientLimit}
-      ) as of_client`
-    const [counts] = await sql<{ of_client: string[], in_place: number }[]>`
-      select ${ofClientOnly}, ${query.placeLimit === 0
-        ? sql`0 as in_place`
-        : sql`(select count(*)::int from (
-          select 1 from challenges
-          where place = ${query.place} and num_nulls(scheme, settled_at) >= 2 and expires_at > ${now}
-          limit ${query.placeLimit}
-        ) of_place) as in_place`}`
-    const ofClient = counts?.of_client ?? []
-    const inPlace = counts?.in_place ?? 0
-    if (ofClient.length < query.clientLimit) return { ofClient, inPlace, newest: null }
+    // `num_nulls` is what the index says (migration 0016).
+    const rows = await sql<{ payment_hash: string, binding: string, expires_at: Date }[]>`
+      select payment_hash, binding, expires_at from challenges
+      where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2 and expires_at > ${new Date(query.now)}
+      order by expires_at
+      limit ${query.placeLimit}`
+    const open = rows.map(row => ({ paymentHash: row.payment_hash, binding: row.binding }))
+    const firstExpiry = rows[0]?.expires_at.getTime() ?? null
+    if (open.filter(({ binding }) => binding === query.binding).length < query.requestLimit) return { open, firstExpiry, newest: null }
     const [row] = await sql<Row[]>`
       select * from challenges
-      where client_key = ${query.clientKey} and binding = ${query.binding} and num_nulls(scheme, settled_at) >= 2
-        and expires_at >= ${new Date(query.payableUntil)}
+      where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2
+        and expires_at >= ${new Date(query.payableUntil)} and binding = ${query.binding}
       order by created_at desc, payment_hash
       limit 1`
-    return { ofClient, inPlace, newest: row === undefined ? null : readChallenge(row) }
+    return { open, firstExpiry, newest: row === undefined ? null : readChallenge(row) }
   }
 
   async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>

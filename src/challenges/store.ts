@@ -14,7 +14,7 @@ export interface NewChallenge {
   readonly service: string
   readonly merchantId: string | null
   readonly proxyId: string | null
-  /** What the cap on open invoices counts for. */
+  /** Where its client's open invoices are counted. */
   readonly place: string
   /** The path caveat, or the producer's resource. */
   readonly resource: string
@@ -106,22 +106,29 @@ export interface Revocation {
   readonly id: string
 }
 
-/** How many open invoices there are, and the newest that could be handed out again. */
+/** One open invoice: unsettled, unexpired and unclaimed. */
+export interface OpenInvoice {
+  readonly paymentHash: string
+  readonly binding: string
+}
+
+/** The open invoices of one client in one place, and the newest that could be handed out again. */
 export interface Outstanding {
-  /** Payment hashes of the unsettled, unexpired and unclaimed ones of this client for this binding; at most as many as the limit asked for. */
-  readonly ofClient: readonly string[]
-  /** The same of everybody in the place; counted up to the limit asked for. */
-  readonly inPlace: number
+  /** Those that expire first, at most as many as the place's limit. */
+  readonly open: readonly OpenInvoice[]
+  /** When the first of them expires, in milliseconds since the epoch; null without any. */
+  readonly firstExpiry: number | null
+  /** Of the binding; looked for only where as many of it are open as its limit says. */
   readonly newest: Challenge | null
 }
 
-/** What is asked about open invoices. Times in milliseconds since the epoch. */
+/** What is asked about a client's open invoices. Times in milliseconds since the epoch. */
 export interface OutstandingQuery {
   readonly clientKey: string
-  readonly binding: string
   readonly place: string
-  readonly clientLimit: number
-  /** 0 when the place need not be counted. */
+  readonly binding: string
+  /** For the one binding. */
+  readonly requestLimit: number
   readonly placeLimit: number
   readonly now: number
   /** The newest must be payable until at least then. */
@@ -144,7 +151,7 @@ export interface ChallengeStore {
    */
   insert (sql: Sql, challenge: NewChallenge, alongside?: Alongside | null): Promise<void>
   find (paymentHash: string): Promise<Challenge | null>
-  /** Counts open invoices. Not serialised with `insert`: processes that mint at the same moment may each see the last free place. */
+  /** A client's open invoices. Not serialised with `insert`: processes that mint at the same moment may each see room for one more. */
   outstanding (query: OutstandingQuery): Promise<Outstanding>
   /**
    * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it, or

@@ -155,10 +155,13 @@ function isPlainAndAway (address: string): boolean {
   return protocol === 'http:' && hostname !== 'localhost' && hostname !== '[::1]' && !/^127\.\d+\.\d+\.\d+$/.test(hostname)
 }
 
-/** Prices must live longer than they are used, and a mail server takes no mail without a sender. */
+/** Prices must live longer than they are used, a mail server takes no mail without a sender, and a place is no smaller than a request. */
 export function checkSettings (config: FileConfig, findings: Findings): void {
   if (findings.isSound(['prices']) && config.prices.maxAge < config.prices.refresh) {
     findings.report(['prices', 'maxAge'], `found ${formatDuration(config.prices.maxAge)}, which is shorter than refresh; allowed: at least ${formatDuration(config.prices.refresh)}`)
+  }
+  if (findings.isSound(['payment', 'maxOutstanding']) && config.payment.maxOutstanding.place < config.payment.maxOutstanding.address) {
+    findings.report(['payment', 'maxOutstanding', 'place'], `found ${config.payment.maxOutstanding.place}, which is less than address; allowed: at least ${config.payment.maxOutstanding.address}`)
   }
   if (findings.isSound(['mail']) && config.mail.smtp !== '' && config.mail.from === '') {
     findings.report(['mail', 'from'], 'found nothing beside a mail server; allowed: the sender of mail, such as Example <no-reply@example.com>')

@@ -51,6 +51,8 @@ export interface Keywords {
   readonly 'x-allowed'?: string
   readonly 'x-form'?: string
   readonly 'x-name'?: string
+  /** Keys that earlier versions had, with the reason why they went and what to write. */
+  readonly 'x-gone'?: Readonly<Record<string, string>>
 }
 
 /** A schema as the plain keywords it consists of. */
@@ -334,6 +336,11 @@ class Reader {
       return
     }
     const names = Object.keys(schema.properties ?? {})
+    const gone = schema['x-gone']?.[name]
+    if (gone !== undefined) {
+      this.report(at, `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`, 'key')
+      return
+    }
     const suggestion = nearest(name, names)
     // In `secrets: { abc… }` the key is the secret itself: beside secrets only what looks like a key is repeated.
     const hidden = suggestion === undefined && name.length > 16 && Object.values(schema.properties ?? {}).some(property => property['x-secret'] === true)

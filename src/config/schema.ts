@@ -62,8 +62,14 @@ const payment = Type.Object({
   defaultPrice: Price({ default: '10 sats', minimum: 1, maximum: 1_000_000_000, description: 'Price where a route with a challenge names none.' }),
   maxOutstanding: Type.Object({
     address: Type.Integer({ default: 10, minimum: 1, maximum: 10000, description: 'Unpaid invoices that one client address may hold for the same request before the newest is handed out again.' }),
-    proxy: Type.Integer({ default: 1000, minimum: 1, description: 'Unpaid invoices that one proxy or route may have open; above it the answer is 429.' })
-  }, describe('Caps on unpaid invoices.')),
+    place: Type.Integer({
+      default: 40, minimum: 1, maximum: 10000,
+      description: 'Unpaid invoices that one client address may hold for one route, proxy or store, whatever its requests ask for; above it the answer is 429, for this address alone.'
+    })
+  }, {
+    ...describe('Caps on the unpaid invoices of one client address (IPv6 by /64).'),
+    'x-gone': { proxy: 'it counted the invoices of all clients together, which strangers could fill; place caps those of one client address' }
+  }),
   leaseTimeout: Duration({ default: '30s', minimum: '1s', maximum: '10m', description: 'After this time the lease of a gateway that died comes back.' })
 }, describe('How payments are asked for and checked.'))
 

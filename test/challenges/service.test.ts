@@ -204,7 +204,7 @@ t.test('paid answers are kept out of shared caches', async t => {
 t.test('settings come from the configuration, the realm from publicUrl where none is given', async t => {
   const payment = {
     realm: '', schemes: ['payment', 'l402'], order: 'auto', serviceName: 'svc', macaroonLocation: 'l402', l402Lsat: false, problemBase: 'https://p.example',
-    tokenValidity: 1, invoiceExpiry: 2, defaultPrice: 3, maxOutstanding: { address: 4, proxy: 5 }, leaseTimeout: 6
+    tokenValidity: 1, invoiceExpiry: 2, defaultPrice: 3, maxOutstanding: { address: 4, place: 5 }, leaseTimeout: 6
   } as const
   // Only what is read of the server's part.
   const server = { publicUrl: 'https://api.example.net:8443', listen: { host: '127.0.0.1', port: 0 } } as Parameters<typeof challengeSettings>[0]['server']

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
-import type { NewChallenge } from '../../src/challenges/store.ts'
+import type { NewChallenge, Outstanding } from '../../src/challenges/store.ts'
 import { isUniqueViolation } from '../../src/platform/database.ts'
 import { eachDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -76,13 +76,11 @@ await eachDatabase(t, "a client's open invoices are found by the client, whateve
   const store = new SqlChallengeStore(database)
   for (let client = 0; client < 50; client++) await store.insert(database.sql, challenge({ clientKey: `203.0.113.${client}` }))
   const indexes = await database.sql<{ indexname: string, condition: string }[]>`
-    select indexname, pg_get_expr(indpred, indrelid) as condition from pg_indexes join pg_index on indexrelid = indexname::regclass where indexname like 'challenges_open_of_%'`
-  t.same(indexes.map(({ indexname }) => indexname).sort(), ['challenges_open_of_client', 'challenges_open_of_place'])
+    select indexname, pg_get_expr(indpred, indrelid) as condition from pg_indexes join pg_index on indexrelid = indexname::regclass where indexname like 'challenges_open%'`
+  t.same(indexes.map(({ indexname }) => indexname), ['challenges_open'])
   for (const { condition } of indexes) {
-    const plan = await database.sql.unsafe(`explain select 1 from challenges where client_key = '203.0.113.7' and binding = 'b' and ${condition} and expires_at > '2026-11-21'`)
-    t.match(JSON.stringify(plan), /challenges_open_of_client/)
-    const ofPlace = await database.sql.unsafe(`explain select 1 from challenges where place = 'route:a' and ${condition} and expires_at > '2026-11-21'`)
-    t.match(JSON.stringify(ofPlace), /challenges_open_of_place/)
+    const plan = await database.sql.unsafe(`explain select 1 from challenges where client_key = '203.0.113.7' and place = 'route:a' and ${condition} and expires_at > '2026-11-21'`)
+    t.match(JSON.stringify(plan), /challenges_open/)
   }
 })
 
@@ -141,19 +139,21 @@ await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', as
     challenge({ createdAt: NOW + 1 }), challenge({ createdAt: NOW + 2 }), challenge({ expiresAt: NOW - 1 }), challenge({ createdAt: NOW + 3 }),
     challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 }), challenge()
   ]
-  for (const row of [newest, paid, expired, leased, soon, plain, challenge({ binding: 'other' }), challenge({ clientKey: 'other', place: 'route:b' })]) await store.insert(database.sql, row)
+  for (const row of [newest, paid, expired, leased, soon, plain, challenge({ binding: 'other' }), challenge({ clientKey: 'other' }), challenge({ place: 'route:b' })]) await store.insert(database.sql, row)
   await store.claim(database.sql, paid.paymentHash, 'l402', null, NOW)
   await store.lease(database.sql, { paymentHash: leased.paymentHash, leaseId: 'l' }, 'g', NOW + 1, NOW)
   await store.release([{ paymentHash: leased.paymentHash, leaseId: 'l' }])
-  const query = { clientKey: '203.0.113.1', binding: 'b', place: 'route:a', clientLimit: 3, placeLimit: 100, now: NOW, payableUntil: NOW + 120_000 }
+  const query = { clientKey: '203.0.113.1', binding: 'b', place: 'route:a', requestLimit: 3, placeLimit: 100, now: NOW, payableUntil: NOW + 120_000 }
   const open = [newest, soon, plain].map(row => row.paymentHash).sort()
-  const counted = await store.outstanding(query)
-  t.match(counted, { inPlace: 4, newest: { paymentHash: newest.paymentHash } })
-  t.same(counted.ofClient.toSorted(), open)
-  const fewer = await store.outstanding({ ...query, clientLimit: 4, placeLimit: 2 })
-  t.match(fewer, { inPlace: 2, newest: null })
-  t.same(fewer.ofClient.toSorted(), open)
-  t.equal((await store.outstanding({ ...query, clientLimit: 2 })).ofClient.length, 2)
+  const of = (found: Outstanding, binding: string): string[] => found.open.filter(one => one.binding === binding).map(one => one.paymentHash).sort()
+  const found = await store.outstanding(query)
+  t.match(found, { firstExpiry: NOW + 119_000, newest: { paymentHash: newest.paymentHash } })
+  t.same(of(found, 'b'), open)
+  t.equal(of(found, 'other').length, 1, 'of the same client in the same place')
+  t.equal(found.open.length, 4, 'and nothing of another client or place')
+  t.match(await store.outstanding({ ...query, requestLimit: 4 }), { newest: null })
+  t.match(await store.outstanding({ ...query, placeLimit: 2 }), { open: { length: 2 }, firstExpiry: NOW + 119_000 })
+  t.match(await store.outstanding({ ...query, clientKey: 'nobody' }), { open: [], firstExpiry: null, newest: null })
 })
 
 await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {

@@ -103,6 +103,14 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:14:21: chains.paid[2].body-limit.limits: found the unknown key "limits"; allowed: limit. Did you mean "limit"?'
   },
   {
+    name: 'a cap that is no longer there', from: 'tokenValidity: 1h', to: 'maxOutstanding: { proxy: 1000 }',
+    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which is no longer a setting: it counted the invoices of all clients together, which strangers could fill; place caps those of one client address; allowed: address, place'
+  },
+  {
+    name: 'a cap of a place below that of one request', from: 'tokenValidity: 1h', to: 'maxOutstanding: { address: 50 }',
+    line: 'gateway.yaml:7:35: payment.maxOutstanding.place: found 40, which is less than address; allowed: at least 50'
+  },
+  {
     name: 'an unknown policy', from: 'policy: burst', to: 'policy: brust',
     line: 'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, global, l402-proxy, magic-link, payment-create, read, webhook, write. Did you mean "burst"?'
   },

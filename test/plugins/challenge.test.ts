@@ -144,15 +144,25 @@ t.test('parallel requests of one client share an invoice only above ten', async 
   t.equal(s.payee.requests.length, 10)
 })
 
-t.test('a place with too many open invoices answers 429, and has room again when they expire', async t => {
+t.test('a client with too many open invoices in a place is answered 429, it alone, until one of them expires (decision 175)', async t => {
   const s = await shop(t, { maxPerPlace: 3 })
-  const results = await Promise.all(Array.from({ length: 5 }, () => s.ask({ peerAddress: freshAddress() })))
-  t.same(results.map(result => result.status).sort(), [402, 402, 402, 429, 429])
-  const refused = results.find(result => result.status === 429)
-  t.match(refused?.json(), { error: 'Too many requests' })
-  t.ok(refused?.headers.has('retry-after'))
-  s.clock.advance(600_001)
+  const results = await Promise.all(Array.from({ length: 5 }, (_none, index) => s.ask({ target: `/v1/quote?q=${index}` })))
+  t.same(results.map(result => result.status).sort(), [402, 402, 402, 429, 429], 'whatever they ask for')
+  s.clock.advance(500_000)
+  const refused = await s.ask({ target: '/v1/other' })
+  t.match(refused.json(), { error: 'Too many requests', retryAfter: 100 })
+  t.equal(refused.headers.get('retry-after'), '100', 'until the first expires')
+  t.equal((await s.ask({ peerAddress: freshAddress() })).status, 402, 'another client')
+  t.equal((await s.ask({ target: '/v1/other', prepare: ctx => { ctx.offer = offer({ place: 'route:elsewhere' }) } })).status, 402, 'another place')
+  s.clock.advance(100_001)
   t.equal((await s.ask()).status, 402)
+})
+
+t.test('the addresses of one IPv6 /64 are one client', async t => {
+  const s = await shop(t, { maxPerPlace: 2 })
+  for (const host of ['::1', '::2']) t.equal((await s.ask({ target: `/v1/quote?h=${host}`, peerAddress: `2001:db8:7:7${host}` })).status, 402)
+  t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:7:ffff::3' })).status, 429)
+  t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:8::3' })).status, 402)
 })
 
 t.test('whatever is wrong at the provider is 503 with Retry-After, never 402', async t => {

@@ -361,10 +361,13 @@ t.test('a client that holds too many open invoices gets its last order again; on
   t.notOk(ids.includes(text(fresh, 'orderId')), 'nobody is asked to pay what is paid')
 })
 
-t.test('a store that has too many open invoices answers 429 (decision 132)', async t => {
-  const shop = await openShop(t, { maxPerPlace: 3 })
-  for (let time = 0; time < 3; time++) t.equal((await shop.checkout()).status, 402)
-  t.equal((await shop.checkout()).status, 429)
+t.test('a client with too many open orders in a store is answered 429, whatever its carts, and no other buyer (decision 175)', async t => {
+  const shop = await openShop(t, { maxPerClient: 3, maxPerPlace: 3 })
+  const from = '192.0.2.78'
+  const checkout = (quantity: number, email: string) => shop.checkout({ from, body: { ...BODY, email, items: [{ variantId: SOCKS, quantity }] } })
+  for (let time = 1; time <= 3; time++) t.equal((await checkout(time, `${time}@example.com`)).status, 402)
+  t.equal((await checkout(4, 'four@example.com')).status, 429)
+  t.equal((await shop.checkout()).status, 402, 'another buyer')
   const orders = await shop.orders.list(shop.integration.merchantId, null, { limit: 10, offset: 0 })
-  t.equal(orders.length, 3)
+  t.equal(orders.length, 4)
 })

@@ -15,6 +15,7 @@ import { signIn } from './0013-sign-in.ts'
 import { signInAddress } from './0014-sign-in-address.ts'
 import { soldChallenges } from './0015-sold-challenges.ts'
 import { challengeWrites } from './0016-challenge-writes.ts'
+import { openOfClient } from './0017-open-of-client.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -22,5 +23,6 @@ import { challengeWrites } from './0016-challenge-writes.ts'
  */
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
-  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites
+  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
+  openOfClient
 ]
