@@ -19,6 +19,7 @@ import { paymentOperations } from '../payments/operations.ts'
 import { healthOperations } from '../platform/operations.ts'
 import { providerOperations } from '../providers/operations.ts'
 import { proxyOperations } from '../proxies/operations.ts'
+import { refundAdminOperations } from '../refunds/admin-operations.ts'
 import { refundOperations } from '../refunds/operations.ts'
 import { signInOperations } from '../sign-in/operations.ts'
 import { webhookOperations } from '../webhooks/operations.ts'
@@ -34,7 +35,7 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, jobs, webhooks, notifications, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, notifications, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
@@ -72,6 +73,7 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     ...paymentOperations(payments),
     ...checkoutOperations(payments),
     ...refundOperations(refunds),
+    ...refundAdminOperations(refundSettlements),
     ...pageOperations({ payments, others: [bitcoinPlans], watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),
     ...adminOperations({
       database,

@@ -48,6 +48,8 @@ import { MAX_TIMEOUT_SECONDS } from '../proxies/schema.ts'
 import { ProxyService } from '../proxies/service.ts'
 import { SqlProxyStore } from '../proxies/store.ts'
 import { Refunds } from '../refunds/service.ts'
+import { RefundSettlements } from '../refunds/settlement.ts'
+import { paymentSources } from '../refunds/source.ts'
 import { SqlRefundStore } from '../refunds/store.ts'
 import type { Secrets } from '../secrets.ts'
 import { Forwarder } from '../upstream/forwarder.ts'
@@ -157,18 +159,21 @@ export async function openParts (running: Running, around: Surroundings, closers
     refusal: (merchant, feature, now) => merchants.refusal(merchant, feature, now),
     created: (merchant, payment) => { registration.charged(merchant, payment.slot) }
   }), part => part.close())
+  const refundStore = new SqlRefundStore(database)
+  const refundSources = paymentSources({
+    get: (merchantId, invoiceId) => paymentStore.get(merchantId, invoiceId),
+    lock: (sql, merchantId, invoiceId) => paymentStore.lock(sql, merchantId, invoiceId),
+    applyChange: (sql, payment, to, facts, tellMerchant) => payments.applyChange(sql, payment, to, facts, tellMerchant)
+  })
+  const refundSettlements = new RefundSettlements({ store: refundStore, sources: refundSources, database, clock, log })
   const refunds = new Refunds({
-    store: new SqlRefundStore(database),
+    store: refundStore,
     database,
     clock,
     random,
     log,
     payees,
-    payments: {
-      get: (merchantId, invoiceId) => paymentStore.get(merchantId, invoiceId),
-      lock: (sql, merchantId, invoiceId) => paymentStore.lock(sql, merchantId, invoiceId),
-      applyChange: (sql, payment, to, facts, tellMerchant) => payments.applyChange(sql, payment, to, facts, tellMerchant)
-    },
+    sources: refundSources,
     merchant: id => merchants.byId(id)
   })
 
@@ -212,7 +217,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (providers.sandbox !== null) providers.sandbox.onSettled = settled
 
   return {
-    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, jobs, webhooks, notifications, storefront,
+    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, refundSettlements, jobs, webhooks, notifications, storefront,
     settled, billing, sandboxBilling: cards.sandbox, ...bought
   }
 }

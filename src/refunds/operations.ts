@@ -30,7 +30,7 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       },
       handle: async ({ ctx, body }) => {
         const refund = await refunds.create(merchantOf(ctx), body)
-        return { status: 201, body: refundView(refund), headers: ['Location', `/api/refunds/${refund.refundId}`] }
+        return { status: 201, body: refundView(refund, ctx.now), headers: ['Location', `/api/refunds/${refund.refundId}`] }
       }
     }),
     defineOperation({
@@ -41,7 +41,7 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       summary: 'The merchant\'s refunds, newest first',
       query: RefundQuery,
       answers: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
-      handle: async ({ ctx, query }) => ({ status: 200, body: (await refunds.list(merchantOf(ctx), query)).map(refundDetails) })
+      handle: async ({ ctx, query }) => ({ status: 200, body: (await refunds.list(merchantOf(ctx), query)).map(refund => refundDetails(refund, ctx.now)) })
     }),
     defineOperation({
       ...common,
@@ -54,7 +54,7 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
         404: { description: 'There is no such invoice, or it is another merchant\'s.', schema: ErrorBody }
       },
-      handle: async ({ ctx, params }) => ({ status: 200, body: (await refunds.ofInvoice(merchantOf(ctx), params.invoiceId)).map(refundDetails) })
+      handle: async ({ ctx, params }) => ({ status: 200, body: (await refunds.ofInvoice(merchantOf(ctx), params.invoiceId)).map(refund => refundDetails(refund, ctx.now)) })
     }),
     defineOperation({
       ...common,
@@ -64,7 +64,7 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       summary: 'One refund',
       params: RefundId,
       answers: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
-      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId)) })
+      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId), ctx.now) })
     }),
     defineOperation({
       ...common,
@@ -74,7 +74,7 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       summary: 'Ask the provider how the refund stands',
       params: RefundId,
       answers: { 200: { description: 'The refund as it is now.', schema: RefundDetails }, 404: missing, 502: away, 503: away },
-      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId)) })
+      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId), ctx.now) })
     })
   ]
 }

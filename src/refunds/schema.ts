@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
+import { adviceOn } from './states.ts'
 
 /** The states of a refund (contract, States: Refund). */
 export const REFUND_STATUSES = ['pending', 'processing', 'confirmed', 'failed'] as const
@@ -44,9 +45,10 @@ const MAX_SATS = 2_100_000_000_000_000
 /** Longest skip that the database is asked for; nobody has as many refunds. */
 const MAX_SKIP = 2_147_483_647
 
-// The database holds no NUL, and other control characters have no business in a line or a text.
-const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
-const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
+/** Pattern of a line: the database holds no NUL, and other control characters have no business in it. */
+export const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
+/** Pattern of a text, which may have several lines. */
+export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 
 /** Body of `POST /api/refunds` (contract, Create refund body). */
 export const RefundInput = Type.Object({
@@ -96,7 +98,8 @@ export const RefundView = Type.Object({
   refundAddress: Type.String(),
   refundType: Type.Enum([...REFUND_TYPES]),
   transactionHash: nullableText('Over the chain, once it is broadcast.'),
-  createdAt: Type.String()
+  createdAt: Type.String(),
+  message: Type.Optional(Type.String({ description: 'What to do about a refund that the provider has not acknowledged. Left out for all others.' }))
 })
 export type RefundView = Static<typeof RefundView>
 
@@ -108,8 +111,9 @@ export const RefundDetails = Type.Object({
 })
 export type RefundDetails = Static<typeof RefundDetails>
 
-/** What create shows of a refund. Both ids of the provider are always the same, null while unknown (decision 7). */
-export function refundView (refund: Refund): RefundView {
+/** What create shows of a refund, `now` in milliseconds. Both ids of the provider are always the same, null while unknown (decision 7). */
+export function refundView (refund: Refund, now: number): RefundView {
+  const message = adviceOn(refund, now)
   return {
     refundId: refund.refundId,
     providerRefundId: refund.providerRefundId,
@@ -121,14 +125,15 @@ export function refundView (refund: Refund): RefundView {
     refundAddress: refund.address,
     refundType: refund.type,
     transactionHash: refund.transactionHash,
-    createdAt: new Date(refund.createdAt).toISOString()
+    createdAt: new Date(refund.createdAt).toISOString(),
+    ...message === null ? {} : { message }
   }
 }
 
 /** What get, the lists and sync show of a refund. */
-export function refundDetails (refund: Refund): RefundDetails {
+export function refundDetails (refund: Refund, now: number): RefundDetails {
   return {
-    ...refundView(refund),
+    ...refundView(refund, now),
     processedAt: refund.processedAt === null ? null : new Date(refund.processedAt).toISOString(),
     reason: refund.reason
   }

@@ -1,8 +1,5 @@
 import { LongError, ShortError, Unavailable } from '../gateway/errors.ts'
 import type { Merchant } from '../merchants/schema.ts'
-import type { Payment, PaymentStatus } from '../payments/schema.ts'
-import { canBecome, statusAt } from '../payments/states.ts'
-import { isInvoiceId } from '../payments/store.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isConnectionFault, isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
 import { numericId, type Random } from '../platform/ids.ts'
@@ -13,18 +10,9 @@ import type { Payee, Payees } from '../providers/payees.ts'
 import type { Payout, PayoutRequest } from '../providers/provider.ts'
 import { payoutDestination, readDestination, requireSameAmount } from './destination.ts'
 import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
-import { afterPayout, afterRefusal, afterUnknown, isOpen, nextCheck, SEND_WITHIN } from './states.ts'
+import type { RefundSource, RefundSources } from './source.ts'
+import { adviceOn, afterPayout, afterRefusal, afterUnknown, isOpen, LOOKED_UP_FOR, nextCheck, SEND_WITHIN } from './states.ts'
 import { LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
-
-/** What refunds need of payments. */
-export interface RefundedPayments {
-  /** The merchant's own payment, or null. */
-  get (merchantId: number, invoiceId: string): Promise<Payment | null>
-  /** The same, its row locked until the transaction ends. */
-  lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
-  /** The one function through which a payment's status changes. */
-  applyChange (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: Readonly<Record<string, never>>, tellMerchant: boolean): Promise<unknown>
-}
 
 /** What the service is made of. */
 export interface RefundsParts {
@@ -34,13 +22,11 @@ export interface RefundsParts {
   readonly random: Random
   readonly log: Log
   readonly payees: Pick<Payees, 'inSlot'>
-  readonly payments: RefundedPayments
+  readonly sources: RefundSources
   /** The account of a refund that is followed up; null when it is gone. */
   merchant (id: number): Promise<Merchant | null>
 }
 
-/** The states from which money can be given back (contract, States: Refund). */
-const REFUNDABLE: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
 /** Refunds that one follow-up looks up. */
 const FOLLOW_UP_LIMIT = 100
 
@@ -88,7 +74,7 @@ export class Refunds {
    */
   async sync (merchant: Merchant, refundId: string): Promise<Refund> {
     const refund = await this.get(merchant, refundId)
-    return isSettled(refund) ? refund : await reaching(this.#lookUp(merchant, refund))
+    return isSettled(refund) ? refund : await reaching(this.#lookUp(merchant, refund).catch((error: unknown) => { throw this.#advised(error, refund) }))
   }
 
   /**
@@ -97,7 +83,7 @@ export class Refunds {
    */
   async followUp (now: number): Promise<number> {
     const { store, log } = this.#parts
-    const due = await store.takeDue(now, SEND_WITHIN, FOLLOW_UP_LIMIT)
+    const due = await store.takeDue(now, SEND_WITHIN, LOOKED_UP_FOR, FOLLOW_UP_LIMIT)
     for (const refund of due) {
       try {
         const merchant = await this.#parts.merchant(refund.merchantId)
@@ -106,25 +92,32 @@ export class Refunds {
         if (isOpen(seen)) await store.checkAt(seen.refundId, nextCheck(seen, now))
       } catch (error) {
         log.warn({ err: error, refundId: refund.refundId, merchantId: refund.merchantId }, 'a refund could not be looked up; it is tried again later')
+        await store.checkAt(refund.refundId, nextCheck(refund, now))
       }
     }
     return due.length
   }
 
   async #create (merchant: Merchant, input: RefundInput): Promise<Refund> {
-    const { payments, payees, clock } = this.#parts
-    const payment = isInvoiceId(input.invoiceId) ? await payments.get(merchant.id, input.invoiceId) : null
-    if (payment === null) throw new ShortError(400, 'Invoice not found')
-    requireRefundable(payment, clock.now())
-    const payee = payees.inSlot(merchant, payment.slot)
-    requireSameKind(payee, payment)
-    const refund = this.#draft(payment, payee, input)
-    const destination = readDestination(refund.type, refund.address, payment.network, clock.now())
+    const { sources, payees, clock } = this.#parts
+    const source = await sources.get(merchant.id, input.invoiceId, clock.now())
+    if (source === null) throw new ShortError(400, 'Invoice not found')
+    requireRefundable(source)
+    const payee = payees.inSlot(merchant, source.slot)
+    requireSameKind(payee, source)
+    const refund = this.#draft(source, payee, input)
+    const destination = readDestination(refund.type, refund.address, source.network, clock.now())
     requireCapable(payee, refund)
     const amount = input.amountSatoshis ?? null
     if (amount === null) requireOptionalAmount(refund)
     else requireSameAmount(destination, amount)
-    return await this.#send(payee, payment, await this.#reserve(payment, { ...refund, paymentHash: destination.paymentHash }, amount))
+    return await this.#send(payee, source, await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount))
+  }
+
+  /** What kept a provider from saying how a refund stands, with what the merchant is to do about one that it never acknowledged. */
+  #advised (error: unknown, refund: Refund): unknown {
+    const advice = adviceOn(refund, this.#parts.clock.now())
+    return error instanceof ProviderUnavailable && advice !== null ? new ProviderUnavailable(`${error.message} ${advice}`, error.retryAfter, error, error.fault) : error
   }
 
   async #own (merchant: Merchant, refundId: string): Promise<Refund> {
@@ -134,24 +127,24 @@ export class Refunds {
   }
 
   async #ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
-    const payment = isInvoiceId(invoiceId) ? await this.#parts.payments.get(merchant.id, invoiceId) : null
-    if (payment === null) throw new ShortError(404, 'Invoice not found')
+    const { sources, clock } = this.#parts
+    if (await sources.get(merchant.id, invoiceId, clock.now()) === null) throw new ShortError(404, 'Invoice not found')
     return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
   }
 
-  #draft (payment: Payment, payee: Payee, input: RefundInput): Refund {
+  #draft (source: RefundSource, payee: Payee, input: RefundInput): Refund {
     const { clock, random } = this.#parts
     return {
       refundId: numericId(random),
-      merchantId: payment.merchantId,
-      invoiceId: payment.invoiceId,
+      merchantId: source.merchantId,
+      invoiceId: source.invoiceId,
       status: 'pending',
       type: input.refundType ?? 'chain',
       address: input.refundAddress,
       paymentHash: null,
       amountSats: input.amountSatoshis ?? 0,
       feeSats: 0,
-      slot: payment.slot,
+      slot: source.slot,
       kind: payee.kind,
       providerRefundId: null,
       transactionHash: null,
@@ -163,19 +156,22 @@ export class Refunds {
   }
 
   /** Writes the pending row when what is left of the payment covers it; `amount` null takes all that is left (decision 60). */
-  async #reserve (seen: Payment, refund: Refund, amount: number | null): Promise<Refund> {
-    const { database, payments, store, clock } = this.#parts
+  async #reserve (seen: RefundSource, refund: Refund, amount: number | null): Promise<Refund> {
+    const { database, sources, store, clock } = this.#parts
     try {
       return await database.transaction(async sql => {
-        const payment = await payments.lock(sql, seen.merchantId, seen.invoiceId)
-        if (payment === null) throw new ShortError(400, 'Invoice not found')
-        requireRefundable(payment, clock.now())
-        const { held } = await store.sums(sql, payment.invoiceId)
-        const left = Math.max(capOf(payment) - held, 0)
-        const amountSats = amount ?? left
-        if (amountSats > left) throw new ShortError(400, `Refund amount exceeds the payment: ${left} satoshis are left to refund.`)
-        if (amountSats === 0) throw new ShortError(400, 'Nothing is left to refund.')
         const now = clock.now()
+        const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
+        if (source === null) throw new ShortError(400, 'Invoice not found')
+        requireRefundable(source)
+        const { held } = await store.sums(sql, source.invoiceId)
+        const left = Math.max(source.capSats - held, 0)
+        const amountSats = amount ?? left
+        if (amountSats > left || amountSats === 0) {
+          const lost = (await store.lost(sql, source.invoiceId)).map(held => adviceOn(held, now) ?? '')
+          const words = amountSats === 0 ? 'Nothing is left to refund.' : `Refund amount exceeds the payment: ${left} satoshis are left to refund.`
+          throw new ShortError(400, [words, ...lost].join(' '))
+        }
         const reserved = { ...refund, amountSats, createdAt: now }
         await store.insert(sql, reserved, now + SEND_WITHIN)
         return reserved
@@ -189,14 +185,14 @@ export class Refunds {
   }
 
   /** Asks the provider, exactly once; what it is not certain about stays pending (decision 57). */
-  async #send (payee: Payee, payment: Payment, refund: Refund): Promise<Refund> {
+  async #send (payee: Payee, source: RefundSource, refund: Refund): Promise<Refund> {
     const { clock, log } = this.#parts
     const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
     let payout: Payout
     try {
       // A process that stood still may wake after others gave its refund up.
       if (clock.now() - refund.createdAt >= SEND_WITHIN) throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
-      payout = await payee.payOut(payoutRequest(refund, payment))
+      payout = await payee.payOut(payoutRequest(refund, source))
     } catch (error) {
       if (!isNothingSent(error)) {
         log.warn({ ...fields, err: error }, 'the answer to a refund was lost; it is looked up and never sent again')
@@ -236,9 +232,10 @@ export class Refunds {
       // Another provider would say that it knows nothing, which is not the same as never sent.
       throw new LongError(502, 'Payment provider error', `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${payee.kind} now.`)
     }
-    const payment = await this.#parts.payments.get(refund.merchantId, refund.invoiceId)
-    if (payment === null) throw new TypeError('the payment of a refund is gone')
-    const payout = await payee.lookUpPayout(payoutRequest(refund, payment), refund.providerRefundId)
+    const { sources, clock } = this.#parts
+    const source = await sources.get(refund.merchantId, refund.invoiceId, clock.now())
+    if (source === null) throw new TypeError('what a refund gives back is gone')
+    const payout = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
     return await this.#apply(refund, (current, now) => payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now))
   }
 
@@ -247,54 +244,52 @@ export class Refunds {
    * The payment's row is locked first, as at create, so that sums are right and nobody waits in a circle.
    */
   async #apply (seen: Refund, change: (refund: Refund, now: number) => Refund): Promise<Refund> {
-    const { database, payments, store, clock, log } = this.#parts
+    const { database, sources, store, clock, log } = this.#parts
     return await database.transaction(async sql => {
-      const payment = await payments.lock(sql, seen.merchantId, seen.invoiceId)
-      const current = await store.lock(sql, seen.refundId)
-      if (payment === null || current === null) throw new TypeError('a refund or its payment is gone')
       const now = clock.now()
+      const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
+      const current = await store.lock(sql, seen.refundId)
+      if (source === null || current === null) throw new TypeError('a refund or its payment is gone')
       const next = change(current, now)
       if (next === current) return current
       await store.write(sql, next, now)
       if (current.status !== next.status) {
         log.info({ refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status }, 'a refund has changed')
       }
-      // A payment that was processing may have expired since; its refund is confirmed all the same.
-      if (next.status === 'confirmed' && canBecome(payment.status, 'refunded')) {
-        const { confirmed } = await store.sums(sql, payment.invoiceId)
-        if (confirmed >= capOf(payment)) await payments.applyChange(sql, payment, 'refunded', {}, false)
-      }
+      await countConfirmed(sql, { sources, store }, source, next)
       return next
     })
   }
 }
 
-/** Most that can be given back: what was received, else what the invoice asked for (decision 55); 0 for a demo payment. */
-function capOf (payment: Payment): number {
-  return payment.receivedSats ?? payment.amountSats ?? 0
+/** Writes that all was given back, once confirmed refunds reach what came in (decision 56). The source's row is locked. */
+export async function countConfirmed (
+  sql: TransactionSql, { sources, store }: Pick<RefundsParts, 'sources' | 'store'>, source: RefundSource, refund: Refund
+): Promise<void> {
+  if (refund.status !== 'confirmed') return
+  const { confirmed } = await store.sums(sql, source.invoiceId)
+  if (confirmed >= source.capSats) await sources.refunded(sql, source)
 }
 
 /** The same request at every look, so that a provider recognises it. */
-function payoutRequest (refund: Refund, payment: Payment): PayoutRequest {
+function payoutRequest (refund: Refund, source: RefundSource): PayoutRequest {
   return {
     reference: refund.refundId,
-    chargeId: payment.chargeId,
+    chargeId: source.chargeId,
     destination: payoutDestination(refund.type, refund.address),
     amountSats: refund.amountSats,
     description: refund.reason
   }
 }
 
-function requireRefundable (payment: Payment, now: number): void {
-  if (payment.kind === 'demo') throw new ShortError(400, 'A demo payment cannot be refunded: no money was paid.')
-  const status = statusAt(payment, now)
-  if (!REFUNDABLE.has(status)) throw new ShortError(400, `Invoice is not refundable: its status is ${status}; it must be paid, underpaid or processing.`)
+function requireRefundable ({ refusal }: RefundSource): void {
+  if (refusal !== null) throw new ShortError(400, refusal)
 }
 
 /** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
-function requireSameKind (payee: Payee, payment: Payment): void {
-  if (payee.kind === payment.kind) return
-  throw new ShortError(400, `The payment was made through ${payment.kind}, and the ${payment.slot} provider is ${payee.kind} now.`)
+function requireSameKind (payee: Payee, source: RefundSource): void {
+  if (payee.kind === source.kind) return
+  throw new ShortError(400, `The payment was made through ${source.kind}, and the ${source.slot} provider is ${payee.kind} now.`)
 }
 
 function requireCapable (payee: Payee, refund: Refund): void {

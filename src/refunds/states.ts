@@ -9,6 +9,9 @@ export const UNKNOWN_GRACE = 600_000
 /** Milliseconds after its reservation in which a refund may be sent: a process that stood still may not send what others gave up. */
 export const SEND_WITHIN = 60_000
 
+/** Milliseconds for which an open refund is looked up by itself; after them an administrator has to settle it. */
+export const LOOKED_UP_FOR = 30 * 86_400_000
+
 const SHORTEST_CHECK = 10_000
 const LONGEST_CHECK = 900_000
 
@@ -55,4 +58,22 @@ export function afterUnknown (refund: Refund, now: number): Refund {
 /** When an open refund is to be looked up next, in milliseconds: soon at first, then less and less often as it ages. */
 export function nextCheck (refund: Pick<Refund, 'createdAt'>, now: number): number {
   return now + Math.min(Math.max((now - refund.createdAt) / 2, SHORTEST_CHECK), LONGEST_CHECK)
+}
+
+/** Whether it is not known that the provider took a refund: the answer was lost, or is still under way. */
+export function isUnheard (refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
+  return refund.status === 'pending' && refund.providerRefundId === null
+}
+
+/**
+ * What a merchant is to do about a refund that the provider has not acknowledged, `now` in milliseconds; null for every other.
+ * Nobody may send it again: only the provider's records show whether it was sent.
+ */
+export function adviceOn (refund: Refund, now: number): string | null {
+  if (!isUnheard(refund)) return null
+  const search = now < refund.createdAt + LOOKED_UP_FOR
+    ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
+    : 'it is looked up by itself no longer'
+  return `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +
+    'Do not create another for this amount. Where the provider\'s own records show that it was sent, or that it surely was not, ask the operator to settle it.'
 }

@@ -1,6 +1,7 @@
 import type { Database, TransactionSql } from '../platform/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
+import type { SettledRefund, Settlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import type { Page, Refund, RefundStatus, RefundType } from './schema.ts'
 
 /** What the refunds of one payment come to, in satoshis. */
@@ -35,9 +36,20 @@ export interface RefundStore {
   ofInvoice (merchantId: number, invoiceId: string): Promise<Refund[]>
   /**
    * Takes at most `limit` open refunds that are due for a look-up, longest due first, and puts them off by `pause`
-   * milliseconds in one statement, so that of several processes one has each.
+   * milliseconds in one statement, so that of several processes one has each. None that is older than `oldest` milliseconds.
    */
-  takeDue (now: number, pause: number, limit: number): Promise<Refund[]>
+  takeDue (now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
+  /** Refunds of one payment of which it is not known whether the provider took them. */
+  lost (sql: TransactionSql, invoiceId: string): Promise<Refund[]>
+  /** A refund of any merchant, with how it was settled by hand. */
+  forAdmin (refundId: string): Promise<SettledRefund | null>
+  /** One page of them: oldest first, `settled` newest first; of `lost` only those made at `madeBefore` or earlier. */
+  listForAdmin (view: RefundViewName, madeBefore: number, page: Page): Promise<SettledRefund[]>
+  /**
+   * Settles an open refund in one statement and keeps who did it. One that was not sent must not have been acknowledged, and
+   * must have been made at `madeBefore` or earlier. Null when it is not like that, and nothing is written.
+   */
+  settle (sql: TransactionSql, refundId: string, settlement: Settlement, madeBefore: number): Promise<Refund | null>
   /** Sets when an open refund is looked up next. */
   checkAt (refundId: string, nextCheckAt: number): Promise<void>
 }
@@ -60,6 +72,14 @@ interface DatabaseRow {
   reason: string | null
   created_at: Date
   processed_at: Date | null
+}
+
+interface SettledRow extends DatabaseRow {
+  outcome: SettlementOutcome | null
+  settled_by: string
+  settlement_reason: string
+  correlation_id: string
+  settled_at: Date
 }
 
 /** Refunds in the SQL database. */
@@ -113,13 +133,56 @@ export class SqlRefundStore implements RefundStore {
     return rows.map(fromDatabase)
   }
 
-  async takeDue (now: number, pause: number, limit: number): Promise<Refund[]> {
+  async takeDue (now: number, pause: number, oldest: number, limit: number): Promise<Refund[]> {
     const rows = await this.#database.sql<DatabaseRow[]>`
       update refunds set next_check_at = ${new Date(now + pause)} where refund_id in (
-        select refund_id from refunds where status in ('pending', 'processing') and next_check_at <= ${new Date(now)}
+        select refund_id from refunds where status in ('pending', 'processing') and next_check_at <= ${new Date(now)} and created_at > ${new Date(now - oldest)}
         order by next_check_at limit ${limit} for update skip locked)
       returning *`
     return rows.map(fromDatabase)
+  }
+
+  async lost (sql: TransactionSql, invoiceId: string): Promise<Refund[]> {
+    const rows = await sql<DatabaseRow[]>`
+      select * from refunds where invoice_id = ${invoiceId} and status = 'pending' and provider_refund_id is null order by created_at`
+    return rows.map(fromDatabase)
+  }
+
+  async forAdmin (refundId: string): Promise<SettledRefund | null> {
+    const { sql } = this.#database
+    const [row] = await sql<SettledRow[]>`
+      select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
+      from refunds left join refund_settlements using (refund_id) where refund_id = ${refundId}`
+    return row === undefined ? null : settledFromDatabase(row)
+  }
+
+  async listForAdmin (view: RefundViewName, madeBefore: number, page: Page): Promise<SettledRefund[]> {
+    const { sql } = this.#database
+    const which = view === 'lost'
+      ? sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
+      : view === 'open' ? sql`status in ('pending', 'processing')` : sql`outcome is not null`
+    const order = view === 'settled' ? sql`settled_at desc, refund_id desc` : sql`created_at, refund_id`
+    const rows = await sql<SettledRow[]>`
+      select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
+      from refunds left join refund_settlements using (refund_id) where ${which} order by ${order} limit ${page.take} offset ${page.skip}`
+    return rows.map(settledFromDatabase)
+  }
+
+  async settle (sql: TransactionSql, refundId: string, settlement: Settlement, madeBefore: number): Promise<Refund | null> {
+    const { outcome, providerRefundId, transactionHash, feeSats, settledBy, reason, correlationId } = settlement
+    const at = new Date(settlement.settledAt)
+    const isSent = outcome === 'sent'
+    const may = isSent
+      ? sql`status in ('pending', 'processing')`
+      : sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
+    const [row] = await sql<DatabaseRow[]>`
+      update refunds set status = ${isSent ? 'confirmed' : 'failed'}, provider_refund_id = coalesce(provider_refund_id, ${providerRefundId}),
+        transaction_hash = case when refund_type = 'chain' then coalesce(transaction_hash, ${transactionHash}) end, fee_sats = coalesce(${feeSats}, fee_sats),
+        processed_at = ${at}, updated_at = ${at}
+      where refund_id = ${refundId} and ${may} returning *`
+    if (row === undefined) return null
+    await sql`insert into refund_settlements ${sql({ refund_id: refundId, outcome, settled_by: settledBy, reason, correlation_id: correlationId, settled_at: at })}`
+    return fromDatabase(row)
   }
 
   async checkAt (refundId: string, nextCheckAt: number): Promise<void> {
@@ -129,6 +192,23 @@ export class SqlRefundStore implements RefundStore {
 
 function dateOrNull (time: number | null): Date | null {
   return time === null ? null : new Date(time)
+}
+
+function settledFromDatabase (row: SettledRow): SettledRefund {
+  const refund = fromDatabase(row)
+  return {
+    refund,
+    settlement: row.outcome === null ? null : {
+      outcome: row.outcome,
+      providerRefundId: refund.providerRefundId,
+      transactionHash: refund.transactionHash,
+      feeSats: refund.feeSats,
+      settledBy: row.settled_by,
+      reason: row.settlement_reason,
+      correlationId: row.correlation_id,
+      settledAt: row.settled_at.getTime()
+    }
+  }
 }
 
 function columns (refund: Refund, nextCheckAt: number) {

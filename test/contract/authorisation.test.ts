@@ -230,6 +230,15 @@ const rows: Readonly<Record<string, Row>> = {
   // Nobody has claimed the order.
   adminRetryStorefrontOrder: row(admin(400), async f => ({ path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry` })),
 
+  adminListRefunds: row(admin(200), () => ({ path: '/api/admin/refunds' })),
+  adminGetRefund: row(admin(200), async f => {
+    const { refundId } = await f.refund()
+    return { path: `/api/admin/refunds/${refundId}`, mine: refundId }
+  }),
+  adminSettleRefund: row(admin(200), async f => ({
+    path: `/api/admin/refunds/${(await f.refund()).refundId}/settle`, body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
+  })),
+
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({ path: '/api/admin/merchants', body: { name: 'a', email: `${unique()}@example.com` }, mine: 'apiKey' })),
   adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),

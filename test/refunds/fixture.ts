@@ -13,8 +13,11 @@ import { numericId, systemRandom } from '../../src/platform/ids.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { Payees } from '../../src/providers/payees.ts'
+import { refundAdminOperations } from '../../src/refunds/admin-operations.ts'
 import { refundOperations } from '../../src/refunds/operations.ts'
 import { Refunds } from '../../src/refunds/service.ts'
+import { RefundSettlements } from '../../src/refunds/settlement.ts'
+import { paymentSources } from '../../src/refunds/source.ts'
 import { SqlRefundStore, type RefundStore } from '../../src/refunds/store.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'
@@ -43,6 +46,7 @@ export interface Fixture {
   readonly provider: FakeProvider
   readonly store: RefundStore
   readonly refunds: Refunds
+  readonly settlements: RefundSettlements
   readonly merchant: Merchant
   /** Every change of a payment's status. */
   readonly changes: PaymentChange[]
@@ -68,9 +72,14 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
   const payees = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer)
   const changes: PaymentChange[] = []
   const accounts = new Map<number, Merchant>()
+  const paymentChanges = new PaymentChanges({ store: payments, database, clock })
+  paymentChanges.onChange = async (_sql, change) => { changes.push(change) }
+  const sources = paymentSources({
+    get: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
+    lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
+    applyChange: (sql, payment, to, facts, tellMerchant) => paymentChanges.apply(sql, payment, to, facts, tellMerchant)
+  })
   const another = (refundStore: RefundStore = store): Refunds => {
-    const paymentChanges = new PaymentChanges({ store: payments, database, clock })
-    paymentChanges.onChange = async (_sql, change) => { changes.push(change) }
     return new Refunds({
       store: refundStore,
       database,
@@ -78,11 +87,7 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
       random: systemRandom,
       log: silentLog,
       payees,
-      payments: {
-        get: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
-        lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
-        applyChange: (sql, payment, to, facts, tellMerchant) => paymentChanges.apply(sql, payment, to, facts, tellMerchant)
-      },
+      sources,
       merchant: async id => accounts.get(id) ?? null
     })
   }
@@ -115,17 +120,18 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
     return row
   }
   const refunds = another()
-  const upstream = new InternalUpstream(refundOperations(refunds))
-  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
+  const settlements = new RefundSettlements({ store, sources, database, clock, log: silentLog })
+  const upstream = new InternalUpstream([...refundOperations(refunds), ...refundAdminOperations(settlements)])
+  const chain = await harness([], { answer: ctx => upstream.handle(ctx), services: { clock } })
   const call: Call = async (method, target, body, as = merchant) => {
     const result = await chain.run({
       method, target, headers: { 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      principal: { kind: 'merchant' as const, id: String(as.id), merchant: as }
+      principal: target.startsWith('/api/admin/') ? { kind: 'admin', id: 'admin' } : { kind: 'merchant', id: String(as.id), merchant: as }
     })
     return { status: result.status, type: String(result.headers.get('content-type')), data: result.text === '' ? {} : result.json() as Json }
   }
   return {
-    database, clock, provider, store, refunds, merchant, changes, call, newMerchant, payment, another,
+    database, clock, provider, store, refunds, settlements, merchant, changes, call, newMerchant, payment, another,
     stored: async invoiceId => {
       const found = await payments.byId(invoiceId)
       if (found === null) throw new Error('the payment is gone')

@@ -109,7 +109,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     provider.fate = () => 'pays'
     const gone = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
     const away = () => Promise.reject(gone)
-    const broken = f.another({ sums: away, insert: away, lock: away, write: away, get: away, list: away, ofInvoice: away, takeDue: away, checkAt: away })
+    const broken = f.another({ sums: away, insert: away, lock: away, write: away, get: away, list: away, ofInvoice: away, takeDue: away, checkAt: away, lost: away, forAdmin: away, listForAdmin: away, settle: away })
     const payment = await f.payment()
     const asked = provider.asked.length
     const runs: ReadonlyArray<readonly [string, () => Promise<unknown>]> = [

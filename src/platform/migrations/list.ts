@@ -16,6 +16,7 @@ import { signInAddress } from './0014-sign-in-address.ts'
 import { soldChallenges } from './0015-sold-challenges.ts'
 import { challengeWrites } from './0016-challenge-writes.ts'
 import { openOfClient } from './0017-open-of-client.ts'
+import { refundSettlements } from './0020-refund-settlements.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -24,5 +25,5 @@ import { openOfClient } from './0017-open-of-client.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient
+  openOfClient, refundSettlements
 ]
