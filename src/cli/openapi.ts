@@ -30,7 +30,7 @@ export async function openapi (args: readonly string[], out: Output): Promise<nu
     const app = await compose(config, { clock: systemClock, log: silentLog, database, secrets, plugins, publicUrl: () => config.server.publicUrl === '' ? 'http://127.0.0.1:8080' : config.server.publicUrl })
     const { port } = await app.listen()
     await app.follow()
-    const answer = await request(`http://127.0.0.1:${port}/openapi.json`)
+    const answer = await request(`http://127.0.0.1:${port}/api/openapi.json`)
     out.print(JSON.stringify(await answer.body.json(), null, 2))
     await app.close()
   } finally {

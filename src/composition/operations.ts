@@ -4,10 +4,10 @@ import { bitcoinOperations } from '../billing/bitcoin-operations.ts'
 import { billingOperations } from '../billing/operations.ts'
 import { sandboxBillingOperations } from '../billing/sandbox-operations.ts'
 import { challengeOperations, hasChallenge } from '../challenges/operations.ts'
+import { priceList } from '../challenges/pricing.ts'
 import { demoOperations } from '../demo/operations.ts'
 import { discoveryOperations } from '../discovery/operations.ts'
 import { metricsOperation } from '../gateway/metrics-operation.ts'
-import { pricedRoutes } from '../gateway/openapi.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
 import { accountView } from '../merchants/account.ts'
 import { dashboardOperations } from '../jobs/dashboard.ts'
@@ -22,6 +22,7 @@ import { proxyOperations } from '../proxies/operations.ts'
 import { refundAdminOperations } from '../refunds/admin-operations.ts'
 import { refundOperations } from '../refunds/operations.ts'
 import { signInOperations } from '../sign-in/operations.ts'
+import { sentWebhooks } from '../webhooks/documented.ts'
 import { webhookOperations } from '../webhooks/operations.ts'
 import type { Parts, Running, Surroundings } from './parts.ts'
 
@@ -43,9 +44,11 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     metricsOperation(metrics),
     ...discoveryOperations({
       publicUrl,
-      serviceName: () => running.config.payment.serviceName,
+      config: () => running.config,
+      prices: () => priceList(running.config),
       operations: () => all,
-      pricedRoutes: () => pricedRoutes(running.config.routes)
+      webhooks: sentWebhooks,
+      stores: async () => (await storefront.storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription }))
     }),
     ...providerOperations({ sandbox: providers.sandbox, mode: running.config.mode, onSettled: settled }),
     ...challengeOperations({

@@ -218,6 +218,12 @@ export const RouteSchema = Type.Object({
 /** The keyword by which the editors' schema puts the forms of chain entries in. */
 const chainEntry = Type.Unsafe<unknown>({ 'x-form': 'chain-entry', description: 'A plugin name or path, or `{ name: { settings } }` with `when`, `disabled` and `mode` beside it.' })
 
+const discovery = Type.Object({
+  categories: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,31}$', 'x-allowed': 'a word such as data or ai' }), {
+    default: ['api'], maxItems: 10, description: 'What registries sort this service by.'
+  })
+}, describe('What agents and registries are told of this gateway.'))
+
 /** The whole of `gateway.yaml`, as it is written. */
 export const FileSchema = Type.Object({
   mode: Type.Union([Type.Literal('development'), Type.Literal('production')], { default: 'development', description: 'Production refuses the sandbox, missing secrets, the embedded database and plain HTTP.' }),
@@ -239,6 +245,7 @@ export const FileSchema = Type.Object({
   storefront,
   billing,
   plans,
+  discovery,
   policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, { default: {}, 'x-name': 'policy', description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.' }),
   chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order.' }),
   upstreams: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), NamedUpstreamSchema, { default: {}, 'x-name': 'upstream', description: 'HTTP upstreams that several routes share, by name.' }),

@@ -1,76 +1,126 @@
-import { openApiDocument, type PricedRoute } from '../gateway/openapi.ts'
+import type { PriceList } from '../challenges/schema.ts'
+import type { GatewayConfig } from '../config/schema.ts'
+import { openApiDocument, type WebhookFacts } from '../gateway/openapi.ts'
+import { operationPrices, pricedRoutes } from '../gateway/openapi-paid.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { PublishedDocument } from './document.ts'
+import { l402Manifest } from './manifest.ts'
+import { llmsText, type ListedStore } from './llms.ts'
 
 /** What agents and people can find out about this gateway without a key. */
 export interface DiscoveryFacts {
   publicUrl (): string
-  serviceName (): string
-  /** Every operation that is mounted; asked for when the document is first read. */
+  /** The configuration of the moment; another object after each reload. */
+  config (): Pick<GatewayConfig, 'payment' | 'routes' | 'discovery'>
+  /** What `/api/l402/pricing` says. */
+  prices (): PriceList
+  /** Every operation that is mounted; asked for when a document is first read. */
   operations (): readonly AnyOperation[]
-  pricedRoutes (): readonly PricedRoute[]
+  /** What the gateway sends to merchants, by the name of the event. */
+  readonly webhooks: Readonly<Record<string, WebhookFacts>>
+  /** Stores that want to be found. */
+  stores (): Promise<readonly ListedStore[]>
 }
 
-const DESCRIPTION = 'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
+const DESCRIPTION =
+  'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
 
-/** `GET /openapi.json` and `GET /llms.txt`. */
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** Operations that say what is sold, how it is paid for and whether it can be reached. */
+const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
+
+/** `GET /openapi.json`, `/api/openapi.json`, `/llms.txt` and `/.well-known/l402.json`. */
 export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
-  const openapi = defineOperation({
-    id: 'getOpenApi',
-    method: 'GET',
-    path: '/openapi.json',
-    summary: 'This description as OpenAPI 3.1',
-    tag: 'discovery',
-    access: 'public',
-    answers: { 200: { description: 'The document.', mediaType: 'application/json; charset=utf-8' } },
-    handle () {
-      const document = openApiDocument(facts.operations(), {
-        title: facts.serviceName(),
-        description: DESCRIPTION,
-        publicUrl: facts.publicUrl(),
-        pricedRoutes: facts.pricedRoutes()
-      })
-      return { status: 200, body: JSON.stringify(document), headers: ['Cache-Control', 'public, max-age=60'] }
-    }
-  })
-  const llms = defineOperation({
-    id: 'getLlmsText',
-    method: 'GET',
-    path: '/llms.txt',
-    summary: 'How an agent pays here, in plain text',
-    tag: 'discovery',
-    access: 'public',
-    answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
-    handle: () => ({ status: 200, body: llmsText(facts), headers: ['Cache-Control', 'public, max-age=60'] })
-  })
-  return [openapi, llms]
+  const common = { method: 'GET', tag: 'discovery', access: 'public' } as const
+  const service = () => {
+    const base = facts.publicUrl()
+    const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }
+    return { categories: facts.config().discovery.categories, docs }
+  }
+  const write = (which: 'sale' | 'whole'): string => {
+    const { routes, payment } = facts.config()
+    const priceOf = operationPrices(routes)
+    const priced = pricedRoutes(routes)
+    // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
+    const isForSale = (operation: AnyOperation): boolean => operation.access === 'credential' && priceOf(operation)?.amountSats != null
+    const operations = which === 'whole'
+      ? facts.operations()
+      : facts.operations().filter(operation => isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag)))
+    const document = openApiDocument(operations, {
+      title: payment.serviceName,
+      description: which === 'whole' ? DESCRIPTION : `${DESCRIPTION} ${WHERE_THE_REST_IS}`,
+      publicUrl: facts.publicUrl(),
+      pricedRoutes: which === 'whole' ? priced : priced.filter(route => route.amountSats !== null),
+      priceOf,
+      service: service(),
+      ...(which === 'whole' ? { webhooks: facts.webhooks } : {})
+    })
+    return JSON.stringify(document)
+  }
+  const sale = new PublishedDocument(facts.config, () => write('sale'))
+  const whole = new PublishedDocument(facts.config, () => write('whole'))
+  return [
+    defineOperation({
+      ...common,
+      id: 'getOpenApi',
+      path: '/openapi.json',
+      summary: 'What is for sale here, as OpenAPI 3.1',
+      description: 'Every request that can be paid for as it stands, with its price in x-payment-info, and how to find the rest. ' +
+        'It stays under 64 KB, where registries stop reading; the whole is at /api/openapi.json.',
+      answers: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
+      handle: ({ ctx }) => sale.reply(ctx)
+    }),
+    defineOperation({
+      ...common,
+      id: 'getWholeOpenApi',
+      path: '/api/openapi.json',
+      summary: 'Every operation of this gateway, as OpenAPI 3.1',
+      description: 'The merchant API, stores, plans, administration and the webhooks that are sent, beside what is for sale.',
+      answers: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
+      handle: ({ ctx }) => whole.reply(ctx)
+    }),
+    defineOperation({
+      ...common,
+      id: 'getLlmsText',
+      path: '/llms.txt',
+      summary: 'How an agent pays here, in plain text',
+      description: 'What is for sale, how it is paid for, which stores there are, and where to read on.',
+      answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
+      async handle () {
+        const { routes, payment } = facts.config()
+        const text = llmsText({
+          serviceName: payment.serviceName,
+          description: DESCRIPTION,
+          publicUrl: facts.publicUrl(),
+          pricedRoutes: pricedRoutes(routes),
+          stores: await facts.stores()
+        })
+        return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getL402Manifest',
+      path: '/.well-known/l402.json',
+      summary: 'What is for sale here, for L402 clients',
+      description: 'The service, its default price, and each paid route with its price.',
+      answers: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
+      handle () {
+        const config = facts.config()
+        const text = l402Manifest({
+          serviceName: config.payment.serviceName,
+          description: DESCRIPTION,
+          publicUrl: facts.publicUrl(),
+          categories: config.discovery.categories,
+          prices: facts.prices(),
+          pricedRoutes: pricedRoutes(config.routes)
+        })
+        return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
+      }
+    })
+  ]
 }
 
-function llmsText (facts: DiscoveryFacts): string {
-  const routes = facts.pricedRoutes().map(route => {
-    const methods = route.methods.length === 0 ? 'any method' : route.methods.join(', ').toUpperCase()
-    const price = route.amountSats === null ? 'price varies' : `${route.amountSats} sat${route.amountSats === 1 ? '' : 's'}`
-    return `- ${route.path} (${methods}): ${price}. ${route.description}`
-  })
-  return `# ${facts.serviceName()}
-
-> ${DESCRIPTION}
-
-Address: ${facts.publicUrl()}
-
-## How to pay
-1. Send the request. An answer of 402 carries one Lightning invoice in two WWW-Authenticate lines, L402 and Payment.
-2. Pay the invoice; your wallet gives you the preimage (64 hex characters).
-3. Send the same request again with one of
-   - Authorization: L402 <macaroon>:<preimage> (good until the token expires, for the same path and price)
-   - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (good once)
-A 503 means that nothing was charged: wait as long as Retry-After says.
-
-## Paid routes
-${routes.length === 0 ? 'None.' : routes.join('\n')}
-
-## More
-- [OpenAPI](${facts.publicUrl()}/openapi.json): every operation, with prices in x-payment-info
-- [Prices](${facts.publicUrl()}/api/l402/pricing)
-- [Health](${facts.publicUrl()}/health)
-`
-}
+const WHERE_THE_REST_IS = 'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
+  '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'

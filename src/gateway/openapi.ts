@@ -1,7 +1,8 @@
 import type { TSchema } from 'typebox'
-import type { RouteConfig } from '../config/schema.ts'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './openapi-errors.ts'
 import { answerHeaders, commonHeaders, refusalHeaders, successHeaders } from './openapi-headers.ts'
+import { openApiPath, paymentInfo, type Price, type PricedRoute } from './openapi-paid.ts'
+import { NamedSchemas, referenced } from './openapi-schemas.ts'
 import type { Access, Answer, AnyOperation } from './operation.ts'
 import { API_VERSION } from './version.ts'
 
@@ -10,22 +11,27 @@ export interface DocumentFacts {
   readonly title: string
   readonly description: string
   readonly publicUrl: string
-  /** Paid routes of the operator, for `x-payment-info`. */
+  /** Routes that cost something; those before APIs of the operator and of merchants get paths of their own. */
   readonly pricedRoutes: readonly PricedRoute[]
+  /** What an operation costs by the route that leads to it; nothing unless said. */
+  readonly priceOf?: (operation: AnyOperation) => Price | null
+  /** Requests that the gateway sends, by the name of the event (OpenAPI `webhooks`). */
+  readonly webhooks?: Readonly<Record<string, WebhookFacts>>
+  /** Words that registries sort services by, and where people and agents read on. */
+  readonly service?: { readonly categories: readonly string[], readonly docs: Readonly<Record<string, string>> }
 }
 
-/** A route that costs something, as agents look for it (Payment discovery draft). */
-export interface PricedRoute {
-  /** OpenAPI path: parameters in braces. */
-  readonly path: string
-  /** Lower-case methods; empty means that GET stands for all. */
-  readonly methods: readonly string[]
-  /** Null when it depends on the path. */
-  readonly amountSats: number | null
+/** A request that the gateway sends to an address of the merchant's. */
+export interface WebhookFacts {
+  readonly summary: string
   readonly description: string
+  readonly schema: TSchema
+  readonly example: unknown
 }
 
-const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'])
+const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch'])
+/** Methods that a route for any method is described with. */
+const ANY_METHOD = ['get', 'post', 'put', 'patch', 'delete']
 
 const PROXY_ERROR: Json = {
   type: 'object',
@@ -37,11 +43,12 @@ const reference = (schema: string): Json => ({ $ref: `#/components/schemas/${sch
 const shared = (name: RefusalName): Json => ({ $ref: `#/components/responses/${name}` })
 
 /** Schemas by media type as OpenAPI's `content`; several for one type are alternatives. */
-function contentOf (forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>): Json {
+function contentOf (forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>, example?: unknown): Json {
   const content: Json = {}
   for (const [mediaType, schemas] of Map.groupBy(forms, form => form[0].split(';', 1)[0] ?? form[0])) {
     const [first, ...others] = schemas.map(form => form[1])
-    content[mediaType] = { schema: others.length === 0 ? first : { anyOf: [first, ...others] } }
+    const schema = others.length === 0 ? first : { anyOf: [first, ...others] }
+    content[mediaType] = { schema, ...(example === undefined ? {} : { example }) }
   }
   return content
 }
@@ -63,130 +70,194 @@ const SECURITY: Readonly<Record<Access, Json[]>> = {
   credential: [{ l402: [] }, { payment: [] }]
 }
 
-/** find-my-way's `/a/:id/*` as OpenAPI's `/a/{id}/{path}`. */
-export function openApiPath (path: string): string {
-  return path.replaceAll(/:([A-Za-z_][A-Za-z0-9_]*)/g, '{$1}').replace(/\*$/, '{path}')
-}
+/** Writes operations; what their schemas name goes to the components. */
+class Writer {
+  readonly names = new NamedSchemas()
 
-function schemaJson (schema: TSchema): Json {
-  // A typebox schema is JSON Schema once its symbols are dropped.
-  return JSON.parse(JSON.stringify(schema)) as Json
-}
-
-function parameters (operation: AnyOperation): Json[] {
-  const list: Json[] = []
-  for (const [, name] of operation.path.matchAll(/:([A-Za-z_][A-Za-z0-9_]*)/g)) {
-    if (name !== undefined) list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
+  parameters (operation: AnyOperation): Json[] {
+    const list: Json[] = []
+    const params = operation.params === undefined ? {} : membersOf(this.names.write(operation.params)).properties
+    for (const [, name] of operation.path.matchAll(/:([A-Za-z_][A-Za-z0-9_]*)/g)) {
+      if (name === undefined) continue
+      const { description, ...schema } = params[name] ?? { type: 'string' }
+      const example = operation.example?.params?.[name]
+      list.push({ name, in: 'path', required: true, ...described(description), schema, ...(example === undefined ? {} : { example }) })
+    }
+    if (operation.query !== undefined) {
+      // Query schemas are objects; their members are the parameters.
+      const { properties, required } = membersOf(this.names.write(operation.query))
+      for (const [name, { description, ...schema }] of Object.entries(properties)) {
+        list.push({ name, in: 'query', required: required.includes(name), ...described(description), schema })
+      }
+    }
+    for (const [name, facts] of Object.entries(operation.headers ?? {})) {
+      const { description, required = false, pattern, example } = typeof facts === 'string' ? { description: facts } : facts
+      const schema = { type: 'string', ...(pattern === undefined ? {} : { pattern }) }
+      list.push({ name, in: 'header', required, description, schema, ...(example === undefined ? {} : { example }) })
+    }
+    return list
   }
-  if (operation.query !== undefined) {
-    // Query schemas are objects; their members are the parameters.
-    const { properties = {}, required = [] } = schemaJson(operation.query) as { properties?: Record<string, Json>, required?: string[] }
-    for (const [name, schema] of Object.entries(properties)) list.push({ name, in: 'query', required: required.includes(name), schema })
+
+  /** The body of an answer that an operation declares. */
+  #form ({ schema, mediaType = 'application/json' }: Answer): SchemaForm {
+    if (schema !== undefined) return [mediaType, this.names.write(schema)]
+    // Ready bytes of a media type: text, unless they are JSON of which no more is said.
+    return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
   }
-  for (const [name, description] of Object.entries(operation.headers ?? {})) {
-    list.push({ name, in: 'header', required: false, description, schema: { type: 'string' } })
+
+  answers (operation: AnyOperation): Json {
+    const out: Json = {}
+    const implied = new Set(impliedStatuses(operation))
+    for (const [key, answer] of Object.entries(operation.answers)) {
+      const status = Number(key)
+      const bodiless = answer.schema === undefined && answer.mediaType === undefined
+      const name = status < 400 ? null : refusalOf(operation, status)
+      const own = bodiless ? null : this.#form(answer)
+      const headers = status < 400 ? successHeaders(operation, answer) : refusalHeaders(operation, status)
+      if (own === null) out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
+      else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
+      else out[status] = { description: answer.description, headers, content: contentOf([own], operation.example?.answers?.[status]) }
+    }
+    for (const status of implied) {
+      const name = refusalOf(operation, status)
+      if (name !== null) out[status] ??= shared(name)
+    }
+    return out
   }
-  return list
+
+  describe (operation: AnyOperation, price: Price | null): Json {
+    const { id, summary, description, tag, body, bodyOptional, example, access, form } = operation
+    const out: Json = { operationId: id, summary, ...described(description), tags: [tag], responses: this.answers(operation) }
+    const list = this.parameters(operation)
+    if (list.length > 0) out['parameters'] = list
+    if (body !== undefined) {
+      out['requestBody'] = { required: bodyOptional !== true, content: contentOf([['application/json', this.names.write(body)]], example?.body) }
+    } else if (form !== undefined) {
+      out['requestBody'] = { required: true, content: contentOf([[form.mediaType, this.names.write(form.schema)]], example?.body) }
+    }
+    const security = SECURITY[access]
+    if (security.length > 0) out['security'] = security
+    if (price !== null) out['x-payment-info'] = paymentInfo(price)
+    return out
+  }
+
+  webhook ({ summary, description, schema, example }: WebhookFacts): Json {
+    const signature = {
+      name: 'X-Service-Signature',
+      in: 'header',
+      required: true,
+      description: 't=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<raw body>" with the webhook secret>',
+      schema: { type: 'string', pattern: '^t=[0-9]+,v1=[0-9a-f]{64}$' }
+    }
+    return {
+      post: {
+        summary,
+        description,
+        tags: ['Webhooks'],
+        parameters: [signature],
+        requestBody: { required: true, content: contentOf([['application/json', this.names.write(schema)]], example) },
+        responses: { '2XX': { description: 'Taken. Anything else, or nothing in 10 seconds, is tried again after 30, 60, 120, 240 and 480 seconds.' } }
+      }
+    }
+  }
 }
 
-/** The body of an answer that an operation declares; null when it has none. */
-function ownForm ({ schema, mediaType = 'application/json' }: Answer): readonly [string, Json] | null {
-  if (schema !== undefined) return [mediaType, schemaJson(schema)]
-  // Ready bytes of a media type: text, unless they are JSON of which no more is said.
-  return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
+type SchemaForm = readonly [mediaType: string, schema: Json]
+
+function described (description: unknown): Json {
+  return description === undefined ? {} : { description }
 }
 
-function answers (operation: AnyOperation): Json {
-  const out: Json = {}
-  const implied = new Set(impliedStatuses(operation))
-  for (const [key, answer] of Object.entries(operation.answers)) {
-    const status = Number(key)
-    const bodiless = answer.schema === undefined && answer.mediaType === undefined
-    const name = status < 400 ? null : refusalOf(operation, status)
-    const own = bodiless ? null : ownForm(answer)
-    const headers = status < 400 ? successHeaders(operation, answer) : refusalHeaders(operation, status)
-    if (own === null) out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
-    else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
-    else out[status] = { description: answer.description, headers, content: contentOf([own]) }
-  }
-  for (const status of implied) {
-    const name = refusalOf(operation, status)
-    if (name !== null) out[status] ??= shared(name)
-  }
-  return out
+/** The members of an object schema. */
+function membersOf (schema: Json): { readonly properties: Readonly<Record<string, Json>>, readonly required: readonly string[] } {
+  // Where object schemas keep their members, by JSON Schema's own words.
+  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>, required?: string[] }
+  return { properties, required }
 }
 
-function describe (operation: AnyOperation): Json {
-  const out: Json = { operationId: operation.id, summary: operation.summary, tags: [operation.tag], responses: answers(operation) }
-  const list = parameters(operation)
-  if (list.length > 0) out['parameters'] = list
-  if (operation.body !== undefined) out['requestBody'] = { required: operation.bodyOptional !== true, content: { 'application/json': { schema: schemaJson(operation.body) } } }
-  const security = SECURITY[operation.access]
-  if (security.length > 0) out['security'] = security
-  return out
-}
+const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
 
-function paid (route: PricedRoute): Json {
-  const { amountSats, description } = route
-  // Where the price depends on the path there is nothing to offer: an agent would try the template itself.
-  const offers = amountSats === null ? {} : { 'x-payment-info': { offers: [{ intent: 'charge', method: 'lightning', amount: String(amountSats), currency: 'sat', description }] } }
+/** One method of a priced route with an API behind it that is not described here. */
+function paid (route: PricedRoute, method: string): Json {
+  const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
+  const body = ['post', 'put', 'patch'].includes(method) ? { requestBody: { description: 'What the API behind takes.', content: { '*/*': {} } } } : {}
   return {
-    summary: description,
-    tags: ['paid'],
+    operationId: name,
+    summary: route.description,
+    description: DETAILS,
+    tags: ['Paid'],
     security: SECURITY.credential,
-    ...offers,
+    'x-payment-info': paymentInfo(route),
+    ...body,
     // The API behind answers as it likes, with a status of this list too.
     responses: {
       200: { description: 'What was paid for.', headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } } },
       402: shared('PaymentRequired'),
-      default: { description: 'What the API behind answers, or an error of this gateway.', headers: commonHeaders, content: contentOf([['application/json', reference('ProxyError')], ['*/*', {}]]) }
+      default: { $ref: '#/components/responses/Upstream' }
     }
   }
 }
 
-/** The priced routes of a configuration, in the form of the document. */
-export function pricedRoutes (routes: readonly RouteConfig[]): PricedRoute[] {
-  const out: PricedRoute[] = []
-  for (const route of routes) {
-    if (route.upstream.kind !== 'proxy' && (route.price ?? 0) === 0) continue
-    const amountSats = route.upstream.kind === 'proxy' ? null : route.price ?? null
-    for (const path of route.match.path) {
-      out.push({ path: openApiPath(path), methods: (route.match.method ?? []).map(name => name.toLowerCase()), amountSats, description: route.description ?? route.name })
-    }
-  }
-  return out
+const UPSTREAM: Json = {
+  description: 'What the API behind answers, or an error of this gateway.',
+  headers: commonHeaders,
+  content: contentOf([['application/json', reference('ProxyError')], ['*/*', {}]])
+}
+
+/** The methods of a path, made on first use. */
+function itemOf (paths: Record<string, Json>, path: string): Json {
+  return paths[path] ??= {}
 }
 
 /** The OpenAPI 3.1 document of operations and priced routes; `operations` come as they are mounted. */
 export function openApiDocument (operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
+  const writer = new Writer()
+  const priceOf = (operation: AnyOperation): Price | null =>
+    operation.sells ?? (operation.access === 'credential' ? facts.priceOf?.(operation) ?? null : null)
   for (const operation of operations) {
-    const item = paths[openApiPath(operation.path)] ??= {}
-    item[operation.method.toLowerCase()] = describe(operation)
+    itemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(operation, priceOf(operation))
   }
   for (const route of facts.pricedRoutes) {
-    const item = paths[route.path] ??= {}
-    for (const method of route.methods.length === 0 ? ['get'] : route.methods.filter(name => METHODS.has(name))) item[method] ??= paid(route)
+    if (route.own === true) continue
+    const item = itemOf(paths, route.path)
+    const methods = route.methods.length === 0 ? ANY_METHOD : route.methods.filter(name => METHODS.has(name))
+    for (const method of methods) item[method] ??= paid(route, method)
     for (const [, name] of route.path.matchAll(/\{([^}]+)\}/g)) {
       const list = (item['parameters'] ??= []) as Json[]
       if (!list.some(entry => entry['name'] === name)) list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
     }
   }
+  const webhooks = Object.fromEntries(Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(webhook)]))
+  const { title, description, publicUrl, service = { categories: [], docs: {} } } = facts
+  const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
+  const components = {
+    schemas: { ...errorSchemas, ProxyError: PROXY_ERROR, ...writer.names.components },
+    headers: answerHeaders,
+    responses: {
+      ...Object.fromEntries((Object.keys(refusals) as RefusalName[] /* its own keys */).map(name => [name, refusal(name)])),
+      Upstream: UPSTREAM
+    }
+  }
   return {
     openapi: '3.1.0',
-    info: { title: facts.title, version: API_VERSION, description: facts.description },
-    servers: [{ url: facts.publicUrl }],
-    'x-service-info': { name: facts.title, description: facts.description, payment: { schemes: ['L402', 'Payment'], currency: 'sat' } },
-    paths,
+    info: { title, version: API_VERSION, description },
+    servers: [{ url: publicUrl }],
+    'x-service-info': { name: title, description, payment: { schemes: ['L402', 'Payment'], currency: 'sat' }, ...service },
+    // What says nothing else is open to anybody.
+    security: [],
+    tags: [...new Set(operations.map(operation => operation.tag))].map(name => ({ name })),
+    ...body,
     components: {
-      schemas: { ...errorSchemas, ProxyError: PROXY_ERROR },
-      headers: answerHeaders,
-      responses: Object.fromEntries((Object.keys(refusals) as RefusalName[] /* its own keys */).map(name => [name, refusal(name)])),
+      schemas: {},
+      headers: {},
+      responses: {},
+      ...referenced(body, components),
       securitySchemes: {
-        merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
-        adminKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
-        l402: { type: 'http', scheme: 'L402' },
-        payment: { type: 'http', scheme: 'Payment' }
+        merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'A merchant\'s key.' },
+        adminKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'The operator\'s key.' },
+        l402: { type: 'http', scheme: 'L402', description: 'L402 <macaroon>:<preimage>, from a 402.' },
+        payment: { type: 'http', scheme: 'Payment', description: 'Payment <base64url of {challenge, payload}>, from a 402.' }
       }
     }
   }

@@ -30,6 +30,25 @@ export interface Answer {
   readonly mediaType?: string
 }
 
+/** A request header that an operation reads, for OpenAPI. */
+export interface HeaderFacts {
+  readonly description: string
+  /** The operation refuses requests without it. */
+  readonly required?: boolean
+  /** JSON Schema's pattern of the value. */
+  readonly pattern?: string
+  readonly example?: string
+}
+
+/** One request and what it is answered, for OpenAPI: what a reader copies first. */
+export interface OperationExample {
+  /** Path parameters by name. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  /** Bodies by status. */
+  readonly answers?: Readonly<Record<number, unknown>>
+}
+
 /**
  * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas, calls
  * the handler, and writes what it answers through the schema of that status, which is the whitelist of what may leave.
@@ -41,6 +60,9 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   /** Path with `:name` parameters, each one segment; a last `*` takes the rest. */
   readonly path: string
   readonly summary: string
+  /** What it does and what follows from it, for OpenAPI: what a caller cannot see from the schemas. */
+  readonly description?: string
+  readonly example?: OperationExample
   readonly tag: string
   readonly access: Access
   /** Path parameters as strings; those that do not fit give 404 (decision 10). */
@@ -54,8 +76,12 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly body?: B
   /** The body may be left out altogether, or be `null`; the handler then gets an empty object, which the schema must take. */
   readonly bodyOptional?: true
-  /** Request headers that the operation reads, for OpenAPI. */
-  readonly headers?: Readonly<Record<string, string>>
+  /** What its own 402 asks for, where it sells something by itself and not by the price of a route. */
+  readonly sells?: { readonly amountSats: number | null, readonly description: string }
+  /** A body in another form than JSON, which the operation reads by itself; for OpenAPI. */
+  readonly form?: { readonly mediaType: string, readonly schema: TSchema }
+  /** Request headers that the operation reads, for OpenAPI: a description, or more. */
+  readonly headers?: Readonly<Record<string, string | HeaderFacts>>
   readonly answers: Readonly<Record<number, Answer>>
   /** Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem goes out. */
   readonly refuse?: (error: ValidationError) => GatewayError

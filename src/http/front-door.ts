@@ -82,6 +82,8 @@ const bad = (message: string): Refusal => new Refusal(400, message)
 export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
   const { method = '', url = '', httpVersion, rawHeaders } = head
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return bad('Only HTTP/1.1 and HTTP/1.0 are spoken here.')
+  // Nothing here reflects requests: the method is known, and no resource has it (RFC 9110, 9.3.8).
+  if (method === 'TRACE') return new Refusal(405, 'The method TRACE is not served.')
   if (!SERVED.has(method)) return bad(`The method ${method} is not served.`)
   if (rawHeaders.length > rules.headerCount * 2) return new Refusal(431, `The request has more than ${rules.headerCount} header lines.`)
 

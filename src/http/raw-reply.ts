@@ -14,7 +14,9 @@ export interface RawReply {
  * Errors and Versioning; decision 13). `error` is the name of the status.
  */
 export function rawReply (status: number, message: string, correlationId: string): RawReply {
-  const body = JSON.stringify({ error: STATUS_CODES[status] ?? 'Error', message })
+  const notAllowed = status === 405
+  const error = notAllowed ? 'Method not allowed' : STATUS_CODES[status] ?? 'Error'
+  const body = JSON.stringify({ error, message })
   return {
     status,
     headers: [
@@ -22,7 +24,9 @@ export function rawReply (status: number, message: string, correlationId: string
       'Content-Length', String(Buffer.byteLength(body)),
       'X-API-Version', API_VERSION,
       'X-Correlation-Id', correlationId,
-      'Connection', 'close'
+      'Connection', 'close',
+      // No route was looked for yet, so these are the methods that a route can have.
+      ...(notAllowed ? ['Allow', 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'] : [])
     ],
     body
   }

@@ -98,7 +98,7 @@ export const PaymentView = Type.Object({
   orderId: Type.String(),
   status: Type.Enum([...statuses]),
   // Open, because the writer would print a number of a schema through a double (decision 8).
-  amount: Type.Unsafe<RawJson>({ description: 'A number in `currency`, in plain notation.' }),
+  amount: Type.Unsafe<RawJson>({ 'x-type': 'number', description: 'A number in `currency`, in plain notation.' }),
   currency: Type.Enum([...CURRENCIES]),
   lightningInvoice: Type.String({ description: 'BOLT 11.' }),
   paymentHash: Type.String({ description: '64 lower-case hex characters.' }),

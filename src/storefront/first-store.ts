@@ -18,6 +18,8 @@ export async function firstStore (storefronts: Storefronts, merchantId: number):
     adminApiToken: `sandbox-${randomToken(12)}`,
     domesticShippingUsd: 4.9,
     freeShippingEnabled: true,
-    freeShippingThresholdUsd: 50
+    freeShippingThresholdUsd: 50,
+    listInRegistry: true,
+    registryDescription: 'The shop of the sandbox: a few goods to try a purchase with'
   })
 }

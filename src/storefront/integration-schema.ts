@@ -39,9 +39,9 @@ const settings = {
   defaultTaxLocation: nullable<string>('string', { maxLength: 27, pattern: LOCATION, 'x-rule': 'Must have the form country-state-zip, such as US-CA-94107.', description: 'Stored and shown. Tax is always asked for the buyer\'s own place.' }),
   claimWindowDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 365, description: 'Days that buyers have to claim what they paid for, of checkouts from now on. 30 unless said.' })),
   isActive: Type.Optional(Type.Boolean({ description: 'Whether the store can be seen and bought from. True unless said.' })),
-  listInRegistry: Type.Optional(Type.Boolean({ description: 'Stored and shown. False unless said.' })),
+  listInRegistry: Type.Optional(Type.Boolean({ description: 'Whether /llms.txt names this store. False unless said.' })),
   registryCategories: nullable<string>('string', { maxLength: MAX_CATEGORIES, pattern: TEXT, 'x-rule': 'Must not hold control characters.', description: 'A JSON array as text, such as ["books"]. Stored and shown.' }),
-  registryDescription: nullable<string>('string', { maxLength: MAX_DESCRIPTION, pattern: TEXT, 'x-rule': 'Must not hold control characters.', description: 'Stored and shown.' })
+  registryDescription: nullable<string>('string', { maxLength: MAX_DESCRIPTION, pattern: TEXT, 'x-rule': 'Must not hold control characters.', description: 'What /llms.txt says of this store.' })
 }
 
 /** Body of `POST /api/merchant/storefront` (decision 143). */
@@ -59,7 +59,7 @@ export type IntegrationChange = Static<typeof IntegrationChange>
 
 const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 // Open, because the writer would print a number of a schema through a double (decision 8).
-const dollars = (description: string) => Type.Unsafe<RawJson>({ description })
+const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 
 /** The store as its merchant sees it (contract, Storefront integration resources; decisions 141 and 143). */
 export const IntegrationView = Type.Object({
@@ -72,7 +72,7 @@ export const IntegrationView = Type.Object({
   domesticShippingUsd: dollars('A number of US dollars.'),
   domesticOnly: Type.Boolean(),
   freeShippingEnabled: Type.Boolean(),
-  freeShippingThresholdUsd: Type.Unsafe<RawJson | null>({ description: 'A number of US dollars; null for any subtotal.' }),
+  freeShippingThresholdUsd: Type.Unsafe<RawJson | null>({ 'x-type': ['number', 'null'], description: 'A number of US dollars; null for any subtotal.' }),
   defaultTaxLocation: text('As it was given, in capitals.'),
   claimWindowDays: Type.Integer(),
   isActive: Type.Boolean(),

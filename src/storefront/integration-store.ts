@@ -28,6 +28,8 @@ export interface IntegrationStore {
   bySlug (slug: string): Promise<Integration | null>
   byId (id: number): Promise<Integration | null>
   ofMerchant (merchantId: number): Promise<Integration | null>
+  /** Active stores that want to be listed, oldest first; at most `limit`. */
+  listed (limit: number): Promise<Integration[]>
   /**
    * Changes the merchant's store under a lock on its row, so that two changes at once both hold. Answers the row as it is
    * then, null when there is none; what `change` throws leaves it as it was. Slug, merchant and platform stay whatever it says.
@@ -112,6 +114,12 @@ export class SqlIntegrationStore implements IntegrationStore {
 
   ofMerchant (merchantId: number): Promise<Integration | null> {
     return this.#one(ofMerchant(this.#database.sql, merchantId))
+  }
+
+  async listed (limit: number): Promise<Integration[]> {
+    const rows = await this.#database.sql<Row[]>`
+      select * from storefronts where list_in_registry and is_active order by id limit ${limit}`
+    return rows.map(read)
   }
 
   async update (merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration | null> {

@@ -62,6 +62,12 @@ export class Storefronts {
     return this.#served(await reaching(this.#parts.store.byId(id)))
   }
 
+  /** Active stores that want to be found by agents, oldest first; at most 50. */
+  async listed (): Promise<Integration[]> {
+    const found = await reaching(this.#parts.store.listed(50))
+    return found.filter(store => this.#served(store)?.isActive === true)
+  }
+
   /** The merchant's store as it stands, or null. */
   ofMerchant (merchantId: number): Promise<Integration | null> {
     return reaching(this.#parts.store.ofMerchant(merchantId))

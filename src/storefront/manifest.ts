@@ -46,7 +46,7 @@ Tax is computed from ${LOCATION_HEADER} and is part of the total.
 ## Links
 - [Catalog](${base}/catalog)
 - [Store page](${publicUrl}/storefront/${slug})
-- [OpenAPI](${publicUrl}/openapi.json)
+- [OpenAPI](${publicUrl}/api/openapi.json)
 `
 }
 

@@ -28,7 +28,7 @@ export function orderPage ({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageS
 
 const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 // Open, because the writer would print a number of a schema through a double (decision 8).
-const dollars = (description: string) => Type.Unsafe<RawJson>({ description })
+const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 
 const row = {
   orderId: Type.String(),

@@ -97,7 +97,15 @@ function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPubl
       method: 'POST',
       path: `${BASE}/checkout`,
       summary: 'Order a cart: 402 with its invoice, and 200 once the same request carries the paid invoice\'s credential',
-      headers: { [LOCATION_HEADER]: 'Required: {country}-{state}-{zip}, such as US-CA-94103; the state may be empty.', Authorization: authorization },
+      sells: { amountSats: null, description: 'Goods of the store, at the price of the cart' },
+      headers: {
+        [LOCATION_HEADER]: {
+          description: '{country}-{state}-{zip}, such as US-CA-94103; the state may be empty.',
+          required: true,
+          example: 'US-CA-94103'
+        },
+        Authorization: authorization
+      },
       body: CheckoutBody,
       answers: {
         200: { description: 'The order is paid. Say where it goes with the claim token in claimPageUrl.', schema: PaidOrderView },

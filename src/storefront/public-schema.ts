@@ -9,7 +9,7 @@ import { usd } from './usd.ts'
 
 const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 // Open, because the writer would print a number of a schema through a double (decision 8).
-const dollars = (description = 'A number of US dollars.') => Type.Unsafe<RawJson>({ description })
+const dollars = (description = 'A number of US dollars.') => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 const orderStatus = Type.Enum(['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'])
 const time = Type.String({ description: 'ISO 8601, UTC.' })
 
@@ -21,7 +21,7 @@ export const CatalogView = Type.Object({
     domesticUsd: dollars('A number of US dollars: the flat rate of an order, abroad too.'),
     domesticOnly: Type.Boolean({ description: 'Shipped within the shop\'s own country only.' }),
     freeShippingEnabled: Type.Boolean(),
-    freeShippingThresholdUsd: Type.Unsafe<RawJson | null>({ description: 'A number of US dollars from which on shipping is free; null for any subtotal.' })
+    freeShippingThresholdUsd: Type.Unsafe<RawJson | null>({ 'x-type': ['number', 'null'], description: 'A number of US dollars from which on shipping is free; null for any subtotal.' })
   }),
   products: Type.Array(Type.Object({
     productId: Type.Integer(),

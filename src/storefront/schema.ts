@@ -36,7 +36,7 @@ export interface Integration extends StoreCredentials {
   /** Two capital letters; null until the platform was asked. */
   readonly shopCountry: string | null
   readonly shipping: ShippingRules
-  /** Stored and shown, used nowhere, as are the three registry fields (decision 145). */
+  /** Stored and shown, used nowhere (decision 145). */
   readonly defaultTaxLocation: string | null
   readonly listInRegistry: boolean
   readonly registryCategories: string | null

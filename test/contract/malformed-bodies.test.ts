@@ -23,7 +23,7 @@ t.test('10,000 malformed, oversized, deeply nested, wrongly typed or wrongly enc
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['policies:\n', 'policies:\n  magic-link: { limit: 100000, window: 1m, by: address }\n']] }) })
   const { adminKey, merchant, send } = gateway
   const admin = (method: string, path: string, body?: object): Promise<Answer> => send(method, path, { headers: { 'x-api-key': adminKey }, ...(body === undefined ? {} : { body }) })
-  const targets = targetsOf((await send('GET', '/openapi.json')).json() as Record<string, unknown>)
+  const targets = targetsOf((await send('GET', '/api/openapi.json')).json() as Record<string, unknown>)
   t.ok(targets.length >= 10, `${targets.length} operations: ${targets.map(target => target.id).join(', ')}`)
 
   const proxy = (await gateway.merchantSend('POST', '/api/proxy', { name: 'a', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 })).json() as { proxyId: string }

@@ -97,7 +97,7 @@ t.test('an answer that the document does not describe is refused, and the error 
 
 t.test('the document of a gateway', async t => {
   const gateway = await startGateway(t)
-  const document = (await gateway.send('GET', '/openapi.json')).json()
+  const document = (await gateway.send('GET', '/api/openapi.json')).json()
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [kind ?? '', name ?? ''] as const)
   const { components, paths } = document as { components: Record<string, Record<string, unknown>>, paths: Record<string, Record<string, { operationId?: string, responses?: Record<string, { description?: string, $ref?: string, headers?: object }> }>> }
   t.ok(references.length > 50, 'names what is common once')

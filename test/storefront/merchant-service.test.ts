@@ -232,9 +232,9 @@ t.test('merchants\' stores', async t => {
 
   await t.test('while the database is away the answer is 503, and nobody is told that there is no store', async t => {
     const away = (): Promise<never> => Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
-    const broken = new Storefronts({ ...partsOf(f), platform: platform.platform, store: { nextId: away, insert: away, bySlug: away, byId: away, ofMerchant: away, update: away } })
+    const broken = new Storefronts({ ...partsOf(f), platform: platform.platform, store: { nextId: away, insert: away, bySlug: away, byId: away, ofMerchant: away, listed: away, update: away } })
     const calls: ReadonlyArray<Promise<unknown>> = [
-      broken.bySlug('a'), broken.byId(1), broken.ofMerchant(1), broken.own(1), broken.create(1, anInput()), broken.update(1, { isActive: true }), broken.refreshShopInfo(1), broken.invalidateCatalog(1)
+      broken.bySlug('a'), broken.byId(1), broken.ofMerchant(1), broken.listed(), broken.own(1), broken.create(1, anInput()), broken.update(1, { isActive: true }), broken.refreshShopInfo(1), broken.invalidateCatalog(1)
     ]
     for (const call of calls) await t.rejects(call, errorLike({ status: 503, error: 'Service unavailable', headers: ['Retry-After', '5'] }))
   })

@@ -56,7 +56,7 @@ export interface GatewayProcess extends Pick<TestGateway, 'send' | 'pay' | 'merc
 function lookFrom (url: string): Look {
   let asked: Promise<OpenApiCheck | null> | null = null
   const ask = async (): Promise<OpenApiCheck | null> => {
-    const answer = await request(`${url}/openapi.json`)
+    const answer = await request(`${url}/api/openapi.json`)
     const text = await answer.body.text()
     return answer.statusCode === 200 ? new OpenApiCheck(JSON.parse(text) as Record<string, unknown>) : null
   }

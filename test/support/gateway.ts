@@ -7,7 +7,8 @@ import { compose } from '../../src/compose.ts'
 import { loadConfigText } from '../../src/config/load.ts'
 import type { GatewayConfig } from '../../src/config/schema.ts'
 import { prepare } from '../../src/first-start.ts'
-import { openApiDocument, pricedRoutes } from '../../src/gateway/openapi.ts'
+import { openApiDocument } from '../../src/gateway/openapi.ts'
+import { operationPrices, pricedRoutes } from '../../src/gateway/openapi-paid.ts'
 import type { AnyOperation } from '../../src/gateway/operation.ts'
 import { Router } from '../../src/gateway/router.ts'
 import { systemClock, type Clock } from '../../src/platform/clock.ts'
@@ -102,7 +103,7 @@ export function loadText (yaml: string, env: Readonly<Record<string, string>>): 
 
 /** Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts them. */
 function lookAt (operations: readonly AnyOperation[], config: GatewayConfig): Look {
-  const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config.routes) }))
+  const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config.routes), priceOf: operationPrices(config.routes) }))
   const routes = new Router<boolean>()
   for (const { match, upstream } of config.routes) {
     for (const host of match.host ?? [null]) for (const path of match.path) routes.add({ host, methods: match.method ?? [], path }, upstream.kind === 'internal')

@@ -81,7 +81,8 @@ function pathOf (template: string, item: Json, shared: Json): Path {
       const name = isObject(response) ? response['$ref'] : undefined
       return typeof name === 'string' ? shared[name.replace('#/components/responses/', '')] : response
     })
-    const id = operation['operationId']
+    const isRoute = Array.isArray(operation['tags']) && operation['tags'].includes('Paid')
+    const id = isRoute ? undefined : operation['operationId']
     methods.set(method.toUpperCase(), { id: typeof id === 'string' ? id : null, responses: responses as Described['responses'] /* by OpenAPI's own schema */ })
   }
   return { matches: new RegExp(`^${pattern}$`), parameters: parts.filter(part => part.startsWith('{')).length, methods }

@@ -21,7 +21,7 @@ export const requestLines: readonly Vector[] = [
   refused('no protocol name', version, `GET / 1.1\r\n${host}`),
   refused('a method of RTSP', version, `DESCRIBE / RTSP/1.0\r\n${host}`),
   refused('a source of ICE', version, `SOURCE / ICE/1.1\r\n${host}`),
-  refused('TRACE', method, `TRACE / HTTP/1.1\r\n${host}`, 'TRACE'),
+  refused('TRACE', method, `TRACE / HTTP/1.1\r\n${host}`, 'TRACE', 405),
   refused('CONNECT', method, 'CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n', 'CONNECT'),
   refused('lower-case method', method, `get / HTTP/1.1\r\n${host}`),
   refused('unknown method', method, `FROB / HTTP/1.1\r\n${host}`),

@@ -1,0 +1,115 @@
+import { gunzipSync } from 'node:zlib'
+import t from 'tap'
+import { request } from 'undici'
+import { takesGzip } from '../../src/discovery/document.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
+
+type Json = Record<string, unknown>
+type Operation = Json & { operationId?: string, tags?: string[], 'x-payment-info'?: { offers: Json[] }, responses: Json, requestBody?: Json }
+type Document = Json & {
+  paths: Record<string, Record<string, Operation>>
+  'x-service-info': Json
+  components: { schemas: Json }
+  webhooks?: Json
+  security: unknown[]
+}
+
+const LIMIT = 64 * 1024
+
+t.test('the short document prices what is for sale, and the whole one everything', async t => {
+  const yaml = defaultYaml({
+    replace: [['  # Merchants\' proxies, kept', '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  # Merchants\' proxies, kept']]
+  })
+  const gateway = await startGateway(t, { yaml })
+  const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document
+  const sale = await read('/openapi.json')
+  const whole = await read('/api/openapi.json')
+  const amountOf = (document: Document, method: string, path: string): unknown => document.paths[path]?.[method]?.['x-payment-info']?.offers[0]?.['amount']
+
+  await t.test('each paid operation that exists by default has its price, null where it varies', async t => {
+    t.equal(amountOf(whole, 'get', '/demo/quote'), '10')
+    t.equal(amountOf(whole, 'post', '/demo/echo'), '10')
+    t.equal(amountOf(whole, 'get', '/l402/test/ping'), '1')
+    t.equal(amountOf(whole, 'get', '/l402/proxy/{proxyId}'), null)
+    t.equal(amountOf(whole, 'post', '/l402/proxy/{proxyId}/{path}'), null)
+    t.equal(amountOf(whole, 'post', '/api/storefront/{slug}/checkout'), null)
+    for (const item of Object.values(whole.paths)) {
+      for (const operation of Object.values(item)) {
+        if (operation['x-payment-info'] !== undefined) t.ok('402' in operation.responses, `${operation.operationId} declares its 402`)
+      }
+    }
+  })
+
+  await t.test('no path is offered that is not there', async t => {
+    t.notOk('/demo/{path}' in whole.paths)
+    for (const path of Object.keys(sale.paths)) t.ok(path in whole.paths, path)
+  })
+
+  await t.test('a route for any method is described with each of them', async t => {
+    t.strictSame(Object.keys(sale.paths['/own/{item}/{path}'] ?? {}).sort(), ['delete', 'get', 'parameters', 'patch', 'post', 'put'])
+    for (const method of ['get', 'post', 'put', 'patch', 'delete']) t.equal(amountOf(sale, method, '/own/{item}/{path}'), '7', method)
+  })
+
+  await t.test('the short document offers only what can be paid as it stands, and fits where registries stop reading', async t => {
+    t.ok(Buffer.byteLength(JSON.stringify(sale)) < LIMIT)
+    t.notOk(Object.keys(sale.paths).some(path => path.startsWith('/l402/proxy/') || path.startsWith('/api/payments')))
+    for (const item of Object.values(sale.paths)) {
+      for (const operation of Object.values(item)) {
+        for (const offer of operation['x-payment-info']?.offers ?? []) t.type(offer['amount'], 'string')
+      }
+    }
+    t.match(JSON.stringify(sale['info']), /\/api\/openapi\.json/)
+  })
+
+  await t.test('both say where to read on, and that what names no security is open', async t => {
+    for (const document of [sale, whole]) {
+      t.match(document['x-service-info'], { categories: ['api'], docs: { apiReference: `${gateway.url}/api/openapi.json`, llms: `${gateway.url}/llms.txt` } })
+      t.strictSame(document.security, [])
+    }
+    t.strictSame(Object.keys(whole.webhooks ?? {}).includes('l402.challenge.paid'), true)
+  })
+
+  await t.test('amounts have a type, resources a name, and nothing that is named is missing', async t => {
+    for (const document of [sale, whole]) {
+      const components = document.components as Record<string, Json>
+      for (const [, kind = '', name = ''] of JSON.stringify(document).matchAll(/"#\/components\/([^/"]+)\/([^"]+)"/g)) t.ok(components[kind]?.[name], `${kind} ${name}`)
+    }
+    t.match(JSON.stringify(whole), /"amount":\{"type":"number"/)
+  })
+
+  await t.test('it is sent compressed to who takes that', async t => {
+    for (const path of ['/openapi.json', '/api/openapi.json']) {
+      const { headers, body } = await request(gateway.url + path, { headers: { 'accept-encoding': 'br, gzip' } })
+      t.match(headers, { 'content-encoding': 'gzip', vary: 'Accept-Encoding' })
+      t.ok((JSON.parse(gunzipSync(Buffer.from(await body.arrayBuffer())).toString()) as Document).paths)
+    }
+    t.equal((await gateway.send('GET', '/openapi.json', { headers: { 'accept-encoding': 'gzip;q=0, *' } })).headers['content-encoding'], undefined)
+  })
+
+  await t.test('llms.txt tells of stores, plans and the merchant API', async t => {
+    const { text } = await gateway.send('GET', '/llms.txt')
+    t.match(text, `${gateway.url}/api/storefront/demo/llms.txt`)
+    for (const part of ['/api/billing/pricing', '/api/openapi.json', '/api/l402/challenges', '/own/{item}/{path} (any method): 7 sats']) t.ok(text.includes(part), part)
+  })
+
+  await t.test('L402 clients find service, price and endpoints at the well-known address', async t => {
+    const manifest = (await gateway.send('GET', '/.well-known/l402.json')).json() as { endpoints: Json[] }
+    t.match(manifest, { service: { name: 'boltgate', base_url: gateway.url, categories: ['api'] }, l402: { default_price_sats: 10 } })
+    t.match(manifest.endpoints.find(endpoint => endpoint['path'] === '/l402/test/ping'), { method: 'GET', pricing: { base_price_sats: 1 } })
+    const proxy = manifest.endpoints.find(endpoint => String(endpoint['path']).startsWith('/l402/proxy/')) as { pricing: Json }
+    t.strictSame(proxy.pricing, { model: 'varies' }, 'no price is invented')
+  })
+
+  await t.test('a reload changes the document', async t => {
+    await gateway.reload(yaml.replace('price: 7 sats', 'price: 8 sats'))
+    t.equal(amountOf(await read('/openapi.json'), 'get', '/own/{item}/{path}'), '8')
+  })
+})
+
+t.test('takesGzip reads Accept-Encoding as RFC 9110 says', async t => {
+  const rows: ReadonlyArray<readonly [string | undefined, boolean]> = [
+    [undefined, false], ['', false], ['gzip', true], ['br, GZIP', true], ['gzip;q=0', false], ['gzip;q=0.0, *', false], ['*', true],
+    ['*;q=0', false], ['gzip;q=0.5', true], ['deflate', false], ['x-gzip', true]
+  ]
+  for (const [accepted, expected] of rows) t.equal(takesGzip(accepted), expected, String(accepted))
+})
