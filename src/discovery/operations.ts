@@ -43,7 +43,7 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
     const priceOf = operationPrices(routes)
     const priced = pricedRoutes(routes)
     // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
-    const isForSale = (operation: AnyOperation): boolean => operation.access === 'credential' && priceOf(operation)?.amountSats != null
+    const isForSale = (operation: AnyOperation): boolean => operation.access === 'credential' && (priceOf(operation)?.amountSats ?? null) !== null
     const operations = which === 'whole'
       ? facts.operations()
       : facts.operations().filter(operation => isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag)))
