@@ -3,7 +3,7 @@ import { ConfigurationMissing, LongError, ShortError, Unavailable } from '../gat
 import { invalidField } from '../gateway/validation.ts'
 import { planNames } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
-import { isConnectionFault, type Database } from '../platform/database.ts'
+import type { Database } from '../platform/database.ts'
 import { correlationId } from '../platform/ids.ts'
 import type { JsonObject, Jobs } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
@@ -135,14 +135,11 @@ export class Billing {
     try {
       return await work
     } catch (error) {
-      if (error instanceof BillingError) {
-        if (error.fault === 'email') throw invalidField('/email', 'Must be an email address that takes mail, such as name@example.com.')
-        this.#parts.log[error.fault === 'away' ? 'warn' : 'error']({ err: error }, 'the billing provider did not do what it was asked')
-        if (error.fault !== 'away') throw new LongError(502, 'Billing provider error', 'The billing provider refused the request.', {}, [], error)
-        throw new Unavailable('Billing provider unavailable', 'The billing provider cannot be reached at the moment.', 5, {}, error)
-      }
-      if (!isConnectionFault(error)) throw error
-      throw new Unavailable('Service unavailable', 'The database cannot be reached. Try again later.', 5, {}, error)
+      if (!(error instanceof BillingError)) throw error
+      if (error.fault === 'email') throw invalidField('/email', 'Must be an email address that takes mail, such as name@example.com.')
+      this.#parts.log[error.fault === 'away' ? 'warn' : 'error']({ err: error }, 'the billing provider did not do what it was asked')
+      if (error.fault !== 'away') throw new LongError(502, 'Billing provider error', 'The billing provider refused the request.', {}, [], error)
+      throw new Unavailable('Billing provider unavailable', 'The billing provider cannot be reached at the moment.', 5, {}, error)
     }
   }
 }

@@ -30,7 +30,6 @@ import { storefrontPublicOperations } from '../storefront/public-operations.ts'
 import { openSandboxShop } from '../storefront/sandbox.ts'
 import type { Integration } from '../storefront/schema.ts'
 import { openShopify } from '../storefront/shopify.ts'
-import { reaching } from '../storefront/store-errors.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 
 /** What the stores are made of. */
@@ -102,10 +101,10 @@ export function openStorefront (parts: StorefrontParts) {
   jobs.every('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', async () => { await orders.purge() })
 
   /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
-  const open = (slug: string): Promise<Integration | null> => reaching((async () => {
+  const open = async (slug: string): Promise<Integration | null> => {
     const integration = await bySlug(slug)
     return integration !== null && await standing(integration) !== 'closed' ? integration : null
-  })())
+  }
   const operations = (): AnyOperation[] => [
     ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling: open, publicUrl }),
     ...storefrontMerchantOperations({ storefronts, orders }),

@@ -1,3 +1,4 @@
+import { isConnectionFault } from '../platform/database-errors.ts'
 import type { WholeReply } from './reply.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -212,9 +213,19 @@ class Unhandled extends GatewayError {
   }
 }
 
-/** The error as one of the table's: itself, or wrapped as unhandled. */
+/**
+ * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into an answer; null for what
+ * nobody foresaw.
+ */
+export function foreseen (error: unknown): GatewayError | null {
+  if (error instanceof GatewayError) return error
+  if (!isConnectionFault(error)) return null
+  return new Unavailable('Service unavailable', 'The gateway cannot reach its data at the moment. Try again later.', 5, {}, error)
+}
+
+/** The error as one of the table's: as it was foreseen, or wrapped as unhandled. */
 export function asGatewayError (error: unknown): GatewayError {
-  return error instanceof GatewayError ? error : new Unhandled(error)
+  return foreseen(error) ?? new Unhandled(error)
 }
 
 /** The bytes of an error; the one place that makes them. */

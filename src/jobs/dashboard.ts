@@ -1,10 +1,9 @@
 import { Type } from 'typebox'
-import { ShortError, Unavailable } from '../gateway/errors.ts'
+import { ShortError } from '../gateway/errors.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault } from '../platform/database.ts'
 import type { Jobs } from '../platform/jobs.ts'
 import { dashboardPage, JOBS_HEADERS, listAddress } from './page.ts'
 
@@ -59,7 +58,7 @@ export function dashboardOperations ({ jobs, clock }: DashboardParts): AnyOperat
         const page = query.page ?? 1
         // Without a wish: what went wrong.
         const shown = filter.queue === undefined && filter.state === undefined ? { state: 'failed' } as const : filter
-        const [queues, list] = await reaching(Promise.all([jobs.queues(), jobs.list({ ...shown, page, size: PAGE_SIZE })]))
+        const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ ...shown, page, size: PAGE_SIZE })])
         return { status: 200, body: dashboardPage({ queues, list, filter: { ...filter, state: shown.state }, page, now: clock.now() }, style), headers: JOBS_HEADERS }
       }
     }),
@@ -79,19 +78,9 @@ export function dashboardOperations ({ jobs, clock }: DashboardParts): AnyOperat
         ...keyAnswers
       },
       async handle ({ params: { queue, id } }) {
-        if (!await reaching(jobs.retry(queue, id))) throw new ShortError(404, 'Failed job not found')
+        if (!await jobs.retry(queue, id)) throw new ShortError(404, 'Failed job not found')
         return { status: 303, body: null, headers: ['Location', `../../../${listAddress({ queue })}`, ...JOBS_HEADERS] }
       }
     })
   ]
-}
-
-/** @throws Unavailable 503 while the database is away */
-async function reaching<T> (work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'The database cannot be reached. Try again later.', 5)
-  }
 }

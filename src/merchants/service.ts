@@ -1,8 +1,8 @@
 import type { GatewayConfig } from '../config/schema.ts'
-import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
+import { ShortError, type GateError } from '../gateway/errors.ts'
 import { generateApiKey, matchesApiKey, parseApiKey } from '../platform/api-key.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault, type TransactionSql } from '../platform/database.ts'
+import type { TransactionSql } from '../platform/database.ts'
 import { randomToken, systemRandom, type Random } from '../platform/ids.ts'
 import { Secret, type Sealer } from '../platform/secrets.ts'
 import { choiceAfterSaving, type ProviderSlot } from '../providers/account.ts'
@@ -141,25 +141,25 @@ export class Merchants {
   async byApiKey (text: string): Promise<Merchant | null> {
     const parsed = parseApiKey(text)
     if (parsed === null) return null
-    const found = await reaching(this.#store.byKeyId(parsed.id))
+    const found = await this.#store.byKeyId(parsed.id)
     const matches = matchesApiKey(parsed, found?.keyDigest ?? nobody)
     return matches && found !== null && found.merchant.isActive ? found.merchant : null
   }
 
   /** @throws Unavailable when the database is away */
   byId (id: number): Promise<Merchant | null> {
-    return reaching(this.#store.byId(id))
+    return this.#store.byId(id)
   }
 
   /** Those that stand, by id. @throws Unavailable when the database is away */
   async byIds (ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
-    const merchants = await reaching(this.#store.byIds(ids))
+    const merchants = await this.#store.byIds(ids)
     return new Map(merchants.map(merchant => [merchant.id, merchant]))
   }
 
   /** Compared in lower case. @throws Unavailable when the database is away */
   byEmail (email: string): Promise<Merchant | null> {
-    return reaching(this.#store.byEmail(normalEmail(email)))
+    return this.#store.byEmail(normalEmail(email))
   }
 
   /** Gives the account another key; the old one is invalid everywhere once this resolves. */
@@ -278,14 +278,5 @@ async function conflicting<T> (writing: Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof EmailTaken) throw new ShortError(409, 'A merchant with this email already exists')
     throw error
-  }
-}
-
-async function reaching<T> (reading: Promise<T>): Promise<T> {
-  try {
-    return await reading
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.', 5, {}, error)
   }
 }

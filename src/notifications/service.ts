@@ -1,6 +1,6 @@
-import { LongError, notFound, Unavailable } from '../gateway/errors.ts'
+import { LongError, notFound } from '../gateway/errors.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
-import { isConnectionFault, type Database } from '../platform/database.ts'
+import type { Database } from '../platform/database.ts'
 import { randomToken, type Random } from '../platform/ids.ts'
 import type { JsonObject, Jobs } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
@@ -82,12 +82,7 @@ export class Notifications {
     if (provider.readNotification === undefined) throw notFound()
     const notification = provider.readNotification(headers, body)
     if (notification === null) return
-    try {
-      await this.#take(slot, account, provider, notification)
-    } catch (error) {
-      if (!isConnectionFault(error)) throw error
-      throw new Unavailable('Service unavailable', 'Notifications cannot be taken in at the moment.', 5, {}, error)
-    }
+    await this.#take(slot, account, provider, notification)
   }
 
   async #take (slot: ProviderSlot, account: string | null, provider: Provider, notification: ProviderNotification): Promise<void> {

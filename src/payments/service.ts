@@ -1,11 +1,11 @@
 import type { GatewayConfig } from '../config/schema.ts'
-import { ShortError, Unavailable, type GateError } from '../gateway/errors.ts'
+import { ShortError, type GateError } from '../gateway/errors.ts'
 import { decodeInvoice, InvoiceError } from '../lightning/bolt11.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { satoshisOf, type Prices } from '../money/prices.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault, type Database, type TransactionSql } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
 import { numericId, randomToken, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { providerOf } from '../providers/account.ts'
@@ -95,7 +95,7 @@ export class Payments {
     }
     const now = clock.now()
     const reservation: Reservation = { merchantId: merchant.id, orderId: wish.orderId, reservationId: randomToken(16, random), heldUntil: now + HOLD }
-    requireDone(await reaching(store.reserve(reservation, now)))
+    requireDone(await store.reserve(reservation, now))
     let payment: Payment
     try {
       payment = await this.#write(wish, await this.#make(merchant, wish), reservation)
@@ -117,13 +117,13 @@ export class Payments {
   async byOrder (merchant: Merchant, orderId: string): Promise<Payment> {
     // Others were never stored, and the database could not even be asked for some of them.
     const known = orderId.length <= 200 && !orderId.includes('\0')
-    const payment = known ? await reaching(this.#parts.store.byOrder(merchant.id, orderId)) : null
+    const payment = known ? await this.#parts.store.byOrder(merchant.id, orderId) : null
     return await this.#current(payment ?? notFound())
   }
 
   /** Nothing but the status, for anybody who knows the id. @throws ShortError 404 */
   async status (invoiceId: string): Promise<PaymentStatus> {
-    const payment = isInvoiceId(invoiceId) ? await reaching(this.#parts.store.byId(invoiceId)) : null
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.byId(invoiceId) : null
     return (await this.#current(payment ?? notFound())).status
   }
 
@@ -139,7 +139,7 @@ export class Payments {
 
   /** The payment that a pay page shows; null for a token that is none. */
   async byPayToken (token: string): Promise<Payment | null> {
-    const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await reaching(this.#parts.store.byPayToken(token)) : null
+    const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#parts.store.byPayToken(token) : null
     return payment === null ? null : await this.#current(payment)
   }
 
@@ -161,7 +161,7 @@ export class Payments {
 
   /** Takes in what a provider says of a payment; news that are repeated or outdated change nothing. Null for an unknown payment. */
   observe (key: PaymentKey, seen: ChargeState): Promise<Payment | null> {
-    return reaching(this.#changes.observe(key, seen))
+    return this.#changes.observe(key, seen)
   }
 
   /**
@@ -175,7 +175,7 @@ export class Payments {
 
   /** Whether a payment of the merchant was ever paid, demo payments included. */
   hasPaid (merchantId: number): Promise<boolean> {
-    return reaching(this.#parts.store.hasPaid(merchantId))
+    return this.#parts.store.hasPaid(merchantId)
   }
 
   /** The payment as clients see it now. */
@@ -216,7 +216,7 @@ export class Payments {
   }
 
   async #own (merchant: Merchant, invoiceId: string): Promise<Payment> {
-    const payment = isInvoiceId(invoiceId) ? await reaching(this.#parts.store.get(merchant.id, invoiceId)) : null
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchant.id, invoiceId) : null
     return payment ?? notFound()
   }
 
@@ -282,7 +282,7 @@ export class Payments {
     for (let draw = 1; ; draw++) {
       const numbered: Payment = { invoiceId: numericId(random), ...payment }
       try {
-        requireDone(await reaching(store.insert(numbered, reservation)))
+        requireDone(await store.insert(numbered, reservation))
         return numbered
       } catch (error) {
         if (!(error instanceof InvoiceIdTaken) || draw === DRAWS) throw error
@@ -332,13 +332,4 @@ function onInvoice ({ description, orderId }: PaymentWish): string {
 
 function plain (text: string): string {
   return text.replace(/\p{Cc}+/gu, ' ').trim()
-}
-
-async function reaching<T> (asking: Promise<T>): Promise<T> {
-  try {
-    return await asking
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Payments cannot be read or written at the moment.', 5, {}, error)
-  }
 }

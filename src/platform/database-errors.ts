@@ -30,7 +30,7 @@ export class JobsNotStarted extends Error {
 const faultCodes = new Set([
   'JOBS_NOT_STARTED',
   'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED', 'CONNECT_TIMEOUT', 'DATABASE_STOPPED',
-  'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOENT',
+  'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH',
   // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections, read_only_sql_transaction (a standby)
   '57014', '57P01', '57P02', '57P03', '53300', '25006'
 ])
@@ -46,8 +46,11 @@ export function isUniqueViolation (error: unknown, constraint?: string): boolean
   return constraint === undefined || (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)
 }
 
-/** Whether the database is away, so that the same statement may work later: the callers answer 503, never 500 or 4xx. */
+/** Whether the database is away, so that the same statement may work later: the answer is 503 (gateway/errors.ts), never 500 or 4xx. */
 export function isConnectionFault (error: unknown): boolean {
   const code = codeOf(error)
-  return code !== null && (faultCodes.has(code) || code.startsWith('08'))
+  if (code === null) return false
+  // A Unix socket that is not there; a file that is not there is something else.
+  if (code === 'ENOENT') return error instanceof Error && 'syscall' in error && error.syscall === 'connect'
+  return faultCodes.has(code) || code.startsWith('08')
 }

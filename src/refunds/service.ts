@@ -1,7 +1,7 @@
-import { LongError, ShortError, Unavailable } from '../gateway/errors.ts'
+import { LongError, ShortError } from '../gateway/errors.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault, isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
+import { isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
 import { numericId, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { UnsealError } from '../platform/secrets.ts'
@@ -48,24 +48,40 @@ export class Refunds {
    * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the provider
    *   cannot be asked, which leaves nothing under way
    */
-  create (merchant: Merchant, input: RefundInput): Promise<Refund> {
+  async create (merchant: Merchant, input: RefundInput): Promise<Refund> {
+    const { sources, payees, clock } = this.#parts
+    const source = await sources.get(merchant.id, input.invoiceId, clock.now())
+    if (source === null) throw new ShortError(400, 'Invoice not found')
+    requireRefundable(source)
+    const payee = payees.inSlot(merchant, source.slot)
+    requireSameKind(payee, source)
+    const refund = this.#draft(source, payee, input)
+    const destination = readDestination(refund.type, refund.address, source.network, clock.now())
+    requireCapable(payee, refund)
+    const amount = input.amountSatoshis ?? null
+    if (amount === null) requireOptionalAmount(refund)
+    else requireSameAmount(destination, amount)
     // Once something may have been sent, nothing that the database does is thrown any more.
-    return reaching(this.#create(merchant, input))
+    return await this.#send(payee, source, await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount))
   }
 
   /** @throws ShortError 404 */
-  get (merchant: Merchant, refundId: string): Promise<Refund> {
-    return reaching(this.#own(merchant, refundId))
+  async get (merchant: Merchant, refundId: string): Promise<Refund> {
+    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
+    if (refund === null) throw new ShortError(404, 'Refund not found')
+    return refund
   }
 
   /** One page of the merchant's refunds, newest first (decisions 11 and 12). */
   list (merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
-    return reaching(this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query)))
+    return this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query))
   }
 
   /** All refunds of a payment, newest first. @throws ShortError 404 for an unknown invoice */
-  ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
-    return reaching(this.#ofInvoice(merchant, invoiceId))
+  async ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
+    const { sources, clock } = this.#parts
+    if (await sources.get(merchant.id, invoiceId, clock.now()) === null) throw new ShortError(404, 'Invoice not found')
+    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
   }
 
   /**
@@ -74,7 +90,7 @@ export class Refunds {
    */
   async sync (merchant: Merchant, refundId: string): Promise<Refund> {
     const refund = await this.get(merchant, refundId)
-    return isSettled(refund) ? refund : await reaching(this.#lookUp(merchant, refund).catch((error: unknown) => { throw this.#advised(error, refund) }))
+    return isSettled(refund) ? refund : await this.#lookUp(merchant, refund).catch((error: unknown) => { throw this.#advised(error, refund) })
   }
 
   /**
@@ -98,38 +114,10 @@ export class Refunds {
     return due.length
   }
 
-  async #create (merchant: Merchant, input: RefundInput): Promise<Refund> {
-    const { sources, payees, clock } = this.#parts
-    const source = await sources.get(merchant.id, input.invoiceId, clock.now())
-    if (source === null) throw new ShortError(400, 'Invoice not found')
-    requireRefundable(source)
-    const payee = payees.inSlot(merchant, source.slot)
-    requireSameKind(payee, source)
-    const refund = this.#draft(source, payee, input)
-    const destination = readDestination(refund.type, refund.address, source.network, clock.now())
-    requireCapable(payee, refund)
-    const amount = input.amountSatoshis ?? null
-    if (amount === null) requireOptionalAmount(refund)
-    else requireSameAmount(destination, amount)
-    return await this.#send(payee, source, await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount))
-  }
-
   /** What kept a provider from saying how a refund stands, with what the merchant is to do about one that it never acknowledged. */
   #advised (error: unknown, refund: Refund): unknown {
     const advice = adviceOn(refund, this.#parts.clock.now())
     return error instanceof ProviderUnavailable && advice !== null ? new ProviderUnavailable(`${error.message} ${advice}`, error.retryAfter, error, error.fault) : error
-  }
-
-  async #own (merchant: Merchant, refundId: string): Promise<Refund> {
-    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
-    if (refund === null) throw new ShortError(404, 'Refund not found')
-    return refund
-  }
-
-  async #ofInvoice (merchant: Merchant, invoiceId: string): Promise<Refund[]> {
-    const { sources, clock } = this.#parts
-    if (await sources.get(merchant.id, invoiceId, clock.now()) === null) throw new ShortError(404, 'Invoice not found')
-    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
   }
 
   #draft (source: RefundSource, payee: Payee, input: RefundInput): Refund {
@@ -310,13 +298,4 @@ function isSettled (refund: Refund): boolean {
 /** Whether it is certain that nothing was sent and nothing will be; everything else may have paid. */
 function isNothingSent (error: unknown): boolean {
   return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
-}
-
-async function reaching<T> (asking: Promise<T>): Promise<T> {
-  try {
-    return await asking
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Refunds cannot be read or written at the moment.', 5, {}, error)
-  }
 }

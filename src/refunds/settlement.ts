@@ -1,6 +1,6 @@
-import { LongError, Unavailable } from '../gateway/errors.ts'
+import { LongError } from '../gateway/errors.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault, type Database } from '../platform/database.ts'
+import type { Database } from '../platform/database.ts'
 import type { Log } from '../platform/log.ts'
 import { isRefundId, pageOf, type Refund } from './schema.ts'
 import { countConfirmed } from './service.ts'
@@ -51,7 +51,7 @@ export interface RefundSettlementsParts {
 /**
  * Settles refunds whose fate only the provider's records show. The change is one conditional UPDATE under the lock that every
  * change of a refund takes: of a provider's late answer and an administrator's word the first counts, and the other changes
- * nothing. Every method throws Unavailable 503 while the database is away.
+ * nothing.
  */
 export class RefundSettlements {
   readonly #parts: RefundSettlementsParts
@@ -63,12 +63,14 @@ export class RefundSettlements {
   /** A page of them, oldest first; those settled by hand newest first. `lost` has none that may still be on its way. */
   list (view: RefundViewName, query: { readonly skip?: number, readonly take?: number }): Promise<SettledRefund[]> {
     const { store, clock } = this.#parts
-    return reaching(store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageOf(query)))
+    return store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageOf(query))
   }
 
   /** @throws LongError 404 */
-  get (refundId: string): Promise<SettledRefund> {
-    return reaching(this.#get(refundId))
+  async get (refundId: string): Promise<SettledRefund> {
+    const found = isRefundId(refundId) ? await this.#parts.store.forAdmin(refundId) : null
+    if (found === null) throw new LongError(404, 'Refund not found', 'There is no refund with this id.')
+    return found
   }
 
   /**
@@ -76,19 +78,9 @@ export class RefundSettlements {
    * @throws LongError 404 for an unknown refund; 409 for one that is settled already, and for `not-sent` where the provider took
    *   it or the request may still be on its way
    */
-  settle (refundId: string, settlement: Settlement): Promise<SettledRefund> {
-    return reaching(this.#settle(refundId, settlement))
-  }
-
-  async #get (refundId: string): Promise<SettledRefund> {
-    const found = isRefundId(refundId) ? await this.#parts.store.forAdmin(refundId) : null
-    if (found === null) throw new LongError(404, 'Refund not found', 'There is no refund with this id.')
-    return found
-  }
-
-  async #settle (refundId: string, settlement: Settlement): Promise<SettledRefund> {
+  async settle (refundId: string, settlement: Settlement): Promise<SettledRefund> {
     const { database, store, sources, log } = this.#parts
-    const { refund: { merchantId, invoiceId } } = await this.#get(refundId)
+    const { refund: { merchantId, invoiceId } } = await this.get(refundId)
     const before = settlement.settledAt - UNKNOWN_GRACE
     const settled = await database.transaction(async sql => {
       // The source's row first, as everywhere, so that nobody waits in a circle.
@@ -98,7 +90,7 @@ export class RefundSettlements {
       if (refund !== null) await countConfirmed(sql, { sources, store }, source, refund)
       return refund
     })
-    if (settled === null) throw notSettled((await this.#get(refundId)).refund, before)
+    if (settled === null) throw notSettled((await this.get(refundId)).refund, before)
     log.warn({ refundId, merchantId, outcome: settlement.outcome, settledBy: settlement.settledBy }, 'a refund was settled by hand')
     return { refund: settled, settlement }
   }
@@ -114,13 +106,4 @@ function notSettled (refund: Refund, before: number): LongError {
         ? `It may still be on its way: that it was not sent can be said from ${new Date(refund.createdAt + UNKNOWN_GRACE).toISOString()} on.`
         : 'It has changed meanwhile; read it again.'
   return new LongError(409, 'Refund not settled', why)
-}
-
-async function reaching<T> (asking: Promise<T>): Promise<T> {
-  try {
-    return await asking
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Refunds cannot be read or written at the moment.', 5, {}, error)
-  }
 }

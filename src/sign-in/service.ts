@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto'
 import type { ApprovedSubscription } from '../admin/schema.ts'
-import { Unavailable } from '../gateway/errors.ts'
 import type { Outbox } from '../mail/outbox.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault, type Database, type TransactionSql } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
 import { randomToken, rowId, type Random } from '../platform/ids.ts'
 import type { Jobs, JsonObject } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
@@ -82,7 +81,7 @@ export class SignIns {
     const { clock, database, jobs, random, sealer } = this.#parts
     const id = rowId(clock.now(), random)
     const job: LinkJob = { id, sealed: sealer.seal(email.trim().toLowerCase(), placeOf(id)) }
-    await reaching(jobs.enqueue(database.sql, SIGN_IN_QUEUE, job))
+    await jobs.enqueue(database.sql, SIGN_IN_QUEUE, job)
   }
 
   /** Mails a link to the merchant of an approval, in its transaction: the hook `OnApproved` (decision 155). */
@@ -93,7 +92,7 @@ export class SignIns {
 
   /** Whether a link can be used. Looking does not use it up: mail is read by scanners too. @throws Unavailable */
   async isGood (token: string): Promise<boolean> {
-    return TOKEN.test(token) && await reaching(this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
+    return TOKEN.test(token) && await this.#parts.store.link(digestOf(token), this.#parts.clock.now()) !== null
   }
 
   /** Uses a link up and opens a session; null for one that is unknown, used or over. Of many at once one succeeds. @throws Unavailable */
@@ -103,25 +102,25 @@ export class SignIns {
     const now = clock.now()
     const session = randomToken(32, random)
     const expiresAt = now + SESSION_LIFE
-    return await reaching(database.transaction(async sql => {
+    return await database.transaction(async sql => {
       const merchantId = await store.useLink(sql, digestOf(token), now)
       if (merchantId === null) return null
       await store.insertSession(sql, { digest: digestOf(session), merchantId, createdAt: now, expiresAt })
       return { token: new Secret(session), expiresAt }
-    }))
+    })
   }
 
   /** Who is signed in with this token; null for nobody. @throws Unavailable */
   async session (token: string | null): Promise<CurrentSession | null> {
     if (token === null || !TOKEN.test(token)) return null
-    const session = await reaching(this.#parts.store.session(digestOf(token), this.#parts.clock.now()))
+    const session = await this.#parts.store.session(digestOf(token), this.#parts.clock.now())
     const merchant = session === null ? null : await this.#parts.merchants.byId(session.merchantId)
     return session === null || merchant === null || !merchant.isActive ? null : { merchant, expiresAt: session.expiresAt }
   }
 
   /** Ends a session; nothing for one that is over. @throws Unavailable */
   async signOut (token: string): Promise<void> {
-    if (TOKEN.test(token)) await reaching(this.#parts.store.endSession(digestOf(token)))
+    if (TOKEN.test(token)) await this.#parts.store.endSession(digestOf(token))
   }
 
   /** It may run twice, and mails once. */
@@ -155,13 +154,4 @@ function digestOf (token: string): Buffer {
 
 function placeOf (id: string): SealedPlace {
   return { table: 'jobs', column: 'sign-in', row: id }
-}
-
-async function reaching<T> (asking: Promise<T>): Promise<T> {
-  try {
-    return await asking
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Nobody can be signed in at the moment.', 5, {}, error)
-  }
 }

@@ -21,7 +21,7 @@ import type { OrderStore, StoredOrder } from './order-store.ts'
 import { isReadable, type PaidOrders } from './paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem } from './schema.ts'
-import { notSelling, orderNotFound, reaching, storeNotFound, temporary } from './store-errors.ts'
+import { notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
 
 /** Body of a checkout. */
 export interface CheckoutInput {
@@ -93,11 +93,7 @@ export class Checkout {
    *   store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax, stock or an
    *   invoice cannot be had, or the merchant may not sell: nothing was made
    */
-  run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
-    return reaching(this.#run(ctx, slug, input))
-  }
-
-  async #run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
+  async run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()

@@ -11,7 +11,7 @@ import { alreadyClaimed, missingProof, type ClaimDetails, type OrderMaking } fro
 import type { OrderStore, StoredOrder } from './order-store.ts'
 import type { PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, ShippingAddress } from './schema.ts'
-import { orderNotFound, reaching, storeNotFound } from './store-errors.ts'
+import { orderNotFound, storeNotFound } from './store-errors.ts'
 
 /** What a buyer sends to have an order made. */
 export interface ClaimInput {
@@ -62,11 +62,7 @@ export class OrderClaims {
    * @throws LongError 400, 401 and 404 as the contract's error table has them; 502 when the store did not take the order: the
    *   token is not used up and the address is kept; Unavailable 503 while the database is away
    */
-  claim (slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
-    return reaching(this.#claim(slug, input, authorization))
-  }
-
-  async #claim (slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
+  async claim (slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
     const { order, isProven, challengeId } = await this.#find(integration, input.claimToken, authorization)

@@ -7,7 +7,7 @@ import { progressed, type OrderStore, type StoredOrder } from './order-store.ts'
 import { StorePlatformError, type Fulfilment, type StoreAccess, type StorePlatform } from './platform.ts'
 import { FIRST_CHECK } from './order-making.ts'
 import type { Integration, Order } from './schema.ts'
-import { reaching, storeNotFound } from './store-errors.ts'
+import { storeNotFound } from './store-errors.ts'
 
 /** What fulfilments are taken in with. */
 export interface FulfilmentsParts {
@@ -44,8 +44,11 @@ export class Fulfilments {
    * @throws LongError 401 for a signature that is not good, 400 for what cannot be read, 404 for an unknown store;
    *   Unavailable 503 when it cannot be written, so that it is sent again
    */
-  receive (slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
-    return reaching(this.#receive(slug, headers, body))
+  async receive (slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+    const integration = await this.#parts.bySlug(slug)
+    if (integration === null) throw storeNotFound()
+    const seen = this.#read(integration, headers, body)
+    if (seen !== null) await this.#apply(integration.id, seen)
   }
 
   /** Asks platforms about the orders that are due for it; a periodic job's. Answers how many have changed. */
@@ -55,13 +58,6 @@ export class Fulfilments {
     let changed = 0
     for (const [storefrontId, ofStore] of Map.groupBy(due, order => order.storefrontId)) changed += await this.#ask(storefrontId, ofStore)
     return changed
-  }
-
-  async #receive (slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
-    const integration = await this.#parts.bySlug(slug)
-    if (integration === null) throw storeNotFound()
-    const seen = this.#read(integration, headers, body)
-    if (seen !== null) await this.#apply(integration.id, seen)
   }
 
   #read (integration: Integration, headers: ReadonlyHeaders, body: Uint8Array): Fulfilment | null {

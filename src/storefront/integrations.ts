@@ -1,7 +1,6 @@
-import { LongError, Unavailable } from '../gateway/errors.ts'
+import { LongError } from '../gateway/errors.ts'
 import { invalidField } from '../gateway/validation.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault } from '../platform/database.ts'
 import type { Jobs } from '../platform/jobs.ts'
 import { Secret, type Sealer } from '../platform/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../upstream/guard.ts'
@@ -54,23 +53,23 @@ export class Storefronts {
 
   /** Active or not; null for an unknown one. One on another platform than is configured counts as inactive. */
   async bySlug (slug: string): Promise<Integration | null> {
-    return this.#served(await reaching(this.#parts.store.bySlug(slug)))
+    return this.#served(await this.#parts.store.bySlug(slug))
   }
 
   /** Active or not; null for an unknown one. One on another platform than is configured counts as inactive. */
   async byId (id: number): Promise<Integration | null> {
-    return this.#served(await reaching(this.#parts.store.byId(id)))
+    return this.#served(await this.#parts.store.byId(id))
   }
 
   /** Active stores that want to be found by agents, oldest first; at most 50. */
   async listed (): Promise<Integration[]> {
-    const found = await reaching(this.#parts.store.listed(50))
+    const found = await this.#parts.store.listed(50)
     return found.filter(store => this.#served(store)?.isActive === true)
   }
 
   /** The merchant's store as it stands, or null. */
   ofMerchant (merchantId: number): Promise<Integration | null> {
-    return reaching(this.#parts.store.ofMerchant(merchantId))
+    return this.#parts.store.ofMerchant(merchantId)
   }
 
   /** What a store's platform is asked with. @throws UnsealError */
@@ -107,7 +106,7 @@ export class Storefronts {
     const changed = settingsOf(input)
     if (await this.ofMerchant(merchantId) !== null) throw storeExists()
     if (await this.bySlug(input.slug) !== null) throw slugTaken(input.slug)
-    const id = await reaching(store.nextId())
+    const id = await store.nextId()
     const info = await this.#ask({ storefrontId: id, domain, ...opening }, 'opening')
     const now = clock.now()
     const integration: Integration = {
@@ -123,7 +122,7 @@ export class Storefronts {
       updatedAt: now
     }
     try {
-      await reaching(store.insert(integration, this.#thenSubscribe))
+      await store.insert(integration, this.#thenSubscribe)
     } catch (error) {
       if (error instanceof SlugTaken) throw slugTaken(input.slug)
       if (error instanceof StoreExists) throw storeExists()
@@ -178,9 +177,9 @@ export class Storefronts {
 
   async #write (merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration> {
     const now = this.#parts.clock.now()
-    return there(await reaching(this.#parts.store.update(merchantId, integration => ({
+    return there(await this.#parts.store.update(merchantId, integration => ({
       ...change(integration), updatedAt: Math.max(now, integration.updatedAt + 1)
-    }), also)))
+    }), also))
   }
 
   #sealed (id: number, opening: Opening): StoreCredentials {
@@ -322,13 +321,4 @@ function slugTaken (slug: string): LongError {
 function there (integration: Integration | null): Integration {
   if (integration === null) throw new LongError(404, 'Store not found', 'There is no store yet; POST /api/merchant/storefront opens one.')
   return integration
-}
-
-async function reaching<T> (work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Stores cannot be looked up at the moment.', 5, {}, error)
-  }
 }

@@ -7,7 +7,7 @@ import type { OrderMaking } from './order-making.ts'
 import type { OrderStore, StoredOrder } from './order-store.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from './schema.ts'
-import { orderNotFound, reaching } from './store-errors.ts'
+import { orderNotFound } from './store-errors.ts'
 
 /** One page of a merchant's orders. */
 export interface OrderQuery {
@@ -66,10 +66,10 @@ export class Orders {
 
   /** For the claim page: null where `status` would be 404. */
   async byClaimToken (slug: string, claimToken: string): Promise<{ readonly order: Order, readonly integration: Integration } | null> {
-    const integration = await reaching(this.#parts.bySlug(slug))
+    const integration = await this.#parts.bySlug(slug)
     if (integration === null) return null
     const digest = claimDigest(claimToken)
-    const order = await reaching(this.#parts.store.byClaimDigest(integration.id, digest))
+    const order = await this.#parts.store.byClaimDigest(integration.id, digest)
     // The index has compared digests, which tells nothing of the token; this is for whoever changes the query.
     if (order === null || order.claimDigest === null || !equalBytes(order.claimDigest, digest)) return null
     return isReadable(order, this.#parts.clock.now()) ? { order, integration } : null
@@ -82,11 +82,11 @@ export class Orders {
 
   /** A page of a merchant's orders, newest first. */
   list (merchantId: number, query: OrderQuery): Promise<Order[]> {
-    return reaching(this.#parts.store.list(merchantId, query.status, { limit: query.pageSize, offset: (query.page - 1) * query.pageSize }))
+    return this.#parts.store.list(merchantId, query.status, { limit: query.pageSize, offset: (query.page - 1) * query.pageSize })
   }
 
   async stats (merchantId: number): Promise<StoreStats> {
-    const sums = await reaching(this.#parts.store.sums(merchantId))
+    const sums = await this.#parts.store.sums(merchantId)
     return {
       totalCheckouts: sums.checkouts,
       paidOrders: sums.paidOrders,
@@ -105,8 +105,14 @@ export class Orders {
    * window, since the buyer was in time.
    * @throws LongError 404 for an unknown order, 400 when there is nothing to retry, 502 when it fails again
    */
-  retry (orderId: string): Promise<Order> {
-    return reaching(this.#retry(orderId))
+  async retry (orderId: string): Promise<Order> {
+    const order: StoredOrder | null = ORDER_ID.test(orderId) ? await this.#parts.store.get(orderId) : null
+    if (order === null) throw orderNotFound()
+    if (order.claimedAt !== null) throw new LongError(400, 'Nothing to retry', 'The store has this order.')
+    if (await this.#parts.claims.details(orderId) === null) throw new LongError(400, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
+    const integration = await this.#parts.byId(order.storefrontId)
+    if (integration === null) throw new TypeError(`order ${orderId} names a store that does not exist`)
+    return await this.#parts.making.make(integration, orderId, null)
   }
 
   /**
@@ -123,15 +129,5 @@ export class Orders {
       purged += gone
       if (gone < PURGE_BATCH) return purged
     }
-  }
-
-  async #retry (orderId: string): Promise<Order> {
-    const order: StoredOrder | null = ORDER_ID.test(orderId) ? await this.#parts.store.get(orderId) : null
-    if (order === null) throw orderNotFound()
-    if (order.claimedAt !== null) throw new LongError(400, 'Nothing to retry', 'The store has this order.')
-    if (await this.#parts.claims.details(orderId) === null) throw new LongError(400, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
-    const integration = await this.#parts.byId(order.storefrontId)
-    if (integration === null) throw new TypeError(`order ${orderId} names a store that does not exist`)
-    return await this.#parts.making.make(integration, orderId, null)
   }
 }

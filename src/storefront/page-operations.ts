@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { GatewayError, LongError, Unavailable, ValidationError } from '../gateway/errors.ts'
+import { foreseen, LongError, Unavailable, ValidationError, type GatewayError } from '../gateway/errors.ts'
 import { HeaderList, type ReadonlyHeaders } from '../gateway/headers.ts'
 import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
 import { PageAssets } from '../pages/assets.ts'
@@ -163,7 +163,7 @@ async function unlessAway<T> (reading: Promise<T>, before: T): Promise<T> {
   try {
     return await reading
   } catch (error) {
-    if (error instanceof Unavailable) return before
+    if (foreseen(error) instanceof Unavailable) return before
     throw error
   }
 }
@@ -174,8 +174,9 @@ async function refusalOf (claim: Promise<unknown>): Promise<GatewayError | null>
     await claim
     return null
   } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
+    const refusal = foreseen(error)
+    if (refusal === null) throw error
+    return refusal
   }
 }
 

@@ -1,5 +1,4 @@
 import { LongError, Unavailable } from '../gateway/errors.ts'
-import { isConnectionFault } from '../platform/database.ts'
 import { StorePlatformError } from './platform.ts'
 
 /** 404 for a store that is not there, and at what sells for one that is inactive. */
@@ -27,14 +26,4 @@ export function retryAfterOf (cause: unknown): number {
   if (cause instanceof StorePlatformError) return cause.retryAfter
   if (!(cause instanceof Unavailable)) return 5
   return Number(cause.headers[cause.headers.indexOf('Retry-After') + 1] ?? 5)
-}
-
-/** What `asking` gives; 503 where the database is away. */
-export async function reaching<T> (asking: Promise<T>): Promise<T> {
-  try {
-    return await asking
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Orders cannot be read or written at the moment.', 5, {}, error)
-  }
 }

@@ -1,12 +1,12 @@
 import type { Challenge } from '../challenges/store.ts'
-import { ShortError, Unavailable } from '../gateway/errors.ts'
+import { ShortError } from '../gateway/errors.ts'
 import { readIsoTime } from '../gateway/iso-time.ts'
 import { invalidField } from '../gateway/validation.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { PaymentChange } from '../payments/schema.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isConnectionFault, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
+import type { Database, Sql, TransactionSql } from '../platform/database.ts'
 import { rowId, type Random } from '../platform/ids.ts'
 import type { Jobs } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
@@ -156,7 +156,7 @@ export class Webhooks {
     if (query.since !== undefined && since === null) throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
     // Out of range is clamped, never refused (decision 12).
     const page = { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
-    const { rows, total } = await reaching(this.#parts.store.list(merchant.id, { ...page, status: query.status ?? null, since }))
+    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, status: query.status ?? null, since })
     return { deliveries: rows.map(deliveryView), total, ...page }
   }
 
@@ -169,14 +169,14 @@ export class Webhooks {
   async resend (merchant: Merchant, id: string): Promise<DeliveryView> {
     const { database, store, clock } = this.#parts
     if (!isDeliveryId(id)) throw notFound()
-    const resent = await reaching(database.transaction(async sql => {
+    const resent = await database.transaction(async sql => {
       const made = await store.resend(sql, merchant.id, id, clock.now())
       // Thrown in here, so that nothing of it stays.
       if (made !== null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
       // Not the key of the schedule's own attempt, which may wait for its later time.
       if (made !== null && made.attempt !== null) await this.#enqueue(sql, merchant.id, { delivery: id, attempt: made.attempt }, { key: `${id}:${made.attempt}:now` })
       return made
-    }))
+    })
     if (resent === null) throw notFound()
     return deliveryView(resent.delivery)
   }
@@ -261,13 +261,4 @@ function given (error: string, url: string | null, final: boolean): Verdict {
 
 function notFound (): ShortError {
   return new ShortError(404, 'Delivery not found')
-}
-
-async function reaching<T> (asking: Promise<T>): Promise<T> {
-  try {
-    return await asking
-  } catch (error) {
-    if (!isConnectionFault(error)) throw error
-    throw new Unavailable('Service unavailable', 'Deliveries cannot be read or written at the moment.', 5, {}, error)
-  }
 }

@@ -3,6 +3,8 @@ import type { Database, Sql } from '../../src/platform/database.ts'
 /** A database that a test can take away. */
 export interface FlakyDatabase extends Database {
   away: boolean
+  /** Statements, and transactions begun, until it goes away by itself; those of a transaction count too. */
+  goesAfter: number
   /** Statements that were refused. */
   readonly refused: number
 }
@@ -14,16 +16,18 @@ class Away extends Error {
 /** The same database, whose statements fail as those to a server that is down while `away` is set. */
 export function flaky (database: Database): FlakyDatabase {
   let refused = 0
-  const check = (): void => {
-    if (!wrapped.away) return
-    refused++
-    throw new Away('connect ECONNREFUSED 10.1.2.3:5432')
+  const isAway = (): boolean => {
+    if (!wrapped.away && wrapped.goesAfter-- <= 0) wrapped.away = true
+    if (wrapped.away) refused++
+    return wrapped.away
   }
-  const sql = new Proxy(database.sql, {
+  const check = (): void => {
+    if (isAway()) throw new Away('connect ECONNREFUSED 10.1.2.3:5432')
+  }
+  const guarded = <S extends Sql>(handle: S): S => new Proxy(handle, {
     apply: (target, self, args: unknown[]) => {
       // sql(columns) only builds a part of a statement; a template runs one, and its fault is a rejection.
-      if (wrapped.away && Array.isArray(args[0]) && 'raw' in args[0]) {
-        refused++
+      if (Array.isArray(args[0]) && 'raw' in args[0] && isAway()) {
         const failed = Promise.reject(new Away('connect ECONNREFUSED 10.1.2.3:5432'))
         // A template that is put into another is part of that one: it never runs by itself, and nobody waits for it.
         failed.catch(() => {})
@@ -31,15 +35,16 @@ export function flaky (database: Database): FlakyDatabase {
       }
       return Reflect.apply(target, self, args)
     }
-  }) as Sql // The proxy has the type of what it stands for.
+  })
   const wrapped: FlakyDatabase = {
     kind: database.kind,
     away: false,
+    goesAfter: Number.POSITIVE_INFINITY,
     get refused () { return refused },
-    sql,
+    sql: guarded(database.sql),
     async transaction (run, options) {
       check()
-      return database.transaction(run, options)
+      return database.transaction(tx => run(guarded(tx)), options)
     },
     async listen (channel, heard) {
       check()

@@ -2,7 +2,7 @@
  * PostgreSQL stands still for random times under a random load, and the pool is whole after each. The short form runs in the
  * suite; for the long one say how many pauses, and how long the longest and the silence that is borne are, in milliseconds:
  *
- *   PAUSES=200 LONGEST_PAUSE=30000 SILENCE=10000 npx tap --timeout=9000 test/faults/pauses.test.ts
+ *   PAUSES=200 LONGEST_PAUSE=30000 SILENCE=10000 TAP_TIMEOUT=9000 node test/faults/pauses.test.ts
  *
  * With POSTMASTER, the id of the process of an own server (that of TEST_DATABASE_URL), the server itself is stopped by SIGSTOP
  * with all its children; without it the network in front of it stands still.
