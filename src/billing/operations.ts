@@ -7,7 +7,7 @@ import { CheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } fro
 import type { Billing } from './service.ts'
 
 /** Bytes of a notification; those of providers are far below. */
-const BODY_LIMIT = 1_048_576
+const NOTIFICATION_LIMIT = 1_048_576
 
 const Received = Type.Object({ received: Type.Literal(true) })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
@@ -72,7 +72,8 @@ export function billingOperations (billing: Billing): AnyOperation[] {
       tag: 'Provider notifications',
       access: 'public',
       headers: { 'Stripe-Signature': 'Signs the body.' },
-      // No body schema: the signature is over the bytes.
+      // No body schema: the signature is over the bytes, and looked at before anything reads them.
+      bodyLimit: NOTIFICATION_LIMIT,
       answers: {
         200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },
         400: { description: 'It cannot be read.', schema: ErrorBody },
@@ -82,7 +83,6 @@ export function billingOperations (billing: Billing): AnyOperation[] {
         503: { description: 'It cannot be written down at the moment: send it again.' }
       },
       handle: async ({ ctx }) => {
-        if (ctx.body.limit > BODY_LIMIT) ctx.body.limit = BODY_LIMIT
         await billing.receive(ctx.headers.get('stripe-signature') ?? null, await ctx.body.bytes())
         return { status: 200, body: { received: true } }
       }

@@ -11,6 +11,8 @@ type Write = (body: unknown) => Reply['body']
 
 interface Mounted {
   readonly operation: AnyOperation
+  /** Most bytes of a body. */
+  readonly bodyLimit: number
   readonly fits: ((params: Readonly<Record<string, string>>) => boolean) | null
   readonly readQuery: ((query: string) => unknown) | null
   readonly readBody: ((bytes: Uint8Array) => unknown) | null
@@ -37,8 +39,15 @@ function operationOf (resource: Resource, method: string): Mounted {
 
 const NO_MEMBERS = Object.freeze({})
 
-/** Bytes of a body that an operation collects where the chain has no `body-limit` (decision 172). */
+/** Bytes of a body that an operation takes, where it says nothing else itself (decision 172). */
 const BODY_LIMIT = 1_048_576
+/** The same of operations that anybody may call. */
+const PUBLIC_BODY_LIMIT = 65_536
+
+/** Most bytes of a body that an operation takes. A chain or a route may only allow less. */
+export function bodyLimitOf ({ bodyLimit, access }: AnyOperation): number {
+  return bodyLimit ?? (access === 'public' || access === 'credential' ? PUBLIC_BODY_LIMIT : BODY_LIMIT)
+}
 
 /** A body that needs no writing: text, bytes, or a stream. */
 function ready (body: unknown): Reply['body'] {
@@ -94,6 +103,7 @@ export class InternalUpstream {
     if (ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', resource.allowed().join(', ')], body: null }
     const mounted = operationOf(resource, ctx.method)
     requireCaller(ctx, mounted.operation)
+    if (ctx.body.limit > mounted.bodyLimit) ctx.body.limit = mounted.bodyLimit
     if (mounted.fits !== null && !mounted.fits(found.params)) throw notFound()
     const query = mounted.readQuery === null ? NO_MEMBERS : read(mounted, mounted.readQuery, ctx.query)
     if (mounted.readBody !== null) return this.#withBody(ctx, mounted, found.params, query)
@@ -104,7 +114,6 @@ export class InternalUpstream {
     // Only a chunked body can turn out to be empty; then that is what is wrong, and not the type it does not name.
     const unsure = ctx.body.length === null && !ctx.headers.has('content-type')
     if (!unsure) requireJson(ctx)
-    if (ctx.body.limit === Number.POSITIVE_INFINITY) ctx.body.limit = BODY_LIMIT
     const bytes = await ctx.body.bytes()
     if (unsure && bytes.byteLength > 0) requireJson(ctx)
     const body = mounted.readBody === null ? undefined : read(mounted, mounted.readBody, bytes)
@@ -165,6 +174,7 @@ function mount (operation: AnyOperation): Mounted {
   for (const [status, answer] of Object.entries(operation.answers)) write.set(Number(status), writerOf(answer))
   return {
     operation,
+    bodyLimit: bodyLimitOf(operation),
     fits: operation.params === undefined ? null : paramsFit(operation.params),
     readQuery: operation.query === undefined ? null : queryReader(operation.query),
     readBody: operation.body === undefined ? null : bodyReader(operation.body, { optional: operation.bodyOptional === true }),

@@ -82,6 +82,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly form?: { readonly mediaType: string, readonly schema: TSchema }
   /** Request headers that the operation reads, for OpenAPI: a description, or more. */
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
+  /** Most bytes of a body; left out, 64 KiB of what anybody may send and 1 MiB of what comes with a key. */
+  readonly bodyLimit?: number
   readonly answers: Readonly<Record<number, Answer>>
   /** Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem goes out. */
   readonly refuse?: (error: ValidationError) => GatewayError

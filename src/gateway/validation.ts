@@ -2,12 +2,15 @@ import { Compile } from 'typebox/compile'
 import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { ValidationError } from './errors.ts'
+import { MAX_DEPTH, tooDeep } from '../platform/json-depth.ts'
 
 // The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
 Settings.Set({ maxErrors: 256 })
 
-/** Deepest nesting of a JSON body that is read; more is refused before anything walks it. */
-const MAX_DEPTH = 32
+/** Most values of a body that are looked at; the largest that any operation needs, a proxy with all its lists, has a fifth. */
+const MAX_VALUES = 5000
+/** Longest query that is read; each name in it costs, whether anybody knows it or not. */
+const MAX_QUERY = 8192
 
 /** `orderId` → `OrderId`, `items/0/quantity` → `Items[0].Quantity`, '' → `$` (decision 2). The one place that knows the casing. */
 export function fieldName (instancePath: string): string {
@@ -163,27 +166,45 @@ function namesAll (schema: TSchema): boolean {
   return properties !== undefined && patternProperties === undefined && additionalProperties === undefined
 }
 
+/** Whether a schema may take a list, or an object; what stands inside one that it does not take is of no interest. */
+function mayTake (schema: TSchema, kind: 'array' | 'object'): boolean {
+  const { type, anyOf, enum: values } = schema as { type?: unknown, anyOf?: readonly TSchema[], enum?: unknown }
+  if (anyOf !== undefined) return anyOf.some(branch => mayTake(branch, kind))
+  if (type === undefined) return values === undefined
+  return type === kind || (Array.isArray(type) && type.includes(kind))
+}
+
 /**
- * Null members mean the same as absent ones (decision 4), but stay where the member's schema takes null: there they clear
- * (decision 67). Members that the schema does not name are left out. Throws on a body nested deeper than 32 levels.
+ * Makes the copy of one body that is checked. Null members mean the same as absent ones (decision 4), but stay where the
+ * member's schema takes null: there they clear (decision 67). Members that the schema does not name are left out. It ends at
+ * the first list that is too long, and after so many values: whatever a stranger sends must not be walked to its end.
  */
-function withoutNulls (value: unknown, schema: TSchema | undefined, depth = 0): unknown {
-  if (depth > MAX_DEPTH) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
-  if (Array.isArray(value)) {
-    const { items } = (schema ?? {}) as { items?: TSchema }
-    return value.map(item => withoutNulls(item, items, depth + 1))
+class Copying {
+  #values = 0
+
+  copy (value: unknown, schema: TSchema | undefined, path: string): unknown {
+    if (++this.#values > MAX_VALUES) throw invalidField('', `The body has more than ${MAX_VALUES} values.`)
+    if (typeof value !== 'object' || value === null) return value
+    if (Array.isArray(value)) {
+      if (schema !== undefined && !mayTake(schema, 'array')) return []
+      const { items, maxItems = Number.POSITIVE_INFINITY } = (schema ?? {}) as { items?: TSchema, maxItems?: number }
+      if (value.length > maxItems) throw invalidField(path, `Must have at most ${maxItems} items.`)
+      const copy: unknown[] = []
+      for (const item of value) copy.push(this.copy(item, items, `${path}/${copy.length}`))
+      return copy
+    }
+    if (schema !== undefined && !mayTake(schema, 'object')) return {}
+    const members = value as Record<string, unknown> /* what JSON.parse made of an object */
+    const properties = schema === undefined ? {} : propertiesOf(schema)
+    const copy: Record<string, unknown> = {}
+    for (const name of schema !== undefined && namesAll(schema) ? Object.keys(properties) : Object.keys(members)) {
+      if (name === '__proto__' || !Object.hasOwn(members, name)) continue
+      const member = members[name]
+      const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+      if (member !== null || takesNull(property)) copy[name] = this.copy(member, property, `${path}/${name}`)
+    }
+    return copy
   }
-  if (typeof value !== 'object' || value === null) return value
-  const members = value as Record<string, unknown> /* what JSON.parse made of an object */
-  const properties = schema === undefined ? {} : propertiesOf(schema)
-  const copy: Record<string, unknown> = {}
-  for (const name of schema !== undefined && namesAll(schema) ? Object.keys(properties) : Object.keys(members)) {
-    if (name === '__proto__' || !Object.hasOwn(members, name)) continue
-    const member = members[name]
-    const property = Object.hasOwn(properties, name) ? properties[name] : undefined
-    if (member !== null || takesNull(property)) copy[name] = withoutNulls(member, property, depth + 1)
-  }
-  return copy
 }
 
 /** Whether a schema itself takes a text. */
@@ -232,13 +253,14 @@ export function bodyReader (schema: TSchema, { optional = false }: { readonly op
   const decoder = new TextDecoder('utf-8', { fatal: true })
   return bytes => {
     if (bytes.byteLength === 0 && !optional) throw invalidField('', BODY_REQUIRED)
+    if (tooDeep(bytes)) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
     let parsed: unknown
     try {
       parsed = bytes.byteLength === 0 ? null : JSON.parse(decoder.decode(bytes))
     } catch (cause) {
       throw invalidField('', cause instanceof SyntaxError ? `The body is not valid JSON: ${plainSyntaxError(cause)}` : 'The body is not valid UTF-8.')
     }
-    const value = withoutNulls(optional ? parsed ?? {} : parsed, schema)
+    const value = new Copying().copy(optional ? parsed ?? {} : parsed, schema, '')
     if (!validator.Check(value)) throw collect(validator.Errors(value), schema)
     requireStorable(value, schema)
     return value
@@ -256,6 +278,7 @@ export function queryReader (schema: TSchema): (query: string) => unknown {
   const validator = Compile(schema)
   const properties = propertiesOf(schema)
   return query => {
+    if (query.length > MAX_QUERY) throw invalidField('', `The query must have at most ${MAX_QUERY} characters.`)
     const values: Record<string, unknown> = {}
     for (const [name, text] of new URLSearchParams(query)) {
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined

@@ -5,6 +5,9 @@ import { AUTHORIZATION, CONTENT_LENGTH, CORRELATION, EXPECT, HOST, headerKind, N
 import { hostFault } from './host.ts'
 import { DOT_SEGMENT_REFUSAL, readTarget } from './request-target.ts'
 
+/** Longest path. Each reader of it looks at every character, and those of routes and prices at every escape. */
+const MAX_PATH = 8192
+
 /** The head of a request as the parser gives it. */
 export interface RawHead {
   readonly method?: string | undefined
@@ -148,6 +151,7 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
   const fault = hostFault(host)
   if (fault !== null) return bad(fault)
 
+  if (url.length > MAX_PATH && pathOf(url).length > MAX_PATH) return new Refusal(414, `The path is longer than ${MAX_PATH} characters.`)
   const reading = readTarget(method, url)
   if ('refusal' in reading) return bad(reading.refusal)
   if (reading.authority !== null && reading.authority !== host) return bad('The authority of the request target differs from the Host header.')

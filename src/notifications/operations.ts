@@ -3,8 +3,8 @@ import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { Notifications } from './service.ts'
 
-/** Bytes of a notification; those of the providers are far below. */
-const BODY_LIMIT = 1_048_576
+/** Bytes of a notification, which is read before it is known who sent it; those of the providers have some 3,000. */
+const BODY_LIMIT = 16_384
 
 const Received = Type.Object({ received: Type.Literal(true) })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
@@ -32,12 +32,12 @@ function receiver (notifications: Notifications, slot: ProviderSlot, id: string,
       400: { description: 'It cannot be read.', schema: ErrorBody },
       401: { description: 'It is not signed by the account that it is about.', schema: ErrorBody },
       404: { description: 'The kind of provider in this place sends no notifications.' },
-      413: { description: 'Larger than 1 MiB.' },
+      413: { description: 'Larger than 16 KiB.' },
       503: { description: 'It cannot be written down at the moment: send it again.' }
     },
+    bodyLimit: BODY_LIMIT,
     handle: async ({ ctx, query }) => {
       notifications.requireReceiver(slot)
-      if (ctx.body.limit > BODY_LIMIT) ctx.body.limit = BODY_LIMIT
       await notifications.receive(slot, query.account ?? null, ctx.headers, await ctx.body.bytes())
       return { status: 200, body: { received: true } }
     }

@@ -3,6 +3,7 @@ import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Clock } from '../platform/clock.ts'
 import { equalBytes } from '../platform/constant-time.ts'
 import type { Secret } from '../platform/secrets.ts'
+import { tooDeep } from '../platform/json-depth.ts'
 import { ProviderNotificationError, ProviderRefused } from './errors.ts'
 import { ProviderHttp, unusableAnswer, type CallProvider } from './provider-call.ts'
 import type {
@@ -230,6 +231,7 @@ function idOf (body: unknown): string | null {
 }
 
 function readEvent (body: Uint8Array): { readonly eventType: string, readonly entityId: string | null } {
+  if (tooDeep(body)) throw new ProviderNotificationError('The notification is nested too deeply.')
   let event: unknown
   try {
     event = JSON.parse(Buffer.from(body).toString('utf8'))

@@ -33,9 +33,6 @@ export interface SentForm {
   readonly change: boolean
 }
 
-/** Bytes of a form: all fields at their longest, in the longest encoding, take some 30,000. */
-export const FORM_LIMIT = 65_536
-
 const MOST_PARTS = 32
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
@@ -45,7 +42,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
  */
 export function readForm (bytes: Uint8Array): SentForm {
   const given = new Map<string, string>()
-  const parts = decoded(bytes).split('&')
+  const parts = decoded(bytes).split('&', MOST_PARTS + 1)
   if (parts.length > MOST_PARTS) throw unreadable(`it has more than ${MOST_PARTS} parts`)
   for (const part of parts) {
     if (part === '') continue

@@ -4,7 +4,7 @@ import { HeaderList, type ReadonlyHeaders } from '../gateway/headers.ts'
 import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../pages/document.ts'
-import { checkForm, FORM_LIMIT, formErrors, readForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
+import { checkForm, formErrors, readForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
 import { address, claimPage, failedPage, formPage, missingOrderPage, onlyCountryOf, orderPage, type ClaimPageFacts } from './claim-page.ts'
 import { ALREADY_CLAIMED } from './order-making.ts'
 import type { Catalog } from './platform.ts'
@@ -127,7 +127,6 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
       },
       async handle ({ params: { slug }, query: { claimToken }, ctx }) {
         requireForm(ctx.headers)
-        if (ctx.body.limit > FORM_LIMIT) ctx.body.limit = FORM_LIMIT
         const { values, change } = readForm(await ctx.body.bytes())
         const facts = await find(slug, claimToken)
         if (facts === null) return missing

@@ -176,7 +176,8 @@ function receiving ({ fulfilments }: StorefrontPublicParts): AnyOperation {
     tag: 'Provider notifications',
     access: 'public',
     params: Slug,
-    // No body schema: the signature is over the bytes.
+    // No body schema: the signature is over the bytes, and looked at before anything reads them.
+    bodyLimit: NOTIFICATION_LIMIT,
     answers: {
       200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Type.Object({ received: Type.Literal(true) }) },
       400: { description: 'It cannot be read.', schema: Refused },
@@ -185,7 +186,6 @@ function receiving ({ fulfilments }: StorefrontPublicParts): AnyOperation {
       503: { description: 'It cannot be written down at the moment: send it again.' }
     },
     handle: async ({ ctx, params: { slug } }) => {
-      if (ctx.body.limit > NOTIFICATION_LIMIT) ctx.body.limit = NOTIFICATION_LIMIT
       await fulfilments.receive(slug, ctx.headers, await ctx.body.bytes())
       return { status: 200, body: { received: true } }
     }

@@ -185,13 +185,16 @@ t.test('an operation is not open because a route forgot to authenticate', async 
   t.same(JSON.parse(admin.text), { secret: 'x' })
 })
 
-t.test('an operation takes 1 MiB where its chain sets no limit (decision 172)', async t => {
-  const upstream = new InternalUpstream([echo])
-  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-  const send = (size: number, chunked: boolean) => chain.run({ method: 'POST', target: '/echo', headers: { 'content-type': 'application/json' }, body: `"${'x'.repeat(size - 2)}"`, chunked })
-  for (const chunked of [false, true]) {
-    t.equal((await send(1_048_576, chunked)).status, 200, `chunked: ${chunked}`)
-    t.equal((await send(1_048_577, chunked)).status, 413, `chunked: ${chunked}`)
+t.test('an operation takes 1 MiB (decision 172), and 64 KiB of what anybody may send, where its chain sets no smaller limit', async t => {
+  for (const [access, limit] of [['merchant', 1_048_576], ['public', 65_536], ['credential', 65_536]] as const) {
+    const upstream = new InternalUpstream([{ ...echo, access }])
+    const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
+    const principal = { kind: 'merchant', id: '1' } as never /* of another kind */
+    const send = (size: number, chunked: boolean) => chain.run({ method: 'POST', target: '/echo', headers: { 'content-type': 'application/json' }, body: `"${'x'.repeat(size - 2)}"`, chunked, principal })
+    for (const chunked of [false, true]) {
+      t.equal((await send(limit, chunked)).status, 200, `${access}, chunked: ${chunked}`)
+      t.equal((await send(limit + 1, chunked)).status, 413, `${access}, chunked: ${chunked}`)
+    }
   }
 })
 

@@ -86,6 +86,8 @@ export interface TestGateway {
   readonly data: string
   readonly adminKey: string
   readonly merchant: { readonly id: number, readonly apiKey: string }
+  /** Everything that it answers itself. */
+  readonly operations: readonly AnyOperation[]
   /** Sends a request; `path` may be a whole address. */
   send (method: string, path: string, options?: { readonly headers?: Readonly<Record<string, string | string[]>>, readonly body?: string | Uint8Array | object | null }): Promise<Answer>
   /** The same with the first merchant's key. */
@@ -147,6 +149,7 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
     data,
     adminKey: keys?.adminKey.reveal() ?? config.secrets.adminKey,
     merchant: { id: keys?.merchant?.id ?? 0, apiKey },
+    operations: app.operations,
     send,
     merchantSend: (method, path, body) => send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) }),
     pay: async invoice => {
