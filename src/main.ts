@@ -5,6 +5,7 @@ import { mint, mintUsage } from './cli/mint.ts'
 import { openapi, openapiUsage } from './cli/openapi.ts'
 import { outliveReaders, processOutput, UsageError, type Output } from './cli/output.ts'
 import { pay, payUsage } from './cli/pay.ts'
+import { revoke, revokeUsage } from './cli/revoke.ts'
 import { routes, routesUsage } from './cli/routes.ts'
 import { start, startUsage } from './cli/start.ts'
 import { ConfigError } from './config/diagnose.ts'
@@ -20,6 +21,7 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ['routes', { usage: routesUsage, run: routes }],
   ['pay', { usage: payUsage, run: pay }],
   ['mint', { usage: mintUsage, run: mint }],
+  ['revoke', { usage: revokeUsage, run: revoke }],
   ['keys', { usage: keysUsage, run: keys }],
   ['openapi', { usage: openapiUsage, run: openapi }],
   ['docs', { usage: docsUsage, run: docs }]

@@ -2,7 +2,7 @@ import type { Database, Sql } from '../platform/database.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
-import type { Bond, Challenge, ChallengeStore, Claimed, Sale } from './store.ts'
+import type { Bond, Challenge, ChallengeStore, ClaimCondition, Claimed, Sale } from './store.ts'
 
 /**
  * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that records it: what it
@@ -43,7 +43,7 @@ export class Claims {
   }
 
   /** Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is another scheme's, or not this token's. @throws Unavailable */
-  async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, merchantId: string | null, now: number): Promise<Challenge | null> {
+  async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, merchantId: string | null, now: number): Promise<Challenge | null> {
     let claimed: Claimed | null
     try {
       claimed = await this.#run(merchantId, sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
@@ -56,7 +56,7 @@ export class Claims {
   }
 
   /** The same, for callers that need no more of the challenge than its price. @throws Unavailable */
-  async claimInBrief (paymentHash: string, condition: { readonly chargeId: string, readonly tokenId: string }, merchantId: string | null, now: number): Promise<Sale | null> {
+  async claimInBrief (paymentHash: string, condition: ClaimCondition, merchantId: string | null, now: number): Promise<Sale | null> {
     if (this.#isHeard(merchantId)) return this.claim(paymentHash, 'l402', condition, merchantId, now)
     let claimed: Claimed<Sale> | null
     try {

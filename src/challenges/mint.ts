@@ -15,6 +15,7 @@ import type { Alongside, Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { Makings, type Held, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
+import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymentChallenge } from './store.ts'
 
@@ -62,6 +63,7 @@ export interface MintParts {
   readonly log: Log
   readonly counters: ChallengeCounters
   readonly payee: FindPayee
+  readonly revocations: Revocations
   keys (): KeyRing
   settings (): ChallengeSettings
 }
@@ -140,9 +142,11 @@ export class Mint {
     }
   }
 
-  /** Whether what was made before a reload can still be paid for: its keys are live, and it has a challenge for every scheme. */
+  /** Whether what was made before can still be paid for: its keys are live, nobody has revoked it, and it has a challenge for every scheme. */
   #stillGood (challenge: Challenge, settings: ChallengeSettings): boolean {
-    if (this.#parts.keys().rootKey(Buffer.from(challenge.tokenId, 'hex')) === null) return false
+    const { paymentHash, proxyId, merchantId, createdAt, tokenId } = challenge
+    if (this.#parts.keys().rootKey(Buffer.from(tokenId, 'hex')) === null) return false
+    if (this.#parts.revocations.has(paymentHash, proxyId, merchantId, createdAt)) return false
     return challenge.payment !== null || !settings.schemes.includes('payment') || challenge.network === 'testnet'
   }
 

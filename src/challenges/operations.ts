@@ -215,7 +215,7 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       access: 'public',
       headers: { Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that nobody is authenticated.' },
       answers: { 200: { description: 'With authenticated: true, paymentHash, expiresAt and remainingRequests; else message.', schema: TokenStatus } },
-      handle: ({ ctx }) => ({ status: 200, body: verifier.status(ctx.headers), headers: ['Cache-Control', 'no-store'] })
+      handle: async ({ ctx }) => ({ status: 200, body: await verifier.status(ctx.headers), headers: ['Cache-Control', 'no-store'] })
     }),
     defineOperation({
       id: 'getPing',

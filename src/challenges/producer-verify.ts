@@ -62,14 +62,22 @@ export class ProducerVerifier {
   }
 
   /** Whether a request carries a classic token that stands by itself; compared with no path, price or merchant (decision 128). */
-  status (headers: ReadonlyHeaders): TokenStatus {
+  async status (headers: ReadonlyHeaders): Promise<TokenStatus> {
     const { challenges } = this.#parts
     const credential = readCredential(headers.pairs)
     if (credential.kind === 'malformed') return { authenticated: false, message: credential.message }
     if (credential.kind !== 'classic') return { authenticated: false, message: 'No L402 credential was sent' }
     const token = this.#classicOff() ?? challenges.verifier.genuine(credential)
-    const refused = 'kind' in token ? token : challenges.verifier.standing(token)
-    if ('kind' in token || refused !== null) return { authenticated: false, message: refused?.detail ?? '' }
+    if ('kind' in token) return { authenticated: false, message: token.detail }
+    let refused: ClassicRefused | null
+    try {
+      refused = await challenges.verifier.standing(token)
+    } catch (error) {
+      // The answer is 200 whatever is said in it (decision 128).
+      if (!(error instanceof Unavailable)) throw error
+      return { authenticated: false, message: 'The token cannot be looked up at the moment' }
+    }
+    if (refused !== null) return { authenticated: false, message: refused.detail }
     // A token without an expiry has failed above.
     const expires = token.grant.expires ?? 0
     return { authenticated: true, paymentHash: token.paymentHash, expiresAt: new Date(expires * 1000).toISOString(), remainingRequests: null }
@@ -95,7 +103,7 @@ export class ProducerVerifier {
     }, clock.now() / 1000)
     if (failure !== null) return caveatRefused(failure)
     if (challenge === null || !sold(challenge, merchant)) return invalidToken('unknown-challenge', 'The payment of this token is not known')
-    const refused = verifier.standing(token)
+    const refused = await verifier.standing(token)
     if (refused !== null) return refused
     const claimed = await verifier.claimToken(token)
     return 'kind' in claimed ? claimed : { challenge: claimed, resource }

@@ -155,10 +155,10 @@ export class Producer {
     throw new ProducerProblem(this.problemBase, 'idempotency-conflict', 'The idempotency key is bound to a live challenge for another resource or price.')
   }
 
-  /** Whether a bound challenge is still worth paying: its invoice lives, and so do the keys that verify its token. */
+  /** Whether a bound challenge is still worth paying: its invoice lives, so do the keys that verify its token, and it is not revoked. */
   #holds (challenge: Challenge): boolean {
     const { challenges, clock } = this.#parts
-    return live(challenge, clock.now()) && challenges.keys.rootKey(Buffer.from(challenge.tokenId, 'hex')) !== null
+    return live(challenge, clock.now()) && !challenges.verifier.isRevoked(challenge) && challenges.keys.rootKey(Buffer.from(challenge.tokenId, 'hex')) !== null
   }
 
   /** Finds or makes the challenge of a key; null when another process was quicker. */

@@ -1,6 +1,6 @@
 import type { Context } from '../gateway/context.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
-import { GatewayError } from '../gateway/errors.ts'
+import { GatewayError, Unavailable } from '../gateway/errors.ts'
 import type { Head, Reply } from '../gateway/reply.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import { contentDigest } from '../lightning/content-digest.ts'
@@ -88,7 +88,7 @@ export class Challenges {
     this.claims = new Claims(database, this.store, this.leases, counters)
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
-    this.#mint = new Mint({ store: this.store, database, clock, log, counters, payee: parts.payee, random: parts.random ?? systemRandom, ...rules })
+    this.#mint = new Mint({ store: this.store, database, clock, log, counters, payee: parts.payee, revocations: this.#revocations, random: parts.random ?? systemRandom, ...rules })
   }
 
   get settings (): ChallengeSettings {
@@ -194,10 +194,21 @@ export class Challenges {
     }
   }
 
-  /** Refuses everything issued for a payment, proxy or merchant, here at once and in every process within 5 seconds. */
-  async revoke (kind: RevokedKind, id: string): Promise<void> {
-    await this.store.revoke({ kind, id }, this.#clock.now())
+  /**
+   * Refuses what was issued for a payment, or up to now for a proxy or a merchant, here at once and in every process within 5
+   * seconds. Answers the moment, in milliseconds since the epoch.
+   * @throws Unavailable when the database is away
+   */
+  async revoke (kind: RevokedKind, id: string): Promise<number> {
+    const now = this.#clock.now()
+    try {
+      await this.store.revoke({ kind, id }, now)
+    } catch (error) {
+      throw new Unavailable('Revocation unavailable', 'The revocation could not be written; nothing is known to be revoked. Send the same request again.', 5, {}, error)
+    }
     await this.#revocations.refresh()
+    this.#log.info({ kind, id }, 'Credentials were revoked')
+    return now
   }
 
   /** Takes a revocation back. */

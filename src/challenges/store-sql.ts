@@ -1,4 +1,4 @@
-import { REVOCATIONS_CHANNEL, type Bond, type Challenge, type ChallengeStore, type ClaimScheme, type Claimed, type LeaseKey, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale } from './store.ts'
+import { REVOCATIONS_CHANNEL, type Bond, type Challenge, type ChallengeStore, type ClaimCondition, type ClaimScheme, type Claimed, type LeaseKey, type Listed, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../platform/database.ts'
 import type { Alongside } from '../providers/provider.ts'
@@ -98,10 +98,15 @@ function requireSound ({ paymentHash, tokenId, amountSats }: NewChallenge): void
   if (!Number.isSafeInteger(amountSats) || amountSats < 1 || amountSats > MAX_PRICE) throw new RangeError(`The price of a challenge must be a whole number of satoshis from 1 to ${MAX_PRICE}, not ${amountSats}`)
 }
 
-type Brief = Pick<Row, 'source' | 'amount_sats' | 'verifications'>
+type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'verifications'>
 
 function claimedInBrief (row: Brief | undefined): Claimed<Sale> | null {
-  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats) }, first: row.verifications === 1 }
+  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime() }, first: row.verifications === 1 }
+}
+
+/** Nothing is added while nothing is revoked, which is the rule: the statement of nearly all claims stays one. */
+function issuedAfter (sql: Sql, moment: number | null) {
+  return moment === null ? sql`` : sql`and created_at > ${new Date(moment)}`
 }
 
 /** The challenges of PostgreSQL or the embedded database. */
@@ -153,9 +158,9 @@ export class SqlChallengeStore implements ChallengeStore {
     return { open, firstExpiry, newest: row === undefined ? null : readChallenge(row) }
   }
 
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number, brief: true): Promise<Claimed<Sale> | null>
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number, brief = false): Promise<Claimed<Sale> | null> {
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<Claimed | null>
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<Claimed<Sale> | null>
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief = false): Promise<Claimed<Sale> | null> {
     const charge = condition?.chargeId ?? null
     const token = condition?.tokenId ?? null
     const [row] = await sql<Row[]>`
@@ -163,7 +168,8 @@ export class SqlChallengeStore implements ChallengeStore {
       set scheme = ${scheme}, paid_at = coalesce(paid_at, ${new Date(now)}::timestamptz), verifications = verifications + 1
       where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
         and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
-      returning ${brief ? sql`source, amount_sats, verifications` : sql`*`}`
+        ${issuedAfter(sql, condition?.issuedAfter ?? null)}
+      returning ${brief ? sql`source, amount_sats, created_at, verifications` : sql`*`}`
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
@@ -178,8 +184,9 @@ export class SqlChallengeStore implements ChallengeStore {
       where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
         and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
         ${bond === null ? sql`` : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
-        and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}`}
-      returning ${brief ? sql`source, amount_sats, verifications` : sql`*`}`
+        and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}
+        ${issuedAfter(sql, bond.issuedAfter)}`}
+      returning ${brief ? sql`source, amount_sats, created_at, verifications` : sql`*`}`
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
@@ -233,14 +240,16 @@ export class SqlChallengeStore implements ChallengeStore {
     await this.#database.sql`update challenges set settled_at = ${new Date(at)} where payment_hash = ${paymentHash} and settled_at is null`
   }
 
-  async revocations (): Promise<Revocation[]> {
-    const rows = await this.#database.sql<{ kind: RevokedKind, id: string }[]>`select kind, id from revocations`
-    return rows.map(row => ({ kind: row.kind, id: row.id }))
+  async revocations (): Promise<Listed[]> {
+    const rows = await this.#database.sql<{ kind: RevokedKind, id: string, revoked_at: Date }[]>`select kind, id, revoked_at from revocations`
+    return rows.map(row => ({ kind: row.kind, id: row.id, at: row.revoked_at.getTime() }))
   }
 
   async revoke (revocation: Revocation, now: number): Promise<void> {
     await this.#database.transaction(async tx => {
-      await tx`insert into revocations (kind, id, revoked_at) values (${revocation.kind}, ${revocation.id}, ${new Date(now)}) on conflict do nothing`
+      await tx`
+        insert into revocations (kind, id, revoked_at) values (${revocation.kind}, ${revocation.id}, ${new Date(now)})
+        on conflict (kind, id) do update set revoked_at = greatest(revocations.revoked_at, excluded.revoked_at)`
       await this.#database.notify(REVOCATIONS_CHANNEL, revocation.kind, tx)
     })
   }
@@ -255,7 +264,7 @@ export class SqlChallengeStore implements ChallengeStore {
   async purge (unpaidBefore: number, paidBefore: number, limit: number): Promise<number> {
     const unpaid = new Date(unpaidBefore)
     const rows = await this.#database.sql<{ payment_hash: string }[]>`
-      delete from challenges where payment_hash in (
+      with gone as (delete from challenges where payment_hash in (
         select payment_hash from challenges
         where source in ('route', 'proxy', 'ping') and (
           (scheme is null and expires_at < ${unpaid} and token_expires_at < ${unpaid}) or
@@ -263,7 +272,9 @@ export class SqlChallengeStore implements ChallengeStore {
         )
         limit ${limit}
       )
-      returning payment_hash`
+      returning payment_hash),
+      lifted as (delete from revocations where kind = 'payment' and id in (select payment_hash from gone))
+      select payment_hash from gone`
     return rows.length
   }
 }

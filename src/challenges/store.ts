@@ -70,7 +70,15 @@ export interface Challenge extends NewChallenge {
 }
 
 /** As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much as the claim. */
-export type Sale = Pick<Challenge, 'source' | 'amountSats'>
+export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'createdAt'>
+
+/** What the row of a classic token's payment must say for it to be claimed. */
+export interface ClaimCondition {
+  readonly chargeId: string
+  readonly tokenId: string
+  /** What was issued up to then is revoked, in milliseconds since the epoch; null for nothing. */
+  readonly issuedAfter: number | null
+}
 
 /** A claimed challenge, and whether this claim was its first verification ever. */
 export interface Claimed<C extends Sale = Challenge> {
@@ -95,15 +103,26 @@ export interface Bond {
   /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
+  /** As of `ClaimCondition`. */
+  readonly issuedAfter: number | null
 }
 
-/** What has been revoked, by kind. Everything that was issued for it is refused while it is listed. */
+/**
+ * What has been revoked, by kind: one payment, or everything that was issued for a proxy or a merchant up to the moment of the
+ * revocation.
+ */
 export type RevokedKind = 'payment' | 'proxy' | 'merchant'
 
 /** One entry of the revocation list. `id` is a payment hash, proxy id or merchant id. */
 export interface Revocation {
   readonly kind: RevokedKind
   readonly id: string
+}
+
+/** A revocation as it is listed. */
+export interface Listed extends Revocation {
+  /** Its moment, in milliseconds since the epoch. */
+  readonly at: number
 }
 
 /** One open invoice: unsettled, unexpired and unclaimed. */
@@ -155,11 +174,11 @@ export interface ChallengeStore {
   outstanding (query: OutstandingQuery): Promise<Outstanding>
   /**
    * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it, or
-   * charge or token are not the row's. `first` is true for exactly one caller over all time.
+   * charge or token are not the row's, or it was issued before the condition allows. `first` is true for exactly one caller over all time.
    */
-  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number): Promise<Claimed | null>
+  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<Claimed | null>
   /** The same, answered in brief. */
-  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: { readonly chargeId: string, readonly tokenId: string } | null, now: number, brief: true): Promise<Claimed<Sale> | null>
+  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<Claimed<Sale> | null>
   /**
    * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it has
    * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the row
@@ -184,14 +203,15 @@ export interface ChallengeStore {
    * leaves such rows out (decision 122); nothing else changes by it (decision 109).
    */
   settled (paymentHash: string, at: number): Promise<void>
-  revocations (): Promise<Revocation[]>
-  /** Adds to the list and announces it; both or neither. Repeating is harmless. */
+  revocations (): Promise<Listed[]>
+  /** Adds to the list and announces it; both or neither. Of a repetition the later moment counts. */
   revoke (revocation: Revocation, now: number): Promise<void>
   /** Takes off the list and announces it; both or neither. */
   reinstate (revocation: Revocation): Promise<void>
   /**
    * Deletes what nobody can use any more (decision 173): unpaid rows `unpaidBefore` after both invoice and token have
-   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Answers how many went.
+   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Answers how many went. Revocations of
+   * payments go with their rows: without one a token is good for nothing.
    */
   purge (unpaidBefore: number, paidBefore: number, limit: number): Promise<number>
 }

@@ -7,6 +7,8 @@ import type { Paid } from './verdict.ts'
 export interface KnownToken {
   readonly kind: 'l402'
   readonly grant: Grant
+  /** When its challenge was made, in milliseconds since the epoch. */
+  readonly issuedAt: number
   readonly paid: Paid
 }
 

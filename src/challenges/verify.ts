@@ -14,7 +14,7 @@ import type { ChallengeCounters } from './counters.ts'
 import { boundQuery, type Offer } from './offer.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { Challenge } from './store.ts'
+import type { Challenge, ClaimCondition } from './store.ts'
 import { soleAuthorization, TokenCache, type Known } from './token-cache.ts'
 import { badCredential, caveatRefused, invalidToken, paymentRefused, UNPAID, type ClassicRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict, type Verdict } from './verdict.ts'
 
@@ -97,8 +97,8 @@ export class Verifier {
   }
 
   #recallToken (known: Extract<Known, { kind: 'l402' }>, offer: Offer): Verdict {
-    const { grant, paid } = known
-    const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer) ?? this.#unfit(grant, offer)
+    const { grant, issuedAt, paid } = known
+    const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer, issuedAt) ?? this.#unfit(grant, offer)
     this.#parts.counters.verified('l402', refused === null ? 'ok' : refused.reason)
     return refused ?? paid
   }
@@ -133,9 +133,10 @@ export class Verifier {
   #classic (offer: Offer, credential: Classic, key: string | null): Verdict | Promise<Verdict> {
     const token = this.#classicOff() ?? this.genuine(credential)
     if ('kind' in token) return this.#refuse('l402', token)
-    const refused = this.#revoked(token.paymentHash, offer) ?? this.#unfit(token.grant, offer)
+    // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
+    const refused = this.#revoked(token.paymentHash, offer, Infinity) ?? this.#unfit(token.grant, offer)
     if (refused !== null) return this.#refuse('l402', refused)
-    return this.#counted('l402', this.#claimToken(token, key))
+    return this.#counted('l402', this.#claimToken(token, offer.proxyId, key))
   }
 
   /**
@@ -162,18 +163,27 @@ export class Verifier {
     }
   }
 
-  /** Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). */
-  standing (token: GenuineToken): ClassicRefused | null {
-    // A merchant's service is its proxy's id (decision 113).
-    const proxyId = token.grant.merchantId === null ? null : token.grant.service?.replace(/:0$/, '') ?? null
-    if (this.#parts.revocations.has(token.paymentHash, proxyId, token.grant.merchantId)) return revoked()
-    const failure = checkStanding(token.grant, this.#parts.clock.now() / 1000)
-    return failure === null ? null : caveatRefused(failure)
+  /**
+   * Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). A promise only where its
+   * proxy or its merchant has revoked what was issued up to some moment: only the row knows when this one was.
+   * @throws Unavailable (in the promise)
+   */
+  standing (token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
+    const { revocations, clock } = this.#parts
+    if (revocations.hasPayment(token.paymentHash)) return revoked()
+    const failure = checkStanding(token.grant, clock.now() / 1000)
+    if (failure !== null) return caveatRefused(failure)
+    return revocations.until(proxyOf(token), token.grant.merchantId) === null ? null : this.#standsSince(token)
   }
 
-  async #claimToken (token: GenuineToken, key: string | null): Promise<Verdict> {
+  async #standsSince (token: GenuineToken): Promise<ClassicRefused | null> {
+    const challenge = await this.#parts.claims.find(token.paymentHash)
+    return challenge === null || this.isRevoked(challenge) ? revoked() : null
+  }
+
+  async #claimToken (token: GenuineToken, proxyId: string | null, key: string | null): Promise<Verdict> {
     const { claims, clock } = this.#parts
-    const claimed = await claims.claimInBrief(token.paymentHash, conditionOf(token), token.grant.merchantId, clock.now())
+    const claimed = await claims.claimInBrief(token.paymentHash, this.#conditionOf(token, proxyId), token.grant.merchantId, clock.now())
     if (claimed === null) return this.#unclaimed(token)
     const paid: Paid = Object.freeze({
       kind: 'paid',
@@ -181,20 +191,26 @@ export class Verifier {
       lease: null,
       challengeId: null
     })
-    if (key !== null) this.#known.add(key, { kind: 'l402', grant: token.grant, paid })
+    if (key !== null) this.#known.add(key, { kind: 'l402', grant: token.grant, issuedAt: claimed.createdAt, paid })
     return paid
+  }
+
+  /** What the row of a token's payment must say for it to be claimed. */
+  #conditionOf ({ grant, tokenId }: GenuineToken, proxyId: string | null): ClaimCondition {
+    return { chargeId: grant.chargeId ?? '', tokenId, issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId) }
   }
 
   /** Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123). @throws Unavailable */
   async claimToken (token: GenuineToken): Promise<Challenge | ClassicRefused> {
     const { claims, clock } = this.#parts
-    return await claims.claim(token.paymentHash, 'l402', conditionOf(token), token.grant.merchantId, clock.now()) ?? this.#unclaimed(token)
+    return await claims.claim(token.paymentHash, 'l402', this.#conditionOf(token, null), token.grant.merchantId, clock.now()) ?? this.#unclaimed(token)
   }
 
   /** Why the payment of a genuine token could not be claimed. */
   async #unclaimed (token: GenuineToken): Promise<ClassicRefused> {
     const challenge = await this.#parts.claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
+    if (this.isRevoked(challenge)) return revoked()
     if (challenge.scheme !== null && challenge.scheme !== 'l402') return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
     return invalidToken('charge_id', 'Token not valid for this charge')
   }
@@ -214,8 +230,8 @@ export class Verifier {
     return this.#parts.settings().schemes.includes('l402') ? null : invalidToken('disabled', 'L402 is not enabled on this server')
   }
 
-  #revoked (paymentHash: string, offer: Offer): ClassicRefused | null {
-    return this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId) ? revoked() : null
+  #revoked (paymentHash: string, offer: Offer, issuedAt: number): ClassicRefused | null {
+    return this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId, issuedAt) ? revoked() : null
   }
 
   // --- modern ---
@@ -245,10 +261,11 @@ export class Verifier {
     const { paymentHash, amountSats } = credential.charge
     // A digest that was not echoed makes the id another, so an id that is ours without one is of a challenge without one.
     if (!isOurs || credential.digest !== null || this.#parts.clock.now() / 1000 > credential.expiresAt) return null
-    if (amountSats !== offer.amountSats || this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId)) return null
-    const { merchantId, service, method, path } = offer
+    const { revocations } = this.#parts
+    if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
+    const { merchantId, proxyId, service, method, path } = offer
     const taken = await this.#parts.claims.lease(paymentHash, merchantId, {
-      paymentId: credential.id, merchantId, service, method, path, query: boundQuery(offer.query), amountSats
+      paymentId: credential.id, merchantId, service, method, path, query: boundQuery(offer.query), amountSats, issuedAfter: revocations.until(proxyId, merchantId)
     })
     if (taken === null) return null
     return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: credential.id }
@@ -284,7 +301,7 @@ export class Verifier {
 
   /** Whether everything issued for this challenge, its proxy or its merchant has been revoked. */
   isRevoked (challenge: Challenge): boolean {
-    return this.#parts.revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId)
+    return this.#parts.revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId, challenge.createdAt)
   }
 
   /** Why a payment could not be leased. */
@@ -305,7 +322,7 @@ export class Verifier {
     if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
     if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
     if (challenge.amountSats !== offer.amountSats) return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`)
-    if (this.#parts.revocations.has(challenge.paymentHash, offer.proxyId, offer.merchantId)) return failed('revoked', 'The challenge has been revoked')
+    if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
     return null
   }
 
@@ -364,9 +381,9 @@ export class Verifier {
   }
 }
 
-/** What the row of a token's payment must say for it to be claimed. */
-function conditionOf (token: GenuineToken): { readonly chargeId: string, readonly tokenId: string } {
-  return { chargeId: token.grant.chargeId ?? '', tokenId: token.tokenId }
+/** The proxy that a token was sold for: a merchant's service is its proxy's id (decision 113). */
+function proxyOf ({ grant }: GenuineToken): string | null {
+  return grant.merchantId === null ? null : grant.service?.replace(/:0$/, '') ?? null
 }
 
 function revoked (): ClassicRefused {

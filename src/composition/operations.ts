@@ -5,6 +5,7 @@ import { billingOperations } from '../billing/operations.ts'
 import { sandboxBillingOperations } from '../billing/sandbox-operations.ts'
 import { challengeOperations, hasChallenge } from '../challenges/operations.ts'
 import { priceList } from '../challenges/pricing.ts'
+import { revocationOperations } from '../challenges/revocation-operations.ts'
 import { demoOperations } from '../demo/operations.ts'
 import { discoveryOperations } from '../discovery/operations.ts'
 import { metricsOperation } from '../gateway/metrics-operation.ts'
@@ -20,6 +21,7 @@ import { healthOperations } from '../platform/operations.ts'
 import { providerOperations } from '../providers/operations.ts'
 import { proxyOperations } from '../proxies/operations.ts'
 import { refundAdminOperations } from '../refunds/admin-operations.ts'
+import { isProxyId } from '../proxies/store.ts'
 import { refundOperations } from '../refunds/operations.ts'
 import { signInOperations } from '../sign-in/operations.ts'
 import { sentWebhooks } from '../webhooks/documented.ts'
@@ -53,6 +55,11 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     ...providerOperations({ sandbox: providers.sandbox, mode: running.config.mode, onSettled: settled }),
     ...challengeOperations({
       challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
+    }),
+    ...revocationOperations({
+      challenges,
+      ownerOf: async proxyId => isProxyId(proxyId) ? (await proxyStore.byIds([proxyId]))[0]?.merchantId ?? null : null,
+      isMerchant: async id => await merchants.byId(id) !== null
     }),
     ...proxyOperations(proxies),
     ...merchantOperations({

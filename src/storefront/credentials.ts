@@ -71,7 +71,7 @@ export class ShopCredentials {
     const { verifier } = this.#challenges
     const token = verifier.genuine(credential)
     if ('kind' in token) return refused('failed', token.detail)
-    const fallen = verifier.standing(token)
+    const fallen = await verifier.standing(token)
     if (fallen !== null) return refused('failed', fallen.detail)
     const challenge = await this.#challenges.find(token.paymentHash)
     // Every caveat, also where the payment is no longer known: what was bought elsewhere is refused as such.

@@ -9,7 +9,7 @@ await eachDatabase(t, 'a lease with a bond is had only where the row says the sa
   const { store } = f.challenges
   for (const merchantId of [null, '7']) {
     const { challenge } = await f.challenges.mint(offer({ query: 'a=1', merchantId }), { clientKey: freshAddress(), digest: null })
-    const bond: Bond = { paymentId: challenge.payment?.id ?? '', merchantId, service: 'boltgate:0', method: 'GET', path: '/v1/quote', query: challenge.query, amountSats: 10 }
+    const bond: Bond = { paymentId: challenge.payment?.id ?? '', merchantId, service: 'boltgate:0', method: 'GET', path: '/v1/quote', query: challenge.query, amountSats: 10, issuedAfter: null }
     const lease = (changed: Partial<Bond>, leaseId = 'wrong') =>
       store.lease(database.sql, { paymentHash: challenge.paymentHash, leaseId }, 'gateway', f.clock.now() + 20_000, f.clock.now(), { ...bond, ...changed })
     const others: Array<Partial<Bond>> = [
@@ -23,7 +23,7 @@ await eachDatabase(t, 'a lease with a bond is had only where the row says the sa
   }
   const digest = `sha-256=:${'A'.repeat(43)}=:`
   const { challenge: bound } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest })
-  const bond: Bond = { paymentId: bound.payment?.id ?? '', merchantId: null, service: 'boltgate:0', method: 'GET', path: '/v1/quote', query: '', amountSats: 10 }
+  const bond: Bond = { paymentId: bound.payment?.id ?? '', merchantId: null, service: 'boltgate:0', method: 'GET', path: '/v1/quote', query: '', amountSats: 10, issuedAfter: null }
   t.equal(await store.lease(database.sql, { paymentHash: bound.paymentHash, leaseId: 'x' }, 'gateway', f.clock.now() + 20_000, f.clock.now(), bond), null, 'the body was not asked')
   t.same(await store.find(bound.paymentHash), bound)
 })
@@ -32,7 +32,7 @@ await eachDatabase(t, 'two gateways that lease with a bond, without one and clai
   const f = fixtureOn(t, database, new ManualClock())
   const other = f.another('gateway-2').challenges
   const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
-  const bond: Bond = { paymentId: challenge.payment?.id ?? '', merchantId: null, service: 'boltgate:0', method: 'GET', path: '/v1/quote', query: '', amountSats: 10 }
+  const bond: Bond = { paymentId: challenge.payment?.id ?? '', merchantId: null, service: 'boltgate:0', method: 'GET', path: '/v1/quote', query: '', amountSats: 10, issuedAfter: null }
   const taken = await Promise.all(Array.from({ length: 300 }, (_none, index) =>
     (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash, null, index % 3 === 0 ? null : bond)))
   t.equal(taken.filter(lease => lease !== null).length, 1)

@@ -127,9 +127,9 @@ t.test('a token that is not the row\'s own cannot claim its payment', async t =>
   const f = await fixture(t)
   const challenge = await minted(f)
   const { paymentHash, chargeId, tokenId } = challenge
-  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId: 'another', tokenId }, '7', f.clock.now()), null)
-  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId: '0'.repeat(64) }, '7', f.clock.now()), null)
-  t.ok(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId }, '7', f.clock.now()))
+  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId: 'another', tokenId, issuedAfter: null }, '7', f.clock.now()), null)
+  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId: '0'.repeat(64), issuedAfter: null }, '7', f.clock.now()), null)
+  t.ok(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId, issuedAfter: null }, '7', f.clock.now()))
 })
 
 t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {

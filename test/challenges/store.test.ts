@@ -159,8 +159,21 @@ await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', as
 await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {
   const store = new SqlChallengeStore(database)
   await store.revoke({ kind: 'merchant', id: '7' }, NOW)
-  await store.revoke({ kind: 'merchant', id: '7' }, NOW)
-  t.same(await store.revocations(), [{ kind: 'merchant', id: '7' }])
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW + 5)
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW + 1)
+  t.same(await store.revocations(), [{ kind: 'merchant', id: '7', at: NOW + 5 }], 'the latest moment counts')
   await store.reinstate({ kind: 'merchant', id: '7' })
   t.same(await store.revocations(), [])
+})
+
+await eachDatabase(t, 'a revoked payment leaves the list with its row, and only then', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const [old, live] = [challenge({ expiresAt: NOW, tokenExpiresAt: NOW }), challenge()]
+  for (const row of [old, live]) {
+    await store.insert(database.sql, row)
+    await store.revoke({ kind: 'payment', id: row.paymentHash }, NOW)
+  }
+  await store.revoke({ kind: 'proxy', id: 'p' }, NOW)
+  t.equal(await store.purge(NOW + 1, NOW - 1, 10), 1)
+  t.same((await store.revocations()).map(({ id }) => id).sort(), [live.paymentHash, 'p'].sort())
 })

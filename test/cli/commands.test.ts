@@ -61,7 +61,7 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
   }
   t.equal((await run()).code, 2)
   t.equal((await run('--help')).code, 0)
-  for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'keys', 'openapi', 'docs']) t.match((await run(command, '--help')).out, new RegExp(`^boltgate ${command}`))
+  for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'revoke', 'keys', 'openapi', 'docs']) t.match((await run(command, '--help')).out, new RegExp(`^boltgate ${command}`))
   const away = await run('pay', 'http://127.0.0.1:1/')
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)

@@ -111,6 +111,10 @@ const rows: Readonly<Record<string, Row>> = {
     return { path: '/api/l402/challenges/verify-credential', body: { credential: credentialOf(challenge, await preimageOf(f, invoice)) }, mine: '"valid":true' }
   }),
 
+  revokeToken: row(merchant(204, 404), async f => ({ path: `/api/merchant/tokens/${(await f.challenge()).paymentHash}` })),
+  revokeTokens: plain(merchant(200), '/api/merchant/tokens'),
+  revokeProxyTokens: row(merchant(200, 404), async f => ({ path: `/api/proxy/${await f.proxy()}/tokens`, mine: 'issuedUntil' })),
+
   createProxy: plain(merchant(201), '/api/proxy', { name: 'a', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }),
   listProxies: row(merchant(200), async f => ({ path: '/api/proxy', mine: await f.proxy() })),
   getProxy: row(merchant(200, 404), async f => {
@@ -249,6 +253,9 @@ const rows: Readonly<Record<string, Row>> = {
   adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),
   adminUpdateMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, body: { name: 'b' }, mine: f.owner.email })),
   adminRegenerateKey: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}/regenerate-key`, mine: 'apiKey' })),
+  adminRevokeToken: row(admin(204), async f => ({ path: `/api/admin/tokens/${(await f.challenge()).paymentHash}` })),
+  adminRevokeProxyTokens: row(admin(200), async f => ({ path: `/api/admin/proxies/${await f.proxy()}/tokens`, mine: 'issuedUntil' })),
+  adminRevokeMerchantTokens: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}/tokens`, mine: 'issuedUntil' })),
   adminDeactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/deactivate` })),
   adminReactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/reactivate` })),
   adminListPendingSubscriptions: row(admin(200), async f => ({ path: '/api/admin/pending-subscriptions', mine: `"id":${await f.pending()},` })),

@@ -36,6 +36,10 @@ const ways: Readonly<Record<string, Way>> = {
   // They serve payers who have paid (decision 36).
   verifyToken: way('merchant', 'global'), verifyCredential: way('merchant', 'global'),
 
+  // No plan is asked: a leaked token is to be stopped by whoever finds it.
+  revokeToken: settings('write'), revokeTokens: settings('write'), revokeProxyTokens: settings('write'),
+  adminRevokeToken: admin, adminRevokeProxyTokens: admin, adminRevokeMerchantTokens: admin,
+
   listProxies: gated('read', 'l402'), getProxy: gated('read', 'l402'),
   createProxy: gated('write', 'l402'), updateProxy: gated('write', 'l402'), deleteProxy: gated('write', 'l402'), testProxy: gated('write', 'l402'),
 
