@@ -4,6 +4,7 @@ import { compose, type App } from '../compose.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { watchConfig } from '../config/watch.ts'
 import { prepare } from '../first-start.ts'
+import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
 import { collectBuffers, keepYoung, youngCollector } from '../platform/collector.ts'
 import { isConnectionFault, openDatabase, type Database } from '../platform/database.ts'
@@ -49,7 +50,7 @@ async function run (file: string, out: Output): Promise<number> {
  */
 async function prepareOnce (config: GatewayConfig, log: Log): Promise<void> {
   const secrets = loadSecrets(config)
-  const database = await openDatabase({ url: config.database.url, dataDir: config.data, log, clock: systemClock, connections: 1 })
+  const database = await openDatabase({ url: config.database.url, dataDir: config.data, log, clock: systemClock, connections: 1, image: ownImage() })
   try {
     await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
   } catch (error) {
@@ -85,7 +86,7 @@ class Process {
     const config = this.#config
     const secrets = loadSecrets(config)
     const database = await openDatabase({
-      url: config.database.url, dataDir: config.data, log: this.#log, clock: this.#clock, connections: config.database.connections
+      url: config.database.url, dataDir: config.data, log: this.#log, clock: this.#clock, connections: config.database.connections, image: ownImage()
     })
     const stopped = stopSignal()
     const collecting = collectBuffers(this.#clock, youngCollector())

@@ -91,6 +91,11 @@ function checkApplied (migrations: readonly Migration[], applied: readonly Appli
   }
 }
 
+/** A text that differs whenever the migrations would make other tables. */
+export function shapeOf (migrations: readonly Migration[]): string {
+  return migrations.map(migration => `${migration.name} ${checksumOf(migration)}`).join('\n')
+}
+
 /**
  * A digest of the statements alone. The text of `up` differs between the sources and the built package (types, semicolons),
  * but its template literals are the same in both; their white space does not count.

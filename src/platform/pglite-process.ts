@@ -4,20 +4,24 @@
  * one message at a time and in order. It waits for each synchronously, which saves the event loop's part of every query. The
  * pipe's end is its own end, so it dies with the gateway however that dies: at once, or after the query that it is in.
  */
-import { createReadStream, existsSync } from 'node:fs'
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { PGlite } from '@electric-sql/pglite'
 import { FolderInUse, lockFolder, type FolderLock } from './folder-lock.ts'
 import { frame, receiveFrameSync, sendFrameSync, type FrameKind } from './pglite-frames.ts'
+import { readImage } from './pglite-image.ts'
+import { unpackInto } from './tar.ts'
 
 /** What the process is started with, as JSON in its only argument. */
 export interface PgliteInput {
   /** Folder of the database, or null for one that lives in memory. */
   folder: string | null
-  /** Folder that keeps the image of an empty database, to save its making; null for none. Written when absent. */
-  template: string | null
+  /** File of the image that a new database begins with; null makes one from nothing, which takes seconds. */
+  image: string | null
 }
+
+// PGlite asks for files that everybody may read and write.
+process.umask(0o077)
 
 // Ctrl-C and a service manager's stop reach every process of the group. The gateway still needs its database while it
 // finishes what is under way, and says when to close.
@@ -45,52 +49,13 @@ function nextFrame (): ReturnType<typeof receiveFrameSync> {
   }
 }
 
-async function readTemplate (file: string): Promise<Blob> {
-  const parts: Buffer<ArrayBuffer>[] = []
-  for await (const part of createReadStream(file, { highWaterMark: 1 << 20 })) parts.push(part)
-  return new Blob(parts)
-}
-
-async function writeTemplate (db: PGlite, file: string): Promise<void> {
-  const image = await db.dumpDataDir('none')
-  await mkdir(dirname(file), { recursive: true })
-  const unique = `${file}.${process.pid}.${Math.random().toString(36).slice(2)}`
-  const handle = await open(unique, 'wx', 0o600)
-  try {
-    await handle.writeFile(Buffer.from(await image.arrayBuffer()))
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  await rename(unique, file)
-}
-
-/** The image's file carries PGlite's version, since another version may not read it. */
-async function templateFile (folder: string): Promise<string> {
-  const manifest: unknown = JSON.parse(await readFile(new URL('../package.json', import.meta.resolve('@electric-sql/pglite')), 'utf8'))
-  const version = typeof manifest === 'object' && manifest !== null && 'version' in manifest ? String(manifest.version) : 'unknown'
-  return join(folder, `pglite-${version}.tar`)
-}
-
 /** How long the process of a gateway that was killed is given to end. Making a database takes it longest, a quarter of a minute on a slow machine. */
 const orphanMs = 60_000
 
 // The server's own default of 128 MB of buffers is more than all else here; a gateway's rows need a fraction of it.
 const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']
-
-async function make (dataDir: string): Promise<PGlite> {
-  if (input.template === null) return PGlite.create(dataDir, { startParams })
-  const file = await templateFile(input.template)
-  if (existsSync(file)) return PGlite.create({ dataDir, loadDataDir: await readTemplate(file), startParams })
-  const db = await PGlite.create(dataDir, { startParams })
-  try {
-    await writeTemplate(db, file)
-  } catch (error) {
-    // It only saves time the next time, so the database goes on without.
-    say(frame.warning, `The image of an empty database could not be kept: ${reason(error)}`)
-  }
-  return db
-}
+// Of the log that a new database has from the start. The usual 16 MB would be two thirds of it.
+const initDbStartParams = ['--wal-segsize=1']
 
 function reason (error: unknown): string {
   return error instanceof Error ? error.message : String(error)
@@ -100,23 +65,48 @@ function reason (error: unknown): string {
 const locks: FolderLock[] = []
 
 async function start (): Promise<PGlite> {
-  if (input.folder === null) return make('memory://')
+  const { folder, image } = input
+  if (folder === null) {
+    if (image === null) return PGlite.create('memory://', { startParams, initDbStartParams })
+    return PGlite.create('memory://', { startParams, loadDataDir: new Blob([new Uint8Array(readImage(image))]) })
+  }
   // The gateway has locked the folder for itself, but another that was killed just now may have left its process, which
   // ends after the query that it is in.
-  locks.push(lockFolder(`${input.folder}.process`, orphanMs))
+  locks.push(lockFolder(`${folder}.process`, orphanMs))
   // PG_VERSION is written early, so it says only that someone began; a folder under its real name is always whole,
   // because it is made beside it and renamed when done: a crash while making leaves nothing that would be opened.
-  if (existsSync(input.folder)) {
-    await readFile(`${input.folder}/PG_VERSION`)
-    return PGlite.create(input.folder, { startParams })
+  if (existsSync(folder)) {
+    await readFile(`${folder}/PG_VERSION`)
+    closeToOthers(folder)
+  } else {
+    const unfinished = `${folder}.making`
+    if (image === null || !unpacked(unfinished, image)) {
+      rmSync(unfinished, { recursive: true, force: true })
+      await (await PGlite.create(unfinished, { startParams, initDbStartParams })).close()
+      chmodSync(unfinished, 0o700)
+    }
+    renameSync(unfinished, folder)
   }
-  const unfinished = `${input.folder}.making`
-  await rm(unfinished, { recursive: true, force: true })
-  await mkdir(dirname(unfinished), { recursive: true })
-  const made = await make(unfinished)
-  await made.close()
-  await rename(unfinished, input.folder)
-  return PGlite.create(input.folder, { startParams })
+  return PGlite.create(folder, { startParams })
+}
+
+/** An image only saves time: false, with a line in the log, when it cannot be used. */
+function unpacked (folder: string, image: string): boolean {
+  rmSync(folder, { recursive: true, force: true })
+  try {
+    unpackInto(folder, readImage(image))
+    return true
+  } catch (error) {
+    say(frame.warning, `The image of a new database cannot be used, so one is made from nothing: ${reason(error)}`)
+    return false
+  }
+}
+
+/** PGlite makes files that everybody may read and write, and the data folder may have been made by others: this one is ours. */
+function closeToOthers (folder: string): void {
+  if ((statSync(folder).mode & 0o077) === 0) return
+  chmodSync(folder, 0o700)
+  say(frame.warning, `${folder} could be read by other users of this machine; from now on its owner alone can`)
 }
 
 async function opened (): Promise<PGlite> {

@@ -14,7 +14,7 @@ const DAY = 86_400_000
 t.test('one payment is one purchase, after a restart, a rotation of keys and the purge too', async t => {
   const clock = new ManualClock()
   const upstream = await countingUpstream(t)
-  const database = await openTestDatabase(t, { clock, migrations: [] })
+  const database = await openTestDatabase(t, { clock })
   const data = temporaryFolder(t)
   const [first, second] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
   const start = (master: string, previous: string): Promise<TestGateway> => startGateway(t, {

@@ -82,7 +82,7 @@ async function failsClosed (t: T, { database, take, give }: Taken): Promise<void
 }
 
 t.test('while the embedded database fails, nothing is sold, nothing used up, and no 402 sent', async t => {
-  const database = flaky(await openTestDatabase(t, { migrations: [] }))
+  const database = flaky(await openTestDatabase(t))
   await failsClosed(t, { database, take: () => { database.away = true }, give: () => { database.away = false } })
   t.ok(database.refused > 5)
 })

@@ -5,7 +5,7 @@ import t, { type Test as T } from 'tap'
 import { systemClock } from '../../src/platform/clock.ts'
 import { isConnectionFault, openDatabase, type Database } from '../../src/platform/database.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { startedServers, templateFolder } from '../support/database.ts'
+import { startedServers, testImage } from '../support/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { openGate, type TcpGate } from './tcp-gate.ts'
 
@@ -62,7 +62,7 @@ void t.test('while the process of the embedded database stands still, statements
   const servers = startedServers(t)
   const silence = 1_000
   const url = 'pglite:memory'
-  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock, template: templateFolder, silence })
+  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock, image: await testImage(), silence })
   t.teardown(() => database.close())
   await database.sql`create table written (n integer)`
   const pid = servers[0]?.pid

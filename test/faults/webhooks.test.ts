@@ -11,7 +11,7 @@ import { silentLog as log } from '../../src/platform/log.ts'
 import { migrate } from '../../src/platform/migrations.ts'
 import { migrations } from '../../src/platform/migrations/list.ts'
 import { startReceiver, type Received, type ReceiverAnswer } from '../fakes/receiver.ts'
-import { temporaryFolder, templateFolder } from '../support/database.ts'
+import { temporaryFolder, testImage } from '../support/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { accountsOf, anAccount, secretText } from '../webhooks/accounts.ts'
 import { insertPayment, type DeliveryRow } from '../webhooks/fixture.ts'
@@ -55,7 +55,7 @@ const invoiceOf = ({ text }: Received): string => (JSON.parse(text) as { invoice
 
 /** Runs the campaign over one database. */
 async function campaign (t: T, url: string, data: string): Promise<void> {
-  const open = (): Promise<Database> => openDatabase({ url, dataDir: data, log, clock, template: templateFolder })
+  const open = async (): Promise<Database> => await openDatabase({ url, dataDir: data, log, clock, image: await testImage(migrations) })
   const taken = new Map<string, Buffer[]>()
   const refused = new Map<string, Buffer[]>()
   const forged: Received[] = []

@@ -8,7 +8,7 @@ import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { ADMIN_KEY, serveDashboard } from './dashboard-server.ts'
 
-const database = await openAnyDatabase(t, { migrations: [] })
+const database = await openAnyDatabase(t)
 const jobs = openJobs(t, database)
 const world = { broken: true, ran: 0 }
 jobs.queue<{ delivery: string }>('webhooks', { title: 'Webhooks to merchants', concurrency: 2 }, async ({ data }) => {

@@ -31,7 +31,7 @@ class TestMailer implements Mailer {
 }
 
 // Starting one takes longer than all these tests.
-const database = await openAnyDatabase(t, { migrations: [] })
+const database = await openAnyDatabase(t)
 
 async function open (): Promise<{ database: Database, jobs: FakeJobs, mailer: TestMailer, outbox: Outbox, clock: ManualClock }> {
   await database.sql`drop table if exists fake_jobs`
@@ -147,4 +147,4 @@ await eachDatabase(t, 'on the real queue a mail is sent once, and one that is re
   ))
   t.match(again, { data: { id: 'm3', attempt: 2, last: 'away' } })
   t.same(mailer.sent.map(({ id }) => id), ['m1'])
-}, { migrations: [] })
+})

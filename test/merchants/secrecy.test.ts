@@ -55,7 +55,7 @@ t.test('the same key saved twice gives two ciphertexts, and each is used by its 
 })
 
 t.test('POST /api/merchant/regenerate-key invalidates the old key immediately, on every gateway over one database', async t => {
-  const database = await openAnyDatabase(t, { migrations: [] })
+  const database = await openAnyDatabase(t)
   const data = temporaryFolder(t)
   const first = await startGateway(t, { database, data })
   const second = await startGateway(t, { database, data })
@@ -73,7 +73,7 @@ t.test('POST /api/merchant/regenerate-key invalidates the old key immediately, o
 })
 
 t.test('of keys regenerated at once on two gateways exactly one stands', async t => {
-  const database = await openAnyDatabase(t, { migrations: [] })
+  const database = await openAnyDatabase(t)
   const data = temporaryFolder(t)
   const gateways = [await startGateway(t, { database, data }), await startGateway(t, { database, data })] as const
   const account = await newAccount(gateways[0])

@@ -10,7 +10,7 @@ import { DatabaseUrlError, OutsideTransaction, isConnectionFault, isUniqueViolat
 import { FolderInUse } from '../../src/platform/folder-lock.ts'
 import { silentLog, type Log } from '../../src/platform/log.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { eachDatabase, startedServers, templateFolder, temporaryFolder } from '../support/database.ts'
+import { eachDatabase, startedServers, temporaryFolder, testImage } from '../support/database.ts'
 
 const empty = { migrations: [] }
 const child = fileURLToPath(new URL('../support/insert-until-killed.ts', import.meta.url))
@@ -137,7 +137,7 @@ await eachDatabase(t, 'health says healthy', async (t, database) => {
 
 await t.test('health tells slow from late by the clock (decision 22)', async t => {
   const clock = new ManualClock()
-  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock, template: templateFolder })
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock, image: await testImage() })
   t.teardown(() => database.close())
   for (const [ms, status] of [[1_000, 'healthy'], [1_001, 'degraded'], [2_999, 'degraded'], [3_000, 'unhealthy']] as const) {
     const checking = database.health()
@@ -190,7 +190,7 @@ function isRunning (pid: number): boolean {
 
 await t.test('the death of the database process fails pending and later queries instead of hanging', async t => {
   const servers = startedServers(t)
-  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, template: templateFolder })
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, image: await testImage() })
   await database.sql`select 1`
   const pending = Promise.allSettled([
     database.sql`select count(*) from generate_series(1, 100000000)`,
@@ -210,7 +210,7 @@ await t.test('the death of the database process fails pending and later queries 
 await t.test('a database process that does not end when it is closed is ended after ten seconds', async t => {
   const servers = startedServers(t)
   const clock = new ManualClock()
-  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock, template: templateFolder })
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock, image: await testImage() })
   t.same(await database.sql`select 1 as n`, [{ n: 1 }])
   const [server] = servers
   const pid = server?.pid
@@ -227,7 +227,7 @@ await t.test('a database process that does not end when it is closed is ended af
 
 await t.test('signals that reach the whole group do not end the database before the gateway closes it', async t => {
   const servers = startedServers(t)
-  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, template: templateFolder })
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, image: await testImage() })
   const pid = servers[0]?.pid
   if (pid === undefined) throw new Error('no process')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(pid, signal)
@@ -241,7 +241,7 @@ await t.test('signals that reach the whole group do not end the database before 
 })
 
 await t.test('megabytes cross whole in both directions', async t => {
-  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, template: templateFolder })
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: '.', log: silentLog, clock: systemClock, image: await testImage() })
   t.teardown(() => database.close())
   const text = Array.from({ length: 300_000 }, (_, i) => i.toString(36)).join(' ')
   const rows = await database.sql`select n, ${text}::text as text from generate_series(1, 3) n`
@@ -251,7 +251,7 @@ await t.test('megabytes cross whole in both directions', async t => {
 await t.test('a folder keeps its rows, says once that it does not fsync, and tells when it is being made', async t => {
   const dataDir = join(temporaryFolder(t), 'data')
   const first = recordingLog()
-  const made = await openDatabase({ url: 'pglite:', dataDir, log: first.log, clock: systemClock, template: templateFolder })
+  const made = await openDatabase({ url: 'pglite:', dataDir, log: first.log, clock: systemClock, image: await testImage() })
   await made.sql`create table kept (n integer)`
   await made.sql`insert into kept values (1)`
   await made.close()
@@ -268,7 +268,7 @@ await t.test('what a crash left half made is made anew', async t => {
   const dataDir = temporaryFolder(t)
   mkdirSync(join(dataDir, 'database.making'))
   writeFileSync(join(dataDir, 'database.making', 'PG_VERSION'), '18\n')
-  const database = await openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock, template: templateFolder })
+  const database = await openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock, image: await testImage() })
   t.same(await database.sql`select 1 as n`, [{ n: 1 }])
   await database.close()
   t.notOk(existsSync(join(dataDir, 'database.making')))

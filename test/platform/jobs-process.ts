@@ -4,10 +4,10 @@ import { openDatabase } from '../../src/platform/database.ts'
 import { PgBossJobs } from '../../src/platform/jobs.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Metrics } from '../../src/platform/metrics.ts'
-import { templateFolder } from '../support/database.ts'
+import { testImage } from '../support/database.ts'
 
 const [url = '', dataDir = ''] = process.argv.slice(2)
-const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, template: templateFolder })
+const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, image: await testImage() })
 const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
 jobs.queue('kills', { title: 'Test', concurrency: 1, expiry: 1_000 }, () => {
   process.stdout.write('running\n')

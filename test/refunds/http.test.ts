@@ -129,7 +129,7 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     const [paidOut] = await database.sql`select sum(amount_sats)::int as sum from sandbox_payouts where reference in (select refund_id from refunds where invoice_id = ${invoiceId})`
     t.equal(paidOut?.['sum'], 994)
   })
-}, { migrations: [] })
+})
 
 t.test('POST /api/payments and POST /api/refunds share the 10 of Payment Create (decision 32)', async t => {
   const gateway = await startGateway(t, { yaml: defaultYaml({ policies: '  global: { limit: 100000, window: 1m }' }), clock: new ManualClock() })

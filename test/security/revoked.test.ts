@@ -79,7 +79,7 @@ t.test('what is revoked is refused, in every scheme, known or not, and sold anew
 })
 
 t.test('a token of a former key is good while the key is listed, and refused once it is removed', async t => {
-  const database = await openTestDatabase(t, { migrations: [] })
+  const database = await openTestDatabase(t)
   const upstream = await countingUpstream(t)
   const [old, next] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
   const open = (master: string, previous: readonly string[]) => openShop(t, {

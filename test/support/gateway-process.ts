@@ -8,6 +8,7 @@ import postgres from 'postgres'
 import { Redis } from 'ioredis'
 import { Agent, request } from 'undici'
 import type { Test as T } from 'tap'
+import { makeImage } from '../../src/image.ts'
 import { readKeys } from '../../src/platform/keyfile.ts'
 import { rootFolder, sender, type Answer, type Look, type TestGateway } from './gateway.ts'
 import { temporaryFolder } from './database.ts'
@@ -72,6 +73,8 @@ function lookFrom (url: string): Look {
 export async function spawnGateway (t: T, options: GatewayProcessOptions): Promise<GatewayProcess> {
   const data = options.data ?? temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')
+  // As an installation does.
+  await makeImage()
   writeFileSync(file, options.yaml)
   // tap puts its loaders into every child's NODE_OPTIONS, which costs start-up time and memory: the gateway runs without.
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options.nodeArgs ?? [], options.program ?? join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file], {

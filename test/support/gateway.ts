@@ -123,7 +123,7 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
   const log = options.log ?? silentLog
   const env = { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env }
   const { config, plugins } = await loadText(options.yaml ?? defaultYaml(), env)
-  const database = options.database ?? await openAnyDatabase(t, { clock, migrations: [] })
+  const database = options.database ?? await openAnyDatabase(t, { clock })
   const secrets = loadSecrets(config)
   await prepare({ config, database, secrets, clock, log, firstMerchant: true })
   let url = config.server.publicUrl

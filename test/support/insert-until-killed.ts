@@ -7,11 +7,11 @@ import { readFileSync } from 'node:fs'
 import { systemClock } from '../../src/platform/clock.ts'
 import { openDatabase } from '../../src/platform/database.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { templateFolder } from './database.ts'
+import { testImage } from './database.ts'
 
 const [, , dataDir, mode] = process.argv
 if (dataDir === undefined) throw new Error('Give the data folder')
-const database = await openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock, template: templateFolder })
+const database = await openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock, image: await testImage() })
 if (mode === 'hold') {
   process.stdout.write('open\n')
   setInterval(() => {}, 60_000)
