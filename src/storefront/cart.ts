@@ -1,5 +1,5 @@
 import { LongError } from '../gateway/errors.ts'
-import type { Catalog } from './platform.ts'
+import type { Calculation, Catalog } from './platform.ts'
 import type { Integration, OrderItem, ShippingRules } from './schema.ts'
 
 /** What a checkout asks for. */
@@ -34,9 +34,21 @@ export function priced (lines: readonly CartLine[], catalog: Catalog): OrderItem
       const variant = product.variants.find(candidate => candidate.variantId === variantId)
       if (variant === undefined) continue
       if (!variant.available) throw soldOut(variantId)
-      return { variantId, productTitle: product.title, variantTitle: variant.title, quantity, priceCents: variant.priceCents }
+      return { variantId, productTitle: product.title, variantTitle: variant.title, quantity, priceCents: variant.priceCents, requiresShipping: true }
     }
     throw invalidCart(`The catalog has no variant ${variantId}.`)
+  })
+}
+
+/**
+ * The lines at what the platform asks for them now, which the catalog may not know yet; the very same lines where it does.
+ * @throws TypeError for a variant that the platform left out
+ */
+export function atPricesOf (items: readonly OrderItem[], { lines }: Calculation): OrderItem[] {
+  return items.map(item => {
+    const line = lines.get(item.variantId)
+    if (line === undefined) throw new TypeError(`the platform has no price for variant ${item.variantId}`)
+    return { ...item, ...line }
   })
 }
 

@@ -13,14 +13,14 @@ import type { Database } from '../platform/database.ts'
 import { rowId, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
-import { checkTotalQuantity, joined, notShippedTo, priced, shippingFor, shipsTo, soldOut, subtotalOf, type CartLine } from './cart.ts'
+import { atPricesOf, checkTotalQuantity, joined, notShippedTo, priced, shippingFor, shipsTo, soldOut, subtotalOf, type CartLine } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredentials } from './credentials.ts'
 import { readLocation } from './location.ts'
 import type { OrderStore, StoredOrder } from './order-store.ts'
 import { isReadable, type PaidOrders } from './paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
-import type { BuyerLocation, Integration, Order, OrderItem } from './schema.ts'
+import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
 import { notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
 
 /** Body of a checkout. */
@@ -46,10 +46,10 @@ export type Standing = 'selling' | 'lapsed' | 'closed'
 export interface CheckoutParts {
   readonly challenges: Challenges
   readonly credentials: Pick<ShopCredentials, 'read'>
-  readonly catalogs: Pick<Catalogs, 'forSale'>
+  readonly catalogs: Pick<Catalogs, 'forSale' | 'invalidate'>
   readonly orders: Pick<OrderStore, 'insert' | 'byPaymentHash'>
   readonly paid: Pick<PaidOrders, 'byCredential'>
-  readonly platform: Pick<StorePlatform, 'available' | 'tax'>
+  readonly platform: Pick<StorePlatform, 'available' | 'calculate'>
   readonly prices: Pick<Quotes, 'quote'>
   readonly database: Database
   readonly clock: Clock
@@ -68,6 +68,7 @@ interface Priced {
   readonly subtotalCents: number
   readonly shippingCents: number
   readonly taxCents: number
+  readonly tax: OrderTax
   readonly totalCents: number
   readonly totalSats: number
 }
@@ -136,22 +137,34 @@ export class Checkout {
   async #price (integration: Integration, lines: readonly CartLine[], location: BuyerLocation, correlationId: string): Promise<Priced> {
     const { catalogs, platform, prices } = this.#parts
     const catalog = await catalogs.forSale(integration).catch((error: unknown) => { throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error })
-    const items = priced(lines, catalog)
+    const listed = priced(lines, catalog)
     const asked = joined(lines)
     const available = await this.#ask(integration, access => platform.available(access, asked),
       cause => temporary('Store unavailable', 'The store cannot be asked at the moment whether the goods are there.', correlationId, cause))
     for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
-    const subtotalCents = subtotalOf(items)
-    const shippingCents = shippingFor(integration.shipping, subtotalCents)
     const noTax = (cause: unknown): Unavailable => temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause)
-    const taxCents = await this.#ask(integration, access => platform.tax(access, { items: asked, location, shippingCents }), noTax)
+    const calculate = (shippingCents: number) => this.#ask(integration, access => platform.calculate(access, { items: asked, location, shippingCents }), noTax)
+    const expected = shippingFor(integration.shipping, subtotalOf(listed))
+    let calculation = await calculate(expected)
+    let items = atPricesOf(listed, calculation)
+    const shippingCents = shippingFor(integration.shipping, subtotalOf(items))
+    if (shippingCents !== expected) {
+      // What is asked for shipping hangs on the subtotal, and so does the tax on it.
+      calculation = await calculate(shippingCents)
+      items = atPricesOf(listed, calculation)
+      if (shippingFor(integration.shipping, subtotalOf(items)) !== shippingCents) throw noTax(new TypeError('the prices of a store change from one question to the next'))
+    }
+    const subtotalCents = subtotalOf(items)
+    // The next ones are shown what is asked for.
+    if (subtotalCents !== subtotalOf(listed)) catalogs.invalidate(integration.id)
+    const { taxCents, tax } = calculation
     const totalCents = subtotalCents + shippingCents + taxCents
     // Nothing is sold for a sum that nobody can vouch for.
     if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents)) throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
     const { price } = await prices.quote('USD').catch((error: unknown) => {
       throw error instanceof Unavailable ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error) : error
     })
-    return { items, subtotalCents, shippingCents, taxCents, totalCents, totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price) }
+    return { items, subtotalCents, shippingCents, taxCents, tax, totalCents, totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price) }
   }
 
   /** Asks the platform; what it fails with is logged for the operator and becomes `failure`. */

@@ -204,6 +204,7 @@ function newOrder (order: StoredOrder, { email, shippingAddress, countryCode }: 
     location: order.location,
     shippingCents: order.shippingCents,
     taxCents: order.taxCents,
+    tax: order.tax,
     totalCents: order.totalCents,
     paidSats: order.totalSats,
     paymentHash: order.paymentHash

@@ -1,7 +1,7 @@
 import type { Database, Sql, TransactionSql } from '../platform/database.ts'
 import { claimTokenPlace } from './claim-token.ts'
 import { storable, storableOrNull, type ClaimedFacts, type OrderStore, type OrderSums, type PaidFacts, type PurgeLimits, type Rows, type StoredOrder } from './order-store.ts'
-import type { Order, OrderItem, OrderStatus } from './schema.ts'
+import type { Order, OrderItem, OrderStatus, TaxLine } from './schema.ts'
 
 interface Row {
   id: string
@@ -9,13 +9,15 @@ interface Row {
   merchant_id: number
   payment_hash: string
   status: OrderStatus
-  items: readonly OrderItem[]
+  items: ReadonlyArray<Omit<OrderItem, 'requiresShipping'> & { readonly requiresShipping?: boolean }>
   country: string
   state: string
   zip: string
   subtotal_cents: bigint
   shipping_cents: bigint
   tax_cents: bigint
+  tax_lines: readonly TaxLine[]
+  taxes_included: boolean
   total_cents: bigint
   total_sats: bigint
   email: string | null
@@ -51,8 +53,8 @@ export class SqlOrderStore implements OrderStore {
       merchant_id: order.merchantId,
       payment_hash: order.paymentHash,
       status: order.status,
-      items: sql.json(order.items.map(({ variantId, productTitle, variantTitle, quantity, priceCents }) => ({
-        variantId, productTitle: storable(productTitle), variantTitle: storable(variantTitle), quantity, priceCents
+      items: sql.json(order.items.map(({ variantId, productTitle, variantTitle, quantity, priceCents, requiresShipping }) => ({
+        variantId, productTitle: storable(productTitle), variantTitle: storable(variantTitle), quantity, priceCents, requiresShipping
       }))),
       country: order.location.country,
       state: order.location.state,
@@ -60,6 +62,8 @@ export class SqlOrderStore implements OrderStore {
       subtotal_cents: order.subtotalCents,
       shipping_cents: order.shippingCents,
       tax_cents: order.taxCents,
+      tax_lines: sql.json(order.tax.lines.map(({ title, rate, cents }) => ({ title: storable(title), rate, cents }))),
+      taxes_included: order.tax.isIncluded,
       total_cents: order.totalCents,
       total_sats: order.totalSats,
       email: order.email,
@@ -226,11 +230,13 @@ function read (row: Row): StoredOrder {
     merchantId: row.merchant_id,
     paymentHash: row.payment_hash,
     status: row.status,
-    items: row.items,
+    // Orders from before it was kept were sent as if all had to be shipped.
+    items: row.items.map(item => ({ ...item, requiresShipping: item.requiresShipping ?? true })),
     location: { country: row.country, state: row.state, zip: row.zip },
     subtotalCents: Number(row.subtotal_cents),
     shippingCents: Number(row.shipping_cents),
     taxCents: Number(row.tax_cents),
+    tax: { lines: row.tax_lines, isIncluded: row.taxes_included },
     totalCents: Number(row.total_cents),
     totalSats: Number(row.total_sats),
     email: row.email,

@@ -1,5 +1,5 @@
 import type { Secret } from '../platform/secrets.ts'
-import type { BuyerLocation, OrderItem, ShippingAddress, Tracking } from './schema.ts'
+import type { BuyerLocation, OrderItem, OrderTax, ShippingAddress, Tracking } from './schema.ts'
 
 /** Kinds of store platforms. */
 export type StorePlatformKind = 'shopify' | 'sandbox'
@@ -51,11 +51,27 @@ export interface Catalog {
   readonly products: readonly CatalogProduct[]
 }
 
-/** What tax is asked for. */
-export interface TaxQuestion {
+/** What a cart is worked out for. */
+export interface CartQuestion {
   readonly items: ReadonlyArray<{ readonly variantId: number, readonly quantity: number }>
   readonly location: BuyerLocation
   readonly shippingCents: number
+}
+
+/** What one variant costs at the platform now. */
+export interface CalculatedLine {
+  /** Of one piece. */
+  readonly priceCents: number
+  readonly requiresShipping: boolean
+}
+
+/** What a cart comes to at the platform now. */
+export interface Calculation {
+  /** By variant; every one that was asked for. */
+  readonly lines: ReadonlyMap<number, CalculatedLine>
+  /** Cents of tax on top of goods and shipping. */
+  readonly taxCents: number
+  readonly tax: OrderTax
 }
 
 /** An order to be made at the platform. Its amounts are what the buyer has paid; the platform must not work them out anew. */
@@ -71,6 +87,7 @@ export interface NewStoreOrder {
   readonly location: BuyerLocation
   readonly shippingCents: number
   readonly taxCents: number
+  readonly tax: OrderTax
   readonly totalCents: number
   readonly paidSats: number
   readonly paymentHash: string
@@ -135,9 +152,9 @@ export interface StorePlatform {
   /** Everything, page by page. A shop whose currency is not USD is refused. */
   catalog (store: StoreAccess): Promise<Catalog>
   /** Those of the variants that can be bought now, in these quantities; others are left out. Asked before anything is invoiced. */
-  available (store: StoreAccess, items: TaxQuestion['items']): Promise<ReadonlySet<number>>
-  /** Cents of tax on goods and shipping at the buyer's place; never an estimate. */
-  tax (store: StoreAccess, question: TaxQuestion): Promise<number>
+  available (store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>>
+  /** Prices of now, and tax on goods and shipping at the buyer's place; never an estimate. */
+  calculate (store: StoreAccess, question: CartQuestion): Promise<Calculation>
   /**
    * Makes a paid order, once. The caller has made sure that no other order of this source identifier is being made. When the
    * fault is `away`, it may exist all the same: `findOrder` tells.

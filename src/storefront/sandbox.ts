@@ -4,8 +4,8 @@ import { equalText } from '../platform/constant-time.ts'
 import { isConnectionFault, type Database } from '../platform/database.ts'
 import type { Secret } from '../platform/secrets.ts'
 import {
-  StorePlatformError, type Catalog, type CatalogVariant, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder,
-  type StorePlatform, type TaxQuestion
+  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type CatalogVariant, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder,
+  type StorePlatform
 } from './platform.ts'
 import { SANDBOX_CATALOG } from './sandbox-catalog.ts'
 import { sandboxRate, taxOf } from './sandbox-tax.ts'
@@ -63,16 +63,22 @@ class SandboxShop implements StorePlatform {
     return SANDBOX_CATALOG
   }
 
-  async available (store: StoreAccess, items: TaxQuestion['items']): Promise<ReadonlySet<number>> {
+  async available (store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>> {
     open(store)
     return new Set(items.map(item => item.variantId).filter(id => variants.get(id)?.available === true))
   }
 
-  async tax (store: StoreAccess, { items, location, shippingCents }: TaxQuestion): Promise<number> {
+  async calculate (store: StoreAccess, { items, location, shippingCents }: CartQuestion): Promise<Calculation> {
     open(store)
     if (location.state === UNTAXABLE) throw new StorePlatformError('away', 'The sandbox works out no tax for the state ZZ, so that its absence can be tried.', { upstreamStatus: 503 })
     const goods = items.reduce((sum, { variantId, quantity }) => sum + sold(variantId).priceCents * quantity, 0)
-    return taxOf(goods + shippingCents, sandboxRate(location))
+    const rate = sandboxRate(location)
+    const taxCents = taxOf(goods + shippingCents, rate)
+    return {
+      lines: new Map(items.map(({ variantId }) => [variantId, { priceCents: sold(variantId).priceCents, requiresShipping: true }])),
+      taxCents,
+      tax: { lines: taxCents === 0 ? [] : [{ title: 'Sandbox sales tax', rate: String(rate / 10_000), cents: taxCents }], isIncluded: false }
+    }
   }
 
   async createOrder (store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {

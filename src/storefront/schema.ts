@@ -56,6 +56,24 @@ export interface OrderItem {
   readonly variantTitle: string
   readonly quantity: number
   readonly priceCents: number
+  /** Whether it is sent in a parcel; what is not is digital. */
+  readonly requiresShipping: boolean
+}
+
+/** One tax of an order, as the shop worked it out. */
+export interface TaxLine {
+  /** As the shop calls it, such as `California State Tax`. */
+  readonly title: string
+  /** Share of what it is on, as decimal text. */
+  readonly rate: string
+  readonly cents: number
+}
+
+/** The taxes of an order. */
+export interface OrderTax {
+  readonly lines: readonly TaxLine[]
+  /** They are within the prices, and not on top. */
+  readonly isIncluded: boolean
 }
 
 /** `{country}-{state}-{zip}` of X-Buyer-Location, in capitals (decision 139). */
@@ -101,7 +119,9 @@ export interface Order {
   readonly location: BuyerLocation
   readonly subtotalCents: number
   readonly shippingCents: number
+  /** On top of goods and shipping; 0 where prices include it. */
   readonly taxCents: number
+  readonly tax: OrderTax
   readonly totalCents: number
   /** What the invoice asks for: the total at the price of that moment, rounded up. */
   readonly totalSats: number

@@ -25,6 +25,14 @@ export function readShopInfo (data: Answer): ShopInfo {
   }
 }
 
+/** @throws StorePlatformError `credentials` where the app lacks scopes, which are named; a write scope has the read scope of its name in it */
+export function requireScopes (data: Answer, needed: readonly string[]): void {
+  const had = new Set(data.member('currentAppInstallation').member('accessScopes').list().map(scope => scope.member('handle').text()))
+  const missing = needed.filter(scope => !had.has(scope) && !had.has(scope.replace(/^read_/, 'write_')))
+  if (missing.length === 0) return
+  throw new StorePlatformError('credentials', `The app lacks the ${missing.length === 1 ? 'scope' : 'scopes'} ${missing.join(', ')}: add ${missing.length === 1 ? 'it' : 'them'}, and install the app anew.`, { upstreamStatus: 200 })
+}
+
 /** A page of a connection: its nodes, and where the next one begins; null at the end. */
 export interface Page { readonly nodes: readonly Answer[], readonly next: string | null }
 

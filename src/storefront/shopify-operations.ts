@@ -25,9 +25,10 @@ const variantFields = 'legacyResourceId title price availableForSale'
 
 export const SHOP_INFO: ShopifyOperation = {
   purpose: 'describe the shop',
-  cost: 2,
+  cost: 10,
   text: `query ShopInfo {
   shop { name myshopifyDomain currencyCode shopAddress { countryCodeV2 } }
+  currentAppInstallation { accessScopes { handle } }
 }`
 }
 
@@ -73,12 +74,14 @@ export const STOCK: ShopifyOperation = {
 }
 
 export const TAX: ShopifyOperation = {
-  purpose: 'work out tax',
-  cost: 30,
+  purpose: 'work out prices and tax',
+  cost: 60,
   text: `mutation Tax($input: DraftOrderInput!) {
   draftOrderCalculate(input: $input) {
     calculatedDraftOrder {
       currencyCode taxesIncluded
+      lineItems { quantity requiresShipping variant { legacyResourceId } originalUnitPriceSet { shopMoney { amount currencyCode } } }
+      taxLines { title rate priceSet { shopMoney { amount currencyCode } } }
       warnings { field message errorCode }
       subtotalPriceSet { shopMoney { amount currencyCode } }
       totalShippingPriceSet { shopMoney { amount currencyCode } }
@@ -147,6 +150,11 @@ export const SUBSCRIBE: ShopifyOperation = {
 
 /** Topics that tell of an order's way. */
 export const TOPICS = ['ORDERS_FULFILLED', 'ORDERS_PARTIALLY_FULFILLED', 'ORDERS_CANCELLED', 'FULFILLMENTS_CREATE', 'FULFILLMENTS_UPDATE'] as const
+
+/** Scopes that an app needs; a write scope has the read scope of its name in it. */
+export const SCOPES = ['write_orders', 'write_draft_orders', 'read_products', 'read_inventory'] as const
+/** And to be told of parcels: the published schema asks it of both FULFILLMENTS topics. Apps without a secret are told of nothing. */
+export const NOTICE_SCOPE = 'read_fulfillments'
 
 /** All of them, for tests. */
 export const OPERATIONS: readonly ShopifyOperation[] = [

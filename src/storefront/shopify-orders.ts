@@ -1,11 +1,14 @@
-import { StorePlatformError, type NewStoreOrder, type StoreOrder, type TaxQuestion } from './platform.ts'
-import { CURRENCY, requireDollars } from './shopify-catalog.ts'
+import { StorePlatformError, type NewStoreOrder, type StoreOrder } from './platform.ts'
+import { CURRENCY } from './shopify-catalog.ts'
 import { plainWords } from './shopify-faults.ts'
+import type { TaxLine } from './schema.ts'
 import type { Answer } from './shopify-reader.ts'
 
-/** What an order's payment and shipping are called in the merchant's admin. */
+/** What an order's payment is called in the merchant's admin. */
 const GATEWAY = 'Lightning'
-const SHIPPING_TITLE = 'Shipping'
+/** And its shipping. */
+export const SHIPPING_TITLE = 'Shipping'
+/** Of orders from before the shop's own lines were kept. */
 const TAX_TITLE = 'Tax'
 /** Decimal places of a tax rate. */
 const RATE_PLACES = 6
@@ -33,57 +36,9 @@ export function orderTag (sourceIdentifier: string): string {
   return `bg-${sourceIdentifier}`
 }
 
-/** A draft that is worked out and never kept. */
-export function taxInput ({ items, location, shippingCents }: TaxQuestion): object {
-  return {
-    lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
-    shippingAddress: {
-      countryCode: location.country,
-      ...(location.state === '' ? {} : { provinceCode: location.state }),
-      ...(location.zip === '' ? {} : { zip: location.zip })
-    },
-    shippingLine: { title: SHIPPING_TITLE, priceWithCurrency: money(shippingCents) },
-    // The buyer pays the catalog's prices.
-    acceptAutomaticDiscounts: false
-  }
-}
-
 /**
- * Cents of tax that come on top of goods and shipping. In a shop whose prices include tax there is nothing on top: the tax is
- * within the subtotal, and naming it again would have the buyer pay it twice (contract: totalUsd equals subtotal plus shipping
- * plus tax; decision 142). The platform's own total must agree to the cent, or nothing is sold.
- * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add up
- */
-export function readTax (data: Answer, { shippingCents }: TaxQuestion): number {
-  const payload = data.member('draftOrderCalculate')
-  requireDone(payload, 'work out tax')
-  const draft = payload.member('calculatedDraftOrder')
-  requireDollars(draft.member('currencyCode').text())
-  for (const warning of draft.member('warnings').list()) {
-    // Tax at a place that the platform doubts would be an estimate; the other warnings are about bundles and discounts.
-    if (/address|region|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
-      throw new StorePlatformError('refused', `The store platform did not work out tax: ${plainWords(warning.member('message').text())}`, { upstreamStatus: 200 })
-    }
-  }
-  const subtotal = readMoney(draft.member('subtotalPriceSet'))
-  const shipping = readMoney(draft.member('totalShippingPriceSet'))
-  const total = readMoney(draft.member('totalPriceSet'))
-  const taxOnTop = draft.member('taxesIncluded').flag() ? 0 : readMoney(draft.member('totalTaxSet'))
-  if (shipping !== shippingCents) draft.member('totalShippingPriceSet').fail(`the ${shippingCents} cents of shipping that were asked for`)
-  if (subtotal + shipping + taxOnTop !== total) draft.member('totalPriceSet').fail('the sum of goods, shipping and tax')
-  return taxOnTop
-}
-
-function readMoney (set: Answer): number {
-  const given = set.member('shopMoney')
-  requireDollars(given.member('currencyCode').text())
-  return given.member('amount').cents()
-}
-
-/**
- * A paid order at the prices that the buyer has paid, so that the platform works out nothing anew. In a shop whose prices
- * include tax it has no tax line: what tax is within them the merchant's own records have to tell, since all that is known
- * here is what was paid.
+ * A paid order at the prices that the buyer has paid and with the taxes as the shop worked them out then, so that the platform
+ * works out nothing anew and the merchant's reports know each tax by its name.
  */
 export function orderInput (order: NewStoreOrder): { readonly order: object, readonly options: object } {
   const subtotal = order.items.reduce((sum, { priceCents, quantity }) => sum + priceCents * quantity, 0)
@@ -100,22 +55,29 @@ export function orderInput (order: NewStoreOrder): { readonly order: object, rea
         { key: 'lightning_satoshis', value: String(order.paidSats) },
         { key: 'tax_worked_out_for', value: `${order.location.country}-${order.location.state}-${order.location.zip}` }
       ],
-      lineItems: order.items.map(({ variantId, quantity, priceCents }) => ({
+      taxesIncluded: order.tax.isIncluded,
+      lineItems: order.items.map(({ variantId, quantity, priceCents, requiresShipping }) => ({
         variantId: variantGid(variantId),
         quantity,
         priceSet: { shopMoney: money(priceCents) },
         // Left out it means no, and the order would not ask to be shipped.
-        requiresShipping: true
+        requiresShipping
       })),
       shippingAddress: addressInput(order),
       shippingLines: [{ title: SHIPPING_TITLE, priceSet: { shopMoney: money(order.shippingCents) } }],
-      taxLines: order.taxCents === 0 ? [] : [{ title: TAX_TITLE, rate: taxRate(order.taxCents, subtotal + order.shippingCents), priceSet: { shopMoney: money(order.taxCents) } }],
+      taxLines: taxLinesOf(order, subtotal).map(({ title, rate, cents }) => ({ title, rate, priceSet: { shopMoney: money(cents) } })),
       financialStatus: 'PAID',
       transactions: [{ kind: 'SALE', status: 'SUCCESS', gateway: GATEWAY, amountSet: { shopMoney: money(order.totalCents) } }]
     },
     // Left out, nothing would be taken from the stock at all.
     options: { inventoryBehaviour: 'DECREMENT_OBEYING_POLICY', sendReceipt: true }
   }
+}
+
+/** The shop's own lines; one of the whole tax for an order from before they were kept. */
+function taxLinesOf ({ tax, taxCents, shippingCents }: NewStoreOrder, subtotal: number): readonly TaxLine[] {
+  if (tax.lines.length > 0 || taxCents === 0) return tax.lines
+  return [{ title: TAX_TITLE, rate: taxRate(taxCents, subtotal + shippingCents), cents: taxCents }]
 }
 
 function addressInput ({ shippingAddress, countryCode }: NewStoreOrder): object {

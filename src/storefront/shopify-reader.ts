@@ -66,6 +66,13 @@ export class Answer {
     return Number.isSafeInteger(cents) ? cents : this.fail('an amount that can be')
   }
 
+  /** A share such as a tax rate, 0 or more, as decimal text of at most eight places. */
+  share (): string {
+    const share = this.#value
+    if (typeof share !== 'number' || !Number.isFinite(share) || share < 0) return this.fail('a share of 0 or more')
+    return share.toFixed(8).replace(/\.?0+$/, '')
+  }
+
   /** Milliseconds since the epoch of an ISO time. */
   time (): number {
     const time = Date.parse(this.text())

@@ -6,15 +6,16 @@ import {
   type CatalogProduct, type CatalogVariant, type Fulfilment, type StoreAccess, type StorePlatform
 } from './platform.ts'
 import { ShopifyCalls } from './shopify-calls.ts'
-import { readPage, readProduct, readShopInfo, readStock, readVariant, requireDollars, type ProductPage } from './shopify-catalog.ts'
+import { readPage, readProduct, readShopInfo, readStock, readVariant, requireDollars, requireScopes, type ProductPage } from './shopify-catalog.ts'
 import { plainWords } from './shopify-faults.ts'
 import { readFulfilment } from './shopify-fulfilment.ts'
 import type { ShopifySettings } from './shopify-http.ts'
 import { readShopifyNotification } from './shopify-notification.ts'
 import {
-  CATALOG_PAGE, CREATE_ORDER, FIND_ORDER, FULFILMENTS, SHOP_INFO, STOCK, SUBSCRIBE, SUBSCRIPTIONS, TAX, TOPICS, VARIANTS_PAGE
+  CATALOG_PAGE, CREATE_ORDER, FIND_ORDER, FULFILMENTS, NOTICE_SCOPE, SCOPES, SHOP_INFO, STOCK, SUBSCRIBE, SUBSCRIPTIONS, TAX, TOPICS, VARIANTS_PAGE
 } from './shopify-operations.ts'
-import { orderInput, orderQuery, readCreatedOrder, readFoundOrder, readTax, taxInput, variantGid } from './shopify-orders.ts'
+import { cartInput, readCalculation } from './shopify-calculation.ts'
+import { orderInput, orderQuery, readCreatedOrder, readFoundOrder, variantGid } from './shopify-orders.ts'
 
 /** What the platform is opened with. */
 export interface ShopifyOptions {
@@ -33,7 +34,7 @@ const ORDERS_AT_A_TIME = 20
 
 /**
  * Stores on Shopify, over its Admin API. Holds no credentials beyond tokens and points in memory; nothing needs closing. The
- * apps of merchants need the scopes write_orders, write_draft_orders, read_products and read_inventory.
+ * apps of merchants need the scopes of `SCOPES`, which are looked at whenever the shop is described.
  */
 export function openShopify (options: ShopifyOptions): StorePlatform {
   const calls = new ShopifyCalls(options)
@@ -57,7 +58,9 @@ export function openShopify (options: ShopifyOptions): StorePlatform {
     kind: 'shopify',
 
     async shopInfo (store) {
-      return readShopInfo(await calls.ask(store, SHOP_INFO))
+      const data = await calls.ask(store, SHOP_INFO)
+      requireScopes(data, store.clientSecret === null ? SCOPES : [...SCOPES, NOTICE_SCOPE])
+      return readShopInfo(data)
     },
 
     async catalog (store) {
@@ -89,8 +92,8 @@ export function openShopify (options: ShopifyOptions): StorePlatform {
       return new Set(data.member('nodes').list().flatMap(node => readStock(node, id => quantities.get(id) ?? Infinity) ?? []))
     },
 
-    async tax (store, question) {
-      return readTax(await calls.ask(store, TAX, { input: taxInput(question) }), question)
+    async calculate (store, question) {
+      return readCalculation(await calls.ask(store, TAX, { input: cartInput(question) }), question)
     },
 
     async createOrder (store, order) {

@@ -1,3 +1,4 @@
+import { GraphQLError } from 'graphql'
 import { dollars, idOf, UserError, type DraftInput, type FakeFulfilment, type FakeOrder, type FakeProduct, type FakeShop, type FakeVariant, type OrderInput } from './shopify-shop.ts'
 
 /** A webhook subscription. */
@@ -9,29 +10,37 @@ export interface FakeWorld {
   readonly subscriptions: FakeSubscription[]
   /** The real one takes https only; tests have receivers on loopback. */
   readonly takesPlainWebhooks: boolean
+  /** Of the app. */
+  readonly scopes: ReadonlySet<string>
 }
 
 interface PageArgs { readonly first?: number, readonly after?: string | null, readonly query?: string, readonly reverse?: boolean }
 
 /** The root value of the schema's execution; members that are functions are resolvers. Nothing beyond what is asked for here is answered. */
-export function rootOf ({ shop, subscriptions, takesPlainWebhooks }: FakeWorld): object {
+export function rootOf ({ shop, subscriptions, takesPlainWebhooks, scopes }: FakeWorld): object {
+  const needs = (...any: string[]): void => {
+    if (any.some(scope => scopes.has(scope) || scopes.has(scope.replace(/^read_/, 'write_')))) return
+    throw new GraphQLError(`Access denied. Required access: ${any.map(scope => `\`${scope}\``).join(' or ')} access scope.`, { extensions: { code: 'ACCESS_DENIED' } })
+  }
   return {
+    currentAppInstallation: () => ({ accessScopes: [...scopes].map(handle => ({ handle, description: handle })) }),
     shop: () => ({ name: shop.name, myshopifyDomain: shop.domain, currencyCode: shop.currency, taxesIncluded: shop.taxesIncluded, taxShipping: shop.taxShipping, shopAddress: { countryCodeV2: shop.country } }),
-    products: (args: PageArgs) => connection(shop.products.filter(product => fits(args.query, productTerm(product))).map(product => productView(shop, product)), args),
+    products: (args: PageArgs) => needs('read_products') ?? connection(shop.products.filter(product => fits(args.query, productTerm(product))).map(product => productView(shop, product)), args),
     product: ({ id }: { id: string }) => {
       const product = shop.products.find(held => held.id === idOf(id))
       return product === undefined ? null : productView(shop, product)
     },
     orders: (args: PageArgs) => {
+      needs('read_orders')
       const found = args.query === undefined ? shop.orders : shop.orders.filter(order => order.isIndexed && fits(args.query, orderTerm(order)))
       return connection((args.reverse === true ? found.toReversed() : found).map(orderView), args)
     },
     nodes: ({ ids }: { ids: readonly string[] }) => ids.map(id => nodeView(shop, id)),
     webhookSubscriptions: (args: PageArgs & { uri?: string, topics?: readonly string[] }) => connection(
       subscriptions.filter(({ uri, topic }) => (args.uri === undefined || args.uri === uri) && (args.topics === undefined || args.topics.includes(topic))), args),
-    draftOrderCalculate: ({ input }: { input: DraftInput }) => judged('calculatedDraftOrder', () => draftView(shop, input)),
-    orderCreate: ({ order, options }: { order: OrderInput, options?: Readonly<Record<string, unknown>> }) => judged('order', () => orderView(shop.createOrder(order, options ?? {}))),
-    webhookSubscriptionCreate: ({ topic, webhookSubscription: { uri = '' } }: { topic: string, webhookSubscription: { uri?: string } }) => judged('webhookSubscription', () => {
+    draftOrderCalculate: ({ input }: { input: DraftInput }) => needs('write_draft_orders') ?? judged('calculatedDraftOrder', () => draftView(shop, input)),
+    orderCreate: ({ order, options }: { order: OrderInput, options?: Readonly<Record<string, unknown>> }) => needs('write_orders') ?? judged('order', () => orderView(shop.createOrder(order, options ?? {}))),
+    webhookSubscriptionCreate: ({ topic, webhookSubscription: { uri = '' } }: { topic: string, webhookSubscription: { uri?: string } }) => needs(topic.startsWith('FULFILLMENTS_') ? 'read_fulfillments' : 'read_orders') ?? judged('webhookSubscription', () => {
       if (!uri.startsWith('https://') && !(takesPlainWebhooks && uri.startsWith('http://'))) throw new UserError('INVALID', ['webhookSubscription', 'callbackUrl'], 'Address protocol http:// is not supported')
       if (subscriptions.some(held => held.topic === topic && held.uri === uri)) throw new UserError('INVALID', ['webhookSubscription', 'callbackUrl'], 'Address for this topic has already been taken')
       const subscription = { id: shop.id(), topic, uri }
@@ -147,12 +156,16 @@ function fulfilmentView ({ status, displayStatus, createdAt, inTransitAt, compan
 }
 
 function draftView (shop: FakeShop, input: DraftInput): object {
-  const { subtotal, shipping, tax, total } = shop.calculate(input)
+  const { lines, taxLines, subtotal, shipping, tax, total } = shop.calculate(input)
   const set = (cents: number): object => ({ shopMoney: { amount: dollars(cents), currencyCode: shop.currency } })
   return {
     currencyCode: shop.currency,
     taxesIncluded: shop.taxesIncluded,
     warnings: shop.taxWarnings.map(warning => ({ __typename: 'DraftOrderMarketRegionCountryCodeNotSupportedWarning', ...warning })),
+    lineItems: lines.map(({ variant, quantity }) => ({
+      quantity, requiresShipping: variant.requiresShipping, variant: variantView(shop, variant), originalUnitPriceSet: set(variant.priceCents)
+    })),
+    taxLines: taxLines.map(({ title, rate, cents }) => ({ title, rate, priceSet: set(cents) })),
     subtotalPriceSet: set(subtotal),
     totalShippingPriceSet: set(shipping),
     totalTaxSet: set(tax),

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/platform/clock.ts'
 
 /** A variant and what is left of it. Amounts in cents. */
-export interface FakeVariant { readonly id: number, title: string, priceCents: number, stock: number, policy: 'DENY' | 'CONTINUE', tracked: boolean }
+export interface FakeVariant { readonly id: number, title: string, priceCents: number, stock: number, policy: 'DENY' | 'CONTINUE', tracked: boolean, requiresShipping: boolean }
 
 /** A product as the shop's owner has set it up. */
 export interface FakeProduct {
@@ -46,6 +46,7 @@ export interface OrderInput {
   readonly lineItems?: ReadonlyArray<{ readonly variantId?: string, readonly quantity: number, readonly priceSet?: MoneySet, readonly requiresShipping?: boolean }>
   readonly shippingAddress?: Readonly<Record<string, string | null>>
   readonly shippingLines?: ReadonlyArray<{ readonly title: string, readonly priceSet: MoneySet }>
+  readonly taxesIncluded?: boolean
   readonly taxLines?: ReadonlyArray<{ readonly title: string, readonly rate: string, readonly priceSet?: MoneySet }>
   readonly financialStatus?: string
   readonly transactions?: ReadonlyArray<{ readonly kind?: string, readonly status?: string, readonly gateway?: string, readonly amountSet: MoneySet }>
@@ -68,6 +69,32 @@ export class UserError extends Error {
     this.code = code
     this.field = field
   }
+}
+
+/** What a draft comes to, in cents. */
+export interface FakeCalculation {
+  readonly lines: ReadonlyArray<{ readonly variant: FakeVariant, readonly quantity: number }>
+  readonly taxLines: ReadonlyArray<{ readonly title: string, readonly rate: number, readonly cents: number }>
+  readonly subtotal: number
+  readonly shipping: number
+  readonly tax: number
+  readonly total: number
+}
+
+/** The state's share of a rate, in hundred-thousandths; what is above it is the city's. */
+const STATE_SHARE = 4000
+
+/** The state's tax on two lines, as the real one lists each for every line of goods and for shipping, and the city's on one. */
+function taxLinesOf (title: string, rate: number, tax: number): FakeCalculation['taxLines'] {
+  if (tax === 0) return []
+  if (rate <= STATE_SHARE) return [{ title, rate: rate / 100_000, cents: tax }]
+  const state = Math.floor(tax * STATE_SHARE / rate)
+  const part = Math.floor(state / 3)
+  return [
+    { title, rate: STATE_SHARE / 100_000, cents: part },
+    { title: 'City Tax', rate: (rate - STATE_SHARE) / 100_000, cents: tax - state },
+    { title, rate: STATE_SHARE / 100_000, cents: state - part }
+  ]
 }
 
 const AMOUNT = /^(\d{1,9})\.(\d{2})$/
@@ -112,7 +139,7 @@ export class FakeShop {
       isGiftCard: false,
       requiresSellingPlan: false,
       imageUrl: `https://cdn.example.com/${title.toLowerCase().replaceAll(/[^a-z]+/g, '-')}.png`,
-      variants: variants.map(([name, priceCents, stock]) => ({ id: this.id(), title: name, priceCents, stock, policy: 'DENY', tracked: true }))
+      variants: variants.map(([name, priceCents, stock]) => ({ id: this.id(), title: name, priceCents, stock, policy: 'DENY', tracked: true, requiresShipping: true }))
     }
     this.products.push(product)
     return product
@@ -166,10 +193,12 @@ export class FakeShop {
   }
 
   /** Works out a draft. Amounts in cents. @throws UserError */
-  calculate (input: DraftInput): { readonly subtotal: number, readonly shipping: number, readonly tax: number, readonly total: number } {
+  calculate (input: DraftInput): FakeCalculation {
+    const variants: Array<{ readonly variant: FakeVariant, readonly quantity: number }> = []
     const lines = (input.lineItems ?? []).map(({ variantId = '', quantity }) => {
       const variant = this.variant(idOf(variantId))
       if (variant === undefined) throw new UserError('INVALID', ['input', 'lineItems'], 'Product with ID does not exist.')
+      variants.push({ variant, quantity })
       return variant.priceCents * quantity
     })
     if (lines.length === 0) throw new UserError('INVALID', ['input', 'lineItems'], 'Add at least 1 product')
@@ -180,7 +209,7 @@ export class FakeShop {
     const rate = this.taxRates.get(`${countryCode}-${provinceCode}`) ?? this.taxRates.get(countryCode) ?? 0
     const taxed = subtotal + (this.taxShipping ? shipping : 0)
     const tax = this.taxesIncluded ? Math.round(taxed * rate / (100_000 + rate)) : Math.round(taxed * rate / 100_000)
-    return { subtotal, shipping, tax, total: subtotal + shipping + (this.taxesIncluded ? 0 : tax) }
+    return { lines: variants, taxLines: taxLinesOf(`${provinceCode} State Tax`, rate, tax), subtotal, shipping, tax, total: subtotal + shipping + (this.taxesIncluded ? 0 : tax) }
   }
 
   id (): number {

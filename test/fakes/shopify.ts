@@ -51,6 +51,8 @@ export class FakeShopify {
   readonly seen: ShopifySeen[] = []
   readonly subscriptions: FakeSubscription[] = []
   takesPlainWebhooks = true
+  /** What the merchant has allowed the app. */
+  readonly scopes = new Set(['write_orders', 'write_draft_orders', 'read_products', 'read_inventory', 'read_fulfillments'])
   /** Operations, by name, that get no answer but a server error until they are taken out. */
   readonly away = new Set<string>()
   /** The bucket of points. */
@@ -236,7 +238,7 @@ export class FakeShopify {
     if (!isGood) return { status: 400, body: { error: 'invalid_client', error_description: 'The client id or secret is not good.' } }
     const token = `shpat_${randomUUID().replaceAll('-', '')}`
     this.#tokens.set(token, this.#clock.now() + TOKEN_SECONDS * 1000)
-    return { status: 200, body: { access_token: token, scope: 'write_orders,write_draft_orders,read_products,read_inventory', expires_in: TOKEN_SECONDS } }
+    return { status: 200, body: { access_token: token, scope: [...this.scopes].join(','), expires_in: TOKEN_SECONDS } }
   }
 
   async #graph (path: string, { query, variables }: GraphRequest, request: IncomingMessage): Promise<Reply> {

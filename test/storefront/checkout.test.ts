@@ -205,13 +205,13 @@ t.test('Storefront checkout | 503 | price feed unavailable (includes correlation
 t.test('Storefront checkout | 503 | tax calculation failed (retryable); no estimate path and no fallback to a stored default location', async t => {
   const shop = await openShop(t)
   for (const fault of ['away', 'throttled', 'credentials', 'refused'] as const) {
-    shop.platform.faults.set('tax', fault)
+    shop.platform.faults.set('calculate', fault)
     const answer = await shop.checkout()
     t.equal(answer.status, 503, fault)
     t.match(answer.data, { error: 'Tax calculation failed', retryable: true, correlationId: answer.ctx.correlationId })
     t.equal(answer.headers.get('retry-after'), '7')
   }
-  shop.platform.faults.delete('tax')
+  shop.platform.faults.delete('calculate')
   for (const cents of [-1, 1.5, Number.NaN]) {
     shop.platform.taxCents = cents
     const refused = await shop.checkout()
@@ -233,6 +233,36 @@ t.test('Storefront checkout | 503 | whether the goods are there, or an invoice, 
   t.match(answer.data, { error: 'Payment provider unavailable', retryable: true })
   shop.payee.fault = null
   t.same(await shop.orders.list(shop.integration.merchantId, null, { limit: 10, offset: 0 }), [], 'no order without an invoice')
+})
+
+t.test('the price is the platform\'s of now, not the one that the catalog still shows', async t => {
+  const shop = await openShop(t)
+  const catalogs = shop.platform.calls.filter(call => call === 'catalog').length
+  shop.platform.prices.set(MUG, 5000)
+  const { answer, orderId } = await shop.unpaid()
+  t.match(answer.data, { items: [{ variantId: MUG, priceUsd: 50 }, { variantId: SOCKS, priceUsd: 0.05 }], subtotalUsd: 100.05, totalUsd: 106.18 })
+  t.match(await shop.orders.get(orderId), { subtotalCents: 10_005, tax: { isIncluded: false, lines: [{ title: 'State tax', rate: '0.0725', cents: 123 }] } })
+  await shop.send('GET', `${shop.base}/catalog`)
+  t.equal(shop.platform.calls.filter(call => call === 'catalog').length - catalogs, 2, 'and the catalog is read anew')
+  shop.platform.prices.clear()
+  t.match((await shop.unpaid()).answer.data, { subtotalUsd: 40.03 })
+})
+
+t.test('shipping that hangs on the subtotal follows the platform\'s prices, and so does the tax on it', async t => {
+  const shop = await openShop(t)
+  await shop.change(integration => ({ ...integration, shipping: { ...integration.shipping, freeEnabled: true, freeThresholdCents: 9000 } }))
+  shop.platform.prices.set(MUG, 5000)
+  const { answer } = await shop.unpaid()
+  t.match(answer.data, { subtotalUsd: 100.05, shippingUsd: 0, taxUsd: 1.23 })
+  t.same(shop.platform.taxQuestions.map(question => question.shippingCents), [490, 0])
+})
+
+t.test('an order knows which of its goods are shipped, and its taxes by name', async t => {
+  const shop = await openShop(t)
+  shop.platform.digital.add(SOCKS)
+  const { claimToken } = await shop.paid()
+  t.equal((await shop.claim(claimBody(claimToken))).status, 200)
+  t.match(shop.platform.made, [{ items: [{ requiresShipping: true }, { requiresShipping: false }], tax: { lines: [{ title: 'State tax' }] } }])
 })
 
 t.test('Storefront checkout retry | 400 | invalid body or preimage format', async t => {

@@ -34,7 +34,7 @@ t.test('without an address there is no mail', async t => {
 
 t.test('texts of shops stay texts: no markup, no forged lines, no header lines', async t => {
   const title = '<img src=x onerror=alert(1)>\r\n\r\nhttps://evil.example/claim\u2028'
-  const mail = mailOf({ items: [{ variantId: 1, productTitle: title, variantTitle: '"><script>', quantity: 1, priceCents: 1 }] }, 'Evil\r\nBcc: x@example.com\u202e<b>')
+  const mail = mailOf({ items: [{ variantId: 1, productTitle: title, variantTitle: '"><script>', quantity: 1, priceCents: 1, requiresShipping: true }] }, 'Evil\r\nBcc: x@example.com\u202e<b>')
   t.notMatch(mail.html, /<img|<script|<b>/)
   t.match(mail.html, '&lt;img src=x')
   t.notMatch(mail.subject, /[\r\n\u202e]/)

@@ -47,7 +47,7 @@ export class ScriptedPlatform {
       },
       catalog: store => sandbox.catalog(store),
       available: (store, items) => sandbox.available(store, items),
-      tax: (store, question) => sandbox.tax(store, question),
+      calculate: (store, question) => sandbox.calculate(store, question),
       createOrder: (store, order) => sandbox.createOrder(store, order),
       findOrder: (store, id) => sandbox.findOrder(store, id),
       fulfilments: (store, ids) => sandbox.fulfilments(store, ids),

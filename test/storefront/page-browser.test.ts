@@ -163,7 +163,7 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
   })
 
   t.test('nothing is cut off, fingers hit everything, and words can be read in both schemes', async t => {
-    const long = { variantId: 1, productTitle: 'W'.repeat(255), variantTitle: 'Ł'.repeat(255), quantity: 10, priceCents: 99_999_999 }
+    const long = { variantId: 1, productTitle: 'W'.repeat(255), variantTitle: 'Ł'.repeat(255), quantity: 10, priceCents: 99_999_999, requiresShipping: true }
     const tracking = { number: '1Z'.repeat(40), carrier: 'Carrier', url: 'https://track.example/' }
     const odd = world.add({ items: [long, ...world.order(world.add()).items], totalCents: 9_999_999_999 })
     world.catalog = { storeName: 'W'.repeat(100), products: [...CATALOG.products, { productId: 9, title: 'W'.repeat(255), description: 'Ł'.repeat(2000), imageUrl: 'https://cdn.example/a.png', variants: [{ variantId: 1, title: 'W'.repeat(255), priceCents: 99_999_999, available: true }] }] }

@@ -265,7 +265,7 @@ t.test('afterwards the same address shows the order\'s state and tracking (contr
 t.test('texts of merchants and buyers never become markup', async t => {
   world.integration = anIntegration({ shopName: HOSTILE })
   t.teardown(() => { world.integration = anIntegration() })
-  const item = { variantId: 1, productTitle: HOSTILE, variantTitle: HOSTILE, quantity: 1, priceCents: 1 }
+  const item = { variantId: 1, productTitle: HOSTILE, variantTitle: HOSTILE, quantity: 1, priceCents: 1, requiresShipping: true }
   const tracking = { number: HOSTILE, carrier: HOSTILE, url: `https://x.example/${HOSTILE}` }
   const token = world.add({ items: [item], email: HOSTILE, location: { country: 'US', state: HOSTILE, zip: HOSTILE } })
   const pages = [(await get(token)).text, (await post(token, Object.fromEntries(Object.keys(GOOD).map(field => [field, HOSTILE])))).text]

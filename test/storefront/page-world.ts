@@ -42,13 +42,13 @@ export function anOrder (more: Partial<Order> = {}): Order {
     paymentHash: 'ab'.repeat(32),
     status: 'PaidAwaitingDetails',
     items: [
-      { variantId: 10101, productTitle: 'Coin mug', variantTitle: 'Small', quantity: 2, priceCents: 1250 },
-      { variantId: 10301, productTitle: 'Sticker pack', variantTitle: 'Default Title', quantity: 1, priceCents: 420 }
+      { variantId: 10101, productTitle: 'Coin mug', variantTitle: 'Small', quantity: 2, priceCents: 1250, requiresShipping: true },
+      { variantId: 10301, productTitle: 'Sticker pack', variantTitle: 'Default Title', quantity: 1, priceCents: 420, requiresShipping: true }
     ],
     location: { country: 'US', state: 'CA', zip: '94110' },
     subtotalCents: 2920,
     shippingCents: 500,
-    taxCents: 248,
+    taxCents: 248, tax: { lines: [], isIncluded: false },
     totalCents: 3668,
     totalSats: 36_680,
     email: 'ada@example.org',

@@ -90,7 +90,7 @@ t.test('throttling by cost', async t => {
     await platform.shopInfo(store).catch(() => {})
     const sent = fake.count('Tax')
     clock.waits.length = 0
-    await platform.tax(store, { items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }], location: { country: 'US', state: 'NY', zip: '' }, shippingCents: 0 })
+    await platform.calculate(store, { items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }], location: { country: 'US', state: 'NY', zip: '' }, shippingCents: 0 })
     t.equal(fake.count('Tax'), sent + 1, 'sent once, when they were there')
     t.ok(clock.waits.length > 0 && clock.waits.every(wait => wait <= 6000), String(clock.waits))
   })
@@ -167,7 +167,7 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   fake.bucket.available = 10
   await platform.shopInfo(store)
   const question = { items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }], location: { country: 'US', state: 'NY', zip: '' }, shippingCents: 0 }
-  const asked = Array.from({ length: 100 }, () => platform.tax(store, question).then(() => 'answered', (error: unknown) => error instanceof StorePlatformError ? error.fault : String(error)))
+  const asked = Array.from({ length: 100 }, () => platform.calculate(store, question).then(() => 'answered', (error: unknown) => error instanceof StorePlatformError ? error.fault : String(error)))
   const order = mugs(fake)
   const over: true[] = []
   const made = Promise.all([platform.createOrder(store, order), platform.findOrder(store, order.sourceIdentifier), ...asked]).finally(() => { over.push(true) })

@@ -74,14 +74,14 @@ export function mugs (fake: FakeShopify, different: Partial<NewStoreOrder> = {})
   return {
     sourceIdentifier: '0190a5b1-7d3c-7c11-8f5e-3a2b1c0d9e8f',
     email: 'buyer@example.com',
-    items: [{ variantId: mug.id, productTitle: 'Enamel Mug', variantTitle: 'Default Title', quantity: 2, priceCents: 1299 }],
+    items: [{ variantId: mug.id, productTitle: 'Enamel Mug', variantTitle: 'Default Title', quantity: 2, priceCents: 1299, requiresShipping: true }],
     shippingAddress: {
       firstName: 'Ada', lastName: 'Byron', address1: '1 Main Street', address2: null, city: 'New York', province: 'ny', zip: '10001', country: 'United States', phone: null
     },
     countryCode: 'US',
     location: { country: 'US', state: 'NY', zip: '10001' },
     shippingCents: 500,
-    taxCents: 231,
+    taxCents: 231, tax: { lines: [], isIncluded: false },
     totalCents: 3329,
     paidSats: 34_276,
     paymentHash: 'ab'.repeat(32),

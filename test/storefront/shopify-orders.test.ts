@@ -7,7 +7,7 @@ import { fault, faultOf, mugs, shopify } from './shopify-fixture.ts'
 t.test('tax', async t => {
   const { fake, platform, store } = await shopify(t)
   const mug = fake.shop.variantOf('Enamel Mug').id
-  const ask = (location: BuyerLocation, shippingCents = 500): Promise<number> => platform.tax(store, { items: [{ variantId: mug, quantity: 2 }], location, shippingCents })
+  const ask = (location: BuyerLocation, shippingCents = 500): Promise<number> => platform.calculate(store, { items: [{ variantId: mug, quantity: 2 }], location, shippingCents }).then(({ taxCents }) => taxCents)
   const newYork = { country: 'US', state: 'NY', zip: '10001-1234' }
 
   t.test('is the platform\'s for the buyer\'s place', async t => {
@@ -23,16 +23,44 @@ t.test('tax', async t => {
     fake.shop.taxShipping = false
   })
 
+  t.test('is named and rated by the platform, each line once, and the lines come to the whole', async t => {
+    const { taxCents, tax } = await platform.calculate(store, { items: [{ variantId: mug, quantity: 2 }], location: newYork, shippingCents: 500 })
+    t.same(tax, { isIncluded: false, lines: [{ title: 'NY State Tax', rate: '0.04', cents: 104 }, { title: 'City Tax', rate: '0.04875', cents: 127 }] })
+    t.equal(taxCents, 231)
+    // The platform rounds each line for itself.
+    fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replace('"amount":"1.27"', '"amount":"1.26"')) as unknown
+    const rounded = await platform.calculate(store, { items: [{ variantId: mug, quantity: 2 }], location: newYork, shippingCents: 500 })
+    t.equal(rounded.tax.lines.reduce((sum, { cents }) => sum + cents, 0), 231)
+    fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replace('"amount":"1.27"', '"amount":"9.27"')) as unknown
+    t.equal(await fault(ask(newYork)), 'away', 'lines that are far from the whole are not used')
+    fake.rewrite = null
+  })
+
+  t.test('comes with the prices of now, and with what is shipped', async t => {
+    const tote = fake.shop.variantOf('Linen Tote', 'Natural')
+    fake.shop.variantOf('Enamel Mug').priceCents = 5000
+    tote.requiresShipping = false
+    const { lines } = await platform.calculate(store, { items: [{ variantId: mug, quantity: 2 }, { variantId: tote.id, quantity: 1 }], location: newYork, shippingCents: 500 })
+    t.same([...lines], [[mug, { priceCents: 5000, requiresShipping: true }], [tote.id, { priceCents: 1850, requiresShipping: false }]])
+    fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replace('"amount":"50.00"', '"amount":"49.00"')) as unknown
+    t.equal(await fault(ask(newYork)), 'away', 'a subtotal that is not the sum of its lines is not used')
+    fake.rewrite = null
+    fake.shop.variantOf('Enamel Mug').priceCents = 1299
+    tote.requiresShipping = true
+  })
+
   t.test('on top is nothing in a shop whose prices include it', async t => {
     fake.shop.taxesIncluded = true
-    t.equal(await ask(newYork), 0)
+    const { tax, taxCents } = await platform.calculate(store, { items: [{ variantId: mug, quantity: 2 }], location: newYork, shippingCents: 500 })
+    t.match({ tax, taxCents }, { taxCents: 0, tax: { isIncluded: true } })
+    t.equal(tax.lines.reduce((sum, { cents }) => sum + cents, 0), 212, 'and what is within the prices is known')
     fake.shop.taxesIncluded = false
   })
 
   t.test('is never an estimate: a place or goods that the platform does not take are refused', async t => {
     t.equal(await fault(ask({ country: 'XQ', state: '', zip: '' })), 'refused', 'no country of the schema')
     t.match(await faultOf(ask({ country: 'US', state: 'N1', zip: '' })), { fault: 'refused', message: /Province is invalid/ })
-    t.equal(await fault(platform.tax(store, { items: [{ variantId: 99, quantity: 1 }], location: newYork, shippingCents: 0 })), 'refused')
+    t.equal(await fault(platform.calculate(store, { items: [{ variantId: 99, quantity: 1 }], location: newYork, shippingCents: 0 })), 'refused')
     fake.shop.taxWarnings = [{ field: 'marketRegionCountryCode', message: 'The region is not supported.', errorCode: 'MARKET_REGION_COUNTRY_CODE_NOT_SUPPORTED' }]
     t.match(await faultOf(ask(newYork)), { fault: 'refused', message: /not supported/ })
     fake.shop.taxWarnings = []
@@ -68,10 +96,24 @@ t.test('an order', async t => {
     t.same(held?.input.transactions, [{ kind: 'SALE', status: 'SUCCESS', gateway: 'Lightning', amountSet: usd('33.29'), test: false }])
     t.match(held?.input.lineItems, [{ variantId: `gid://shopify/ProductVariant/${order.items[0]?.variantId}`, quantity: 2, priceSet: usd('12.99'), requiresShipping: true }])
     t.match(held?.input.shippingLines, [{ title: 'Shipping', priceSet: usd('5.00') }])
-    t.match(held?.input.taxLines, [{ title: 'Tax', rate: '0.074564', priceSet: usd('2.31') }])
+    t.match(held?.input.taxLines, [{ title: 'Tax', rate: '0.074564', priceSet: usd('2.31') }], 'of an order from before the shop\'s own lines were kept')
     t.match(held?.input.customAttributes, [{ key: 'lightning_payment_hash' }, { key: 'lightning_satoshis', value: '34276' }, { key: 'tax_worked_out_for', value: 'US-NY-10001' }], 'the address may be elsewhere')
     t.same(held?.options, { inventoryBehaviour: 'DECREMENT_OBEYING_POLICY', sendReceipt: true, sendFulfillmentReceipt: false })
     t.equal(fake.shop.variantOf('Enamel Mug').stock, 23)
+  })
+
+  t.test('carries the shop\'s own tax lines, and goods that nobody ships as such', async t => {
+    const tax = { isIncluded: false, lines: [{ title: 'NY State Tax', rate: '0.04', cents: 104 }, { title: 'City Tax', rate: '0.04875', cents: 127 }] }
+    await platform.createOrder(store, { ...order, sourceIdentifier: 'taxed', tax, items: order.items.map(item => ({ ...item, requiresShipping: false })) })
+    const held = fake.shop.order('taxed')
+    t.match(held?.input.taxLines, [
+      { title: 'NY State Tax', rate: '0.04', priceSet: { shopMoney: { amount: '1.04' } } }, { title: 'City Tax', rate: '0.04875', priceSet: { shopMoney: { amount: '1.27' } } }
+    ])
+    t.equal(held?.input.taxesIncluded, false)
+    t.match(held?.input.lineItems, [{ requiresShipping: false }])
+    await platform.createOrder(store, { ...order, sourceIdentifier: 'included', taxCents: 0, totalCents: 3098, tax: { isIncluded: true, lines: [{ title: 'VAT', rate: '0.19', cents: 495 }] } })
+    t.match(fake.shop.order('included')?.input, { taxesIncluded: true, taxLines: [{ title: 'VAT', rate: '0.19', priceSet: { shopMoney: { amount: '4.95' } } }] })
+    fake.shop.variantOf('Enamel Mug').stock = 23
   })
 
   t.test('without tax has no tax line; a province by name goes as one', async t => {

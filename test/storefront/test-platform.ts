@@ -1,10 +1,10 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import {
-  StorePlatformError, type Catalog, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder, type StorePlatform,
-  type StorePlatformFault, type TaxQuestion
+  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder, type StorePlatform,
+  type StorePlatformFault
 } from '../../src/storefront/platform.ts'
 
-type Method = 'shopInfo' | 'catalog' | 'available' | 'tax' | 'createOrder' | 'findOrder' | 'fulfilments' | 'subscribe'
+type Method = 'shopInfo' | 'catalog' | 'available' | 'calculate' | 'createOrder' | 'findOrder' | 'fulfilments' | 'subscribe'
 
 export const MUG = 11
 export const SOCKS = 21
@@ -20,13 +20,17 @@ export class TestPlatform implements StorePlatform {
   readonly gates = new Map<Method, Promise<void>>()
   /** Every order that was made, in their order. */
   readonly made: NewStoreOrder[] = []
-  readonly taxQuestions: TaxQuestion[] = []
+  readonly taxQuestions: CartQuestion[] = []
   /** The next order is made and its answer lost. */
   losesAnswer = false
   /** Whether the search finds what was made. */
   searchable = true
   taxCents = 123
   readonly gone = new Set<number>()
+  /** Prices that the catalog does not know yet, in cents by variant. */
+  readonly prices = new Map<number, number>()
+  /** Variants that nobody ships. */
+  readonly digital = new Set<number>()
   readonly progress = new Map<string, Partial<Fulfilment>>()
   /** Orders that were asked after, each time they were. */
   readonly askedAfter: string[] = []
@@ -50,13 +54,20 @@ export class TestPlatform implements StorePlatform {
     return this.#answer('catalog', () => this.goods)
   }
 
-  available (_store: StoreAccess, items: TaxQuestion['items']): Promise<ReadonlySet<number>> {
+  available (_store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>> {
     return this.#answer('available', () => new Set(items.map(item => item.variantId).filter(id => !this.gone.has(id))))
   }
 
-  tax (_store: StoreAccess, question: TaxQuestion): Promise<number> {
+  calculate (_store: StoreAccess, question: CartQuestion): Promise<Calculation> {
     this.taxQuestions.push(question)
-    return this.#answer('tax', () => this.taxCents)
+    const variants = this.goods.products.flatMap(product => product.variants)
+    return this.#answer('calculate', () => ({
+      lines: new Map(question.items.map(({ variantId }) => [variantId, {
+        priceCents: this.prices.get(variantId) ?? variants.find(variant => variant.variantId === variantId)?.priceCents ?? 0, requiresShipping: !this.digital.has(variantId)
+      }])),
+      taxCents: this.taxCents,
+      tax: { lines: [{ title: 'State tax', rate: '0.0725', cents: this.taxCents }], isIncluded: false }
+    }))
   }
 
   createOrder (_store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {

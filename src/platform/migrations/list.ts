@@ -17,6 +17,7 @@ import { soldChallenges } from './0015-sold-challenges.ts'
 import { challengeWrites } from './0016-challenge-writes.ts'
 import { openOfClient } from './0017-open-of-client.ts'
 import { refundSettlements } from './0020-refund-settlements.ts'
+import { storefrontTroubles } from './0021-storefront-troubles.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -25,5 +26,5 @@ import { refundSettlements } from './0020-refund-settlements.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements
+  openOfClient, refundSettlements, storefrontTroubles
 ]
