@@ -19,8 +19,9 @@ export default definePlugin({
     const [segments] = counts
     if (segments === undefined || counts.size !== 1) throw new TypeError('all paths of a proxy route must have as many segments before the rest')
     const { proxies } = services
+    const terms = { prefixSegments: segments, renewal: route.config.renewal }
     return {
-      request: ctx => proxies.admit(ctx, ctx.params[param] ?? '', segments)
+      request: ctx => proxies.admit(ctx, ctx.params[param] ?? '', terms)
     }
   }
 })

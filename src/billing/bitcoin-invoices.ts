@@ -134,7 +134,7 @@ function offerOf ({ subscription, place, expiry }: InvoiceWish, amountSats: numb
     description: describePlan(subscription.plan),
     payee: 'platform',
     bindsDigest: false,
-    rechallenge: false,
+    renewal: 'contract',
     releaseOn: [],
     closed: null,
     errorMembers: {}

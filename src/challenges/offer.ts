@@ -10,6 +10,12 @@ export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefr
 /** Upstream answers that give a single-use credential back to its payer. */
 export type ReleaseClass = '4xx' | '5xx'
 
+/**
+ * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402 and a fresh
+ * challenge, the only answer on which clients that keep tokens pay again (decision 177).
+ */
+export type Renewal = 'contract' | 402
+
 declare module '../gateway/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
@@ -37,8 +43,7 @@ declare module '../gateway/context.ts' {
     readonly payee: 'platform' | 'merchant'
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
-    /** Send fresh challenge lines with the 400, 401 and 403 of a classic credential. */
-    readonly rechallenge: boolean
+    readonly renewal: Renewal
     readonly releaseOn: readonly ReleaseClass[]
     /** Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision 93). */
     readonly closed: { readonly error: string, readonly message: string } | null
@@ -80,7 +85,7 @@ export class RouteOffers {
   readonly #tokenValiditySeconds: number
   readonly #invoiceExpirySeconds: number
   readonly #description: string
-  readonly #rechallenge: boolean
+  readonly #renewal: Renewal
   readonly #releaseOn: readonly ReleaseClass[]
 
   constructor (route: RouteConfig, defaults: RouteDefaults) {
@@ -93,7 +98,7 @@ export class RouteOffers {
     this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
     this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
     this.#description = route.description ?? `${defaults.serviceName}: ${route.name}`
-    this.#rechallenge = route.rechallenge
+    this.#renewal = route.renewal
     this.#releaseOn = route.releaseOn
   }
 
@@ -134,7 +139,7 @@ export class RouteOffers {
       description: this.#description,
       payee: 'platform',
       bindsDigest: true,
-      rechallenge: this.#rechallenge,
+      renewal: this.#renewal,
       releaseOn: this.#releaseOn,
       closed: null,
       errorMembers: NO_MEMBERS

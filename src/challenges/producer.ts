@@ -252,7 +252,7 @@ export class Producer {
       description: wish.description,
       payee: 'merchant',
       bindsDigest: false,
-      rechallenge: false,
+      renewal: 'contract',
       releaseOn: [],
       closed: null,
       errorMembers: {}

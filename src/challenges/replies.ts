@@ -2,23 +2,22 @@ import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Reply } from '../gateway/reply.ts'
 import { challengeSchemes, paymentFirst, type Scheme } from '../lightning/accept-payment.ts'
 import { l402Challenge, lsatChallenge } from '../lightning/l402-header.ts'
-import { paymentProblem, type PaymentFailureSlug } from '../lightning/payment-problem.ts'
+import { paymentProblem } from '../lightning/payment-problem.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge } from './store.ts'
+import type { ClassicRefused, Refusal } from './verdict.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
-/** Why a Payment credential was refused, for the problem that travels with a fresh challenge. */
-export interface PaymentRefused {
-  readonly slug: PaymentFailureSlug
-  readonly detail: string
-}
-
-/** The body of a first 402, and of one after a legacy credential failed (contract, Pay-per-request gating; decision 120). */
+/**
+ * The body of a first 402, and of one after a legacy credential failed (contract, Pay-per-request gating; decision 120), which says
+ * why in `detail`. Where a classic token is renewed, its other members are those of the contract's refusal (decision 177).
+ */
 export interface PaymentRequiredBody {
   readonly error: 'Payment Required'
   readonly message: string
+  readonly detail?: string
   readonly l402: {
     readonly macaroon: string
     readonly invoice: string
@@ -68,22 +67,23 @@ export function challengeLines (challenge: Challenge, schemes: readonly Scheme[]
 
 /**
  * The 402: with the contract's body, or as a problem when a Payment credential was refused, when the client prefers problems,
- * or when L402 is not offered (decision 126).
+ * or when L402 is not offered (decision 126). What speaks against the credential that was sent stands in either.
  */
-export function paymentRequired (challenge: Challenge, refused: PaymentRefused | null, headers: ReadonlyHeaders, settings: ChallengeSettings): Reply {
-  const schemes = offeredSchemes(settings, headers, refused !== null)
+export function paymentRequired (challenge: Challenge, refused: Refusal, headers: ReadonlyHeaders, settings: ChallengeSettings): Reply {
+  const schemes = offeredSchemes(settings, headers, refused.kind === 'payment')
   const lines = challengeLines(challenge, schemes, settings)
+  if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
   const message = `This resource costs ${challenge.amountSats} ${challenge.amountSats === 1 ? 'satoshi' : 'satoshis'}. Pay the Lightning invoice and send the request again with the credential.`
-  if (refused !== null || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
+  if (refused.kind === 'payment' || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
     const id = schemes.includes('payment') ? challenge.payment?.id ?? null : null
-    const problem = refused === null
-      ? paymentProblem('payment-required', message, id, settings.problemBase)
-      : paymentProblem(refused.slug, refused.detail, id, settings.problemBase)
-    return reply(PROBLEM_TYPE, lines, problem)
+    const slug = refused.kind === 'payment' ? refused.slug : 'payment-required'
+    const detail = refused.kind === 'none' ? message : refused.kind === 'payment' ? refused.detail : `${refused.detail}. ${message}`
+    return reply(PROBLEM_TYPE, lines, paymentProblem(slug, detail, id, settings.problemBase))
   }
   const body: PaymentRequiredBody = {
     error: 'Payment Required',
     message,
+    ...whyOf(refused),
     l402: {
       macaroon: challenge.macaroon,
       invoice: challenge.invoice,
@@ -93,6 +93,23 @@ export function paymentRequired (challenge: Challenge, refused: PaymentRefused |
     }
   }
   return reply(JSON_TYPE, lines, body)
+}
+
+/** What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name. */
+function whyOf (refused: Exclude<Refusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
+  if (refused.kind === 'none') return {}
+  if (refused.kind === 'legacy') return { detail: refused.detail }
+  const { error: _name, ...why } = refused.body
+  return why
+}
+
+/** The contract's answer to a classic credential that is refused, without a challenge: 400, 401 or 403 (decision 111). */
+export function classicRefused (refused: ClassicRefused): Reply {
+  return {
+    status: refused.status,
+    headers: ['Content-Type', JSON_TYPE, 'X-L402-Error', refused.detail, 'Cache-Control', 'no-store'],
+    body: JSON.stringify(refused.body)
+  }
 }
 
 function reply (type: string, lines: readonly string[], body: object): Reply {

@@ -1,6 +1,6 @@
 import type { Context } from '../gateway/context.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
-import { GatewayError, Unavailable } from '../gateway/errors.ts'
+import { Unavailable } from '../gateway/errors.ts'
 import type { Head, Reply } from '../gateway/reply.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import { contentDigest } from '../lightning/content-digest.ts'
@@ -15,12 +15,12 @@ import { noCounters, type ChallengeCounters } from './counters.ts'
 import { Leases, type Lease } from './leases.ts'
 import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
 import { hasBoundBody, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
-import { challengeLines, offeredSchemes, paymentRequired } from './replies.ts'
+import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
 import { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, RevokedKind } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
-import type { ClassicRefused, Paid, Refusal, Verdict } from './verdict.ts'
+import { isForged, type Paid, type Refusal, type Verdict } from './verdict.ts'
 import { Verifier } from './verify.ts'
 
 declare module '../gateway/services.ts' {
@@ -143,14 +143,15 @@ export class Challenges {
   }
 
   /**
-   * The answer to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential. A credential
-   * that failed gets its fresh challenge here too, under the same caps as a first one (decision 132).
+   * The answer to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential, which is a 402 too
+   * where the offer renews (decision 177). A credential that failed gets its fresh challenge under the same caps as a first one
+   * (decision 132).
    * @throws Unavailable, RateLimited where a challenge should be made and cannot be
    */
   async answer (ctx: Context, offer: Offer, refusal: Refusal): Promise<Reply> {
-    if (refusal.kind === 'classic') return this.#refuseClassic(ctx, offer, refusal)
+    if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal))) return classicRefused(refusal)
     const { challenge } = await this.#challenge(ctx, offer)
-    return paymentRequired(challenge, refusal.kind === 'payment' ? refusal : null, ctx.headers, this.settings)
+    return paymentRequired(challenge, refusal, ctx.headers, this.settings)
   }
 
   /**
@@ -239,27 +240,6 @@ export class Challenges {
     if (ctx.expectsContinue && ctx.body.collected === null) return null
     const body = await ctx.body.bytes()
     return body.byteLength === 0 ? null : contentDigest(body)
-  }
-
-  async #refuseClassic (ctx: Context, offer: Offer, refusal: ClassicRefused): Promise<Reply> {
-    const lines = offer.rechallenge ? await this.#rechallenge(ctx, offer) : []
-    return {
-      status: refusal.status,
-      headers: ['Content-Type', 'application/json; charset=utf-8', ...lines, 'X-L402-Error', refusal.detail, 'Cache-Control', 'no-store'],
-      body: JSON.stringify(refusal.body)
-    }
-  }
-
-  async #rechallenge (ctx: Context, offer: Offer): Promise<string[]> {
-    try {
-      const { challenge } = await this.#challenge(ctx, offer)
-      return challengeLines(challenge, offeredSchemes(this.settings, ctx.headers), this.settings)
-    } catch (error) {
-      // The verdict stands without a way to pay; a cap or a provider that is away must not turn it into another one.
-      if (!(error instanceof GatewayError)) throw error
-      this.#log.debug({ place: offer.place, err: error }, 'A refusal went out without a fresh challenge')
-      return []
-    }
   }
 
   async #confirmed (confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {

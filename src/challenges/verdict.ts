@@ -82,6 +82,11 @@ export function caveatRefused (failure: CaveatFailure): ClassicRefused {
   return { kind: 'classic', status: 403, detail: printable(message), body, reason: caveat }
 }
 
+/** Whether a classic credential never was one of ours: a wrong preimage or signature, on which nothing is sold anew (decision 177). */
+export function isForged ({ reason }: ClassicRefused): boolean {
+  return reason === 'preimage' || reason === 'signature'
+}
+
 /** 402 with the problem `slug`. */
 export function paymentRefused (slug: PaymentFailureSlug, reason: string, detail: string): PaymentRefusedVerdict {
   return { kind: 'payment', slug, detail, reason }

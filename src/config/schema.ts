@@ -211,9 +211,12 @@ export const RouteSchema = Type.Object({
   tokenValidity: Type.Optional(Duration({ minimum: '1s', description: 'How long a paid token is accepted, where it is not `payment.tokenValidity`.' })),
   description: Type.Optional(Type.String({ maxLength: 500, description: 'What is sold; stands in invoices, the price list and the OpenAPI document.' })),
   releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx')]), { default: ['5xx'], description: 'Upstream answers that give a single-use credential back to its payer. Failures of the gateway always do.' }),
-  rechallenge: Type.Boolean({ default: false, description: 'Send a fresh challenge with 400, 401 and 403 answers to a classic credential.' }),
+  renewal: Type.Union([Type.Literal('contract'), Type.Literal(402)], { default: 'contract', description: 'What answers a classic token that expired or is for another path, price or merchant: 400, 401 and 403 as the contract says, or 402 with fresh challenge lines, on which clients that keep tokens buy anew. A wrong preimage or signature is 401 in any case. Merchants may choose for their own proxies.' }),
   bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' }))
-}, describe('A route.'))
+}, {
+  ...describe('A route.'),
+  'x-gone': { rechallenge: 'no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place' }
+})
 
 /** The keyword by which the editors' schema puts the forms of chain entries in. */
 const chainEntry = Type.Unsafe<unknown>({ 'x-form': 'chain-entry', description: 'A plugin name or path, or `{ name: { settings } }` with `when`, `disabled` and `mode` beside it.' })

@@ -240,7 +240,9 @@ export function checkGrant (grant: Grant, requirement: GrantRequirement, now: nu
 
   if (flaws?.amount_sats !== undefined) return invalid('amount_sats', flaws.amount_sats)
   if (grant.amountSats === null) return missing('amount_sats')
-  if (grant.amountSats !== requirement.amountSats) return invalid('amount_sats', 'Token price does not match the current price')
+  if (grant.amountSats !== requirement.amountSats) {
+    return invalid('amount_sats', `Token price does not match the current price: ${grant.amountSats} sats were paid, ${requirement.amountSats} are asked`)
+  }
 
   if (flaws?.charge_id !== undefined) return invalid('charge_id', flaws.charge_id)
   if (requirement.chargeId !== null && grant.chargeId !== requirement.chargeId) {

@@ -5,7 +5,7 @@ import type { UpstreamTarget } from '../gateway/target.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import { gate } from '../merchants/gate.ts'
 import { providerOf } from '../providers/account.ts'
-import type { Offer } from '../challenges/offer.ts'
+import type { Offer, Renewal } from '../challenges/offer.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { pathAllowed, priceOf } from './pricing.ts'
@@ -21,6 +21,14 @@ export interface AdmissionSettings {
   invoiceExpirySeconds (): number
   /** Bytes of an upstream's answer (contract, Limits: Proxy). */
   readonly responseLimit: number
+}
+
+/** What the route says for all proxies behind it. */
+export interface RouteTerms {
+  /** How many segments of the path stand before the rest that goes upstream. */
+  readonly prefixSegments: number
+  /** Where the proxy's merchant has not chosen. */
+  readonly renewal: Renewal
 }
 
 /** 10 MiB (contract, Limits: Proxy). */
@@ -55,20 +63,19 @@ export class ProxyAdmission {
   }
 
   /**
-   * Sets `ctx.offer` and `ctx.upstreamTarget`. `prefixSegments` is how many segments of the path stand before the rest that
-   * goes upstream. A promise only for a proxy that this process has not seen yet. Throws 404, 403, 405 and 503.
+   * Sets `ctx.offer` and `ctx.upstreamTarget`. A promise only for a proxy that this process has not seen yet. Throws 404, 403, 405 and 503.
    */
-  admit (ctx: Context, proxyId: string, prefixSegments: number): void | Promise<void> {
+  admit (ctx: Context, proxyId: string, terms: RouteTerms): void | Promise<void> {
     const found = this.#directory.find(proxyId)
-    if (found instanceof Promise) return this.#admitLater(ctx, found, prefixSegments)
-    this.#admit(ctx, found, prefixSegments)
+    if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
+    this.#admit(ctx, found, terms)
   }
 
-  async #admitLater (ctx: Context, found: Promise<ListedProxy | null>, prefixSegments: number): Promise<void> {
-    this.#admit(ctx, await found, prefixSegments)
+  async #admitLater (ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {
+    this.#admit(ctx, await found, terms)
   }
 
-  #admit (ctx: Context, proxy: ListedProxy | null, prefixSegments: number): void {
+  #admit (ctx: Context, proxy: ListedProxy | null, { prefixSegments, renewal }: RouteTerms): void {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
     const prepared = this.#prepare(proxy)
@@ -114,7 +121,7 @@ export class ProxyAdmission {
       description: row.description ?? row.name,
       payee: 'merchant',
       bindsDigest: true,
-      rechallenge: false,
+      renewal: row.renewal === 'default' ? renewal : row.renewal,
       releaseOn: RELEASE_ON,
       closed: closed ? CLOSED : null,
       errorMembers: prepared.members

@@ -20,6 +20,8 @@ const pathPattern = Type.String({ minLength: 1, maxLength: 500, pattern: PATTERN
 const priceSats = Type.Integer({ minimum: 0, maximum: MAX_PRICE_SATS, description: 'Satoshis for one request; 0 is free.' })
 const tokenPath = Type.Enum(['exact', 'pattern'], { description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' })
 
+const renewal = Type.Enum(['default', 'contract', 402], { description: 'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.' })
+
 const EndpointInput = Type.Object({
   method: Type.Optional(method),
   pathPattern,
@@ -33,6 +35,7 @@ const settings = {
   endpoints: Type.Optional(Type.Array(EndpointInput, { maxItems: MAX_LIST, description: 'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.' })),
   tokenValiditySeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000, description: 'Seconds for which a paid token is good.' })),
   timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_TIMEOUT_SECONDS, description: 'Seconds until the upstream must have answered.' })),
+  renewal: Type.Optional(renewal),
   allowedMethods: Type.Optional(Type.Array(method, { maxItems: 10, description: 'All methods when empty.' })),
   allowedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST, description: 'All paths when empty.' })),
   blockedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST })),
@@ -80,6 +83,7 @@ export const ProxyView = Type.Object({
   })),
   tokenValiditySeconds: Type.Integer(),
   timeout: Type.Integer(),
+  renewal,
   allowedMethods: Type.Array(Type.String()),
   allowedPaths: Type.Array(Type.String()),
   blockedPaths: Type.Array(Type.String()),

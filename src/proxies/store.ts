@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../platform/database.ts'
+import type { Renewal } from '../challenges/offer.ts'
 import type { Endpoint } from './schema.ts'
 
 /** A proxy as it is stored. Times are milliseconds since the epoch. */
@@ -12,6 +13,7 @@ export interface ProxyRow {
   readonly endpoints: readonly Endpoint[]
   readonly tokenValiditySeconds: number
   readonly timeoutSeconds: number
+  readonly renewal: 'default' | Renewal
   readonly allowedMethods: readonly string[]
   readonly allowedPaths: readonly string[]
   readonly blockedPaths: readonly string[]
@@ -64,6 +66,7 @@ interface DatabaseRow {
   endpoints: Endpoint[]
   token_validity_seconds: number
   timeout_seconds: number
+  renewal: 'default' | 'contract' | '402'
   allowed_methods: string[]
   allowed_paths: string[]
   blocked_paths: string[]
@@ -162,6 +165,7 @@ function columns (sql: Sql, row: ProxyRow) {
     endpoints: sql.json(row.endpoints as never),
     token_validity_seconds: row.tokenValiditySeconds,
     timeout_seconds: row.timeoutSeconds,
+    renewal: String(row.renewal),
     allowed_methods: [...row.allowedMethods],
     allowed_paths: [...row.allowedPaths],
     blocked_paths: [...row.blockedPaths],
@@ -184,6 +188,7 @@ function fromDatabase (row: DatabaseRow): ProxyRow {
     endpoints: row.endpoints,
     tokenValiditySeconds: row.token_validity_seconds,
     timeoutSeconds: row.timeout_seconds,
+    renewal: row.renewal === '402' ? 402 : row.renewal,
     allowedMethods: row.allowed_methods,
     allowedPaths: row.allowed_paths,
     blockedPaths: row.blocked_paths,

@@ -246,7 +246,7 @@ export class Checkout {
       description: `Order at ${oneLine(integration.shopName ?? slug)}`,
       payee: 'merchant',
       bindsDigest: false,
-      rechallenge: false,
+      renewal: 'contract',
       releaseOn: [],
       closed: null,
       errorMembers: {}

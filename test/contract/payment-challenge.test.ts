@@ -1,9 +1,10 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/macaroon.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
 import { buy, challengeOf, credentialOf, type Answer } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { countingUpstream, openShop, shopYaml, type Shop } from '../security/shop.ts'
+import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'
 
 const authorization = (value: string) => ({ headers: { authorization: value } })
 const linesOf = (answer: Answer): string[] => [answer.headers['www-authenticate'] ?? []].flat()
@@ -143,25 +144,64 @@ t.test('L402 off and Payment off, end to end', async t => {
   t.equal((await shop.gateway.send('GET', '/paid/a', authorization(bought.payment))).status, 200, 'what was refused had not been used up')
 })
 
-t.test('rechallenge: true sends fresh challenge lines with 400, 401 and 403, and without it there are none', async t => {
+t.test('renewal: 402 answers every classic credential but a forged one with 402, fresh lines and the contract\'s text; without it none (decision 177)', async t => {
   const upstream = await countingUpstream(t)
   const clock = new ManualClock()
-  const route = `  - match: { path: /again/* }\n    price: 7 sats\n    rechallenge: true\n    chain: paid\n    upstream: { url: "${upstream.origin}" }\n`
+  const route = `  - match: { path: /again/* }\n    price: 7 sats\n    renewal: 402\n    chain: paid\n    upstream: { url: "${upstream.origin}" }\n`
   const shop = await openShop(t, { upstream, clock, yaml: shopYaml(upstream.origin, { route }) })
-  const rows = async (shop: Shop): Promise<Array<[string, number]>> => {
-    const good = await buy(shop.gateway, '/again/b')
-    return [[`${good}0`, 400], [good.replace(/[0-9a-f]{64}$/, '0'.repeat(64)), 401], [good, 403]]
+  const { gateway } = shop
+  const proxy = await shop.proxy({ renewal: 402 })
+  const plain = await shop.proxy()
+  const edited = (token: string, caveat: string): string => {
+    const [macaroon = '', preimage = ''] = token.slice('L402 '.length).split(':')
+    return `L402 ${macaroonToBase64(addCaveat(decodeMacaroonBase64(macaroon), caveat))}:${preimage}`
   }
-  for (const [credential, status] of await rows(shop)) {
-    for (const [path, lines] of [['/again/a', 'L402 Payment'], ['/paid/a', '']] as const) {
-      const answer = await shop.gateway.send('GET', path, authorization(credential))
-      t.equal(answer.status, status, path)
-      t.equal(namesOf(answer), lines)
-      t.match(answer.headers['x-l402-error'], /^[\x20-\x7e]+$/)
-      t.equal(answer.headers['cache-control'], 'no-store')
-    }
+  for (const [name, renews, stays] of [['a route', '/again/a', '/paid/a'], ['a proxy', `${proxy.path}/a`, `${plain.path}/a`]] as const) {
+    await t.test(name, async t => {
+      const [first, second] = [await buy(gateway, renews), await buy(gateway, stays)]
+      const rows: Array<[what: string, make: (token: string) => string, status: number, message: string | RegExp, more?: object]> = [
+        ['a preimage that is too long', token => `${token}0`, 400, /64 lower-case hex/],
+        ['a macaroon that cannot be read', token => token.replace(/^L402 [^:]*/, 'L402 AAAA'), 401, 'Invalid L402 credential', { detail: /macaroon cannot be read/ }],
+        ['an unknown caveat', token => edited(token, 'colour=red'), 401, 'Invalid L402 credential', { detail: 'Unknown caveat: colour' }],
+        ['another path', token => token, 403, 'Token not valid for this path', { allowed: String, requested: String }]
+      ]
+      const check = async (what: string, credential: string, path: string, status: number, renewed: boolean, message: string | RegExp, more: object = {}): Promise<void> => {
+        // On a connection of its own: the clock is moved past every idle limit.
+        const answer = await shop.alone('GET', path, { Authorization: credential })
+        t.equal(answer.status, renewed ? 402 : status, `${what}: ${answer.text}`)
+        t.equal(namesOf(answer), renewed ? 'L402 Payment' : '', what)
+        t.match(answer.headers['x-l402-error'], /^[\x20-\x7e]+$/, what)
+        t.equal(answer.headers['cache-control'], 'no-store')
+        t.match(answer.json(), { message, ...more, ...(renewed ? { error: 'Payment Required', l402: { macaroon: String, invoice: /^lnbcrt/ } } : {}) }, what)
+        if (!renewed) t.notMatch(answer.json(), { l402: {} })
+      }
+      const below = (path: string): string => path.replace(/a$/, 'b')
+      for (const [what, make, status, message, more] of rows) {
+        for (const [token, path, renewed] of [[first, renews, true], [second, stays, false]] as const) await check(what, make(token), what === 'another path' ? below(path) : path, status, renewed, message, more)
+      }
+      for (const [what, make] of [
+        ['a wrong preimage', (token: string) => token.replace(/[0-9a-f]{64}$/, '0'.repeat(64))],
+        ['a wrong signature', (token: string) => { const [macaroon = '', preimage = ''] = token.slice(5).split(':'); const bytes = Buffer.from(macaroon, 'base64'); bytes[bytes.length - 1] = (bytes[bytes.length - 1] ?? 0) ^ 1; return `L402 ${bytes.toString('base64')}:${preimage}` }]
+      ] as const) {
+        for (const [token, path] of [[first, renews], [second, stays]] as const) await check(what, make(token), path, 401, false, 'Invalid L402 credential')
+      }
+      clock.advance(3_601_000)
+      for (const [token, path, renewed] of [[first, renews, true], [second, stays, false]] as const) await check('expired', token, path, 403, renewed, 'Token expired', { details: /^The token was valid until / })
+      const fresh = await shop.alone('GET', renews, { Authorization: first })
+      const preimage = await gateway.pay((fresh.json() as { l402: { invoice: string } }).l402.invoice)
+      t.equal((await gateway.send('GET', renews, authorization(credentialOf(challengeOf(fresh, 'l402'), preimage)))).status, 200, 'what the refusal offered can be bought')
+    })
   }
-  t.same(upstream.hits, [])
+  await t.test('an operator says so for all proxies, and a merchant says otherwise', async t => {
+    const yaml = shopYaml(upstream.origin, { replace: [['    description: APIs of merchants\n', '    description: APIs of merchants\n    renewal: 402\n']] })
+    await gateway.reload(yaml)
+    const [token, other] = [await buy(gateway, `${plain.path}/a`), await buy(gateway, `${proxy.path}/a`)]
+    t.equal((await gateway.send('GET', `${plain.path}/b`, authorization(token))).status, 402)
+    const changed = await gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, { renewal: 'contract' })
+    t.match(changed.json(), { renewal: 'contract' })
+    t.equal((await gateway.send('GET', `${proxy.path}/b`, authorization(other))).status, 403)
+    t.match((await gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, { renewal: 401 })).status, 400)
+  })
 })
 
 t.test('"On success with a modern credential the response carries Payment-Receipt and Cache-Control: private"', async t => {

@@ -18,6 +18,7 @@ import { challengeWrites } from './0016-challenge-writes.ts'
 import { openOfClient } from './0017-open-of-client.ts'
 import { refundSettlements } from './0020-refund-settlements.ts'
 import { storefrontTroubles } from './0021-storefront-troubles.ts'
+import { proxyRenewal } from './0022-proxy-renewal.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -26,5 +27,5 @@ import { storefrontTroubles } from './0021-storefront-troubles.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements, storefrontTroubles
+  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal
 ]
