@@ -51,6 +51,7 @@ export default definePlugin({
     }
 
     const hooks: Hooks = {
+      ...config.optional ? {} : { establishes: config.as },
       request (ctx) {
         const key = presentedKey(ctx)
         if (key === null && config.optional) return

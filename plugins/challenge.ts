@@ -8,8 +8,11 @@ export default definePlugin({
   description: 'Answers unpaid requests for what has a price with 402 and a Lightning invoice, for L402 and the Payment scheme.',
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['challenges'],
-  // Anonymous requests make invoices here (contract, Limits).
-  after: ['throttle'],
+  // Whoever paid must be let through by what stands before, or would be asked again for ever.
+  needs: ['payment'],
+  provides: ['challenge'],
+  // Anonymous requests make invoices here (contract, Limits), bound to bodies that a limit behind would refuse after payment.
+  after: ['throttle', 'body-limit'],
   setup (_config, { services, route }) {
     if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
     const { challenges } = services

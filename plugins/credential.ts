@@ -12,7 +12,7 @@ export default definePlugin({
   uses: ['challenges'],
   provides: ['offer', 'payment'],
   // A failed credential gets a fresh challenge, which must not be mintable without limit (decision 132).
-  after: ['throttle'],
+  after: ['throttle', 'body-limit'],
   setup (_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin credential needs a route of the configuration')
     const { challenges } = services

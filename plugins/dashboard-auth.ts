@@ -63,6 +63,7 @@ export default definePlugin({
     const holds = (shown: Shown, now: number): boolean => shown.how === 'cookie' ? adminKey.holdsSession(shown.value, now) : adminKey.matches(shown.key)
 
     return {
+      establishes: 'admin',
       async request (ctx) {
         const address = clientNetwork(ctx.clientAddress)
         const blocked = await authThrottle.blockedFor(address)

@@ -3,6 +3,7 @@ import type { Challenges } from './challenges/service.ts'
 import { Closers } from './composition/closers.ts'
 import { mountOperations } from './composition/operations.ts'
 import { openParts, type Running, type Surroundings } from './composition/parts.ts'
+import { formatProblem, type Problem } from './config/diagnose.ts'
 import type { GatewayConfig } from './config/schema.ts'
 import { compile } from './gateway/compile.ts'
 import { Gateway } from './gateway/gateway.ts'
@@ -55,7 +56,11 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     proxies: new ProxyAdmission(directory, clock, { invoiceExpirySeconds: () => Math.floor(challenges.settings.invoiceExpiry / 1000), responseLimit: RESPONSE_LIMIT }),
     forwarder
   }
-  const compileFor: Compile = (next, plugins, generation) => compile(next, { services: { ...services, policies: next.policies }, plugins, internals, generation })
+  const warn = around.warn ?? ((warning: Problem): void => { log.warn(formatProblem(warning)) })
+  const compileFor: Compile = async (next, plugins, generation) => {
+    for (const warning of next.warnings) warn(warning)
+    return await compile(next, { services: { ...services, policies: next.policies }, plugins, internals, generation, warn })
+  }
   const gateway = closers.add(new Gateway(await compileFor(config, around.plugins, 1)), part => part.close())
   const listener = createListener({
     limits: config.server.limits,

@@ -224,6 +224,7 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       summary: 'Says pong, to try a wallet with',
       tag: 'L402',
       access: 'credential',
+      needsPayment: true,
       answers: { 200: { description: 'Paid.', schema: Type.Object({ message: Type.String(), paymentHash: Type.String() }) } },
       handle: ({ ctx }) => {
         if (ctx.payment === null) throw new TypeError(`the route ${ctx.route.name} needs a price and a chain with credential and challenge, because what it leads to says what was paid`)

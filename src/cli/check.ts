@@ -1,17 +1,22 @@
 import { parseArgs } from 'node:util'
+import { formatProblem } from '../config/diagnose.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import type { Output } from './output.ts'
+import { rehearse } from './rehearse.ts'
 
 export const checkUsage = `boltgate check [--config FILE]
 
-Reads FILE, ./gateway.yaml by default, and says everything that is wrong with it, one line each with file, line and
-column. Exit code 0 when nothing is.`
+Reads FILE, ./gateway.yaml by default, sets up every plugin and provider as a start would, and says everything that is
+wrong, one line each with file, line and column. It calls and changes nothing. Exit code 0 when nothing is wrong;
+warnings do not count.`
 
 /** Validates a configuration. Throws `ConfigError` and `UsageError`. */
 export async function check (args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
-  const { config } = await loadWithPlugins(file, process.env)
+  const loaded = await loadWithPlugins(file, process.env)
+  for (const warning of await rehearse(loaded)) out.complain(`warning: ${formatProblem(warning)}`)
+  const { config } = loaded
   out.print(`${file} is valid: ${config.routes.length} routes, ${Object.keys(config.chains).length} chains, mode ${config.mode}.`)
   return 0
 }

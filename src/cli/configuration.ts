@@ -5,6 +5,7 @@ import { loadConfig, type LoadOptions } from '../config/load.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
 import { builtInPlugins, importPlugin } from '../plugins.ts'
+import { keyFault } from '../providers/key-form.ts'
 import { UsageError } from './output.ts'
 
 /** A configuration with the plugins that its chains name. */
@@ -39,6 +40,7 @@ export async function withPlugins (load: (options: LoadOptions) => Promise<Gatew
   const config = await load({
     plugins: builtInPlugins,
     internals: INTERNALS,
+    keyFault,
     importPlugin: async path => {
       const plugin = await importPlugin(path)
       plugins.set(path, plugin)

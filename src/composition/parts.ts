@@ -10,6 +10,7 @@ import type { FindPayee } from '../challenges/mint.ts'
 import { countEndpoints } from '../challenges/operations.ts'
 import { Challenges } from '../challenges/service.ts'
 import { challengeSettings } from '../challenges/settings.ts'
+import type { Problem } from '../config/diagnose.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
 import { openMailer } from '../mail/open-mailer.ts'
@@ -70,6 +71,8 @@ export interface Surroundings {
   readonly plugins: ReadonlyMap<string, Plugin>
   /** The address that clients use, without a slash at the end; asked for when it is needed, since port 0 is known late. */
   publicUrl (): string
+  /** Told of what the configuration allows and probably does not mean; written to the log when left out. */
+  warn? (warning: Problem): void
 }
 
 /** What operations ask for when they are called, since it changes while the gateway runs. */

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
 import { Type } from 'typebox'
-import { didYouMean, formatNames, formatPath, kindOf, nearest, quote, type Path, type Problem } from './diagnose.ts'
+import { didYouMean, formatNames, formatPath, kindOf, nearest, quote, wordBeforeLostColon, type Path, type Problem } from './diagnose.ts'
 import type { Origin } from './document.ts'
 import { readConfig, type FoundReference } from './read.ts'
 import { WhenSchema, type ChainEntryConfig, type PluginFacts } from './schema.ts'
@@ -89,6 +89,8 @@ export function readEntry (raw: unknown, path: Path, origin: Origin, folder: str
     facts = sources.named?.get(name)
     if (facts === undefined && sources.named !== undefined) {
       const names = [...sources.named.keys()].sort()
+      const word = wordBeforeLostColon(name)
+      if (word !== undefined && names.includes(word)) return refuse(`found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, settingsPath, 'key')
       const written = origin.expression(settingsPath)
       return refuse(`found the unknown plugin ${quote(typeof raw === 'string' && written !== undefined ? written : name)}; allowed: ${formatNames(names)}, or a path such as ./my-plugin.ts${didYouMean(nearest(name, names))}`, settingsPath, 'key')
     }

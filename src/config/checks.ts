@@ -2,12 +2,15 @@ import { didYouMean, formatNames, formatPath, nearest, quote, type Path, type Pr
 import type { Origin } from './document.ts'
 import { internalPlugin, type ReadEntry } from './chains.ts'
 import type { FoundReference } from './read.ts'
+import { checkSale } from './sale.ts'
 import type { FileConfig, PluginFacts, RouteConfig } from './schema.ts'
 import { formatDuration } from './units.ts'
 
 /** Collects what is wrong, each at its place in the file. */
 export class Findings {
   readonly problems: Problem[] = []
+  /** What is allowed and probably not meant. */
+  readonly warnings: Problem[] = []
   readonly #origin: Origin
 
   constructor (origin: Origin) {
@@ -17,6 +20,11 @@ export class Findings {
   /** Notes one problem at a value or its key. */
   report (path: Path, message: string, part: 'key' | 'value' = 'value'): void {
     this.problems.push({ ...this.#origin.position(path, part), path: formatPath(path), message })
+  }
+
+  /** Notes what is allowed and probably not meant. */
+  warn (path: Path, message: string, part: 'key' | 'value' = 'value'): void {
+    this.warnings.push({ ...this.#origin.position(path, part), path: formatPath(path), message })
   }
 
   /** The text as it was written, where a variable was put into it: its value is not for messages. */
@@ -45,6 +53,10 @@ export function checkReferences (references: readonly FoundReference[], names: R
   for (const { kind, name, path } of references) {
     if (names[kind].includes(name)) continue
     const written = findings.expression(path)
+    if (kind === 'upstream' && written === undefined && /^https?:\/\//i.test(name)) {
+      findings.report(path, `found the address ${quote(name)} where a name stands; allowed: { url: ${quote(name)} }, or the name of an upstream under upstreams`)
+      continue
+    }
     const suggestion = written === undefined ? didYouMean(nearest(name, names[kind])) : ''
     findings.report(path, `found the unknown ${kind} ${quote(written ?? name)}; allowed: ${formatNames([...names[kind]].sort())}${suggestion}`)
   }
@@ -107,9 +119,18 @@ export function checkRoute (route: RouteConfig, index: number, chain: readonly R
   if (route.bodyLimit !== undefined && !provides('body-limit')) {
     findings.report([...path, 'bodyLimit'], `found a body limit, but the chain ${quote(route.chain)} has nothing that enforces it; allowed: a chain with the entry body-limit`, 'key')
   }
-  if (route.price !== undefined && !provides('payment')) {
-    findings.report([...path, 'price'], `found a price, but the chain ${quote(route.chain)} asks for no payment; allowed: a chain with an entry that does, such as challenge`, 'key')
-  }
+  checkSale(route, index, chain, findings)
+  checkPrefix(route, index, findings)
+}
+
+/** A prefix that a request does not begin with would be left where it is without a word. */
+function checkPrefix ({ match, upstream }: RouteConfig, index: number, findings: Findings): void {
+  if (upstream.kind !== 'url' || upstream.stripPrefix === undefined) return
+  const prefix = upstream.stripPrefix.replace(/\/$/, '')
+  const other = match.path.find(path => path !== prefix && !path.startsWith(`${prefix}/`))
+  if (other === undefined) return
+  const path: Path = ['routes', index, 'upstream', ...upstream.name === undefined ? ['stripPrefix'] : []]
+  findings.report(path, `found the stripPrefix ${quote(upstream.stripPrefix)}, with which the path ${quote(other)} does not begin; allowed: the beginning of every path of the route`)
 }
 
 /**
@@ -135,6 +156,9 @@ export function checkChain (chain: readonly ReadEntry[], known: Iterable<PluginW
       (facts.before?.includes(earlier.entry.plugin) === true || earlier.facts?.after?.includes(entry.plugin) === true) &&
       earlier.facts?.needs?.some(need => facts.provides?.includes(need) === true) !== true)
     if (wrong !== undefined) findings.report(path, `found ${quote(entry.plugin)} after ${wrong.entry.plugin}; allowed: ${entry.plugin} before ${wrong.entry.plugin}`)
+    if (facts.provides?.includes('challenge') === true && entry.mode === 'enforce' && !provided.has('throttle')) {
+      findings.warn(path, `found ${quote(entry.plugin)} without an earlier throttle: anybody can have invoices made without limit`)
+    }
     for (const fact of facts.provides ?? []) provided.add(fact)
   }
 }
@@ -166,6 +190,23 @@ export function checkSettings (config: FileConfig, findings: Findings): void {
   if (findings.isSound(['mail']) && config.mail.smtp !== '' && config.mail.from === '') {
     findings.report(['mail', 'from'], 'found nothing beside a mail server; allowed: the sender of mail, such as Example <no-reply@example.com>')
   }
+}
+
+/** Keys of providers have forms, and a start ends with one that cannot be read. */
+export function checkKeys ({ lightning }: FileConfig, keyFault: ((kind: string, key: string) => string | undefined) | undefined, findings: Findings): void {
+  for (const slot of ['primary', 'alternate'] as const) {
+    const { kind, key } = lightning[slot]
+    const fault = key === undefined ? undefined : keyFault?.(kind, key)
+    if (fault !== undefined) findings.report(['lightning', slot, 'key'], fault)
+  }
+}
+
+/** Whoever sells needs an account that the money goes to. Only the sandbox can do without a key. */
+export function checkOperatorKey ({ lightning: { primary } }: FileConfig, selling: readonly RouteConfig[], findings: Findings): void {
+  if (selling.length === 0 || primary.kind === 'sandbox' || primary.key !== undefined) return
+  const lines = formatNames(selling.map(({ at }) => String(at.line)))
+  const who = selling.length === 1 ? `the route on line ${lines} has a price` : `the routes on lines ${lines} have a price`
+  findings.report(['lightning', 'primary', 'key'], `found nothing, but ${who}; allowed: the provider key that its payments go to`)
 }
 
 /** What only stripe needs, and cannot be without. */

@@ -16,9 +16,9 @@ export class ConfigError extends Error {
   readonly problems: readonly Problem[]
 
   /** Takes at least one problem and puts them into the order of the file. */
-  constructor (problems: readonly Problem[]) {
+  constructor (problems: readonly Problem[], options?: ErrorOptions) {
     const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column)
-    super(sorted.map(formatProblem).join('\n'))
+    super(sorted.map(formatProblem).join('\n'), options)
     this.name = 'ConfigError'
     this.problems = sorted
   }
@@ -49,6 +49,11 @@ export function formatMessage (found: string, allowed: string, suggestion?: stri
 /** `. Did you mean "x"?`, or nothing. */
 export function didYouMean (suggestion: string | undefined): string {
   return suggestion === undefined ? '' : `. Did you mean ${quote(suggestion)}?`
+}
+
+/** The first word of a key that has more of them, as "throttle { policy" has: YAML read the line so because its colon is missing. */
+export function wordBeforeLostColon (key: string): string | undefined {
+  return /^([A-Za-z][A-Za-z0-9_-]*)[ :]+[{["'A-Za-z0-9]/.exec(key)?.[1]
 }
 
 /** Text in quotes, shortened to 40 characters, with no password of an address in it. */

@@ -73,7 +73,9 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
       document = first
       const error = first?.errors[0]
       if (error !== undefined) {
-        report(syntaxOffset(error, first), [], syntaxMessage(error, text))
+        const colon = missingColon(text, error.pos[0], at(error.pos[0]).line)
+        if (colon === undefined) report(syntaxOffset(error, first), [], syntaxMessage(error, text))
+        else report(colon, [], NO_COLON)
         return failed()
       }
       if (second !== undefined) {
@@ -185,6 +187,28 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
   return { value, origin, problems }
 }
 
+const NO_COLON = 'found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value'
+const TAB = 'found a tab in the indentation; allowed: spaces only, such as two in the place of each tab'
+/** Lines before an error that are tried: a lost colon is noticed where its block goes on. */
+const LOST_COLON_LINES = 10
+
+/**
+ * Where the key of a line stands that lost its colon, if that is what is wrong: with the colon put back the parser comes further.
+ * The parser itself takes such a line for a text that goes on, and complains of one of the next.
+ */
+function missingColon (text: string, offset: number, line: number): number | undefined {
+  const rows = text.split('\n')
+  const first = Math.max(0, line - LOST_COLON_LINES)
+  for (let row = line - 1; row >= first; row--) {
+    const [, before = '', key = '', rest = ''] = /^([ ]*(?:- )?)([A-Za-z][A-Za-z0-9_-]*)(:?\S.*|[ ].*)?$/.exec(rows[row] ?? '') ?? []
+    if (key === '' || /:(?:\s|$)/.test(rest.replace(/ #.*| *[{["'].*/, ''))) continue
+    const put = rest.startsWith(':') ? `: ${rest.slice(1)}` : `:${rest}`
+    const mended = rows.with(row, `${before}${key}${put}`).join('\n')
+    const [error] = parseAllDocuments(mended, { prettyErrors: false, uniqueKeys: false, logLevel: 'silent' }).flatMap(document => document.errors)
+    if (error === undefined || error.pos[0] > offset + 2) return rows.slice(0, row).reduce((sum, above) => sum + above.length + 1, 0) + before.length
+  }
+}
+
 /** The parser notices what was never closed only where the file goes on; the reader needs the place where it was opened. */
 function syntaxOffset (error: YAMLError, document: Document.Parsed | undefined): number {
   const quoted = error.code === 'MISSING_CHAR' && /quote/.test(error.message)
@@ -204,13 +228,17 @@ function syntaxOffset (error: YAMLError, document: Document.Parsed | undefined):
 /** Our own words for the parser's errors; the parser's can repeat parts of the file, and a secret might be one. */
 function syntaxMessage (error: YAMLError, text: string): string {
   const start = text.lastIndexOf('\n', error.pos[0] - 1) + 1
-  if (error.code === 'TAB_AS_INDENT' || /^[ ]*\t/.test(text.slice(start, error.pos[1]))) return 'found a tab in the indentation; allowed: spaces only'
+  if (error.code === 'TAB_AS_INDENT' || /^[ ]*\t/.test(text.slice(start, error.pos[1]))) return TAB
+  // Braces begin a mapping of their own inside a list or mapping in brackets.
+  if (/\/[^\s,[\]{}]*$/.test(text.slice(start, error.pos[0])) && text[error.pos[0]] === '{') {
+    return 'found a path with braces; allowed: ":name" for a segment of a path, such as /v1/items/:id'
+  }
   switch (error.code) {
     case 'BAD_INDENT': return error.message.startsWith('Flow')
       ? 'found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
       : 'found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
     case 'BLOCK_AS_IMPLICIT_KEY': return 'found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
-    case 'MULTILINE_IMPLICIT_KEY': return 'found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value'
+    case 'MULTILINE_IMPLICIT_KEY': return NO_COLON
     case 'BAD_SCALAR_START': return 'found a text that begins with a reserved character; allowed: the same text in quotes'
     case 'MISSING_CHAR': return /quote/.test(error.message)
       ? 'found a text that begins with a quote and has no closing one; allowed: a quote at both ends'

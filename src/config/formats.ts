@@ -109,10 +109,18 @@ const formats: Readonly<Record<string, TextFormat>> = {
     allowed: `a method in capitals: ${common.join(', ')}`,
     suggest: text => methods.includes(text.toUpperCase()) ? text.toUpperCase() : nearest(text, common)
   },
+  host: {
+    check: text => /^[A-Za-z0-9.-]+$/.test(text),
+    allowed: 'a host name without port, path or star, such as api.example.com; left out, the route takes every host',
+    suggest: text => /^(?:https?:\/\/)?([A-Za-z0-9.-]+)(?::[0-9]+)?\/?$/i.exec(text)?.[1]
+  },
   path: {
     check: isRoutePath,
     allowed: 'a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*',
-    suggest: text => isRoutePath(`/${text}`) ? `/${text}` : undefined
+    suggest (text) {
+      const meant = text.replace(/\{([A-Za-z_][A-Za-z0-9_]*)\}/g, ':$1')
+      return [meant, `/${meant}`].find(path => path !== text && isRoutePath(path))
+    }
   },
   file: { check: text => text !== '' && !text.includes('\0'), allowed: 'the path of a file, seen from this file' },
   'address-range': {

@@ -1,13 +1,14 @@
 import { access, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
-import { checkBilling, checkChain, checkDuplicates, checkProduction, checkReferences, checkRoute, checkSettings, checkUpstream, checkWorkers, Findings } from './checks.ts'
-import { ConfigError, type Path } from './diagnose.ts'
+import { checkBilling, checkChain, checkDuplicates, checkKeys, checkOperatorKey, checkProduction, checkReferences, checkRoute, checkSettings, checkUpstream, checkWorkers, Findings } from './checks.ts'
+import { ConfigError, type Path, type Problem } from './diagnose.ts'
 import { parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
 import { readConfig, type FoundReference } from './read.ts'
+import { sells } from './sale.ts'
 import { builtInPolicies, FileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
 
 /** What the loader may be told about the rest of the gateway. */
@@ -18,6 +19,8 @@ export interface LoadOptions {
   readonly importPlugin?: (file: string) => Promise<PluginFacts>
   /** Names of the upstreams inside the gateway; unchecked without. */
   readonly internals?: readonly string[]
+  /** What is wrong with the form of a provider key of this kind, without repeating any of it; undefined where nothing is. */
+  readonly keyFault?: (kind: string, key: string) => string | undefined
   /** Folder that relative paths in the file start from; the file's own by default. */
   readonly folder?: string
 }
@@ -77,14 +80,14 @@ export async function loadConfigText (file: string, text: string, env: Environme
     const chain = findings.isSound(['chains', route.chain]) ? chains.get(route.chain) : undefined
     checkRoute(route, index, chain, options.internals, findings)
   }
-  if (findings.isSound(['lightning']) && findings.isSound(['mode']) && config.mode === 'production' && config.lightning.primary.key === undefined) {
-    const priced = routes.find(({ route }) => route.price !== undefined)
-    if (priced !== undefined) findings.report(['lightning', 'primary', 'key'], `found nothing, but the route on line ${priced.route.at.line} has a price; allowed: the provider key that its payments go to`)
+  if (findings.isSound(['lightning'])) {
+    checkKeys(config, options.keyFault, findings)
+    checkOperatorKey(config, routes.filter(({ route }) => sells(route, chains.get(route.chain) ?? [])).map(({ route }) => route), findings)
   }
   await checkFiles(routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })), findings)
   await checkFiles(Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })), findings)
   if (findings.problems.length > 0) throw new ConfigError(findings.problems)
-  return deepFreeze(assemble(file, folder, config, chains, upstreams, routes.map(({ route }) => route)))
+  return deepFreeze(assemble(file, folder, config, chains, upstreams, routes.map(({ route }) => route), findings.warnings))
 }
 
 async function importPlugins (files: readonly string[], load: LoadOptions['importPlugin']): Promise<PluginSources['files']> {
@@ -185,7 +188,7 @@ async function checkFiles (upstreams: readonly { readonly upstream: UpstreamConf
   }
 }
 
-function assemble (file: string, folder: string, config: FileConfig, chains: ReadonlyMap<string, readonly ReadEntry[]>, upstreams: Record<string, UrlUpstreamConfig>, routes: readonly RouteConfig[]): GatewayConfig {
+function assemble (file: string, folder: string, config: FileConfig, chains: ReadonlyMap<string, readonly ReadEntry[]>, upstreams: Record<string, UrlUpstreamConfig>, routes: readonly RouteConfig[], warnings: readonly Problem[]): GatewayConfig {
   // The schema's format has accepted this text.
   const listen = parseListen(config.server.listen) ?? { host: '127.0.0.1', port: 8080 }
   const publicUrl = config.server.publicUrl === '' ? defaultPublicUrl(listen) : new URL(config.server.publicUrl).origin
@@ -201,7 +204,8 @@ function assemble (file: string, folder: string, config: FileConfig, chains: Rea
     policies: { ...builtInPolicies, ...config.policies },
     chains: compiled,
     upstreams,
-    routes
+    routes,
+    warnings
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
-import { didYouMean, formatMessage, formatNames, formatPath, kindOf, nearest, quote, showValue, type Path, type Problem } from './diagnose.ts'
+import { didYouMean, formatMessage, formatNames, formatPath, kindOf, nearest, quote, showValue, wordBeforeLostColon, type Path, type Problem } from './diagnose.ts'
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
@@ -339,6 +339,11 @@ class Reader {
     const gone = schema['x-gone']?.[name]
     if (gone !== undefined) {
       this.report(at, `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`, 'key')
+      return
+    }
+    const word = wordBeforeLostColon(name)
+    if (word !== undefined && names.includes(word)) {
+      this.report(at, `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, 'key')
       return
     }
     const suggestion = nearest(name, names)

@@ -1,4 +1,5 @@
 import { Type, type Static, type TSchema } from 'typebox'
+import type { Problem } from './diagnose.ts'
 import { List, Reference, Secret } from './fields.ts'
 import { Duration, Price, Size } from './units.ts'
 
@@ -195,7 +196,7 @@ export const UpstreamSchema = Type.Object({
 
 /** What a route matches (find-my-way syntax). */
 export const MatchSchema = Type.Object({
-  host: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.-]+$', description: 'Host name of the request, without a port. Any when left out.' })),
+  host: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.-]+$', 'x-format': 'host', description: 'Host name of the request, without a port. Any when left out.' })),
   method: Type.Optional(List(Type.String({ 'x-format': 'method' }), { description: 'Method or methods. Any when left out.' })),
   path: List(Type.String({ 'x-format': 'path' }), { description: 'Path or paths, with `:name` for a segment and a trailing `/*` for the rest.' })
 }, describe('Which requests the route takes.'))
@@ -322,6 +323,8 @@ export type GatewayConfig = DeepReadonly<Omit<FileConfig, 'server' | 'chains' | 
   readonly chains: Readonly<Record<string, readonly ChainEntryConfig[]>>
   readonly upstreams: Readonly<Record<string, UrlUpstreamConfig>>
   readonly routes: readonly RouteConfig[]
+  /** What is allowed and probably not meant. */
+  readonly warnings: readonly Problem[]
 }
 
 /** The same type with every property read-only, all the way down. */

@@ -1,11 +1,14 @@
-import type { ChainEntryConfig, GatewayConfig, RouteConfig } from '../config/schema.ts'
+import { ConfigError, type Problem } from '../config/diagnose.ts'
+import type { ChainEntryConfig, GatewayConfig, Position, RouteConfig } from '../config/schema.ts'
 import { Chain } from './chain.ts'
 import type { Slot } from './context.ts'
 import { conditional, conditionOf, observing } from './entry.ts'
 import type { InternalUpstream } from './internal.ts'
 import type { Hooks, Plugin, Scope } from './plugin.ts'
+import { checkReach, type BuiltRoute, type Establishes } from './reach.ts'
 import type { RouteInfo } from './route.ts'
 import { Router } from './router.ts'
+import { asksAlways, requirePayment } from './sale.ts'
 import type { Services } from './services.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
@@ -17,54 +20,74 @@ export interface Surroundings {
   /** Internal upstreams by the name that routes use. */
   readonly internals: ReadonlyMap<string, InternalUpstream>
   readonly generation: number
+  /** Told of what is allowed and probably not meant. */
+  warn? (warning: Problem): void
 }
 
-/** Something that the configuration names and the gateway does not have, or a plugin that could not be set up. */
-export class CompileError extends Error {
-  constructor (entry: { readonly at: { readonly file: string, readonly line: number, readonly column: number } }, message: string, cause?: unknown) {
-    super(`${entry.at.file}:${entry.at.line}:${entry.at.column}: ${message}`, { cause })
-    this.name = 'CompileError'
-  }
+/** One entry or route of the file, and what is wrong there. */
+function refused (at: Position, message: string, cause?: unknown): ConfigError {
+  return new ConfigError([{ ...at, path: '', message }], { cause })
 }
 
 /**
- * Builds a snapshot: sets every plugin up for every route and lays the chains out. When a later route fails, the plugins
- * that were already set up are closed again, and nothing of the new configuration stays. Throws `CompileError`.
+ * Builds a snapshot: sets every plugin up for every route and lays the chains out. When one route fails, all plugins that were
+ * set up are closed again, and nothing of the new configuration stays.
+ * @throws ConfigError with everything that plugins and operations find wrong, each with its place in the file
  */
 export async function compile (config: GatewayConfig, around: Surroundings): Promise<Snapshot> {
   const router = new Router<CompiledRoute>()
-  const chains: Chain[] = []
-  try {
-    for (const route of config.routes) {
-      const info: RouteInfo = Object.freeze({ name: route.name, config: route, own: route.upstream.kind !== 'url' })
-      const chain = await buildChain(config, route, info, around)
-      chains.push(chain)
+  const built: BuiltRoute[] = []
+  const problems: Problem[] = []
+  for (const route of config.routes) {
+    const info: RouteInfo = Object.freeze({ name: route.name, config: route, own: route.upstream.kind !== 'url' })
+    try {
+      const { chain, callers } = await buildChain(config, route, info, around)
       const compiled: CompiledRoute = Object.freeze({ info, chain })
+      built.push({ compiled, callers, asks: asksAlways(route, config.chains[route.chain] ?? [], around.plugins) })
       for (const path of route.match.path) {
         router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, compiled)
       }
+    } catch (error) {
+      if (!(error instanceof ConfigError)) {
+        await Promise.allSettled(built.map(({ compiled }) => compiled.chain.close()))
+        throw error
+      }
+      // An entry of a chain fails alike for each of its routes; it is told once.
+      problems.push(...error.problems.filter(problem => !problems.some(({ line, column, file }) => line === problem.line && column === problem.column && file === problem.file)))
     }
-  } catch (error) {
-    await Promise.allSettled(chains.map(chain => chain.close()))
-    throw error
   }
-  return new Snapshot({ generation: around.generation, mode: config.mode, router, chains, clock: around.services.clock, log: around.services.log })
+  const reach = checkReach(router, built, around.internals)
+  problems.push(...reach.problems)
+  if (problems.length > 0) {
+    await Promise.allSettled(built.map(({ compiled }) => compiled.chain.close()))
+    throw new ConfigError(problems)
+  }
+  for (const warning of reach.warnings) around.warn?.(warning)
+  const { clock, log } = around.services
+  return new Snapshot({ generation: around.generation, mode: config.mode, router, chains: built.map(({ compiled }) => compiled.chain), clock, log })
 }
 
-async function buildChain (config: GatewayConfig, route: RouteConfig, info: RouteInfo, around: Surroundings): Promise<Chain> {
+async function buildChain (config: GatewayConfig, route: RouteConfig, info: RouteInfo, around: Surroundings): Promise<{ chain: Chain, callers: readonly Establishes[] }> {
   const slots = new Slots()
   const hooks: Hooks[] = []
+  const callers: Establishes[] = []
   let guard = beforeCharge(route, around)
   try {
-    for (const entry of withTerminal(config.chains[route.chain] ?? [], route, around)) {
+    const entries = config.chains[route.chain] ?? []
+    const paid = requirePayment(route, entries, around.plugins)
+    for (const entry of withTerminal(entries, route, around)) {
       if (entry.disabled) continue
-      if (guard !== null && around.plugins.get(entry.file ?? entry.plugin)?.provides?.includes('payment') === true) {
+      const plugin = around.plugins.get(entry.file ?? entry.plugin)
+      if (guard !== null && plugin?.provides?.includes('payment') === true) {
         hooks.push(guard)
         guard = null
       }
-      hooks.push(await setUp(entry, route, info, config.mode, around, slots))
+      if (paid !== null && (entry.plugin === 'internal' || plugin?.terminal === true)) hooks.push(paid)
+      const made = await setUp(entry, route, info, config.mode, around, slots)
+      if (made.establishes !== undefined && entry.mode === 'enforce') callers.push({ kind: made.establishes, when: entry.when })
+      hooks.push(fitted(made, entry, slots, around))
     }
-    return new Chain(hooks, slots.count)
+    return { chain: new Chain(hooks, slots.count), callers }
   } catch (error) {
     await Promise.allSettled(hooks.map(async hook => { await hook.close?.() }))
     throw error
@@ -83,13 +106,17 @@ function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig,
 async function setUp (entry: ChainEntryConfig, route: RouteConfig, info: RouteInfo, mode: 'development' | 'production', around: Surroundings, slots: Slots): Promise<Hooks> {
   if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
-  if (plugin === undefined) throw new CompileError(entry, `there is no plugin "${entry.plugin}"`)
-  let hooks: Hooks
+  if (plugin === undefined) throw refused(entry.at, `there is no plugin "${entry.plugin}"`)
   try {
-    hooks = await plugin.setup(entry.config as never, scopeFor(plugin, info, mode, around.services, slots))
+    return await plugin.setup(entry.config as never, scopeFor(plugin, info, mode, around.services, slots))
   } catch (cause) {
-    throw new CompileError(entry, `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`, cause)
+    throw refused(entry.at, `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`, cause)
   }
+}
+
+/** Hooks under the conditions of their entry. */
+function fitted (made: Hooks, entry: ChainEntryConfig, slots: Slots, around: Surroundings): Hooks {
+  let hooks = made
   if (entry.mode === 'observe') hooks = observing(hooks, entry, around.services.log)
   const condition = conditionOf(entry.when)
   return condition === null ? hooks : conditional(hooks, condition, slots.take<boolean>(`${entry.plugin} taken`))
@@ -104,7 +131,7 @@ function beforeCharge (route: RouteConfig, around: Surroundings): Hooks | null {
 function internalTerminal (entry: ChainEntryConfig, route: RouteConfig, around: Surroundings): Hooks {
   const name = route.upstream.kind === 'internal' ? route.upstream.name : ''
   const upstream = around.internals.get(name)
-  if (upstream === undefined) throw new CompileError(entry, `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`)
+  if (upstream === undefined) throw refused(entry.at, `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`)
   return { handle: ctx => upstream.handle(ctx) }
 }
 

@@ -65,6 +65,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly example?: OperationExample
   readonly tag: string
   readonly access: Access
+  /** Its answer says what was paid, so it cannot be served for nothing. */
+  readonly needsPayment?: true
   /** Path parameters as strings; those that do not fit give 404 (decision 10). */
   readonly params?: P
   /** Query parameters; integers are read from their decimal text. What does not fit gives a validation problem. */

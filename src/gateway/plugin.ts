@@ -33,6 +33,8 @@ export interface Hooks {
   done? (ctx: Context, outcome: Outcome): void
   /** This generation of the configuration retires: end timers, give back pools. */
   close? (): void | Promise<void>
+  /** The kind of principal that every request has which went past here; for what an operation behind it needs. */
+  establishes?: string
   /** Terminal plugins only: answers with a reply, or takes over `responder` and returns nothing. */
   handle? (ctx: Context, responder: Responder): Step
 }

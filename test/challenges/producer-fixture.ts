@@ -17,6 +17,7 @@ const yaml = `
 chains:
   api: [ correlation ]
   paid: [ correlation, challenge ]
+  proxied: [ proxy, challenge ]
 plans:
   free: { endpoints: 3, challengesPerMonth: 5, maxPriceSats: 1000 }
 routes:
@@ -27,7 +28,7 @@ routes:
     upstream: { internal: api }
   - match: { path: [ /l402/proxy/:proxyId, /l402/proxy/:proxyId/* ] }
     description: APIs of merchants
-    chain: paid
+    chain: proxied
     upstream: { proxy: ":proxyId" }
   - match: { path: /l402/test/ping, method: GET }
     price: 1 sat

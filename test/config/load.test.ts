@@ -45,12 +45,13 @@ chains:
       disabled: true
     - challenge
     - forward
+  proxied: [ throttle, proxy, challenge ]
 routes:
   - match: { method: POST, path: [ /api/payments, /api/refunds ] }
     chain: merchant-read
     upstream: { internal: api }
   - match: { path: "/l402/proxy/:proxyId/*" }
-    chain: paid
+    chain: proxied
     upstream: { proxy: ":proxyId" }
   - match: { host: api.example.com, path: /v1/* }
     price: 10 sats

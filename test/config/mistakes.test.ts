@@ -22,12 +22,13 @@ chains:
     - challenge
     - forward
   merchant: [correlation, { auth: { as: merchant } }, { throttle: { policy: read } }, idempotency, internal]
+  proxied: [throttle, proxy, challenge]
 routes:
   - match: { method: POST, path: [/api/payments, /api/refunds] }
     chain: merchant
     upstream: { internal: api }
   - match: { path: "/l402/proxy/:proxyId/*" }
-    chain: paid
+    chain: proxied
     upstream: { proxy: ":proxyId" }
   - match: { host: api.example.com, path: /v1/* }
     price: 10 sats
@@ -56,7 +57,7 @@ interface Mistake {
 const mistakes: readonly Mistake[] = [
   {
     name: 'a tab in the indentation', from: '  workers: 1', to: '\tworkers: 1',
-    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only'
+    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only, such as two in the place of each tab'
   },
   {
     name: 'a key indented too little', from: '  workers: 1', to: ' workers: 1',
@@ -72,7 +73,7 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'a bracket that is not closed', from: '[/api/payments, /api/refunds]', to: '[/api/payments, /api/refunds',
-    line: 'gateway.yaml:19:34: found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
+    line: 'gateway.yaml:20:34: found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
   },
   {
     name: 'a quote that is not closed', from: 'realm: boltgate.local', to: 'realm: "boltgate.local',
@@ -92,7 +93,7 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'a misspelt plugin', from: '- throttle: { policy: burst }', to: '- thorttle: { policy: burst }',
-    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"?'
+    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, proxy, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"?'
   },
   {
     name: 'a misspelt key beside a plugin', from: '- body-limit: { limit: 1MiB }', to: '- body-limit: { limit: 1MiB }\n      disable: true',
@@ -120,31 +121,31 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'an unknown chain', from: 'chain: merchant', to: 'chain: merchants',
-    line: 'gateway.yaml:20:12: routes[0].chain: found the unknown chain "merchants"; allowed: merchant, paid. Did you mean "merchant"?'
+    line: 'gateway.yaml:21:12: routes[0].chain: found the unknown chain "merchants"; allowed: merchant, paid, proxied. Did you mean "merchant"?'
   },
   {
     name: 'an unknown internal upstream', from: 'internal: api }', to: 'internal: apo }',
-    line: 'gateway.yaml:21:27: routes[0].upstream.internal: found the unknown internal upstream "apo"; allowed: api. Did you mean "api"?'
+    line: 'gateway.yaml:22:27: routes[0].upstream.internal: found the unknown internal upstream "apo"; allowed: api. Did you mean "api"?'
   },
   {
     name: 'a route without an upstream', from: '    upstream: { proxy: ":proxyId" }\n', to: '',
-    line: 'gateway.yaml:22:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of internal, proxy and url'
+    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of internal, proxy and url'
   },
   {
     name: 'an upstream without a target', from: 'upstream: { proxy: ":proxyId" }', to: 'upstream: { timeout: 3s }',
-    line: 'gateway.yaml:24:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url'
   },
   {
     name: 'a route with two upstreams', from: '{ proxy: ":proxyId" }', to: '{ proxy: ":proxyId", internal: api }',
-    line: 'gateway.yaml:24:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url'
   },
   {
     name: 'a setting of an HTTP upstream beside an internal one', from: '{ internal: api }', to: '{ internal: api, timeout: 3s }',
-    line: 'gateway.yaml:21:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url'
+    line: 'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url'
   },
   {
     name: 'the id of a proxy from a parameter that the path lacks', from: 'proxy: ":proxyId"', to: 'proxy: ":id"',
-    line: 'gateway.yaml:24:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route'
+    line: 'gateway.yaml:25:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route'
   },
   {
     name: 'a value of the wrong type', from: 'workers: 1', to: 'workers: two',
@@ -192,35 +193,35 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'a path without its leading slash', from: 'path: /v1/*', to: 'path: v1/*',
-    line: 'gateway.yaml:25:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"?'
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"?'
   },
   {
     name: 'a star in the middle of a path', from: 'path: /v1/*', to: 'path: /v1/*/x',
-    line: 'gateway.yaml:25:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*'
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*'
   },
   {
     name: 'a method in small letters', from: 'method: POST', to: 'method: post',
-    line: 'gateway.yaml:19:22: routes[0].match.method: found "post"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"?'
+    line: 'gateway.yaml:20:22: routes[0].match.method: found "post"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"?'
   },
   {
     name: 'an unknown method in a list', from: 'method: POST', to: 'method: [GET, PSOT]',
-    line: 'gateway.yaml:19:28: routes[0].match.method[1]: found "PSOT"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"?'
+    line: 'gateway.yaml:20:28: routes[0].match.method[1]: found "PSOT"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"?'
   },
   {
     name: 'a negative price', from: 'price: 10 sats', to: 'price: -10',
-    line: 'gateway.yaml:26:12: routes[2].price: found -10; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats'
+    line: 'gateway.yaml:27:12: routes[2].price: found -10; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats'
   },
   {
     name: 'a price in another currency', from: 'price: 10 sats', to: 'price: 1 USD',
-    line: 'gateway.yaml:26:12: routes[2].price: found "1 USD"; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats'
+    line: 'gateway.yaml:27:12: routes[2].price: found "1 USD"; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats'
   },
   {
     name: 'a price on a chain that asks for no payment', from: '    chain: merchant', to: '    chain: merchant\n    price: 1 sat',
-    line: 'gateway.yaml:21:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge'
+    line: 'gateway.yaml:22:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge'
   },
   {
     name: 'a second route for the same requests', from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats', to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
-    line: 'gateway.yaml:25:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 22)'
+    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 23)'
   },
   {
     name: 'a plugin after the one that answers', from: '    - challenge\n    - forward\n', to: '    - forward\n    - challenge\n    - forward\n',
@@ -228,7 +229,7 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'a chain that ends with forward for an internal upstream', from: 'chain: merchant', to: 'chain: paid',
-    line: 'gateway.yaml:21:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal'
+    line: 'gateway.yaml:22:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal'
   },
   {
     name: 'a throttle after the challenge', from: '    - throttle: { policy: burst }\n    - body-limit: { limit: 1MiB }\n    - challenge\n', to: '    - body-limit: { limit: 1MiB }\n    - challenge\n    - throttle: { policy: burst }\n',
@@ -328,7 +329,7 @@ t.test('all mistakes are told at once, in the order of the file', async t => {
     .replace('policy: burst', 'policy: brust')
     .replace('chain: merchant', 'chain: merchants')
     .replace('price: 10 sats', 'price: free'))
-  t.same(lines.map(line => line.split(': ')[0]), ['gateway.yaml:1:7', 'gateway.yaml:13:27', 'gateway.yaml:20:12', 'gateway.yaml:26:12'])
+  t.same(lines.map(line => line.split(': ')[0]), ['gateway.yaml:1:7', 'gateway.yaml:13:27', 'gateway.yaml:21:12', 'gateway.yaml:27:12'])
 })
 
 const settings: readonly (readonly [name: string, text: string, line: string])[] = [

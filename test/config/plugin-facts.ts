@@ -10,7 +10,8 @@ const list: readonly PluginFacts[] = [
   { name: 'auth', config: Type.Object({ as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')]) }), provides: ['principal'], before: ['idempotency'] },
   { name: 'idempotency', config: Type.Object({ lifetime: Duration({ default: '1d', maximum: '2d' }) }), needs: ['principal'] },
   { name: 'body-limit', config: Type.Object({ limit: Size({ default: '1MiB', description: 'Largest body.' }) }) },
-  { name: 'challenge', config: none, provides: ['payment'] },
+  { name: 'proxy', config: none, provides: ['target'] },
+  { name: 'challenge', config: none, provides: ['payment', 'challenge'] },
   { name: 'forward', config: none, terminal: true }
 ]
 

@@ -1,0 +1,86 @@
+import { quote, type Path } from './diagnose.ts'
+import type { ReadEntry } from './chains.ts'
+import type { Findings } from './checks.ts'
+import type { RouteConfig, WhenConfig } from './schema.ts'
+
+/** What plugins say of themselves by which a chain can be seen to sell: who asks for money, who takes it, who names the price. */
+type SaleFact = 'challenge' | 'payment' | 'target'
+
+/**
+ * Whether an entry takes part in every request of a route, as far as its `when` alone tells: a header or a caller may always be
+ * missing, paths and methods can cover what the route matches.
+ */
+export function alwaysHolds (when: WhenConfig | undefined, match: Pick<RouteConfig['match'], 'path' | 'method'>): boolean {
+  if (when === undefined) return true
+  const { method, path, header, authenticated } = when
+  if (header !== undefined || authenticated !== undefined) return false
+  if (method !== undefined) {
+    const taken: readonly string[] = method.includes('GET') ? [...method, 'HEAD'] : method
+    if (match.method === undefined || !match.method.every(name => taken.includes(name))) return false
+  }
+  // A condition's path is literal up to its star: `/a/:id` in it is no parameter.
+  return path === undefined || match.path.every(pattern => path.some(covering =>
+    covering.endsWith('/*') ? pattern.startsWith(covering.slice(0, -1)) : pattern === covering && !/[:*]/.test(pattern)))
+}
+
+/** Whether a route takes money for the operator: it has a price, or the default one because its chain asks without any. */
+export function sells (route: RouteConfig, chain: readonly ReadEntry[]): boolean {
+  if (route.upstream.kind === 'proxy') return false
+  return route.price === undefined
+    ? chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('challenge') === true)
+    : route.price > 0
+}
+
+/**
+ * Whether a route's chain can be believed (decision 181): what has a price is asked for, what was paid is taken, and nothing else
+ * comes to the upstream. Each problem says why it would not be so.
+ */
+export function checkSale (route: RouteConfig, index: number, chain: readonly ReadEntry[], findings: Findings): void {
+  const at: Path = ['routes', index]
+  const proxied = route.upstream.kind === 'proxy'
+  const name = quote(route.chain)
+  const having = (fact: SaleFact): ReadEntry[] => chain.filter(({ facts }) => facts?.provides?.includes(fact) === true)
+  const active = (entries: readonly ReadEntry[]): ReadEntry[] => entries.filter(({ entry }) => !entry.disabled)
+  const all = having('challenge')
+  const asking = active(all)
+  const taking = active(having('payment'))
+  const called = ({ entry }: ReadEntry): string => `${quote(entry.plugin)} (line ${entry.at.line})`
+
+  if (proxied) {
+    const naming = active(having('target')).find(({ entry }) => alwaysHolds(entry.when, route.match) && entry.mode === 'enforce')
+    const first = chain.find(read => asking.includes(read) || taking.includes(read))
+    if (naming === undefined) {
+      findings.report([...at, 'chain'], `found the chain ${name}, in which nothing looks the proxy up; allowed: a chain with proxy before credential`)
+      return
+    }
+    if (first !== undefined && chain.indexOf(first) < chain.indexOf(naming)) {
+      findings.report([...at, 'chain'], `found the chain ${name}, in which ${called(naming)} stands after ${called(first)}, which must know the price; allowed: a chain with proxy before credential`)
+      return
+    }
+  }
+  const costs = proxied || (route.price ?? 0) > 0
+  const place: Path = proxied ? [...at, 'chain'] : [...at, 'price']
+  const found = proxied ? `found a merchant's proxy, but` : 'found a price, but'
+  const [asked] = asking
+  if (costs && asked === undefined) {
+    const [disabled] = all
+    if (disabled === undefined) findings.report(place, `${found} the chain ${name} asks for no payment; allowed: a chain with an entry that does, such as challenge`, proxied ? 'value' : 'key')
+    else findings.report(place, `${found} ${called(disabled)} of the chain ${name} is disabled, so that nothing asks for payment; allowed: the entry without disabled`, proxied ? 'value' : 'key')
+    return
+  }
+  if (asked === undefined) return
+  if (asking.every(({ entry }) => entry.mode === 'observe')) {
+    if (costs) findings.warn(place, `${found} ${called(asked)} of the chain ${name} only observes: every request is served without payment`, proxied ? 'value' : 'key')
+    return
+  }
+  if (costs && !asking.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) {
+    findings.report(place, `${found} ${called(asked)} of the chain ${name} takes part only under its "when", and what that leaves out would be served without payment; allowed: the entry without when, or with one that covers every request of the route`, proxied ? 'value' : 'key')
+    return
+  }
+  // Where asking and taking have one condition, they stand aside together.
+  const missing = asking.find(({ entry: { when } }) => !taking.some(({ entry }) =>
+    alwaysHolds(entry.when, route.match) || JSON.stringify(entry.when) === JSON.stringify(when)))
+  const [taken] = taking
+  if (missing === undefined || taken === undefined) return
+  findings.report([...at, 'chain'], `found the chain ${name}, in which ${called(taken)} takes part only under its "when": who pays what ${called(missing)} asks for would not be served; allowed: the same requests for both`)
+}
