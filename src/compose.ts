@@ -18,9 +18,6 @@ import { AuthThrottle } from './merchants/auth-throttle.ts'
 import { correlationId } from './platform/ids.ts'
 import { ProxyAdmission, RESPONSE_LIMIT } from './proxies/admission.ts'
 
-/** Names of the internal upstreams, for the check of routes. */
-export const INTERNALS = Object.freeze(['api', 'demo'])
-
 /**
  * Composes a gateway: builds every service once, in the order in which they need each other, mounts the operations, and
  * compiles the first snapshot. This is the only place that knows everyone. When a part cannot be made, those made before

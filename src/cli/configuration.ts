@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { INTERNALS } from '../compose.ts'
+import { INTERNALS } from '../composition/internals.ts'
 import { loadConfig, type LoadOptions } from '../config/load.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'

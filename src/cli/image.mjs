@@ -1,9 +1,9 @@
-// Makes the image that a first start begins with (image.ts): run by npm when a checkout is installed and a package is built.
+// Makes the image that a first start begins with (image-making.ts): run by npm when a checkout is installed and a package is built.
 // Without it a first start takes some seconds more, so nothing here may fail an installation.
 import { existsSync } from 'node:fs'
 
-const source = new URL('../image.ts', import.meta.url)
-const built = new URL('../../dist/src/image.js', import.meta.url)
+const source = new URL('../image-making.ts', import.meta.url)
+const built = new URL('../../dist/src/image-making.js', import.meta.url)
 // `--built`: what `npm run build` has made just now, not the sources beside it.
 const file = process.argv[2] !== '--built' && existsSync(source) ? source : built
 try {

@@ -3,8 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { request } from 'undici'
-import { compose } from '../compose.ts'
-import { prepare } from '../first-start.ts'
 import { ownImage } from '../image.ts'
 import { systemClock } from '../platform/clock.ts'
 import { openDatabase } from '../platform/database.ts'
@@ -24,6 +22,7 @@ export async function openapi (args: readonly string[], out: Output): Promise<nu
   const { config: file, plugins } = await loadWithPlugins(configurationFile(values.config), process.env)
   const data = mkdtempSync(join(tmpdir(), 'boltgate-openapi-'))
   const config = { ...file, data, mode: 'development', state: { url: 'memory:' }, server: { ...file.server, listen: { host: '127.0.0.1', port: 0 } } } as const
+  const [{ compose }, { prepare }] = await Promise.all([import('../compose.ts'), import('../first-start.ts')])
   const database = await openDatabase({ url: 'pglite:memory', dataDir: data, log: silentLog, clock: systemClock, image: ownImage() })
   try {
     const secrets = loadSecrets(config)

@@ -1,9 +1,8 @@
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
-import { compose, type App } from '../compose.ts'
+import type { App } from '../compose.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { watchConfig } from '../config/watch.ts'
-import { prepare } from '../first-start.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
 import { collectBuffers, keepYoung, youngCollector } from '../platform/collector.ts'
@@ -50,6 +49,7 @@ async function run (file: string, out: Output): Promise<number> {
  */
 async function prepareOnce (config: GatewayConfig, log: Log): Promise<void> {
   const secrets = loadSecrets(config)
+  const { prepare } = await import('../first-start.ts')
   const database = await openDatabase({ url: config.database.url, dataDir: config.data, log, clock: systemClock, connections: 1, image: ownImage() })
   try {
     await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
@@ -85,9 +85,14 @@ class Process {
   async run (): Promise<number> {
     const config = this.#config
     const secrets = loadSecrets(config)
-    const database = await openDatabase({
-      url: config.database.url, dataDir: config.data, log: this.#log, clock: this.#clock, connections: config.database.connections, image: ownImage()
-    })
+    // The embedded database starts in its own process while this one reads the rest of the program.
+    const [database, { compose }] = await Promise.all([
+      openDatabase({
+        url: config.database.url, dataDir: config.data, log: this.#log, clock: this.#clock, connections: config.database.connections, image: ownImage()
+      }),
+      import('../compose.ts'),
+      import('../first-start.ts')
+    ])
     const stopped = stopSignal()
     const collecting = collectBuffers(this.#clock, youngCollector())
     let app: App | null = null
@@ -116,6 +121,7 @@ class Process {
 
   /** False while the database is away; anything else that goes wrong stops the start. */
   async #prepared (database: Database, secrets: Secrets): Promise<boolean> {
+    const { prepare } = await import('../first-start.ts')
     try {
       await prepare({ config: this.#config, database, secrets, clock: this.#clock, log: this.#log, firstMerchant: !cluster.isWorker })
       return true

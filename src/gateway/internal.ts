@@ -37,6 +37,9 @@ function operationOf (resource: Resource, method: string): Mounted {
   return mounted
 }
 
+/** Every path is mounted under this one method, whatever it takes: a tree for each of the 34 that there are took half of a start. */
+const PATHS_ALONE = 'GET'
+
 const NO_MEMBERS = Object.freeze({})
 
 /** Bytes of a body that an operation takes, where it says nothing else itself (decision 172). */
@@ -54,11 +57,17 @@ function ready (body: unknown): Reply['body'] {
   return body instanceof Uint8Array || isStreamBody(body) ? body : String(body)
 }
 
+/** Compiling what reads and writes all operations takes a quarter of a second; few of them are asked soon, some never. */
+function atFirstUse<A, B> (make: () => (given: A) => B): (given: A) => B {
+  let made: ((given: A) => B) | null = null
+  return given => (made ??= make())(given)
+}
+
 /** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
 function writerOf (answer: Answer): { readonly mediaType: string, readonly write: Write } {
   if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: ready }
   // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
-  return { mediaType: answer.mediaType ?? 'application/json; charset=utf-8', write: fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema) }
+  return { mediaType: answer.mediaType ?? 'application/json; charset=utf-8', write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema)) }
 }
 
 /**
@@ -81,7 +90,7 @@ export class InternalUpstream {
       let resource = resources.get(shape)
       if (resource === undefined) {
         resources.set(shape, resource = new Resource())
-        this.#router.add({ host: null, methods: [], path: operation.path }, resource)
+        this.#router.add({ host: null, methods: [PATHS_ALONE], path: operation.path }, resource)
       }
       if (resource.operations.has(operation.method)) throw new TypeError(`two operations answer ${operation.method} ${operation.path}`)
       resource.operations.set(operation.method, mount(operation))
@@ -90,14 +99,14 @@ export class InternalUpstream {
 
   /** Throws the 404 or 405 that `handle` would throw, and does nothing else; a plain OPTIONS is answered wherever a path is. */
   requireServed (ctx: Context): void {
-    const found = this.#router.find('', ctx.method, ctx.path)
+    const found = this.#router.find('', PATHS_ALONE, ctx.path)
     if (found === null) throw notFound()
     if (ctx.method !== 'OPTIONS') operationOf(found.value, ctx.method)
   }
 
   /** The answer to a request; throws the errors of the contract. */
   handle (ctx: Context): Reply | Promise<Reply> {
-    const found = this.#router.find('', ctx.method, ctx.path)
+    const found = this.#router.find('', PATHS_ALONE, ctx.path)
     if (found === null) throw notFound()
     const resource = found.value
     if (ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', resource.allowed().join(', ')], body: null }
@@ -172,12 +181,13 @@ function requireJson (ctx: Context): void {
 function mount (operation: AnyOperation): Mounted {
   const write = new Map<number, { mediaType: string, write: Write }>()
   for (const [status, answer] of Object.entries(operation.answers)) write.set(Number(status), writerOf(answer))
+  const { params, query, body, bodyOptional } = operation
   return {
     operation,
     bodyLimit: bodyLimitOf(operation),
-    fits: operation.params === undefined ? null : paramsFit(operation.params),
-    readQuery: operation.query === undefined ? null : queryReader(operation.query),
-    readBody: operation.body === undefined ? null : bodyReader(operation.body, { optional: operation.bodyOptional === true }),
+    fits: params === undefined ? null : atFirstUse(() => paramsFit(params)),
+    readQuery: query === undefined ? null : atFirstUse(() => queryReader(query)),
+    readBody: body === undefined ? null : atFirstUse(() => bodyReader(body, { optional: bodyOptional === true })),
     write
   }
 }

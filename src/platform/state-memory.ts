@@ -36,6 +36,11 @@ const passed = 0
 // Of a kept answer beside its body: keys, headers, objects. A guess that keeps many tiny ones bounded too.
 const recordOverhead = 512
 
+/** At most `most` entries. With `max` the cache makes room for all of them at once: 100 ms of every start and 20 MB for these. */
+function growing (most: number): { readonly maxSize: number, sizeCalculation (): number } {
+  return { maxSize: most, sizeCalculation: () => 1 }
+}
+
 /** The state of one process, in its memory; every answer but `waitFor` is there at once. Time is the Clock's. */
 export class MemoryState implements State {
   readonly kind = 'memory'
@@ -52,10 +57,10 @@ export class MemoryState implements State {
   constructor (clock: Clock, limits: MemoryStateLimits = {}) {
     this.#clock = clock
     const counters = limits.counters ?? 200_000
-    this.#fixed = new LRUCache({ max: counters })
-    this.#sliding = new LRUCache({ max: counters })
-    this.#failures = new LRUCache({ max: counters })
-    this.#cached = new LRUCache({ max: limits.cached ?? 50_000 })
+    this.#fixed = new LRUCache(growing(counters))
+    this.#sliding = new LRUCache(growing(counters))
+    this.#failures = new LRUCache(growing(counters))
+    this.#cached = new LRUCache(growing(limits.cached ?? 50_000))
     const replayBytes = limits.replayBytes ?? 64 * 1024 * 1024
     this.#kept = new LRUCache({ maxSize: replayBytes, sizeCalculation: (kept, key) => recordOverhead + key.length + kept.record.body.byteLength })
   }

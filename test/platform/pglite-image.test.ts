@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { makeImage } from '../../src/image.ts'
+import { makeImage } from '../../src/image-making.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { openDatabase } from '../../src/platform/database.ts'
 import { silentLog, type Log } from '../../src/platform/log.ts'

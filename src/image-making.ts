@@ -1,0 +1,44 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { imageFile } from './image.ts'
+import { systemClock } from './platform/clock.ts'
+import { openDatabase, type Database } from './platform/database.ts'
+import { PgBossJobs } from './platform/jobs.ts'
+import { silentLog } from './platform/log.ts'
+import { Metrics } from './platform/metrics.ts'
+import { migrate, type Migration } from './platform/migrations.ts'
+import { migrations as allMigrations } from './platform/migrations/list.ts'
+import { writeImage } from './platform/pglite-image.ts'
+
+/**
+ * Makes the image of an embedded database with all tables and no rows, those of jobs too; tests name fewer `migrations`, or
+ * none for an empty database. Nothing is done when it is there. Several may make it at once.
+ * @returns its file
+ */
+export async function makeImage (migrations: readonly Migration[] = allMigrations): Promise<string> {
+  const file = imageFile(migrations)
+  if (existsSync(file)) return file
+  const dataDir = mkdtempSync(join(tmpdir(), 'boltgate-image-'))
+  try {
+    const database = await openDatabase({ url: 'pglite:database', dataDir, clock: systemClock, log: silentLog })
+    try {
+      if (migrations.length > 0) await makeTables(database, migrations)
+    } finally {
+      await database.close()
+    }
+    writeImage(file, join(dataDir, 'database'))
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  return file
+}
+
+/** Makes what a gateway finds or makes at its start: the tables of `migrations` and those of jobs. */
+export async function makeTables (database: Database, migrations: readonly Migration[]): Promise<void> {
+  const parts = { clock: systemClock, log: silentLog }
+  await migrate(database, migrations, parts)
+  const jobs = new PgBossJobs({ database, ...parts, metrics: new Metrics() })
+  await jobs.start()
+  await jobs.close()
+}
