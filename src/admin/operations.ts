@@ -3,7 +3,7 @@ import type { GatewayError, ValidationError } from '../gateway/errors.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 import { invalidWebhookUrl } from '../merchants/webhook-address.ts'
 import {
-  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantSummary, PendingQuery,
+  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantQuery, MerchantSummary, PendingQuery,
   PendingSubscriptionView, RegeneratedKey, Rejection
 } from './schema.ts'
 import { Administration, type AdministrationParts } from './service.ts'
@@ -36,9 +36,14 @@ function accounts (administration: Administration): AnyOperation[] {
       id: 'adminListMerchants',
       method: 'GET',
       path: '/api/admin/merchants',
-      summary: 'All merchants, newest first',
-      answers: { 200: { description: 'A bare array.', schema: Type.Array(MerchantSummary) } },
-      handle: async () => ({ status: 200, body: await administration.merchants() })
+      summary: 'Merchants, newest first: all of them, or a page',
+      query: MerchantQuery,
+      answers: { 200: { description: 'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.', schema: Type.Array(MerchantSummary) } },
+      handle: async ({ query }) => {
+        const { list, total, next } = await administration.merchants(query)
+        const link = next === null ? [] : ['Link', `</api/admin/merchants?limit=${next.limit}&after=${next.after}>; rel="next"`]
+        return { status: 200, body: list, headers: ['X-Total-Count', String(total), ...link] }
+      }
     }),
     defineOperation({
       ...common,

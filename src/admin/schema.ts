@@ -56,6 +56,16 @@ export const MerchantChange = Type.Object({
 })
 export type MerchantChange = Static<typeof MerchantChange>
 
+/** Rows of a page of accounts, where nobody says how many, and at most. */
+export const MERCHANT_PAGE = Object.freeze({ usual: 100, most: 1000 })
+
+/** Query of `GET /api/admin/merchants`; out of range is clamped (decision 12). Without either the list is whole (contract, Admin). */
+export const MerchantQuery = Type.Object({
+  limit: Type.Optional(Type.Integer({ description: `Rows of a page, from 1 to ${MERCHANT_PAGE.most}; ${MERCHANT_PAGE.usual} where only after is said.` })),
+  after: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: 'merchantId of the last row of the page before; Link has the address of the next page.' }))
+})
+export type MerchantQuery = Static<typeof MerchantQuery>
+
 /** A merchant as a row of the list. `planTier` is the resolved one. */
 export const MerchantSummary = Type.Object({
   merchantId: Type.Integer(),

@@ -8,8 +8,9 @@ import type { Clock } from '../platform/clock.ts'
 import type { Database, TransactionSql } from '../platform/database.ts'
 import { Secret } from '../platform/secrets.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
+import { MERCHANT_PAGE } from './schema.ts'
 import type {
-  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantSummary, OnApproved,
+  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantQuery, MerchantSummary, OnApproved,
   PendingSubscription, PendingSubscriptionView, RegeneratedKey
 } from './schema.ts'
 import type { AdminStore } from './store.ts'
@@ -40,9 +41,19 @@ export class Administration {
     this.#parts = parts
   }
 
-  /** Newest first. */
-  async merchants (): Promise<MerchantSummary[]> {
-    return (await this.#parts.store.merchants()).map(summary)
+  /** Newest first: all, or with a `limit` or `after` one page of them, and how many there are in all. */
+  async merchants (query: MerchantQuery = {}): Promise<{ readonly list: MerchantSummary[], readonly total: number, readonly next: { readonly limit: number, readonly after: number } | null }> {
+    const { store } = this.#parts
+    if (query.limit === undefined && query.after === undefined) {
+      const list = (await store.merchants()).map(summary)
+      return { list, total: list.length, next: null }
+    }
+    const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
+    // One more than is shown tells whether there is a next page.
+    const [found, total] = await Promise.all([store.merchants({ limit: limit + 1, after: query.after ?? null }), store.countMerchants()])
+    const list = found.slice(0, limit).map(summary)
+    const last = list.at(-1)
+    return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
   }
 
   /** @throws ShortError 404 */

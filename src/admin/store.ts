@@ -11,10 +11,19 @@ export type Review =
   | { readonly state: 'approved', readonly at: number, readonly merchantId: number }
   | { readonly state: 'rejected', readonly at: number, readonly reason: string | null }
 
+/** A part of the list of accounts. */
+export interface MerchantPage {
+  readonly limit: number
+  /** The last account of the page before; null for the first page. */
+  readonly after: number | null
+}
+
 /** Where administrators read the accounts as a list, and where pending subscriptions are kept. */
 export interface AdminStore {
-  /** All accounts, newest first; without their sealed columns. */
-  merchants (): Promise<ListedMerchant[]>
+  /** Accounts, newest first, without their sealed columns: all, or the page of at most `limit` that follows the account `after`. */
+  merchants (page?: MerchantPage): Promise<ListedMerchant[]>
+  /** How many there are. */
+  countMerchants (): Promise<number>
   /**
    * Keeps a subscription that was bought without an account. Billing reports things twice: of several with one
    * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period end up
@@ -64,9 +73,17 @@ export class SqlAdminStore implements AdminStore {
     this.#sql = database.sql
   }
 
-  async merchants (): Promise<ListedMerchant[]> {
-    const rows = await this.#sql<MerchantRow[]>`
-      select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants order by created_at desc, id desc`
+  async countMerchants (): Promise<number> {
+    const [row] = await this.#sql<Array<{ count: bigint }>>`select count(*) from merchants`
+    return Number(row?.count ?? 0n)
+  }
+
+  async merchants (page?: MerchantPage): Promise<ListedMerchant[]> {
+    const sql = this.#sql
+    const following = page === undefined || page.after === null ? sql`` : sql`where (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
+    const rows = await sql<MerchantRow[]>`
+      select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants ${following}
+      order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`
     return rows.map(row => ({
       id: row.id,
       name: row.name,

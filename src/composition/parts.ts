@@ -16,6 +16,7 @@ import type { Plugin } from '../gateway/plugin.ts'
 import { openMailer } from '../mail/open-mailer.ts'
 import { Outbox } from '../mail/outbox.ts'
 import { receipts } from '../mail/receipt.ts'
+import { refundMails } from '../mail/refund.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { Merchants } from '../merchants/service.ts'
 import { SqlMerchantStore } from '../merchants/store.ts'
@@ -34,7 +35,7 @@ import { Payments } from '../payments/service.ts'
 import { SqlPaymentStore } from '../payments/store.ts'
 import { PaymentWatch } from '../payments/watch.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
 import { systemRandom } from '../platform/ids.ts'
 import { PgBossJobs } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
@@ -168,8 +169,9 @@ export async function openParts (running: Running, around: Surroundings, closers
     lock: (sql, merchantId, invoiceId) => paymentStore.lock(sql, merchantId, invoiceId),
     applyChange: (sql, payment, to, facts, tellMerchant) => payments.applyChange(sql, payment, to, facts, tellMerchant)
   })
-  const refundSettlements = new RefundSettlements({ store: refundStore, sources: refundSources, database, clock, log })
+  const refundSettlements = new RefundSettlements({ store: refundStore, sources: refundSources, onConfirmed: (sql, refund) => tellRefunded(sql, refund), database, clock, log })
   const refunds = new Refunds({
+    onConfirmed: (sql, refund) => tellRefunded(sql, refund),
     store: refundStore,
     database,
     clock,
@@ -193,7 +195,9 @@ export async function openParts (running: Running, around: Surroundings, closers
     platform: openPlatform(config, { database, clock, log, call }), challenges, merchants, prices, outbox, jobs, database, sealer, clock, random, log, publicUrl, config: () => running.config
   })
   const bought = openPlans({ challenges, merchants, payees, prices, jobs, outbox, sealer }, running, around)
-  const sendReceipt = receipts({ outbox, merchantName: async (sql, id) => (await merchants.within(sql).byId(id))?.name ?? null })
+  const mailing = { outbox, merchantName: async (sql: TransactionSql, id: number) => (await merchants.within(sql).byId(id))?.name ?? null }
+  const sendReceipt = receipts(mailing)
+  const tellRefunded = refundMails(mailing)
   payments.onChange = async (sql, change) => {
     await webhooks.paymentChanged(sql, change)
     await sendReceipt(sql, change)

@@ -1,10 +1,8 @@
-import type { VNode } from 'preact'
-import { renderToString } from 'preact-render-to-string'
 import { amountText, satoshisText } from '../pages/amounts.ts'
-import { html } from '../pages/document.ts'
 import type { OnPaymentChange, PaymentChange } from '../payments/schema.ts'
 import type { TransactionSql } from '../platform/database.ts'
 import type { Mail } from '../platform/mail.ts'
+import { factsMail, type Fact } from './facts-mail.ts'
 import type { Outbox } from './outbox.ts'
 import { oneLine, shortSubject } from './plain-text.ts'
 
@@ -44,17 +42,16 @@ export function receiptFor (change: PaymentChange, merchantName: string): Mail |
     : `Thank you. ${merchant} has received your payment.`
   const facts = factsOf(change, amount)
   const why = `You get this mail because your address was given to ${merchant} for the receipt. Answers to it are not read.`
-  const width = Math.max(...facts.map(([name]) => name.length)) + 2
-  return {
+  return factsMail({
     to: payment.customerEmail,
     subject: shortSubject(`${demo ? 'Demo receipt' : 'Receipt'} from ${merchant}: ${amount}`),
-    text: [thanks, '', ...facts.map(([name, value]) => `${name.padEnd(width)}${value}`), '', why, ''].join('\n'),
-    html: `<!doctype html>${renderToString(body(demo ? 'Demo payment' : 'Payment received', thanks, facts, why))}`,
+    heading: demo ? 'Demo payment' : 'Payment received',
+    words: thanks,
+    facts,
+    why,
     id: `receipt.${payment.invoiceId}`
-  }
+  })
 }
-
-type Fact = readonly [name: string, value: string]
 
 function factsOf ({ payment }: PaymentChange, amount: string): Fact[] {
   const satoshis = payment.receivedSats ?? payment.amountSats
@@ -63,27 +60,9 @@ function factsOf ({ payment }: PaymentChange, amount: string): Fact[] {
   if (payment.paidAt !== null) facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
   // A demo costs nothing: with a text of the merchant's own in it, it would be a way to mail anything to anybody.
   const own = payment.kind !== 'demo'
+  if (own && payment.customerName !== null && payment.customerName !== '') facts.push(['Customer', oneLine(payment.customerName)])
   if (own) facts.push(['Order', oneLine(payment.orderId)])
   if (own && payment.description !== null && payment.description !== '') facts.push(['Description', oneLine(payment.description)])
   facts.push(['Payment', payment.invoiceId], ['Payment hash', payment.paymentHash])
   return facts
-}
-
-/** Styles stand in the elements: mail programs drop style sheets. */
-function body (heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
-  const cell = 'padding:6px 16px 6px 0;vertical-align:top;text-align:left;'
-  return html`
-    <html lang="en">
-      <head><meta charset="utf-8" /><title>${heading}</title></head>
-      <body style="margin:0;padding:24px;background:#f4f6f5;color:#17211d;font:16px/1.5 system-ui,sans-serif;">
-        <div style="max-width:560px;margin:0 auto;padding:24px;background:#ffffff;border-radius:12px;">
-          <h1 style="margin:0 0 8px;font-size:20px;color:#0b7453;">${heading}</h1>
-          <p style="margin:0 0 16px;">${thanks}</p>
-          <table style="border-collapse:collapse;">
-            ${facts.map(([name, value]) => html`<tr><th style=${`${cell}font-weight:normal;color:#5a6a63;white-space:nowrap;`}>${name}</th><td style=${`${cell}word-break:break-word;`}>${value}</td></tr>`)}
-          </table>
-          <p style="margin:16px 0 0;font-size:13px;color:#5a6a63;">${why}</p>
-        </div>
-      </body>
-    </html>`
 }

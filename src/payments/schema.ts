@@ -79,7 +79,7 @@ export const PaymentInput = Type.Object({
   currency: Type.Enum([...CURRENCIES], { description: 'EUR and GBP need the feature multi_currency.' }),
   description: Type.Optional(Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })),
   customerEmail: Type.Optional(Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })),
-  customerName: Type.Optional(Type.String({ maxLength: 200 })),
+  customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
   successUrl: Type.Optional(Type.String({ maxLength: 2048, description: 'Where the pay page leads once it is paid: an http or https address.' })),
   metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
     type: 'object',
@@ -109,7 +109,11 @@ export const PaymentView = Type.Object({
   alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),
   createdAt: time('When it was made.'),
   expiresAt: time('Until when it can be paid.'),
-  paidAt: Type.Optional(time('When it was paid; left out until then.'))
+  paidAt: Type.Optional(time('When it was paid; left out until then.')),
+  description: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'As it was given; so are the next three.' }),
+  customerEmail: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+  customerName: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+  metadata: Type.Unsafe<Readonly<Record<string, string>> | null>({ type: ['object', 'null'], additionalProperties: { type: 'string' } })
 })
 export type PaymentView = Static<typeof PaymentView>
 
@@ -134,6 +138,10 @@ export function paymentView (payment: Payment, publicUrl: string): PaymentView {
     alternateChargeId: payment.chargeId,
     createdAt: new Date(payment.createdAt).toISOString(),
     expiresAt: new Date(payment.expiresAt).toISOString(),
-    ...(payment.paidAt === null ? {} : { paidAt: new Date(payment.paidAt).toISOString() })
+    ...(payment.paidAt === null ? {} : { paidAt: new Date(payment.paidAt).toISOString() }),
+    description: payment.description,
+    customerEmail: payment.customerEmail,
+    customerName: payment.customerName,
+    metadata: payment.metadata
   }
 }

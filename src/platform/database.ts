@@ -299,7 +299,7 @@ class Client implements Database {
 
   async #check (): Promise<Health> {
     const begun = this.#clock.monotonic()
-    const elapsed = (): number => Math.round(this.#clock.monotonic() - begun)
+    const elapsed = (): number => this.#clock.monotonic() - begun
     const late = Promise.withResolvers<'late'>()
     const timer = this.#clock.after(unhealthyMs, () => { late.resolve('late') })
     try {

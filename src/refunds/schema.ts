@@ -56,7 +56,7 @@ export const RefundInput = Type.Object({
   refundAddress: Type.String({ minLength: 26, maxLength: 500, pattern: LINE, description: 'Bitcoin address, or BOLT 11 invoice that has not expired and that no other refund pays.' }),
   refundType: Type.Optional(Type.Enum([...REFUND_TYPES], { description: 'chain unless said; must match the kind of refundAddress.' })),
   amountSatoshis: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_SATS, description: 'Required for every ln refund, where it must equal the amount of the invoice if that has one, and for every refund on the primary provider. Left out, what is left of the payment is refunded.' })),
-  email: Type.Optional(Type.String({ maxLength: 200, pattern: LINE })),
+  email: Type.Optional(Type.String({ maxLength: 200, pattern: LINE, description: 'Who is told by mail once it is confirmed, where it is an address.' })),
   reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))
 })
 export type RefundInput = Static<typeof RefundInput>

@@ -21,6 +21,8 @@ export interface RefundsParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
+  /** Called for each refund that becomes confirmed, inside the transaction that writes it. Use only the handle passed in. */
+  readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
   readonly payees: Pick<Payees, 'inSlot'>
   readonly sources: RefundSources
   /** The account of a refund that is followed up; null when it is gone. */
@@ -232,7 +234,7 @@ export class Refunds {
    * The payment's row is locked first, as at create, so that sums are right and nobody waits in a circle.
    */
   async #apply (seen: Refund, change: (refund: Refund, now: number) => Refund): Promise<Refund> {
-    const { database, sources, store, clock, log } = this.#parts
+    const { database, sources, store, clock, log, onConfirmed } = this.#parts
     return await database.transaction(async sql => {
       const now = clock.now()
       const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
@@ -242,6 +244,7 @@ export class Refunds {
       if (next === current) return current
       await store.write(sql, next, now)
       if (current.status !== next.status) {
+        if (next.status === 'confirmed') await onConfirmed(sql, next)
         log.info({ refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status }, 'a refund has changed')
       }
       await countConfirmed(sql, { sources, store }, source, next)

@@ -1,6 +1,6 @@
 import { LongError } from '../gateway/errors.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
 import type { Log } from '../platform/log.ts'
 import { isRefundId, pageOf, type Refund } from './schema.ts'
 import { countConfirmed } from './service.ts'
@@ -43,6 +43,8 @@ export type RefundViewName = typeof REFUND_VIEWS[number]
 export interface RefundSettlementsParts {
   readonly store: RefundStore
   readonly sources: RefundSources
+  /** As for refunds that their provider confirms. */
+  readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
@@ -79,7 +81,7 @@ export class RefundSettlements {
    *   it or the request may still be on its way
    */
   async settle (refundId: string, settlement: Settlement): Promise<SettledRefund> {
-    const { database, store, sources, log } = this.#parts
+    const { database, store, sources, onConfirmed, log } = this.#parts
     const { refund: { merchantId, invoiceId } } = await this.get(refundId)
     const before = settlement.settledAt - UNKNOWN_GRACE
     const settled = await database.transaction(async sql => {
@@ -87,7 +89,10 @@ export class RefundSettlements {
       const source = await sources.lock(sql, merchantId, invoiceId, settlement.settledAt)
       if (source === null) throw new TypeError('what a refund gives back is gone')
       const refund = await store.settle(sql, refundId, settlement, before)
-      if (refund !== null) await countConfirmed(sql, { sources, store }, source, refund)
+      if (refund?.status === 'confirmed') {
+        await onConfirmed(sql, refund)
+        await countConfirmed(sql, { sources, store }, source, refund)
+      }
       return refund
     })
     if (settled === null) throw notSettled((await this.get(refundId)).refund, before)

@@ -10,13 +10,14 @@ import { oneLine } from '../mail/plain-text.ts'
 import { atPrice, type Quotes } from '../money/prices.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
-import { rowId, type Random } from '../platform/ids.ts'
+import type { Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
 import { atPricesOf, checkTotalQuantity, joined, notShippedTo, priced, shippingFor, shipsTo, soldOut, subtotalOf, type CartLine } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredentials } from './credentials.ts'
 import { readLocation } from './location.ts'
+import { newOrderId } from './order-id.ts'
 import type { OrderStore, StoredOrder } from './order-store.ts'
 import { isReadable, type PaidOrders } from './paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
@@ -191,7 +192,7 @@ export class Checkout {
       tokenExpires: claimExpires,
       record: async challenge => {
         const order: Order = {
-          id: rowId(now, random),
+          id: newOrderId(random),
           storefrontId: integration.id,
           merchantId: integration.merchantId,
           paymentHash: challenge.paymentHash,

@@ -61,7 +61,9 @@ export class ShopCredentials {
     }
     switch (credential.kind) {
       case 'malformed': return refused('form', credential.message)
-      case 'classic': return await this.#classic(credential, store, action)
+      // No macaroon was sent: the preimage alone finds the order (contract, Checkout request rules).
+      case 'classic': if (credential.macaroon === '') return this.#ofStore(await this.#challenges.find(paymentHashOf(credential.preimage)), store, null, 'unknown')
+        return await this.#classic(credential, store, action)
       case 'legacy': return this.#ofStore(await this.#challenges.find(paymentHashOf(credential.preimage)), store, null, 'unknown')
       case 'modern': return await this.#modern(credential.token, store)
     }

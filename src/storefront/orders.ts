@@ -3,6 +3,7 @@ import { equalBytes } from '../platform/constant-time.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ClaimStore } from './claim-store.ts'
 import { claimDigest } from './claim-token.ts'
+import { isOrderId } from './order-id.ts'
 import type { OrderMaking } from './order-making.ts'
 import type { OrderStore, StoredOrder } from './order-store.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
@@ -46,7 +47,6 @@ export interface OrdersParts {
   byId (storefrontId: number): Promise<Integration | null>
 }
 
-const ORDER_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const PURGE_BATCH = 500
 
 /** Orders as buyers, merchants and the administrator see them. Every method throws Unavailable 503 while the database is away. */
@@ -106,7 +106,7 @@ export class Orders {
    * @throws LongError 404 for an unknown order, 400 when there is nothing to retry, 502 when it fails again
    */
   async retry (orderId: string): Promise<Order> {
-    const order: StoredOrder | null = ORDER_ID.test(orderId) ? await this.#parts.store.get(orderId) : null
+    const order: StoredOrder | null = isOrderId(orderId) ? await this.#parts.store.get(orderId) : null
     if (order === null) throw orderNotFound()
     if (order.claimedAt !== null) throw new LongError(400, 'Nothing to retry', 'The store has this order.')
     if (await this.#parts.claims.details(orderId) === null) throw new LongError(400, 'Nothing to retry', 'The buyer has not said yet where the order goes.')

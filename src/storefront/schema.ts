@@ -109,7 +109,7 @@ export interface Tracking {
 
 /** An order. Times in milliseconds since the epoch; amounts in cents of US dollars unless they say satoshis. */
 export interface Order {
-  /** A UUID. */
+  /** `ord_` and 16 hex characters; older ones are UUIDs. */
   readonly id: string
   readonly storefrontId: number
   readonly merchantId: number

@@ -13,7 +13,7 @@ const TAX_TITLE = 'Tax'
 /** Decimal places of a tax rate. */
 const RATE_PLACES = 6
 /** An order id as it may stand in a search. With its prefix it must fit a tag, which holds 40 characters. */
-const SEARCHABLE = /^[A-Za-z0-9-]{1,37}$/
+const SEARCHABLE = /^[A-Za-z0-9_-]{1,37}$/
 const PROVINCE_CODE = /^[A-Za-z0-9]{1,3}$/
 
 interface Money { readonly amount: string, readonly currencyCode: typeof CURRENCY }
@@ -32,7 +32,7 @@ export function variantGid (variantId: number): string {
 
 /** The tag that an order is found by besides its source identifier. */
 export function orderTag (sourceIdentifier: string): string {
-  if (!SEARCHABLE.test(sourceIdentifier)) throw new TypeError('an order id is at most 37 letters, digits and dashes')
+  if (!SEARCHABLE.test(sourceIdentifier)) throw new TypeError('an order id is at most 37 letters, digits, dashes and underscores')
   return `bg-${sourceIdentifier}`
 }
 

@@ -37,6 +37,27 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       })
     })
 
+    await t.test('with limit or after it is a page: X-Total-Count has them all, Link the next page, and out of range is clamped', async t => {
+      const all = (JSON.parse((await f.call('GET', '/api/admin/merchants')).text) as Json[]).map(row => row['merchantId'])
+      const ids: unknown[] = []
+      let next: string | null = '/api/admin/merchants?limit=2'
+      let pages = 0
+      while (next !== null && pages++ < 100) {
+        const { status, text, header } = await f.call('GET', next)
+        t.equal(status, 200)
+        t.equal(header('x-total-count'), String(all.length))
+        const rows = JSON.parse(text) as Json[]
+        t.ok(rows.length > 0 && rows.length <= 2)
+        ids.push(...rows.map(row => row['merchantId']))
+        next = /^<([^>]+)>; rel="next"$/.exec(header('link') ?? '')?.[1] ?? null
+      }
+      t.same(ids, all, 'page by page the same, none twice')
+      t.equal((JSON.parse((await f.call('GET', '/api/admin/merchants?limit=0')).text) as Json[]).length, 1)
+      t.equal((JSON.parse((await f.call('GET', '/api/admin/merchants?limit=99999')).text) as Json[]).length, all.length)
+      t.same(JSON.parse((await f.call('GET', '/api/admin/merchants?after=2147483647')).text), [], 'after nobody comes nobody')
+      t.equal((await f.call('GET', '/api/admin/merchants?limit=x')).status, 400)
+    })
+
     for (const [stored, shown] of [['standard', 'individual'], ['pilot', 'free'], ['gold', 'free'], [null, 'free'], ['l402', 'l402']] as const) {
       await t.test(`planTier of the list and the detail is the resolved tier: ${stored} as ${shown}`, async t => {
         const { id } = await f.account()

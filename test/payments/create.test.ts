@@ -132,7 +132,7 @@ void t.test('the create response', async t => {
   const { call, merchant, primary, clock, payments } = await fixture(t)
   const acme = await merchant()
 
-  await t.test('carries every field of the Payment resource, and nothing else', async t => {
+  await t.test('carries every field of the Payment resource, and what was given with it', async t => {
     const reply = await call(acme, 'POST', '/api/payments', {
       ...anInput({ orderId: 'A-1', description: 'Two\nbooks', customerEmail: 'jo@example.com', customerName: 'Jo', successUrl: 'https://x.example', metadata: { a: 'b' } })
     })
@@ -140,8 +140,10 @@ void t.test('the create response', async t => {
     const payment = reply.data
     t.same(Object.keys(payment), [
       'invoiceId', 'orderId', 'status', 'amount', 'currency', 'lightningInvoice', 'paymentHash', 'hostedCheckoutUrl', 'payUrl', 'providerChargeId',
-      'alternateChargeId', 'createdAt', 'expiresAt'
+      'alternateChargeId', 'createdAt', 'expiresAt', 'description', 'customerEmail', 'customerName', 'metadata'
     ])
+    t.match(payment, { description: 'Two\nbooks', customerEmail: 'jo@example.com', customerName: 'Jo', metadata: { a: 'b' } })
+    t.same((await call(acme, 'GET', `/api/payments/${String(payment['invoiceId'])}`)).data, payment, 'and is read back')
     const rows: Array<[name: string, ok: unknown]> = [
       ['invoiceId | string | Numeric string', /^[1-9]\d{14}$/.test(String(payment['invoiceId']))],
       ['orderId | string | Merchant\'s own order id', payment['orderId'] === 'A-1'],

@@ -15,6 +15,7 @@ import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { Payees } from '../../src/providers/payees.ts'
 import { refundAdminOperations } from '../../src/refunds/admin-operations.ts'
 import { refundOperations } from '../../src/refunds/operations.ts'
+import type { Refund } from '../../src/refunds/schema.ts'
 import { Refunds } from '../../src/refunds/service.ts'
 import { RefundSettlements } from '../../src/refunds/settlement.ts'
 import { paymentSources } from '../../src/refunds/source.ts'
@@ -47,6 +48,8 @@ export interface Fixture {
   readonly store: RefundStore
   readonly refunds: Refunds
   readonly settlements: RefundSettlements
+  /** Every refund that was told as confirmed. */
+  readonly confirmed: Refund[]
   readonly merchant: Merchant
   /** Every change of a payment's status. */
   readonly changes: PaymentChange[]
@@ -74,6 +77,8 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
   const accounts = new Map<number, Merchant>()
   const paymentChanges = new PaymentChanges({ store: payments, database, clock })
   paymentChanges.onChange = async (_sql, change) => { changes.push(change) }
+  const confirmed: Refund[] = []
+  const onConfirmed = async (_sql: unknown, refund: Refund): Promise<void> => { confirmed.push(refund) }
   const sources = paymentSources({
     get: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
     lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
@@ -81,6 +86,7 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
   })
   const another = (refundStore: RefundStore = store): Refunds => {
     return new Refunds({
+      onConfirmed,
       store: refundStore,
       database,
       clock,
@@ -120,7 +126,7 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
     return row
   }
   const refunds = another()
-  const settlements = new RefundSettlements({ store, sources, database, clock, log: silentLog })
+  const settlements = new RefundSettlements({ store, sources, onConfirmed, database, clock, log: silentLog })
   const upstream = new InternalUpstream([...refundOperations(refunds), ...refundAdminOperations(settlements)])
   const chain = await harness([], { answer: ctx => upstream.handle(ctx), services: { clock } })
   const call: Call = async (method, target, body, as = merchant) => {
@@ -131,7 +137,7 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
     return { status: result.status, type: String(result.headers.get('content-type')), data: result.text === '' ? {} : result.json() as Json }
   }
   return {
-    database, clock, provider, store, refunds, settlements, merchant, changes, call, newMerchant, payment, another,
+    database, clock, provider, store, refunds, settlements, confirmed, merchant, changes, call, newMerchant, payment, another,
     stored: async invoiceId => {
       const found = await payments.byId(invoiceId)
       if (found === null) throw new Error('the payment is gone')

@@ -223,6 +223,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     provider.becomes(refund.refundId, { transactionHash: 'ef'.repeat(32) })
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'confirmed', transactionHash: 'ef'.repeat(32) })
     t.equal(f.changes.length, changed + 1)
+    t.equal(f.confirmed.filter(({ refundId }) => refundId === refund.refundId).length, 1, 'whoever it was made for is told once')
   })
 
   await t.test('a provider that knew a refund and does not any more leaves it as it is', async t => {

@@ -48,6 +48,7 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
       settlement: { outcome: 'sent', settledBy: 'Ada', reason: 'looked in the dashboard', correlationId: /./, settledAt: new Date(clock.now()).toISOString() }
     } })
     t.equal((await f.stored(refund.invoiceId)).status, 'refunded')
+    t.equal(f.confirmed.filter(({ refundId }) => refundId === refund.refundId).length, 1, 'and it is told as any other')
     t.match((await f.call('GET', `/api/refunds/${refund.refundId}`)).data, { status: 'confirmed', providerRefundId: 'w-1' })
     t.match((await f.call('GET', `/api/admin/refunds/${refund.refundId}`)).data, { settlement: { settledBy: 'Ada' } })
     t.match((await f.call('GET', '/api/admin/refunds?view=settled')).data, [{ refundId: refund.refundId }])

@@ -68,6 +68,27 @@ t.test('Checkout request rules | the credential identifies the paid order by mac
   t.equal(shop.platform.taxQuestions.length, 3, 'the shop is not asked again')
 })
 
+t.test('Checkout request rules | an L402 credential without a macaroon finds the order by SHA256(preimage), at the retry and at the claim', async t => {
+  const shop = await openShop(t)
+  const order = await shop.unpaid()
+  const preimage = order.pay().split(':')[1] ?? ''
+  t.equal((await shop.checkout({ headers: { authorization: `L402 :${'0'.repeat(64)}` } })).status, 404, 'a preimage of nothing')
+  const answer = await shop.checkout({ headers: { authorization: `L402 :${preimage}` } })
+  t.equal(answer.status, 200)
+  t.equal(answer.data['orderId'], order.orderId)
+  t.equal((await shop.checkout({ headers: { authorization: `L402 :${preimage.slice(1)}` } })).status, 400)
+  t.equal((await shop.claim(claimBody(null), { authorization: `L402 :${preimage}` })).status, 200)
+  const other = await openShop(t)
+  t.equal((await other.checkout({ headers: { authorization: `L402 :${preimage}` } })).status, 404, 'another store\'s')
+})
+
+t.test('an order\'s id is ord_ and 16 hex characters (decision 10)', async t => {
+  const shop = await openShop(t)
+  const ids = [(await shop.unpaid()).orderId, (await shop.unpaid({ ...BODY, email: 'a@example.com' })).orderId]
+  for (const id of ids) t.match(id, /^ord_[0-9a-f]{16}$/)
+  t.not(ids[0], ids[1])
+})
+
 t.test('Checkout request rules | the body is validated before the credential is inspected: an empty items array returns 400 even with a valid Authorization header', async t => {
   const shop = await openShop(t)
   const order = await shop.unpaid()
