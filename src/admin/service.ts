@@ -90,7 +90,7 @@ export class Administration {
     const id = known(idOf(idText))
     const settings = this.#settings(change)
     const tier = change.planTier === undefined ? null : parseTier(change.planTier)
-    return await this.#parts.database.transaction(async tx => {
+    const changed = await this.#parts.database.transaction(async tx => {
       const merchants = this.#parts.merchants.within(tx)
       known(await merchants.rename(id, picked(change, 'name', 'email')))
       if (tier !== null) await merchants.setTier(id, tier)
@@ -99,6 +99,8 @@ export class Administration {
       const made = await write(merchants, id, settings)
       return { ...summary(known(await merchants.byId(id))), ...made }
     })
+    await this.#keysSaved(id, settings)
+    return changed
   }
 
   /** Gives the account another key; the old one is invalid everywhere once this resolves. @throws ShortError 404 */
@@ -140,18 +142,20 @@ export class Administration {
   async approve (idText: string, approval: Approval): Promise<ApprovalOutcome> {
     const id = knownPending(idOf(idText))
     const settings = this.#settings(approval)
-    return await this.#parts.database.transaction(async tx => {
+    const approved = await this.#parts.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
       const created = await this.#openFor(tx, subscription, approval.merchantName, settings)
       const outcome: ApprovalOutcome = created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
       const merchantId = 'created' in outcome ? outcome.created.merchantId : outcome.linked.merchantId
-      const approved = await this.#parts.store.review(tx, id, { state: 'approved', at: this.#parts.clock.now(), merchantId })
+      const reviewed = await this.#parts.store.review(tx, id, { state: 'approved', at: this.#parts.clock.now(), merchantId })
       if (this.#parts.approved !== undefined) {
         const merchant = known(await this.#parts.merchants.within(tx).byId(merchantId))
-        await this.#parts.approved(tx, { merchant, subscription: approved, linked: created === null })
+        await this.#parts.approved(tx, { merchant, subscription: reviewed, linked: created === null })
       }
-      return outcome
+      return { outcome, merchantId }
     })
+    await this.#keysSaved(approved.merchantId, settings)
+    return approved.outcome
   }
 
   /** @throws ShortError 404, 400 when it was processed already */
@@ -211,6 +215,12 @@ export class Administration {
     ]
     const made = await write(merchants, id, vacant)
     return { merchantId: id, name: merchant.name, email: merchant.email, linked: true, message: linkMessage(merchant, kept), ...made }
+  }
+
+  /** Once they are committed. */
+  async #keysSaved (merchantId: number, { primaryKey, alternateKey }: Settings): Promise<void> {
+    if (primaryKey !== null) await this.#parts.merchants.keySaved(merchantId, 'primary')
+    if (alternateKey !== null) await this.#parts.merchants.keySaved(merchantId, 'alternate')
   }
 
   /** Checks what can be checked without the account, before anything is written. */

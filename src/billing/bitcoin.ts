@@ -37,6 +37,8 @@ export interface BitcoinPlansParts {
   expiry (): number
   /** Who is paid, for people. */
   payee (): string
+  /** Told once of each invoice that was paid, after that was committed, in satoshis; for figures: it must not throw. */
+  readonly sold?: (amountSats: number) => void
 }
 
 /** Who buys. */
@@ -114,20 +116,22 @@ export class BitcoinPlans {
    * the subscription (decision 171). Rejects when that could not be written, so that the news come again.
    */
   async settled ({ paymentHash }: Pick<Challenge, 'paymentHash'>): Promise<void> {
-    const { store, database, clock, log } = this.#parts
-    await database.transaction(async sql => {
+    const { store, database, clock, log, sold } = this.#parts
+    const amountSats = await database.transaction(async sql => {
       await store.serialize(sql)
       const found = await store.byPaymentHash(sql, paymentHash)
       if (found === null) {
         log.error({ paymentHash }, 'a plan was paid whose invoice is not on record')
-        return
+        return null
       }
       const { invoice, subscription } = found
-      if (invoice.paidAt !== null) return
+      if (invoice.paidAt !== null) return null
       await this.#activate(sql, subscription)
       await store.paid(sql, invoice.invoiceId, clock.now())
       await database.notify(PAYMENT_CHANNEL, invoice.invoiceId, sql)
+      return invoice.amountSats
     })
+    if (amountSats !== null) sold?.(amountSats)
   }
 
   /**

@@ -2,12 +2,17 @@ import type { CountCell, Metrics } from '../platform/metrics.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { ClaimScheme } from './store.ts'
 
+/** What was sold: what a challenge is made for, and a merchant's own payment. */
+export type SaleSource = ChallengeSource | 'payment'
+/** By a credential, or `invoice`: what is sold without one, whichever way it was learnt that its invoice was paid. */
+export type SaleScheme = ClaimScheme | 'invoice'
+
 /** What pay-per-request counts. Labels are from fixed lists, never from requests. */
 export interface ChallengeCounters {
   /** A 402 was sent; `again` when an open invoice was handed out once more. */
   challenge (source: ChallengeSource, again: boolean): void
-  /** A payment was claimed for the first time. */
-  payment (source: ChallengeSource, scheme: ClaimScheme, amountSats: number): void
+  /** Something was sold: once for each invoice, whichever way it was learnt. */
+  payment (source: SaleSource, scheme: SaleScheme, amountSats: number): void
   /** A credential was judged: `ok` or the reason of its refusal. */
   verified (scheme: ClaimScheme, result: string): void
 }
@@ -18,8 +23,8 @@ export const noCounters: ChallengeCounters = { challenge: () => {}, payment: () 
 /** Counts in the gateway's measurements. */
 export function challengeCounters (metrics: Metrics): ChallengeCounters {
   const challenges = metrics.counter('boltgate_challenges_total', 'Payment challenges answered with 402, by what is sold.', ['source', 'invoice'])
-  const payments = metrics.counter('boltgate_payments_total', 'Payments claimed for the first time.', ['source', 'scheme'])
-  const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of the payments claimed for the first time.', ['source', 'scheme'])
+  const payments = metrics.counter('boltgate_payments_total', 'Sales: credentials claimed for the first time, store orders, merchants\' payments and months of plans that were paid.', ['source', 'scheme'])
+  const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of these sales.', ['source', 'scheme'])
   const verified = metrics.counts('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
   // Good ones are counted on every paid request: their cells are looked up once.
   const good: Record<ClaimScheme, CountCell> = {

@@ -38,7 +38,7 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, notifications, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
+  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, news, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
@@ -67,13 +67,17 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
       production,
       plans: () => running.config.plans,
       publicUrl,
-      validate: (merchant, slot) => payees.validate(merchant, slot),
+      validate: async (merchant, slot) => {
+        const verdict = await payees.validate(merchant, slot)
+        if (verdict?.isValid === true) await news.keyIsGood(merchant.id, slot)
+        return verdict
+      },
       countProxies: merchantId => proxyStore.counts(merchantId),
       hasPaidPayment: merchantId => payments.hasPaid(merchantId),
       hasChallenge: merchantId => hasChallenge(database.sql, merchantId)
     }),
     ...webhookOperations(webhooks),
-    ...notificationOperations(notifications),
+    ...notificationOperations(news.notifications),
     ...storefront.operations(),
     ...billingOperations(billing),
     ...sandboxBillingOperations(sandboxBilling),

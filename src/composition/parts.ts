@@ -4,7 +4,6 @@ import { Recheck } from '../billing/recheck.ts'
 import { Billing } from '../billing/service.ts'
 import { SqlCardSubscriptionStore } from '../billing/store.ts'
 import { CardSubscriptions } from '../billing/subscriptions.ts'
-import { ChallengeCharges } from '../challenges/charges.ts'
 import { challengeCounters } from '../challenges/counters.ts'
 import type { FindPayee } from '../challenges/mint.ts'
 import { countEndpoints } from '../challenges/operations.ts'
@@ -22,14 +21,8 @@ import { Merchants } from '../merchants/service.ts'
 import { SqlMerchantStore } from '../merchants/store.ts'
 import { declareSchedule, schedule } from '../jobs/schedule.ts'
 import { openPrices } from '../money/open-prices.ts'
-import { Charges } from '../notifications/charges.ts'
-import { pollRules } from '../notifications/poll-rules.ts'
-import { SqlPollStore } from '../notifications/poll-store.ts'
-import { Poller } from '../notifications/poller.ts'
 import { Registration } from '../notifications/registration.ts'
-import { Notifications } from '../notifications/service.ts'
 import { SqlSubscriptionStore } from '../notifications/subscriptions.ts'
-import { PaymentCharges } from '../payments/charges.ts'
 import { openDemoInvoices } from '../payments/demo.ts'
 import { Payments } from '../payments/service.ts'
 import { SqlPaymentStore } from '../payments/store.ts'
@@ -59,6 +52,7 @@ import { outboundCall } from '../upstream/outbound.ts'
 import { Webhooks } from '../webhooks/service.ts'
 import { SqlWebhookStore } from '../webhooks/store.ts'
 import type { Closers } from './closers.ts'
+import { openNews, type News } from './news.ts'
 import { openPlans } from './plans.ts'
 import { openPlatform, openStorefront } from './storefront.ts'
 
@@ -108,7 +102,8 @@ export async function openParts (running: Running, around: Surroundings, closers
   const sealer = new Sealer(secrets.ring)
   const cards = await openBilling(config, { database, clock, random, publicUrl })
   const merchants: Merchants = new Merchants({
-    store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans, billing: async merchant => await recheck?.ask(merchant) ?? null
+    store: new SqlMerchantStore(database), sealer, clock, plans: () => running.config.plans, billing: async merchant => await recheck?.ask(merchant) ?? null,
+    keySaved: (id, slot) => news.keyIsGood(id, slot)
   })
   const cardStore = new SqlCardSubscriptionStore(database)
   const subscriptions = cards.provider === null ? null : new CardSubscriptions({
@@ -161,6 +156,8 @@ export async function openParts (running: Running, around: Surroundings, closers
     settings: () => running.config.payments,
     merchant: id => merchants.byId(id),
     refusal: (merchant, feature, now) => merchants.refusal(merchant, feature, now),
+    polled: () => news.polled,
+    paid: payment => { challenges.counters.payment('payment', 'invoice', payment.amountSats ?? payment.receivedSats ?? 0) },
     created: (merchant, payment) => { registration.charged(merchant, payment.slot) }
   }), part => part.close())
   const refundStore = new SqlRefundStore(database)
@@ -204,18 +201,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   }
   challenges.onPaid = (sql, challenge) => webhooks.challengePaid(sql, challenge)
 
-  const ofPayments = new PaymentCharges(database)
-  const ofChallenges = new ChallengeCharges(database)
-  const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
-  const merchant = (id: number): Promise<Merchant | null> => merchants.byId(id)
-  const notifications = new Notifications({ database, random, log, jobs, payees, charges, registration, merchant })
-  const { primary, alternate } = config.lightning
-  for (const slot of ['primary', 'alternate'] as const) {
-    const rules = pollRules(payees.provider(slot), config.lightning[slot].url ?? null, primary.kind === alternate.kind && primary.kind !== 'lnd')
-    if (rules === null) continue
-    const poller = new Poller({ slot, rules, store: new SqlPollStore(database), clock, log, payees, charges, ofPayments, ofChallenges, merchant })
-    jobs.every(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal), { expiry: 120_000 })
-  }
+  const news: News = openNews({ challenges, payments, merchants, payees, registration, jobs, metrics }, config, around)
 
   /** Somebody says that an invoice was paid; it is a challenge's or a payment's, and who does not know the hash does nothing. */
   const settled = async (paymentHash: string): Promise<void> => {
@@ -224,7 +210,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (providers.sandbox !== null) providers.sandbox.onSettled = settled
 
   return {
-    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, refundSettlements, jobs, webhooks, notifications, storefront,
+    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, refundSettlements, jobs, webhooks, news, storefront,
     settled, billing, sandboxBilling: cards.sandbox, ...bought
   }
 }

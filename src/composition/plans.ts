@@ -43,7 +43,8 @@ export function openPlans (parts: PlanParts, running: Running, { clock, log, dat
   const expiry = (): number => running.config.payments.expiry[payees.platform().slot]
   const payee = (): string => running.config.payment.serviceName
   const bitcoinPlans = new BitcoinPlans({
-    store, invoices, pending: new SqlAdminStore(database), database, merchants, prices, clock, random, log, publicUrl, expiry, payee, caps: () => running.config.plans
+    store, invoices, pending: new SqlAdminStore(database), database, merchants, prices, clock, random, log, publicUrl, expiry, payee, caps: () => running.config.plans,
+    sold: amountSats => { challenges.counters.payment('subscription', 'invoice', amountSats) }
   })
   challenges.onSettled('subscription', challenge => bitcoinPlans.settled(challenge))
   new PlanReminders({ store, invoices, outbox, merchants, database, clock, log, publicUrl, expiry, payee }).declare(jobs)

@@ -85,7 +85,10 @@ export function openStorefront (parts: StorefrontParts) {
   const claimStore = new SqlClaimStore(database)
   const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
   const credentials = new ShopCredentials(challenges, clock)
-  const paid = new PaidOrders({ store, database, clock, random, sealer, log, outbox: parts.outbox, integration: byId, publicUrl })
+  const paid = new PaidOrders({
+    store, database, clock, random, sealer, log, outbox: parts.outbox, integration: byId, publicUrl,
+    sold: order => { challenges.counters.payment('storefront', 'invoice', order.totalSats) }
+  })
   const making = new OrderMaking({ orders: store, claims: claimStore, database, platform, sealer, clock, random, log, access, integration: byId, timeout: () => settings().timeout })
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })

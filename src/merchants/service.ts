@@ -30,6 +30,8 @@ export interface MerchantsOptions {
    * (decision 83), and writes by itself, since only it knows in which order looks at the provider were taken.
    */
   readonly billing?: (merchant: Merchant) => Promise<Merchant | null>
+  /** Told of each provider key that was saved, outside of any transaction; it must not reject. */
+  readonly keySaved?: (id: number, slot: ProviderSlot) => Promise<void>
 }
 
 /** A new account. */
@@ -95,10 +97,11 @@ export class Merchants {
 
   /**
    * The same accounts on a caller's transaction: what is changed here stands or falls with everything else in it. After an
-   * error that transaction is spent, unless a savepoint was around it. Billing is never asked, since that is a network call.
+   * error that transaction is spent, unless a savepoint was around it. Billing is never asked, since that is a network call,
+   * and nobody is told of a key that may not stay.
    */
   within (sql: TransactionSql): Merchants {
-    const { billing: _billing, ...options } = this.#options
+    const { billing: _billing, keySaved: _keySaved, ...options } = this.#options
     return new Merchants({ ...options, store: this.#store.within(sql) })
   }
 
@@ -188,9 +191,16 @@ export class Merchants {
    * none (contract, What the service does 4; decision 68).
    * @throws ProviderKeyRequired for a blank key
    */
-  setProviderKey (id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
+  async setProviderKey (id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
     const ciphertext = this.#seal(id, `${slot}_key`, providerKey(key))
-    return this.#store.setKey(id, slot, ciphertext, choiceAfterSaving(slot, null) === slot, this.#clock.now())
+    const merchant = await this.#store.setKey(id, slot, ciphertext, choiceAfterSaving(slot, null) === slot, this.#clock.now())
+    if (merchant !== null) await this.keySaved(id, slot)
+    return merchant
+  }
+
+  /** Tells that a provider key was saved; for keys that were saved within a transaction, once that is committed. */
+  async keySaved (id: number, slot: ProviderSlot): Promise<void> {
+    await this.#options.keySaved?.(id, slot)
   }
 
   /** Makes the explicit choice, also of a slot without a key (decision 69). */

@@ -53,9 +53,9 @@ export class Charges {
     ]
   }
 
-  /** Takes in how a charge stands, as its provider has just said. Repeated and outdated news change nothing. */
-  async observe (charged: Charged, seen: ChargeState): Promise<void> {
-    if (charged.type === 'payment') await this.#parts.payments.observe({ merchantId: charged.owner, invoiceId: charged.invoiceId }, seen)
+  /** Takes in how a charge stands, as its provider said that was asked at `askedAt` (milliseconds). Repeated and outdated news change nothing. */
+  async observe (charged: Charged, seen: ChargeState, askedAt: number): Promise<void> {
+    if (charged.type === 'payment') await this.#parts.payments.observe({ merchantId: charged.owner, invoiceId: charged.invoiceId }, seen, askedAt)
     else if (seen.status === 'paid') await this.#parts.challenges.settled(charged.paymentHash)
   }
 }

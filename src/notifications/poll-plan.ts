@@ -8,6 +8,8 @@ export interface Candidate {
   readonly isFresh: boolean
   /** Open payments. */
   readonly payments: number
+  /** How many of them end within two minutes, or have ended and await their provider's answer. */
+  readonly ending: number
   /** When the oldest open charge was made, in milliseconds since the epoch. */
   readonly since: number
 }
@@ -23,8 +25,16 @@ export interface Turn {
   /** The last one that was; null while that is not being done. */
   readonly cursor: string | null
   readonly lookedAt: number
-  /** Nobody asks before this. */
+  /** Nobody lists, and nobody looks up but what is about to end, before this. */
   readonly restsUntil: number
+  /** Refusals of its key, or failures to reach its provider, one after the other; 0 when it answered last. */
+  readonly faults: number
+  /** What the last of these was; null when it answered last. */
+  readonly fault: 'refused' | 'away' | null
+  /** When a rest was last ended by hand; what was asked before that says nothing any more. */
+  readonly wokenAt: number
+  /** Where its provider's list was left, in the provider's own terms; null at the beginning. */
+  readonly position: string | null
 }
 
 /** Calls of one budget in the last minute, and how long it rests. */
@@ -42,8 +52,10 @@ export interface PollState {
 
 /** One thing to ask: for what was settled since a time, or for some open payments behind one. */
 export type Poll =
-  | { readonly type: 'list', readonly account: string, readonly since: number }
+  | { readonly type: 'list', readonly account: string, readonly since: number, /** When its oldest open charge was made. */ readonly oldest: number, readonly position: string | null }
   | { readonly type: 'look up', readonly account: string, readonly after: string, readonly count: number }
+  /** For payments that are about to end, of an account that rests. */
+  | { readonly type: 'look up ending', readonly account: string, readonly count: number }
 
 /** What to ask now, and what is remembered of it: written before anybody is asked, so that a call is counted even if this process dies. */
 export interface Plan {
@@ -53,10 +65,11 @@ export interface Plan {
 
 /** What came of a poll. */
 export type Outcome =
-  | { readonly type: 'listed', /** Perhaps more was settled than the list holds. */ readonly isCut: boolean }
+  /** `reach` as in `SettledList`. */
+  | { readonly type: 'listed', readonly reach: 'whole' | 'more' | 'newest', readonly asOf: number, readonly position: string | null }
   | { readonly type: 'looked up', /** Null: it was the last one. */ readonly cursor: string | null }
-  /** The account is not asked for a while. */
-  | { readonly type: 'failed', readonly restsUntil: number }
+  /** The account is not asked for a while: its key is refused, or nobody is there to be asked. */
+  | { readonly type: 'failed', readonly fault: 'refused' | 'away' }
   /** Nobody of the budget is asked for a while. */
   | { readonly type: 'limited', readonly restsUntil: number }
 
@@ -66,6 +79,16 @@ export const FIRST_STATE: PollState = Object.freeze({ turns: Object.freeze({}), 
 const MINUTE = 60_000
 /** Listings reach back this much further, since neither clocks nor the provider's list are exact. */
 const OVERLAP = 120_000
+/** Milliseconds of the first rest and of the longest; each is twice the one before (decision 179). */
+const RESTS = Object.freeze({ refused: { first: 30_000, longest: 300_000 }, away: { first: 5_000, longest: 60_000 } })
+/** Milliseconds between look-ups of what is about to end, of an account that rests, and how many these are at most. */
+const ENDING_EVERY = 30_000
+const ENDING_AT_ONCE = 10
+
+/** How an account stands that is seen for the first time; of one that an earlier version wrote, what that did not know. */
+function firstTurn (since: number, now: number): Turn {
+  return { listedAt: now, coveredTo: since, sweptAt: now, cursor: null, lookedAt: now, restsUntil: 0, faults: 0, fault: null, wokenAt: 0, position: null }
+}
 
 /** The budget that an account's calls are taken from. */
 export function budgetOf (account: string, rules: PollRules): string {
@@ -79,7 +102,7 @@ export function budgetOf (account: string, rules: PollRules): string {
 export function nextPolls (state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
   const turns = new Map<string, Turn>()
   const present = new Set(candidates.map(({ id }) => id))
-  for (const [id, turn] of Object.entries(state.turns)) if (present.has(id) || isRemembered(turn, rules, now)) turns.set(id, turn)
+  for (const [id, turn] of Object.entries(state.turns)) if (present.has(id) || isRemembered(turn, rules, now)) turns.set(id, { ...firstTurn(0, 0), ...turn })
   const spending = new Map<string, Spending>()
   for (const [name, { calls, restsUntil }] of Object.entries(state.budgets)) {
     const recent = calls.filter(([at]) => at > now - MINUTE)
@@ -94,20 +117,29 @@ export function nextPolls (state: PollState, candidates: readonly Candidate[], r
   }
   for (const { id, since } of candidates) {
     // The provider's own notification comes first: a new account is asked about once its turn comes.
-    if (!turns.has(id)) turns.set(id, { listedAt: now, coveredTo: since, sweptAt: now, cursor: null, lookedAt: now, restsUntil: 0 })
+    if (!turns.has(id)) turns.set(id, firstTurn(since, now))
   }
   const awake = candidates.map(candidate => ({ candidate, turn: turnOf(turns, candidate.id) })).filter(({ turn }) => turn.restsUntil <= now)
   const polls: Poll[] = []
   if (rules.hasList) {
-    const due = awake.map(({ candidate, turn }) => ({ id: candidate.id, turn, at: turn.listedAt + (candidate.isFresh ? rules.every.fresh : rules.every.stale) }))
-    for (const { id, turn } of due.filter(({ at }) => at <= now).toSorted((one, other) => one.at - other.at || compare(one.id, other.id))) {
+    const due = awake.map(({ candidate, turn }) => ({ id: candidate.id, turn, oldest: candidate.since, at: turn.listedAt + (candidate.isFresh ? rules.every.fresh : rules.every.stale) }))
+    for (const { id, turn, oldest } of due.filter(({ at }) => at <= now).toSorted((one, other) => one.at - other.at || compare(one.id, other.id))) {
       if (!take(id, rules.costs.list)) continue
-      polls.push({ type: 'list', account: id, since: turn.coveredTo - OVERLAP })
+      polls.push({ type: 'list', account: id, since: turn.coveredTo - OVERLAP, oldest: oldest - OVERLAP, position: turn.position })
       turns.set(id, { ...turn, listedAt: now })
     }
   }
   for (const { id, after, count } of lookUps(awake.map(({ candidate }) => candidate), turns, rules, now, take)) {
     polls.push({ type: 'look up', account: id, after, count })
+  }
+  for (const { id, ending } of candidates) {
+    const turn = turnOf(turns, id)
+    if (ending === 0 || turn.restsUntil <= now || turn.lookedAt + ENDING_EVERY > now) continue
+    let count = 0
+    while (count < Math.min(ending, ENDING_AT_ONCE) && take(id, rules.costs.lookUp)) count++
+    if (count === 0) continue
+    polls.push({ type: 'look up ending', account: id, count })
+    turns.set(id, { ...turn, lookedAt: now })
   }
   return { polls, state: { turns: Object.fromEntries(turns), budgets: Object.fromEntries(spending) } }
 }
@@ -117,19 +149,46 @@ export function afterPoll (state: PollState, poll: Poll, outcome: Outcome, asked
   const turn = state.turns[poll.account]
   if (turn === undefined) return state
   const changed = (change: Partial<Turn>): PollState => ({ ...state, turns: { ...state.turns, [poll.account]: { ...turn, ...change } } })
+  // A key was saved since, so that neither what the old one saw nor its refusal counts.
+  if (turn.wokenAt > askedAt) return state
+  const answering = { restsUntil: 0, faults: 0, fault: null }
   switch (outcome.type) {
     case 'listed':
-      return changed({ coveredTo: askedAt, ...(outcome.isCut && turn.cursor === null ? { cursor: '', sweptAt: askedAt } : {}) })
+      // What is left of the list is due at once; nothing counts as seen before it was read.
+      if (outcome.reach === 'more') return changed({ ...answering, position: outcome.position, listedAt: 0 })
+      return changed({
+        ...answering, position: outcome.position, coveredTo: outcome.asOf,
+        ...(outcome.reach === 'newest' && turn.cursor === null ? { cursor: '', sweptAt: askedAt } : {})
+      })
     case 'looked up':
-      return changed({ cursor: outcome.cursor })
-    case 'failed':
-      return changed({ restsUntil: outcome.restsUntil })
+      return changed({ ...answering, ...(poll.type === 'look up' ? { cursor: outcome.cursor } : {}) })
+    case 'failed': {
+      if (poll.type === 'look up ending') return state
+      const faults = turn.fault === outcome.fault ? turn.faults + 1 : 1
+      const { first, longest } = RESTS[outcome.fault]
+      return changed({ faults, fault: outcome.fault, restsUntil: askedAt + Math.min(first * 2 ** (faults - 1), longest) })
+    }
     case 'limited': {
       const name = budgetOf(poll.account, rules)
       const { calls, restsUntil } = state.budgets[name] ?? { calls: [], restsUntil: 0 }
       return { ...state, budgets: { ...state.budgets, [name]: { calls, restsUntil: Math.max(restsUntil, outcome.restsUntil) } } }
     }
   }
+}
+
+/** An account is asked again at once, and from the beginning of its list: its key was saved or has proved good (decision 179). */
+export function woken (state: PollState, account: string, now: number): PollState {
+  const turn = state.turns[account]
+  if (turn === undefined) return state
+  const awake = { ...turn, restsUntil: 0, faults: 0, fault: null, listedAt: 0, position: null, wokenAt: now }
+  return { ...state, turns: { ...state.turns, [account]: awake } }
+}
+
+/** Accounts that rest at `now`, by what made them. */
+export function resting (state: PollState, now: number): Readonly<Record<'refused' | 'away', number>> {
+  const counts = { refused: 0, away: 0 }
+  for (const { restsUntil, fault } of Object.values(state.turns)) if (restsUntil > now && fault !== null) counts[fault]++
+  return counts
 }
 
 function turnOf (turns: ReadonlyMap<string, Turn>, id: string): Turn {

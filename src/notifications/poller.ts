@@ -1,6 +1,7 @@
 import type { ChallengeCharges } from '../challenges/charges.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
+import type { Payments } from '../payments/service.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isConnectionFault } from '../platform/database.ts'
 import type { Log } from '../platform/log.ts'
@@ -8,12 +9,13 @@ import { UnsealError, type Secret } from '../platform/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
 import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { Payees } from '../providers/payees.ts'
-import type { ChargeState, Provider } from '../providers/provider.ts'
+import { AnswerTooLarge } from '../providers/provider-call.ts'
+import type { ChargeState, Provider, SettledList } from '../providers/provider.ts'
 import type { Charges } from './charges.ts'
-import { afterPoll, nextPolls, type Candidate, type Outcome, type Poll } from './poll-plan.ts'
+import { afterPoll, nextPolls, resting, woken, type Candidate, type Outcome, type Poll, type PollState } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
 import type { PollStore } from './poll-store.ts'
-import { accountName, ownerOfName } from './subscriptions.ts'
+import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
 /** What the poller of one slot works with. */
 export interface PollerParts {
@@ -25,6 +27,7 @@ export interface PollerParts {
   readonly payees: Pick<Payees, 'provider' | 'key'>
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
+  readonly payments: Pick<Payments, 'answered'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
   /** Null when the account is gone. */
   merchant (id: number): Promise<ProviderAccount | null>
@@ -32,11 +35,8 @@ export interface PollerParts {
 
 /** Polls of one run at once. */
 const AT_ONCE = 4
-/** Milliseconds for which an account rests whose key is refused, and one that could not be asked for other reasons. */
-const REFUSED_REST = 1_800_000
-const FAILED_REST = 60_000
-/** From this many entries on a list may have been cut: the smallest page of the kinds. */
-const FULL_LIST = 100
+/** Attempts to write what came of a run, while other processes write theirs. */
+const SAVES = 8
 
 /**
  * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
@@ -45,6 +45,8 @@ const FULL_LIST = 100
  */
 export class Poller {
   readonly #parts: PollerParts
+  /** The operator's own key can have changed with a start of the gateway. */
+  #isFirstRun = true
 
   constructor (parts: PollerParts) {
     this.#parts = parts
@@ -53,6 +55,8 @@ export class Poller {
   /** One run: for a periodic job. Rejects when the database is away; what fails at a provider is logged and tried again later. */
   async run (signal: AbortSignal): Promise<void> {
     const { slot, rules, store, clock, payees } = this.#parts
+    if (this.#isFirstRun) await this.wake(null)
+    this.#isFirstRun = false
     const provider = payees.provider(slot)
     const candidates = await this.#candidates(provider)
     const before = await store.load(slot, provider.kind)
@@ -62,7 +66,7 @@ export class Poller {
     const planned = await store.save(slot, provider.kind, state, before.version)
     // Another run has overtaken this one: what it planned it also asks.
     if (planned === null || polls.length === 0) return
-    let after = state
+    const ends: Array<readonly [Poll, Outcome]> = []
     let isLimited = false
     const queue = [...polls]
     const work = async (): Promise<void> => {
@@ -70,12 +74,34 @@ export class Poller {
         if (signal.aborted || (isLimited && rules.isShared)) return
         const outcome = await this.#ask(provider, poll, signal)
         isLimited ||= outcome.type === 'limited'
-        after = afterPoll(after, poll, outcome, now, rules)
+        ends.push([poll, outcome])
       }
     }
-    const ends = await Promise.allSettled(Array.from({ length: Math.min(AT_ONCE, polls.length) }, work))
-    await store.save(slot, provider.kind, after, planned.version)
-    for (const end of ends) if (end.status === 'rejected') throw end.reason
+    const workers = await Promise.allSettled(Array.from({ length: Math.min(AT_ONCE, polls.length) }, work))
+    await this.#change(before => ends.reduce((after, [poll, outcome]) => afterPoll(after, poll, outcome, now, rules), before))
+    for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
+  }
+
+  /** The account's key was saved or has proved good: it is asked again at once (decision 179). Null: the operator. */
+  async wake (owner: Owner): Promise<void> {
+    await this.#change(before => woken(before, accountName(owner), this.#parts.clock.now()))
+  }
+
+  /** How many accounts rest now, by what made them. */
+  async resting (): Promise<ReturnType<typeof resting>> {
+    const { slot, store, clock, payees } = this.#parts
+    return resting((await store.load(slot, payees.provider(slot).kind)).state, clock.now())
+  }
+
+  /** Changes what is remembered, beside other processes that do the same. What cannot be written is asked for once more. */
+  async #change (change: (before: PollState) => PollState): Promise<void> {
+    const { slot, store, payees } = this.#parts
+    const { kind } = payees.provider(slot)
+    for (let attempt = 0; attempt < SAVES; attempt++) {
+      const { state, version } = await store.load(slot, kind)
+      const after = change(state)
+      if (after === state || await store.save(slot, kind, after, version) !== null) return
+    }
   }
 
   /** Accounts with something open. */
@@ -83,14 +109,14 @@ export class Poller {
     const { slot, clock, ofPayments, ofChallenges, rules } = this.#parts
     const now = clock.now()
     const found = new Map<string, Candidate>()
-    for (const { merchantId, count, fresh, since } of await ofPayments.open(slot, provider.kind, now)) {
-      found.set(accountName(merchantId), { id: accountName(merchantId), isFresh: fresh > 0, payments: rules.sweeps === 'all' ? count : fresh, since })
+    for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, provider.kind, now)) {
+      found.set(accountName(merchantId), { id: accountName(merchantId), isFresh: fresh > 0, payments: rules.sweeps === 'all' ? count : fresh, ending, since })
     }
     // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
     for (const { merchantId, since } of rules.hasList ? await ofChallenges.open(slot, provider.kind, now) : []) {
       const id = accountName(merchantId)
       const same = found.get(id)
-      found.set(id, same === undefined ? { id, isFresh: false, payments: 0, since } : { ...same, since: Math.min(same.since, since) })
+      found.set(id, same === undefined ? { id, isFresh: false, payments: 0, ending: 0, since } : { ...same, since: Math.min(same.since, since) })
     }
     return [...found.values()]
   }
@@ -102,41 +128,56 @@ export class Poller {
     try {
       const account = owner === null ? null : await this.#parts.merchant(owner)
       const key = owner !== null && account === null ? null : payees.key(account, slot)
-      if (key === null) return { type: 'failed', restsUntil: clock.now() + REFUSED_REST }
-      return poll.type === 'list' ? await this.#list(provider, key, owner, poll.since) : await this.#lookUp(provider, key, poll, signal)
+      if (key === null) return { type: 'failed', fault: 'refused' }
+      return poll.type === 'list' ? await this.#list(provider, key, owner, poll) : await this.#lookUp(provider, key, poll, signal)
     } catch (error) {
-      log.warn({ err: error, slot, provider: provider.kind, merchantId: owner }, 'a provider could not be asked what was paid; it is asked again later')
-      return failure(error, clock.now())
+      const outcome = failure(error, clock.now())
+      const text = outcome.type === 'failed' && outcome.fault === 'refused'
+        ? 'a provider refuses the key of an account: what is paid there is not heard of before the key is saved again or works again'
+        : 'a provider could not be asked what was paid; it is asked again later'
+      log.warn({ err: error, slot, provider: provider.kind, merchantId: owner }, text)
+      return outcome
     }
   }
 
-  async #list (provider: Provider, key: Secret<string>, owner: number | null, since: number): Promise<Outcome> {
-    const { slot, charges, log } = this.#parts
+  async #list (provider: Provider, key: Secret<string>, owner: Owner, wanted: Poll & { type: 'list' }): Promise<Outcome> {
+    const { slot, charges, clock, log } = this.#parts
     if (provider.listSettled === undefined) throw new TypeError(`${provider.kind} has no list of what was settled`)
-    const settled = await provider.listSettled(key, since)
+    const askedAt = clock.now()
+    const { charges: settled, reach, asOf, position } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
+      // The list would be as large the next time: its payments are looked up one by one.
+      if (error instanceof AnswerTooLarge) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
+      throw error
+    })
     const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
     let found = 0
+    let isAnswered = reach === 'whole'
     for (const charged of await charges.find(slot, provider.kind, [...states.keys()])) {
       // Merchants may share an account; each is asked about with its own key.
       if (charged.owner !== owner || charged.isSettled) continue
       // Beyond the budget, but once or twice for each payment.
       const seen = states.get(charged.chargeId) ?? await lookedUp(provider, key, charged.chargeId)
+      isAnswered &&= seen !== null
       if (seen === null) continue
-      await charges.observe(charged, seen)
+      await charges.observe(charged, seen, askedAt)
       found++
     }
     if (found > 0) log.info({ slot, provider: provider.kind, merchantId: owner, found }, 'polling found what no notification had told')
-    return { type: 'listed', isCut: settled.length >= FULL_LIST }
+    // Only now: what the list says was paid has been taken in.
+    if (isAnswered && owner !== null) await this.#parts.payments.answered(owner, slot, provider.kind, asOf)
+    return { type: 'listed', reach, asOf, position }
   }
 
-  async #lookUp (provider: Provider, key: Secret<string>, { account, after, count }: Poll & { type: 'look up' }, signal: AbortSignal): Promise<Outcome> {
+  async #lookUp (provider: Provider, key: Secret<string>, poll: Poll & { type: 'look up' | 'look up ending' }, signal: AbortSignal): Promise<Outcome> {
     const { slot, rules, clock, charges, ofPayments } = this.#parts
-    const payments = await ofPayments.openOf(slot, provider.kind, Number(account), rules.sweeps, clock.now(), after, count)
+    const { account, count, after, which } = poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
+    const payments = await ofPayments.openOf(slot, provider.kind, Number(account), which, clock.now(), after, count)
     let cursor = after
     for (const { chargeId, invoiceId, merchantId } of payments) {
       if (signal.aborted) return { type: 'looked up', cursor }
+      const askedAt = clock.now()
       const seen = await lookedUp(provider, key, chargeId)
-      if (seen !== null) await charges.observe({ type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false }, seen)
+      if (seen !== null) await charges.observe({ type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false }, seen, askedAt)
       cursor = chargeId
     }
     return { type: 'looked up', cursor: payments.length < count ? null : cursor }
@@ -155,7 +196,7 @@ async function lookedUp (provider: Provider, key: Secret<string>, chargeId: stri
 
 function failure (error: unknown, now: number): Outcome {
   if (error instanceof ProviderUnavailable && (error.fault === 'rate' || error.fault === 'open')) return { type: 'limited', restsUntil: now + error.retryAfter * 1000 }
-  if (error instanceof ProviderRefused || error instanceof UnsealError) return { type: 'failed', restsUntil: now + REFUSED_REST }
-  if (error instanceof Unavailable || isConnectionFault(error)) return { type: 'failed', restsUntil: now + FAILED_REST }
+  if (error instanceof ProviderRefused || error instanceof UnsealError) return { type: 'failed', fault: 'refused' }
+  if (error instanceof Unavailable || isConnectionFault(error)) return { type: 'failed', fault: 'away' }
   throw error
 }

@@ -1,5 +1,6 @@
 import { LongError, notFound } from '../gateway/errors.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
+import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
 import { randomToken, type Random } from '../platform/ids.ts'
 import type { JsonObject, Jobs } from '../platform/jobs.ts'
@@ -16,6 +17,7 @@ import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 /** What the receivers are made of. */
 export interface NotificationsParts {
   readonly database: Database
+  readonly clock: Clock
   readonly random: Random
   readonly log: Log
   readonly jobs: Pick<Jobs, 'queue' | 'enqueue'>
@@ -143,8 +145,9 @@ export class Notifications {
   async #look (provider: Provider, slot: ProviderSlot, charged: Charged): Promise<void> {
     const { charges, log } = this.#parts
     const key = await this.#keyOf(charged.owner, slot)
+    const askedAt = this.#parts.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
-    if (seen !== null) await charges.observe(charged, seen)
+    if (seen !== null) await charges.observe(charged, seen, askedAt)
     else log.warn({ slot, merchantId: charged.owner, chargeId: charged.chargeId }, key === null ? 'a charge cannot be looked up: its account has no key any more' : 'the provider knows nothing of a charge that it sent a notification of')
   }
 }

@@ -27,6 +27,10 @@ export interface ChangeParts {
   readonly clock: Clock
 }
 
+function isSold (status: PaymentStatus): boolean {
+  return status === 'paid' || status === 'refunded'
+}
+
 /**
  * The one way in which the status of a payment changes: under a lock on its row, with `onChange` called once in the same
  * transaction, and told to listeners when that commits. Repeated and outdated news change nothing.
@@ -34,6 +38,8 @@ export interface ChangeParts {
 export class PaymentChanges {
   /** Called for every change; null while nobody wants to know. */
   onChange: OnPaymentChange | null = null
+  /** Told once of each payment that has become paid, after that was committed; demo payments are none. For figures: it must not throw. */
+  onPaid: ((payment: Payment) => void) | null = null
   readonly #store: PaymentStore
   readonly #database: Database
   readonly #clock: Clock
@@ -58,11 +64,13 @@ export class PaymentChanges {
     return changed
   }
 
-  /** Takes in what the provider says of a payment; null when there is no such payment. */
-  observe (key: PaymentKey, seen: ChargeState): Promise<Payment | null> {
-    return this.#locked(key, async (sql, payment) => {
+  /** Takes in what the provider says of a payment, asked at `askedAt` (milliseconds); null when there is no such payment. */
+  async observe (key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
+    let before: PaymentStatus | null = null
+    const after = await this.#locked(key, async (sql, payment) => {
+      before = payment.status
       let now = payment
-      for (const { to, paidAt, receivedSats } of next(payment, seen, this.#clock.now())) {
+      for (const { to, paidAt, receivedSats } of next(payment, seen, askedAt)) {
         now = await this.apply(sql, now, to, { paidAt, receivedSats }, true)
       }
       const receivedSats = moreReceived(now, seen.receivedSats)
@@ -72,12 +80,18 @@ export class PaymentChanges {
       await this.#store.update(sql, now, this.#clock.now())
       return now
     })
+    // Committed now. What goes on to be refunded at once was paid in between.
+    if (after !== null && before !== null && !isSold(before) && isSold(after.status)) this.onPaid?.(after)
+    return after
   }
 
-  /** Writes down what time alone has done to a payment; null when there is no such payment. */
-  recordDue (key: PaymentKey): Promise<Payment | null> {
+  /**
+   * Writes down what time alone had done to a payment by `asOf` (milliseconds); null when there is no such payment. An expiry is
+   * told to the merchant by this, so it is the caller's to know that the provider was asked (decision 178).
+   */
+  recordDue (key: PaymentKey, asOf: number): Promise<Payment | null> {
     return this.#locked(key, async (sql, payment) => {
-      const step = due(payment, this.#clock.now())
+      const step = due(payment, asOf)
       return step === null ? payment : await this.apply(sql, payment, step.to, { paidAt: step.paidAt }, true)
     })
   }

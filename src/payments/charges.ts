@@ -18,6 +18,8 @@ export interface OpenPayments {
   readonly count: number
   /** How many of them can still be paid, or are being paid. */
   readonly fresh: number
+  /** How many of them end within two minutes, or have ended and await their provider's answer. */
+  readonly ending: number
   /** When the oldest was made, in milliseconds since the epoch. */
   readonly since: number
 }
@@ -28,6 +30,8 @@ const LATE = 24 * 3_600_000
 const LATEST = 14 * 24 * 3_600_000
 /** Milliseconds for which an invoice counts as payable after its end, since the news of a payment come after it. */
 const GRACE = 120_000
+/** Milliseconds before its end from which a payment is asked for even of an account that rests (decision 179). */
+const ENDING = 120_000
 
 interface PaymentRow { charge_id: string, invoice_id: string, merchant_id: number, status: PaymentStatus }
 
@@ -50,21 +54,22 @@ export class PaymentCharges {
   /** Accounts with payments for which money may still come. `now` in milliseconds. */
   async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
-    const rows = await sql<Array<{ merchant_id: number, count: number, fresh: number, since: Date }>>`
-      select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh, min(created_at) as since
+    const rows = await sql<Array<{ merchant_id: number, count: number, fresh: number, ending: number, since: Date }>>`
+      select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh,
+        (count(*) filter (where ${isEnding(sql, now)}))::int as ending, min(created_at) as since
       from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind}
       group by merchant_id`
-    return rows.map(row => ({ merchantId: row.merchant_id, count: row.count, fresh: row.fresh, since: row.since.getTime() }))
+    return rows.map(row => ({ merchantId: row.merchant_id, count: row.count, fresh: row.fresh, ending: row.ending, since: row.since.getTime() }))
   }
 
-  /** The open payments of one account, or only those that can still be paid, in the order of their charges' ids, those behind `after`. */
-  async openOf (slot: ProviderSlot, kind: ProviderKind, merchantId: number, which: 'all' | 'fresh', now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
+  /** The open payments of one account, or only those that can still be paid, or that are about to end, in the order of their charges' ids, those behind `after`. */
+  async openOf (slot: ProviderSlot, kind: ProviderKind, merchantId: number, which: 'all' | 'fresh' | 'ending', now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
     const { sql } = this.#database
     const rows = await sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind} and merchant_id = ${merchantId} and charge_id > ${after}
-        and (${which === 'all'} or ${isFresh(sql, now)})
+        and ${which === 'all' ? sql`true` : which === 'fresh' ? isFresh(sql, now) : isEnding(sql, now)}
       order by charge_id limit ${limit}`
     return rows.map(read)
   }
@@ -77,8 +82,13 @@ function isOpen (sql: Sql, now: number) {
     and expires_at > ${new Date(now - LATEST)} and (status = 'processing' or expires_at > ${new Date(now - LATE)})`
 }
 
+/** What is written as unpaid after its end awaits the answer of its provider. */
 function isFresh (sql: Sql, now: number) {
-  return sql`(status = 'processing' or expires_at > ${new Date(now - GRACE)})`
+  return sql`(status in ('processing', 'unpaid') or expires_at > ${new Date(now - GRACE)})`
+}
+
+function isEnding (sql: Sql, now: number) {
+  return sql`(status = 'unpaid' and expires_at <= ${new Date(now + ENDING)})`
 }
 
 function read (row: PaymentRow): PaymentOfCharge {

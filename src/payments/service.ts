@@ -8,16 +8,16 @@ import type { Clock } from '../platform/clock.ts'
 import type { Database, TransactionSql } from '../platform/database.ts'
 import { numericId, randomToken, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
-import { providerOf } from '../providers/account.ts'
+import { providerOf, type ProviderSlot } from '../providers/account.ts'
 import { ProviderRefused } from '../providers/errors.ts'
 import type { Payees } from '../providers/payees.ts'
-import type { Charge, ChargeState } from '../providers/provider.ts'
+import type { Charge, ChargeState, ProviderKind } from '../providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type PaymentKey } from './changes.ts'
 import type { DemoInvoices } from './demo.ts'
 import { checkInput, type PaymentWish } from './input.ts'
 import { paymentView, type OnPaymentChange, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
-import { InvoiceIdTaken, isInvoiceId, type Outcome, type PaymentStore, type Reservation } from './store.ts'
+import { InvoiceIdTaken, isInvoiceId, type DuePayment, type Outcome, type PaymentStore, type ProviderSeatName, type Reservation } from './store.ts'
 import { Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
 
@@ -39,6 +39,10 @@ export interface PaymentsParts {
   merchant (id: number): Promise<Merchant | null>
   /** Why the account may not use a feature, or null. `now` in milliseconds. */
   refusal (merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
+  /** Seats that a poller asks about; the payments of the others are asked for here when they expire. None unless said. */
+  readonly polled?: () => readonly ProviderSeatName[]
+  /** Told once of each payment that has become paid, demo payments aside; for figures: it must not throw. */
+  readonly paid?: (payment: Payment) => void
   /** Told of each payment whose invoice a provider made, once it is written; answers at once and never throws. */
   readonly created?: (merchant: Merchant, payment: Payment) => void
 }
@@ -50,6 +54,8 @@ export interface PaymentsParts {
 const HOLD = 120_000
 /** Order ids that are given back at once. */
 const PURGE_BATCH = 1_000
+/** Expired payments of one account that are read at once. */
+const ANSWERED_BATCH = 100
 /** Draws of an invoice id; two payments of a thousand million would meet once in a million draws. */
 const DRAWS = 5
 
@@ -67,7 +73,8 @@ export class Payments {
   constructor (parts: PaymentsParts) {
     this.#parts = parts
     this.#changes = new PaymentChanges(parts)
-    this.#sweeper = new Sweeper({ store: parts.store, clock: parts.clock, log: parts.log, record: key => this.#changes.recordDue(key) })
+    this.#changes.onPaid = parts.paid ?? null
+    this.#sweeper = new Sweeper({ store: parts.store, clock: parts.clock, log: parts.log, elsewhere: parts.polled ?? (() => []), record: key => this.#changes.recordDue(key, parts.clock.now()), ask: key => this.#asked(key) })
   }
 
   /** Called for each change of a status, inside its transaction; null while nobody wants to know. */
@@ -159,9 +166,24 @@ export class Payments {
     }
   }
 
-  /** Takes in what a provider says of a payment; news that are repeated or outdated change nothing. Null for an unknown payment. */
-  observe (key: PaymentKey, seen: ChargeState): Promise<Payment | null> {
-    return this.#changes.observe(key, seen)
+  /**
+   * Takes in what a provider says of a payment, asked at `askedAt` (milliseconds); news that are repeated or outdated change
+   * nothing. Null for an unknown payment.
+   */
+  observe (key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
+    return this.#changes.observe(key, seen, askedAt)
+  }
+
+  /**
+   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been taken in: what is
+   * still unpaid and had expired by then is now told as expired (decision 178).
+   */
+  async answered (merchantId: number, slot: ProviderSlot, kind: ProviderKind, askedAt: number): Promise<void> {
+    let page: DuePayment[]
+    do {
+      page = await this.#parts.store.unexpired({ by: askedAt, merchantId, seat: `${slot} ${kind}` }, null, ANSWERED_BATCH)
+      for (const payment of page) await this.#changes.recordDue(payment, askedAt)
+    } while (page.length === ANSWERED_BATCH)
   }
 
   /**
@@ -199,7 +221,7 @@ export class Payments {
     this.#sweeper.start()
   }
 
-  /** Writes down which payments have expired. @throws AggregateError when some could not be written */
+  /** Asks for payments that have expired and writes that down. @throws AggregateError when some could not be asked for or written */
   recordExpiries (): Promise<void> {
     return this.#sweeper.expire()
   }
@@ -215,17 +237,28 @@ export class Payments {
     await Promise.all([this.#parts.watch.close(), this.#parts.demo.close()])
   }
 
+  /** Asks for a payment that has expired; one that cannot be asked for waits for its 15 minutes. */
+  async #asked (key: PaymentKey): Promise<void> {
+    const { merchant: find, store, payees } = this.#parts
+    const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
+    if (merchant === null || payment === null || payees.provider(payment.slot).kind !== payment.kind) return
+    if (payees.isKeyed(merchant, payment.slot)) await this.#lookUp(merchant, payment)
+  }
+
   async #own (merchant: Merchant, invoiceId: string): Promise<Payment> {
     const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchant.id, invoiceId) : null
     return payment ?? notFound()
   }
 
-  /** As it reads now. What time has done is written down on the way; if that fails it reads so all the same. */
+  /**
+   * As it reads now. That a demo has confirmed itself is written down on the way; if that fails it reads so all the same. An
+   * expiry is not, since that would tell it before the provider was asked (decision 178).
+   */
   async #current (payment: Payment): Promise<Payment> {
     const { clock, log } = this.#parts
-    if (due(payment, clock.now()) === null) return payment
+    if (due(payment, clock.now())?.to !== 'paid') return asOf(payment, clock.now())
     try {
-      return await this.#changes.recordDue(payment) ?? payment
+      return await this.#changes.recordDue(payment, clock.now()) ?? payment
     } catch (error) {
       log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
       return asOf(payment, clock.now())
@@ -233,9 +266,13 @@ export class Payments {
   }
 
   async #lookUp (merchant: Merchant, payment: Payment): Promise<Payment> {
-    const { payees, log } = this.#parts
+    const { clock, payees, log } = this.#parts
+    const askedAt = clock.now()
     const seen = await payees.inSlot(merchant, payment.slot).lookUp(payment.chargeId)
-    if (seen !== null) return await this.observe(payment, seen) ?? notFound()
+    if (seen !== null) {
+      const observed = await this.observe(payment, seen, askedAt)
+      return observed === null ? notFound() : await this.#current(observed)
+    }
     log.warn({ invoiceId: payment.invoiceId, slot: payment.slot }, 'the provider knows nothing of a payment')
     return await this.#current(payment)
   }

@@ -74,10 +74,10 @@ export function moreReceived (payment: Timed, receivedSats: number | null): numb
 }
 
 /**
- * The steps that a payment takes on what its provider says, in order; none when that is no news. Whether our clock's verdict
- * "expired" has been written down yet makes no difference to where it ends.
+ * The steps that a payment takes on what its provider says, in order; none when that is no news. `askedAt` is when the provider
+ * was asked, in milliseconds: "unpaid" makes a payment expired only when it was said after the expiry (decision 178).
  */
-export function next (payment: Payment, seen: ChargeState, now: number): readonly Step[] {
+export function next (payment: Payment, seen: ChargeState, askedAt: number): readonly Step[] {
   const step = (to: PaymentStatus): Step => ({ to, paidAt: to === 'paid' ? seen.settledAt : null, receivedSats: seen.receivedSats })
   switch (seen.status) {
     case 'paid':
@@ -88,11 +88,12 @@ export function next (payment: Payment, seen: ChargeState, now: number): readonl
       if (canBecome(payment.status, 'refunded')) return [step('refunded')]
       // It was paid in between, and whoever follows payments must not miss that.
       return canBecome(payment.status, 'paid') ? [step('paid'), step('refunded')] : []
+    // Money that is on its way was sent in time: a payment that reads expired and was never told as such is not told so now.
     case 'processing':
+      return canBecome(payment.status, 'processing') ? [step('processing')] : []
     case 'unpaid': {
-      const late = due(payment, now)
-      if (late !== null) return [late]
-      return seen.status === 'processing' && canBecome(payment.status, 'processing') ? [step('processing')] : []
+      const late = due(payment, askedAt)
+      return late === null ? [] : [late]
     }
   }
 }

@@ -25,6 +25,16 @@ export interface DuePayment {
   readonly at: number
 }
 
+/** Whose expiry can be written down. Times in milliseconds since the epoch. */
+export type Unexpired =
+  /** What expired by `by`, and what expired by `answerless` without an answer of its provider. `elsewhere`: seats whose payments somebody else asks for. */
+  | { readonly by: number, readonly answerless: number, readonly elsewhere: readonly ProviderSeatName[] }
+  /** What expired by `by` of one account in one seat. */
+  | { readonly by: number, readonly merchantId: number, readonly seat: ProviderSeatName }
+
+/** A slot and the kind of provider in it. */
+export type ProviderSeatName = `${ProviderSlot} ${ProviderKind}`
+
 /** Where payments are kept. */
 export interface PaymentStore {
   /**
@@ -53,8 +63,8 @@ export interface PaymentStore {
   hasPaid (merchantId: number): Promise<boolean>
   /** Demo payments that should have confirmed themselves by `now`, those after `after` first due first. */
   unconfirmed (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
-  /** Payments that expired by `now` and are still written as unpaid; demo payments are not among them. */
-  unexpired (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
+  /** Payments of these that are still written as unpaid, those after `after` first expired first; demo payments are not among them. */
+  unexpired (of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]>
   /** When the next demo payment after `now` confirms itself; null when none waits. */
   nextConfirmation (now: number): Promise<number | null>
   /** Gives back order ids whose hold ended before this time; at most `limit`. Answers how many. */
@@ -199,10 +209,14 @@ export class SqlPaymentStore implements PaymentStore {
     return rows.map(dueFromDatabase)
   }
 
-  async unexpired (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
-    const rows = await this.#database.sql<DueRow[]>`
+  async unexpired (of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+    const { sql } = this.#database
+    const whose = 'seat' in of
+      ? sql`merchant_id = ${of.merchantId} and provider_slot || ' ' || provider_kind = ${of.seat}`
+      : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.elsewhere.slice()}::text[]))`
+    const rows = await sql<DueRow[]>`
       select invoice_id, merchant_id, expires_at as at from payments
-      where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(now)}
+      where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(of.by)} and ${whose}
         and (expires_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
       order by expires_at, invoice_id limit ${limit}`
     return rows.map(dueFromDatabase)

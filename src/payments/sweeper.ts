@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { PaymentKey } from './changes.ts'
-import type { DuePayment, PaymentStore } from './store.ts'
+import type { DuePayment, PaymentStore, ProviderSeatName } from './store.ts'
 
 /** Milliseconds after which it looks again even when nothing is known to fall due: another process may have made a payment. */
 const REGULARLY = 30_000
@@ -9,19 +9,28 @@ const REGULARLY = 30_000
 const SHORTEST = 20
 /** Payments that are read at once. */
 const BATCH = 100
+/** Milliseconds after its end, with a gateway that asks, for which a payment waits for its provider's answer before it is told as expired (decision 178). */
+export const ANSWERLESS = 15 * 60_000
 
 /** What a sweeper works with. */
 export interface SweeperParts {
   readonly store: PaymentStore
   readonly clock: Clock
   readonly log: Log
+  /** Seats whose payments somebody else asks the provider for. */
+  elsewhere (): readonly ProviderSeatName[]
   /** Writes down what time has done to one payment, in a transaction of its own. */
   record (key: PaymentKey): Promise<unknown>
+  /** Asks the provider of one payment how it stands, and takes that in. */
+  ask (key: PaymentKey): Promise<unknown>
 }
 
 /**
- * Confirms demo payments and writes down expiries, soon after they fall due. What reads a payment does not wait for it, since
+ * Confirms demo payments and has expiries written down, soon after they fall due. What reads a payment does not wait for it, since
  * a payment reads as time has made it; webhooks do. Several processes may sweep at once.
+ *
+ * An expiry is told only once the provider has said after it that nothing was paid, or has said nothing for 15 minutes while
+ * this gateway was there to ask: after a downtime a payment may have been made of which nobody has heard yet (decision 178).
  */
 export class Sweeper {
   readonly #parts: SweeperParts
@@ -29,9 +38,12 @@ export class Sweeper {
   #timer: Timer | null = null
   #timerAt = 0
   #started = false
+  /** Since when this gateway asks, in milliseconds since the epoch. */
+  readonly #asksSince: number
 
   constructor (parts: SweeperParts) {
     this.#parts = parts
+    this.#asksSince = parts.clock.now()
   }
 
   /** Begins to sweep, at once; more often than once is harmless. */
@@ -68,10 +80,8 @@ export class Sweeper {
    * @throws AggregateError when payments could not be written; the others have been
    */
   async expire (): Promise<void> {
-    const { store, clock } = this.#parts
-    const now = clock.now()
     const faults: unknown[] = []
-    await this.#each((after, limit) => store.unexpired(now, after, limit), error => { faults.push(error) })
+    await this.#expiries(error => { faults.push(error) })
     if (faults.length > 0) throw new AggregateError(faults, `${faults.length} payments could not be written, the first because: ${String(faults[0])}`)
   }
 
@@ -88,8 +98,8 @@ export class Sweeper {
     const now = clock.now()
     let soonest = now + REGULARLY
     try {
-      await this.#each((after, limit) => store.unconfirmed(now, after, limit))
-      await this.#each((after, limit) => store.unexpired(now, after, limit))
+      await this.#each((after, limit) => store.unconfirmed(now, after, limit), payment => this.#parts.record(payment))
+      await this.#expiries()
       soonest = await store.nextConfirmation(now) ?? soonest
     } catch (error) {
       log.warn({ err: error }, 'payments could not be swept; it is tried again soon')
@@ -97,14 +107,29 @@ export class Sweeper {
     this.wakeAt(soonest)
   }
 
-  /** Goes on behind a payment that cannot be written, so that it does not stand in the way of the others. */
-  async #each (page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>, failed: (error: unknown) => void = () => {}): Promise<void> {
+  async #expiries (failed: (error: unknown) => void = () => {}): Promise<void> {
+    const { store, clock, elsewhere, record, ask } = this.#parts
+    const now = clock.now()
+    const answerless = now - this.#asksSince < ANSWERLESS ? 0 : now - ANSWERLESS
+    await this.#each(
+      (after, limit) => store.unexpired({ by: now, answerless, elsewhere: elsewhere() }, after, limit),
+      payment => payment.at <= answerless ? record(payment) : ask(payment),
+      failed
+    )
+  }
+
+  /** Goes on behind a payment that cannot be dealt with, so that it does not stand in the way of the others. */
+  async #each (
+    page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>,
+    deal: (payment: DuePayment) => Promise<unknown>,
+    failed: (error: unknown) => void = () => {}
+  ): Promise<void> {
     let after: DuePayment | null = null
     for (;;) {
       const payments: DuePayment[] = await page(after, BATCH)
       for (const payment of payments) {
         try {
-          await this.#parts.record(payment)
+          await deal(payment)
         } catch (error) {
           this.#parts.log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
           failed(error)

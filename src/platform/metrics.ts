@@ -51,6 +51,27 @@ export class Metrics {
     return this.#cells('histogram', name, labels, () => new SpreadMetric(name, help, buckets))
   }
 
+  /**
+   * A gauge whose values are asked for when the measurements are rendered; it has none where `sample` rejects, since the others
+   * must be seen all the same. @throws TypeError like `counter`.
+   */
+  sampled<L extends string> (name: string, help: string, labels: readonly L[], sample: () => Promise<ReadonlyArray<{ readonly labels: Readonly<Record<L, string>>, readonly value: number }>>): void {
+    this.#once('sampled gauge', name, labels, () => {
+      const gauge: Gauge<L> = new Gauge({
+        name,
+        help,
+        labelNames: [...labels],
+        registers: [this.#registry],
+        collect: async () => {
+          const samples = await sample().catch(() => [])
+          gauge.reset()
+          for (const { labels, value } of samples) gauge.set(labels, value)
+        }
+      })
+      return gauge
+    })
+  }
+
   /** Adds the process's own measurements (CPU, memory, event loop, garbage collection). Call at most once. */
   measureProcess (): void {
     collectDefaultMetrics({ register: this.#registry })

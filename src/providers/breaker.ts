@@ -118,6 +118,8 @@ function verdictOf (error: unknown): 'failed' | 'answered' | 'not called' {
       return 'failed'
     case 'rate':
       return cause instanceof NothingSent ? 'not called' : 'answered'
+    case 'size':
+      return 'answered'
     case 'open':
     case 'other':
       return 'not called'

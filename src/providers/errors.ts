@@ -12,9 +12,10 @@ export class ProviderKeyRequired extends ShortError {
 
 /**
  * Why a provider cannot be asked: the way to it is broken, it did not answer in time, its answer was a 5xx or none that can
- * be used, it answered 429, or nobody was asked because a breaker is open. `other` says nothing about the provider.
+ * be used, it answered 429, it answered more than is read, or nobody was asked because a breaker is open. `other` says nothing
+ * about the provider.
  */
-export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'open' | 'other'
+export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'size' | 'open' | 'other'
 
 /**
  * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with Retry-After,

@@ -88,6 +88,8 @@ export interface InvoiceState {
   readonly paymentHash: string
   /** Milliseconds since the epoch. */
   readonly createdAt: number
+  /** lnd's count of settled invoices, at which this one was settled; 0 while it is not. */
+  readonly settleIndex: number
   readonly state: ChargeState
 }
 
@@ -108,6 +110,7 @@ export function readInvoice (value: unknown, now: number): InvoiceState | null {
   return {
     paymentHash,
     createdAt,
+    settleIndex: whole(invoice['settle_index']),
     state: { status, receivedSats: status === 'paid' ? whole(invoice['amt_paid_sat']) : 0, settledAt: status === 'paid' ? seconds(invoice['settle_date']) : null }
   }
 }
@@ -118,6 +121,8 @@ const DEFAULT_EXPIRY = 86_400
 /** A page of invoices. */
 export interface InvoicePage {
   readonly invoices: readonly InvoiceState[]
+  /** How many lnd gave, with those that cannot be read. */
+  readonly count: number
   /** Where the next older page begins; 0 when there is none. */
   readonly next: number
 }
@@ -128,8 +133,17 @@ export function readInvoices (body: unknown, now: number): InvoicePage | null {
   if (answer === null || !Array.isArray(answer['invoices'])) return null
   return {
     invoices: list(answer['invoices']).map(one => readInvoice(one, now)).filter(one => one !== null),
+    count: answer['invoices'].length,
     next: whole(answer['first_index_offset'])
   }
+}
+
+/** The lines of `GET /v1/invoices/subscribe`, as far as they were read; null when one is an error or no line of it. */
+export function readInvoiceLines (body: unknown, now: number): { readonly invoices: readonly InvoiceState[], readonly isCut: boolean } | null {
+  const stream = members(body)
+  const results = list(stream?.['lines']).map(line => members(line)?.['result'])
+  if (stream === null || !Array.isArray(stream['lines']) || results.includes(undefined)) return null
+  return { invoices: results.map(one => readInvoice(one, now)).filter(one => one !== null), isCut: stream['isCut'] === true }
 }
 
 /** Why lnd could not pay, in words for the payee's side. */

@@ -3,13 +3,14 @@ import type { Clock } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
 import type { AddressGuard } from '../upstream/guard.ts'
 import { ProviderRefused } from './errors.ts'
-import { readInvoice, readInvoices, readNewInvoice } from './lnd-answers.ts'
+import { readInvoice, readNewInvoice } from './lnd-answers.ts'
 import { ask, isUnknown, ok } from './lnd-calls.ts'
 import { LndConnections } from './lnd-connections.ts'
+import { settledAtNode } from './lnd-news.ts'
 import { findChainPayout, findLightningPayout, sendOverChain, sendOverLightning } from './lnd-payouts.ts'
 import { LndConnectError, readLndConnect, type LndConnection } from './lndconnect.ts'
 import { unusableAnswer, type CallProvider } from './provider-call.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, SettledCharge } from './provider.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, SettledList, SettledSince } from './provider.ts'
 
 /** What the kind needs. */
 export interface LndOptions {
@@ -34,11 +35,6 @@ const capabilities: Capabilities = Object.freeze({
 })
 
 const PAYMENT_HASH = /^[0-9a-f]{64}$/
-/** Invoices of one page: a page stays below the size of an answer that is read. */
-const PAGE = 200
-const MAX_PAGES = 5
-/** Milliseconds that an invoice can be paid at most (`payments.expiry`): one that was settled lately may be this old. */
-const LONGEST_EXPIRY = 3 * 24 * 3_600_000
 
 /**
  * A node of its owner's, by lnd's REST API. The key is its lndconnect address (decision 71); the id of a charge is its payment
@@ -116,36 +112,19 @@ export class LndProvider implements Provider {
     return { isValid: true, message: 'The node accepts this key and makes invoices with it.' }
   }
 
-  async listSettled (key: Secret<string>, since: number): Promise<readonly SettledCharge[]> {
-    const now = this.#options.clock.now()
-    const oldest = since - LONGEST_EXPIRY
-    return await this.#within(key, async call => {
-      const found: Array<SettledCharge & { readonly state: ChargeState }> = []
-      let next = 0
-      for (let page = 0; page < MAX_PAGES; page++) {
-        const path = `/v1/invoices?reversed=true&num_max_invoices=${PAGE}&index_offset=${next}&creation_date_start=${Math.max(Math.floor(oldest / 1000), 0)}`
-        const answer = readInvoices(ok(await ask(call, { method: 'GET', path, scope: 'invoices:read' })).body, now)
-        if (answer === null) throw unusableAnswer('no list of invoices')
-        for (const { paymentHash, state } of answer.invoices) {
-          // lnd counts whole seconds.
-          if (state.settledAt !== null && state.settledAt >= Math.floor(since / 1000) * 1000) found.push({ chargeId: paymentHash, state })
-        }
-        next = answer.next
-        if (next <= 1 || answer.invoices.length < PAGE || answer.invoices.some(({ createdAt }) => createdAt < oldest)) break
-      }
-      return found.sort((a, b) => (b.state.settledAt ?? 0) - (a.state.settledAt ?? 0))
-    })
+  async listSettled (key: Secret<string>, wanted: SettledSince): Promise<SettledList> {
+    return await this.#within(key, async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted))
   }
 
   async close (): Promise<void> {
     await this.#connections.close()
   }
 
-  async #within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>): Promise<T> {
+  async #within<T> (key: Secret<string> | null, run: (call: CallProvider, connection: LndConnection) => Promise<T>): Promise<T> {
     const connection = readKey(key)
     // A host that gateway.yaml names is the operator's own.
     const isTrusted = (key !== null && key === this.#options.operatorKey) || connection.origin === this.#ownOrigin
-    return await this.#connections.with(connection, isTrusted, http => http.within(connection.macaroon, run))
+    return await this.#connections.with(connection, isTrusted, http => http.within(connection.macaroon, call => run(call, connection)))
   }
 }
 

@@ -6,7 +6,7 @@ import type { Secret } from '../platform/secrets.ts'
 import { PayoutUncertain, ProviderNotificationError, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { errorMessage, readCharge, readWithdrawal, unwrap, type WireCharge, type WireWithdrawal } from './opennode-wire.ts'
 import type {
-  Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledCharge
+  Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
 } from './provider.ts'
 import { NothingSent, ProviderHttp, unusableAnswer, type CallProvider, type ConnectHow, type ProviderAnswer, type ProviderCall } from './provider-call.ts'
 
@@ -47,6 +47,8 @@ const INVOICE_FIELD: 'address' | 'payreq' = 'address'
 /** Milliseconds after which a transaction that never confirmed has left the mempools; older charges without a time are not news. */
 const LONGEST_CONFIRMATION = 14 * 24 * 3_600_000
 const NOT_SHOWN = 'OpenNode does not show whether the refund was sent, so it stays pending. Look for it among the withdrawals in the OpenNode dashboard.'
+/** From this many charges on a list may have been cut. */
+const FULL_LIST = 100
 /** Seconds; a person has to look anyway. */
 const ASK_LATER = 60
 
@@ -67,9 +69,11 @@ export class OpenNodeProvider implements Provider {
   readonly keyless = false
   readonly capabilities = capabilities
   readonly #http: ProviderHttp
+  readonly #clock: Clock
   readonly #receiver: () => string | null
 
   constructor (options: OpenNodeOptions) {
+    this.#clock = options.clock
     this.#receiver = options.receiver
     this.#http = new ProviderHttp({
       url: (options.url ?? LIVE).replace(/\/v[12]\/?$/, ''),
@@ -171,17 +175,19 @@ export class OpenNodeProvider implements Provider {
     return { chargeId, verify: secret => isSigned(chargeId, signature, secret) }
   }
 
-  async listSettled (key: Secret<string>, since: number): Promise<readonly SettledCharge[]> {
+  async listSettled (key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
+    const asOf = this.#clock.now()
     const answer = await this.#http.within(key, async call => await ask(call, 'Read', { method: 'GET', path: '/v1/charges' }))
     const list = unwrap(answer.body)
     if (!Array.isArray(list)) throw unusableAnswer('no list of charges')
     const charges = list.map(readCharge).filter(charge => charge !== null)
     const newest = (charge: WireCharge): number => charge.state?.settledAt ?? charge.createdAt ?? 0
-    return charges.toSorted((left, right) => newest(right) - newest(left)).flatMap(({ id, state, createdAt }) => {
+    const settled = charges.toSorted((left, right) => newest(right) - newest(left)).flatMap(({ id, state, createdAt }) => {
       if (state === null || state.status === 'unpaid' || state.status === 'expired') return []
       const isNews = state.settledAt === null ? (createdAt ?? since) >= since - LONGEST_CONFIRMATION : state.settledAt >= since
       return isNews ? [{ chargeId: id, state }] : []
     })
+    return { charges: settled, reach: settled.length < FULL_LIST ? 'whole' : 'newest', asOf, position: null }
   }
 
   async close (): Promise<void> {

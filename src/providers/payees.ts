@@ -89,6 +89,11 @@ export class Payees {
     return sealed === null ? null : this.#open(sealed)
   }
 
+  /** Whether the account has a key for the slot. */
+  isKeyed (account: ProviderAccount, slot: ProviderSlot): boolean {
+    return keyOf(account, slot) !== null
+  }
+
   /** The provider in a slot, for what is known of it without a key. */
   provider (slot: ProviderSlot): Provider {
     return this.#seats[slot].provider

@@ -1,5 +1,5 @@
 import { Pool } from 'undici'
-import type { Clock } from '../platform/clock.ts'
+import type { Clock, Timer } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
 
@@ -40,6 +40,19 @@ export interface ProviderCall {
   readonly sharedLimit?: string
   /** The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended after it. */
   readonly firstLine?: true
+  /**
+   * The answer is a stream of JSON lines that stays open behind what it has to say. The body is `ReadLines`: what came until
+   * nothing had come for `quiet` milliseconds, or `most` bytes had; then the connection is ended. Within `first` milliseconds
+   * something must have come. @throws StreamSilent where nothing has
+   */
+  readonly lines?: { readonly first: number, readonly quiet: number, readonly most: number }
+}
+
+/** What was read of a stream. */
+export interface ReadLines {
+  readonly lines: readonly unknown[]
+  /** Whether it had more to say. */
+  readonly isCut: boolean
 }
 
 /** What the provider answered. */
@@ -56,6 +69,12 @@ export type CallProvider = (call: ProviderCall) => Promise<ProviderAnswer>
 
 /** No connection was made, so that certainly nothing has reached the provider. */
 export class NothingSent extends ProviderUnavailable {}
+
+/** A stream said nothing in the time that it had for its first line. */
+export class StreamSilent extends ProviderUnavailable {}
+
+/** An answer that is larger than what is read: asking for it again will not help, asking for less may. */
+export class AnswerTooLarge extends ProviderUnavailable {}
 
 /** What is known of a failed call: a code or a status. It stands in for the library's error, which may hold what was sent or received. */
 class CallFailure extends Error {
@@ -78,10 +97,11 @@ const HEADER_SAFE = /^[\x21-\x7e]+$/
 const UNCONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'])
 const BROKEN = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
-const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'open' | 'other'>, string>> = Object.freeze({
+const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'size' | 'open' | 'other'> | 'front', string>> = Object.freeze({
   network: 'The payment provider cannot be reached at the moment.',
   timeout: 'The payment provider did not answer in time.',
   server: 'The payment provider cannot do its work at the moment.',
+  front: 'Something in front of the payment provider turns calls away at the moment.',
   rate: 'The payment provider asks us to wait before the next call.'
 })
 
@@ -153,6 +173,21 @@ export class ProviderHttp {
   }
 
   async #request (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
+    const { clock } = this.#options
+    const silence = call.lines === undefined ? null : new AbortController()
+    const timer = silence === null ? null : clock.after(call.lines?.first ?? 0, () => { silence.abort() })
+    try {
+      return await this.#read(call, key, silence === null ? limit : AbortSignal.any([limit, silence.signal]), () => { timer?.cancel() })
+    } catch (error) {
+      if (silence?.signal.aborted === true && !limit.aborted) throw new StreamSilent(MESSAGES.timeout, DEFAULT_WAIT, new CallFailure('a silent stream'), 'other')
+      throw error
+    } finally {
+      timer?.cancel()
+    }
+  }
+
+  /** `began` is called with the first byte of a stream. */
+  async #read (call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
     const answer = await this.#pool.request({
       method: call.method,
       path: `${this.#prefix}${call.path}`,
@@ -166,8 +201,12 @@ export class ProviderHttp {
       body: call.body === undefined ? null : JSON.stringify(call.body),
       signal: limit
     })
+    const retryAfter = one(answer.headers['retry-after'])
+    if (call.lines !== undefined && answer.statusCode < 300) {
+      return { status: answer.statusCode, retryAfter, body: await readLines(answer.body, call.lines, this.#options.clock, began), isPage: false }
+    }
     const text = call.firstLine === true ? await firstLine(answer.body) : await answer.body.text()
-    return { status: answer.statusCode, retryAfter: one(answer.headers['retry-after']), body: parsed(text) }
+    return { status: answer.statusCode, retryAfter, body: parsed(text), isPage: text.trimStart().startsWith('<') }
   }
 
   #judge (call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
@@ -181,7 +220,9 @@ export class ProviderHttp {
     }
     if (status === 429) throw this.#limited(call, reply)
     if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
-    if (status === 403) throw forbidden(call.scope ?? null, body !== undefined)
+    // A page comes from something in front of the provider, such as Cloudflare's challenge: it says nothing of the key.
+    if (status === 403 && reply.isPage) throw unavailable('server', MESSAGES.front, this.#seconds(reply.retryAfter), 'status 403 with a page')
+    if (status === 403) throw forbidden(call.scope ?? null)
     if (status >= 400 && status < 500 && status !== 408 && status !== 425) {
       throw new ProviderRefused('request', said === null ? `The payment provider refused the request (${status}).` : `The payment provider refused the request: ${said}`)
     }
@@ -215,6 +256,8 @@ interface Reply {
   readonly retryAfter: string | null
   /** Undefined where the body is no JSON. */
   readonly body: unknown
+  /** HTML, as something in front of a provider answers. */
+  readonly isPage: boolean
 }
 
 /** An answer that came and does not hold what it must; counted as a fault of the host. */
@@ -231,6 +274,35 @@ async function firstLine (body: AsyncIterable<Buffer>): Promise<string> {
     if (end !== -1) break
   }
   return Buffer.concat(pieces).toString('utf8')
+}
+
+/** Ends the connection when it has read enough. */
+async function readLines (body: AsyncIterable<Buffer> & { destroy (): unknown }, { quiet, most }: NonNullable<ProviderCall['lines']>, clock: Clock, began: () => void): Promise<ReadLines> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  let isQuiet = false
+  let timer: Timer | null = null
+  try {
+    for await (const piece of body) {
+      began()
+      timer?.cancel()
+      pieces.push(piece)
+      bytes += piece.length
+      if (bytes >= most) break
+      timer = clock.after(quiet, () => {
+        isQuiet = true
+        body.destroy()
+      })
+    }
+  } catch (error) {
+    // Our own end of it reads as a broken one.
+    if (!isQuiet) throw error
+  } finally {
+    timer?.cancel()
+  }
+  // The last piece is a part of a line, or nothing.
+  const lines = Buffer.concat(pieces).toString('utf8').split('\n').slice(0, -1)
+  return { lines: lines.filter(line => line.trim() !== '').map(parsed), isCut: bytes >= most }
 }
 
 function parsed (text: string): unknown {
@@ -251,10 +323,8 @@ function unavailable (fault: ProviderFault, message: string, seconds: number, ca
   return new ProviderUnavailable(message, seconds, new CallFailure(cause), fault)
 }
 
-function forbidden (scope: string | null, isJson: boolean): ProviderRefused {
-  if (scope === null) return new ProviderRefused('scope', 'The provider key may not make this call.')
-  // A page comes from something in front of the provider, which may have reasons of its own.
-  return new ProviderRefused('scope', isJson ? `The provider key lacks the scope ${scope}.` : `The provider refused the call; its key may lack the scope ${scope}.`, scope)
+function forbidden (scope: string | null): ProviderRefused {
+  return new ProviderRefused('scope', scope === null ? 'The provider key may not make this call.' : `The provider key lacks the scope ${scope}.`, scope)
 }
 
 /** What went wrong on the way, in our own terms. */
@@ -264,7 +334,7 @@ function failure (error: unknown, isLate: boolean): ProviderUnavailable {
   const code = codeOf(error)
   const cause = new CallFailure(code === '' ? 'the connection failed' : code)
   if (UNCONNECTED.has(code)) return new NothingSent(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
-  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return unusableAnswer(code)
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return new AnswerTooLarge('The payment provider gave an answer that is too large.', DEFAULT_WAIT, cause, 'size')
   return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
 }
 

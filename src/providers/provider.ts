@@ -112,6 +112,30 @@ export interface SettledCharge {
   readonly state: ChargeState | null
 }
 
+/** What of an account's list is asked for. Times in milliseconds since the epoch. */
+export interface SettledSince {
+  /** What was settled before this has been seen. */
+  readonly since: number
+  /** When the oldest charge was made of which news are awaited. */
+  readonly oldest: number
+  /** Where the last answer left off; null at the beginning. */
+  readonly position: string | null
+}
+
+/** What was settled, or a part of it. */
+export interface SettledList {
+  readonly charges: readonly SettledCharge[]
+  /**
+   * `whole`: all that was settled from `since` to `asOf`, so that what is not there was not paid by then. `more`: the rest is read
+   * from `position`, and nothing may be taken as seen before that. `newest`: there may be more, which this kind cannot list.
+   */
+  readonly reach: 'whole' | 'more' | 'newest'
+  /** When the provider was asked for the first part of it, in milliseconds since the epoch. */
+  readonly asOf: number
+  /** For the next call; any text of the kind's own that is no secret. */
+  readonly position: string | null
+}
+
 /** What a kind can do besides taking Lightning payments. */
 export interface Capabilities {
   readonly onchain: boolean
@@ -161,11 +185,8 @@ export interface Provider {
    * @throws ProviderNotificationError 400 when it cannot be read
    */
   readNotification? (headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null
-  /**
-   * What was settled under this key since `since` (milliseconds since the epoch), newest first, in one account-wide call: for
-   * the poller. A kind that has no such call leaves it out. The list has an end: more than it holds is found by `lookUp`.
-   */
-  listSettled? (key: Secret<string>, since: number): Promise<readonly SettledCharge[]>
+  /** What was settled under this key, in one account-wide call: for the poller. A kind that has no such call leaves it out. */
+  listSettled? (key: Secret<string>, wanted: SettledSince): Promise<SettledList>
   /**
    * Registers our receiver for notifications, signed with `secret` (10 to 50 characters); there only where the kind is told
    * by registration, not in each charge. What is answered is kept.

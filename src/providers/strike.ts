@@ -7,7 +7,7 @@ import { tooDeep } from '../platform/json-depth.ts'
 import { ProviderNotificationError, ProviderRefused } from './errors.ts'
 import { ProviderHttp, unusableAnswer, type CallProvider } from './provider-call.ts'
 import type {
-  Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledCharge
+  Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
 } from './provider.ts'
 import { btcAmount, chargeState, errorMessage, readReceiveRequest, readReceives, type Receive, type ReceivePage } from './strike-answers.ts'
 import { shortened, StrikePayouts } from './strike-payouts.ts'
@@ -65,10 +65,12 @@ export class StrikeProvider implements Provider {
   readonly kind = 'strike'
   readonly keyless = false
   readonly capabilities = capabilities
+  readonly #clock: Clock
   readonly #http: ProviderHttp
   readonly #payouts = new StrikePayouts()
 
   constructor (options: StrikeOptions) {
+    this.#clock = options.clock
     this.#http = new ProviderHttp({
       url: (options.url ?? LIVE).replace(/\/v1\/?$/, ''),
       timeout: options.timeout,
@@ -132,14 +134,19 @@ export class StrikeProvider implements Provider {
    * not paid over Lightning does not say how much had been asked for. It is not asked for here: the account may take in a lot
    * that is not ours, under a limit that locks our address out.
    */
-  async listSettled (key: Secret<string>, since: number): Promise<readonly SettledCharge[]> {
+  async listSettled (key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
+    const asOf = this.#clock.now()
     return await this.#http.within(key, async call => {
-      const recent = (await newestReceives(call)).filter(receive => receive.isCompleted && timeOf(receive) >= since)
+      const newest = await newestReceives(call)
+      const recent = newest.filter(receive => receive.isCompleted && timeOf(receive) >= since)
       const settled = [...Map.groupBy(recent, receive => receive.requestId)].map(([chargeId, receives]) => {
         const asked = receives.find(receive => receive.invoice !== null)?.invoice?.amountMsat
         return { chargeId, state: asked === undefined ? null : chargeState(receives, asked), at: Math.max(...receives.map(timeOf)) }
       })
-      return settled.toSorted((one, other) => other.at - one.at).map(({ chargeId, state }) => ({ chargeId, state }))
+      const charges = settled.toSorted((one, other) => other.at - one.at).map(({ chargeId, state }) => ({ chargeId, state }))
+      // A full list whose oldest entry is newer than what is asked for may have been cut.
+      const isWhole = newest.length < PAGE || newest.some(receive => timeOf(receive) < since)
+      return { charges, reach: isWhole ? 'whole' : 'newest', asOf, position: null }
     })
   }
 

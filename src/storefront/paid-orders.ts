@@ -23,6 +23,8 @@ export interface PaidOrdersParts {
   integration (storefrontId: number): Promise<Integration | null>
   /** Without a slash at the end. */
   publicUrl (): string
+  /** Told once of each order that was paid, after that was committed; for figures: it must not throw. */
+  readonly sold?: (order: Order) => void
 }
 
 /** After claiming, an order can be read for as long (contract, Limits), in milliseconds. */
@@ -82,12 +84,14 @@ export class PaidOrders {
     return `${this.#parts.publicUrl()}/storefront/${integration.slug}/claim?claimToken=${token.reveal()}`
   }
 
-  #paid (orderId: string, integration: Integration, isReported: boolean): Promise<StoredOrder | null> {
-    return this.#parts.database.transaction(async tx => {
+  async #paid (orderId: string, integration: Integration, isReported: boolean): Promise<StoredOrder | null> {
+    let isNew = false
+    const paid = await this.#parts.database.transaction(async tx => {
       const { store, clock } = this.#parts
       let order = await store.lock(tx, orderId)
       if (order === null) return null
-      if (order.status === 'PendingPayment') {
+      isNew = order.status === 'PendingPayment'
+      if (isNew) {
         const { digest, ciphertext } = newClaimToken(orderId, this.#parts.sealer, this.#parts.random)
         await store.markPaid(tx, orderId, { paidAt: clock.now(), claimDigest: digest, claimToken: ciphertext })
         order = await store.lock(tx, orderId)
@@ -96,6 +100,8 @@ export class PaidOrders {
       if (isReported) await this.#mail(tx, order, integration)
       return order
     })
+    if (isNew && paid !== null) this.#parts.sold?.(paid)
+    return paid
   }
 
   async #mail (tx: TransactionSql, order: StoredOrder, integration: Integration): Promise<void> {

@@ -25,6 +25,8 @@ export interface HeldInvoice {
   readonly createdAt: number
   state: 'OPEN' | 'SETTLED' | 'CANCELED' | 'ACCEPTED'
   settledAt: number | null
+  /** lnd's count of settled invoices, from 1 on; 0 while it is not settled. */
+  settleIndex: number
   paidSats: number
 }
 
@@ -72,6 +74,8 @@ export class LndWallet {
   /** Satoshis that can be sent over the chain. */
   funds = 1_000_000
   readonly #clock: Clock
+  /** How many were settled; a test sets it back, as a rebuilt node's is. */
+  settled = 0
 
   constructor (clock: Clock) {
     this.#clock = clock
@@ -88,7 +92,7 @@ export class LndWallet {
       network: 'regtest', ...(valueSats === 0 ? {} : { amountMsat: BigInt(valueSats) * 1000n }), paymentHash, paymentSecret: randomBytes(32).toString('hex'), timestamp, expirySeconds, description: memo
     }, nodeKey)
     const held: HeldInvoice = {
-      addIndex: this.invoices.size + 1, paymentHash, preimage: preimage.toString('hex'), invoice, memo, valueSats, expirySeconds, createdAt: timestamp * 1000, state: 'OPEN', settledAt: null, paidSats: 0
+      addIndex: this.invoices.size + 1, paymentHash, preimage: preimage.toString('hex'), invoice, memo, valueSats, expirySeconds, createdAt: timestamp * 1000, state: 'OPEN', settledAt: null, settleIndex: 0, paidSats: 0
     }
     this.invoices.set(paymentHash, held)
     return held
@@ -103,7 +107,7 @@ export class LndWallet {
   /** A payer's HTLCs arrive; answers the preimage. */
   settle (paymentHash: string, paidSats = this.invoice(paymentHash).valueSats): string {
     const held = this.invoice(paymentHash)
-    Object.assign(held, { state: 'SETTLED', settledAt: this.#clock.now(), paidSats })
+    Object.assign(held, { state: 'SETTLED', settledAt: this.#clock.now(), settleIndex: held.settleIndex === 0 ? ++this.settled : held.settleIndex, paidSats })
     return held.preimage
   }
 

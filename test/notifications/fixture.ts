@@ -23,7 +23,7 @@ import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
 import { ProviderNotificationError } from '../../src/providers/errors.ts'
 import { Payees } from '../../src/providers/payees.ts'
-import type { ChargeState, Provider, ProviderNotification, SettledCharge } from '../../src/providers/provider.ts'
+import type { ChargeState, Provider, ProviderNotification, SettledCharge, SettledList, SettledSince } from '../../src/providers/provider.ts'
 import { anInput, FakeProvider, fixture as paymentFixture, type Fixture as PaymentFixture } from '../payments/fixture.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
@@ -33,6 +33,8 @@ export class SigningProvider extends FakeProvider {
   override readonly capabilities = { onchain: true, hostedCheckout: true, notifies: true, payout: { lightning: false, chain: false } }
   /** By key: what the account's list holds, newest first. */
   readonly settled = new Map<string, SettledCharge[]>()
+  /** What the lists reach. */
+  reach: SettledList['reach'] = 'whole'
   readonly listings: Array<{ readonly key: string, readonly since: number, readonly at: number }> = []
   readonly #time: ManualClock
 
@@ -48,11 +50,12 @@ export class SigningProvider extends FakeProvider {
     return { chargeId, verify: secret => headers.get('x-test-signature') === signed(body, secret.reveal()) }
   }
 
-  async listSettled (key: Secret<string>, since: number): Promise<readonly SettledCharge[]> {
+  async listSettled (key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
     this.listings.push({ key: key.reveal(), since, at: this.#time.now() })
     await this.gate
     if (this.fault !== null) throw this.fault
-    return (this.settled.get(key.reveal()) ?? []).filter(({ state }) => (state?.settledAt ?? Infinity) >= since)
+    const charges = (this.settled.get(key.reveal()) ?? []).filter(({ state }) => (state?.settledAt ?? Infinity) >= since)
+    return { charges, reach: this.reach, asOf: this.#time.now(), position: null }
   }
 }
 
@@ -116,7 +119,7 @@ export function keptLog (): Log & { readonly lines: string[] } {
 }
 
 /** The fixture of payments, with providers that notify: primary by registration, alternate with the account's key. */
-export interface Fixture extends Pick<PaymentFixture, 'database' | 'clock' | 'merchants' | 'merchant' | 'changes'> {
+export interface Fixture extends Pick<PaymentFixture, 'database' | 'clock' | 'merchants' | 'merchant' | 'changes' | 'another'> {
   readonly primary: SubscribingProvider
   readonly alternate: SigningProvider
   readonly payees: Payees
@@ -157,13 +160,14 @@ export async function fixture (t: T, options: { readonly database?: Database, /*
   const ofChallenges = new ChallengeCharges(database)
   const charges = new Charges({ ofPayments, ofChallenges, payments, challenges: { settled: paymentHash => challenges.settled(paymentHash, clock.now()) } })
   const jobs = new HandJobs()
-  const notifications = new Notifications({ database, random: systemRandom, log, jobs, payees, charges, registration, merchant: id => merchants.byId(id) })
+  const notifications = new Notifications({ database, clock, random: systemRandom, log, jobs, payees, charges, registration, merchant: id => merchants.byId(id) })
   const upstream = new InternalUpstream(notificationOperations(notifications))
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
   return {
     database, clock, merchants, primary, alternate, payees, payments, charges, ofPayments, ofChallenges, jobs, registration, sealer, log,
     merchant: base.merchant,
     changes: base.changes,
+    another: base.another,
     pay: (merchant, different) => payments.create(merchant, anInput(different)),
     challenge: async different => {
       const row = aChallenge({ createdAt: clock.now(), expiresAt: clock.now() + 600_000, tokenExpiresAt: clock.now() + 3_600_000, ...different })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { afterPoll, FIRST_STATE, nextPolls, type Candidate, type Outcome, type PollState } from '../../src/notifications/poll-plan.ts'
+import { afterPoll, FIRST_STATE, nextPolls, type Candidate, type Outcome, type Poll, type PollState } from '../../src/notifications/poll-plan.ts'
 import { pollRules, type PollRules } from '../../src/notifications/poll-rules.ts'
 import type { Capabilities, Provider, ProviderKind } from '../../src/providers/provider.ts'
 
@@ -8,18 +8,18 @@ const MINUTE = 60_000
 const listing: PollRules = {
   perMinute: 4, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, sweeps: 'all', tick: 15_000
 }
-const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({ id, isFresh: true, payments: 1, since: 0, ...different })
+const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({ id, isFresh: true, payments: 1, ending: 0, since: 0, ...different })
 
 /** Asks as often as the clock ticks, and answers what was asked when. */
 function simulate (rules: PollRules, candidates: readonly Candidate[], { minutes, outcome = () => null }: { minutes: number, outcome?: (account: string, at: number) => Outcome | null }) {
-  const asked: Array<{ at: number, account: string, type: 'list' | 'look up', count: number }> = []
+  const asked: Array<{ at: number, account: string, type: Poll['type'], count: number }> = []
   let state: PollState = FIRST_STATE
   for (let now = 1_000_000; now <= 1_000_000 + minutes * MINUTE; now += rules.tick) {
     const plan = nextPolls(state, candidates, rules, now)
     state = plan.state
     for (const poll of plan.polls) {
       asked.push({ at: now, account: poll.account, type: poll.type, count: poll.type === 'list' ? 1 : poll.count })
-      const usual: Outcome = poll.type === 'list' ? { type: 'listed', isCut: false } : { type: 'looked up', cursor: null }
+      const usual: Outcome = poll.type === 'list' ? { type: 'listed', reach: 'whole', asOf: now, position: null } : { type: 'looked up', cursor: null }
       // What is kept between runs is JSON.
       state = JSON.parse(JSON.stringify(afterPoll(state, poll, outcome(poll.account, now) ?? usual, now, rules))) as PollState
     }
@@ -39,13 +39,15 @@ void t.test('a listing asks for everything since the last one that succeeded, an
   const accounts = [candidate('1', { since: 4_000_000 })]
   const first = nextPolls(FIRST_STATE, accounts, listing, start).state
   const one = nextPolls(first, accounts, listing, start + MINUTE)
-  t.same(one.polls, [{ type: 'list', account: '1', since: 4_000_000 - 120_000 }])
-  const failed = afterPoll(one.state, { type: 'list', account: '1', since: 0 }, { type: 'failed', restsUntil: start + 5 * MINUTE }, start + MINUTE, listing)
-  t.same(nextPolls(failed, accounts, listing, start + 2 * MINUTE).polls, [])
-  const two = nextPolls(failed, accounts, listing, start + 5 * MINUTE)
-  t.same(two.polls, [{ type: 'list', account: '1', since: 4_000_000 - 120_000 }])
-  const listed = afterPoll(two.state, { type: 'list', account: '1', since: 0 }, { type: 'listed', isCut: false }, start + 5 * MINUTE, listing)
-  t.same(nextPolls(listed, accounts, listing, start + 6 * MINUTE).polls, [{ type: 'list', account: '1', since: start + 3 * MINUTE }])
+  const [list] = one.polls
+  if (list === undefined) throw new Error('nothing was asked')
+  t.same(one.polls, [{ type: 'list', account: '1', since: 4_000_000 - 120_000, oldest: 4_000_000 - 120_000, position: null }])
+  const failed = afterPoll(one.state, list, { type: 'failed', fault: 'away' }, start + MINUTE, listing)
+  t.same(nextPolls(failed, accounts, listing, start + MINUTE + 4_000).polls, [])
+  const two = nextPolls(failed, accounts, listing, start + 2 * MINUTE)
+  t.match(two.polls, [{ type: 'list', account: '1', since: 4_000_000 - 120_000 }])
+  const listed = afterPoll(two.state, list, { type: 'listed', reach: 'whole', asOf: start + 2 * MINUTE, position: 'here' }, start + 2 * MINUTE, listing)
+  t.same(nextPolls(listed, accounts, listing, start + 3 * MINUTE).polls, [{ type: 'list', account: '1', since: start, oldest: 4_000_000 - 120_000, position: 'here' }])
 })
 
 void t.test('a list that may have been cut is followed by look-ups of every open payment', async t => {
@@ -53,12 +55,12 @@ void t.test('a list that may have been cut is followed by look-ups of every open
   const start = nextPolls(FIRST_STATE, accounts, listing, 0).state
   const { polls: [list], state } = nextPolls(start, accounts, listing, MINUTE)
   if (list === undefined) throw new Error('nothing was asked')
-  const cut = afterPoll(state, list, { type: 'listed', isCut: true }, MINUTE, listing)
+  const cut = afterPoll(state, list, { type: 'listed', reach: 'newest', asOf: MINUTE, position: null }, MINUTE, listing)
   const sweep = nextPolls(cut, accounts, listing, MINUTE + 15_000)
   t.same(sweep.polls, [{ type: 'look up', account: '1', after: '', count: 3 }], 'what the budget leaves')
   const on = afterPoll(sweep.state, { type: 'look up', account: '1', after: '', count: 3 }, { type: 'looked up', cursor: 'c' }, MINUTE, listing)
   const next = nextPolls(on, accounts, listing, 2 * MINUTE + 15_000)
-  t.same(next.polls.map(poll => poll.type === 'list' ? 'list' : [poll.after, poll.count]), ['list', ['c', 3]])
+  t.same(next.polls.map(poll => poll.type === 'look up' ? [poll.after, poll.count] : poll.type), ['list', ['c', 3]])
 })
 
 void t.test('a kind without a list has every open payment looked up, one account after the other', async t => {
@@ -93,7 +95,7 @@ const rules = fc.record({
 
 void t.test('in no minute are there more calls than the budget has', async t => {
   fc.assert(fc.property(rules, accounts, (made, list) => {
-    const asked = simulate(made, list, { minutes: 40, outcome: account => Number(account) % 5 === 0 ? { type: 'failed', restsUntil: 0 } : null })
+    const asked = simulate(made, list, { minutes: 40, outcome: account => Number(account) % 5 === 0 ? { type: 'failed', fault: 'away' } : null })
     const budgets = Map.groupBy(asked, ({ account }) => made.isShared ? 'all' : account)
     for (const polls of budgets.values()) {
       for (const { at } of polls) {

@@ -6,6 +6,10 @@ import { SqlPollStore } from '../../src/notifications/poll-store.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
 import { Secret } from '../../src/platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
+import { LndProvider } from '../../src/providers/lnd.ts'
+import { AnswerTooLarge } from '../../src/providers/provider-call.ts'
+import { AddressGuard } from '../../src/upstream/guard.ts'
+import { startFakeLnd, type FakeLnd } from '../fakes/lnd.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { StrikeProvider } from '../../src/providers/strike.ts'
 import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../fakes/strike.ts'
@@ -27,13 +31,13 @@ interface Polling extends Fixture {
 /** On a database of its own, since the poller asks for everybody. */
 async function polling (t: T, options: Pick<NonNullable<Parameters<typeof fixture>[1]>, 'inPrimary'> = {}): Promise<Polling> {
   const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
-  const { payees, charges, ofPayments, ofChallenges, clock, log, merchants } = made
+  const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
   const store = new SqlPollStore(made.database)
   return {
     ...made,
     store,
     poller: (slot = 'primary', different = {}) => new Poller({
-      slot, rules: { ...rules, ...different }, store, clock, log, payees, charges, ofPayments, ofChallenges, merchant: id => merchants.byId(id)
+      slot, rules: { ...rules, ...different }, store, clock, log, payees, charges, payments, ofPayments, ofChallenges, merchant: id => merchants.byId(id)
     }),
     minute: async poller => {
       clock.advance(MINUTE)
@@ -187,15 +191,188 @@ void t.test('a refused key or a provider that is away holds up no other account'
   await made.pay(await made.merchant({ primaryApiKey: new Secret('bad') }))
   await made.pay(await made.merchant({ primaryApiKey: new Secret('good') }))
   const list = primary.listSettled.bind(primary)
-  primary.listSettled = async (key, since) => {
-    const settled = await list(key, since)
+  primary.listSettled = async (key, wanted) => {
+    const settled = await list(key, wanted)
     if (key.reveal() === 'bad') throw new ProviderRefused('key', 'The provider does not accept this key.')
     return settled
   }
   await run(poller())
   for (let minutes = 0; minutes < 20; minutes++) await minute(poller())
   t.equal(primary.listings.filter(({ key }) => key === 'good').length, 20)
-  t.equal(primary.listings.filter(({ key }) => key === 'bad').length, 1)
+  // Rests of 30 s, 1, 2, 4 and then 5 minutes (decision 179), seen each minute.
+  const bad = primary.listings.filter(({ key }) => key === 'bad').map(({ at }) => at)
+  t.same(bad.slice(1).map((at, index) => (at - (bad[index] ?? 0)) / MINUTE), [1, 1, 2, 4, 5, 5])
+})
+
+void t.test('an account whose key is refused (decision 179)', async t => {
+  const made = await polling(t)
+  const { primary, clock, payments, poller, minute, changes } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  const polled = poller()
+  const payment = await made.pay(acme)
+  await run(polled)
+  primary.fault = new ProviderRefused('key', 'The provider does not accept this key.')
+  for (let minutes = 0; minutes < 5; minutes++) await minute(polled)
+  t.same(await polled.resting(), { refused: 1, away: 0 }, 'operators see it')
+  primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
+
+  await t.test('is asked again at once when a key was saved or has proved good', async t => {
+    primary.fault = null
+    await polled.wake(acme.id)
+    t.same(await polled.resting(), { refused: 0, away: 0 })
+    await run(polled)
+    t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
+  })
+
+  await t.test('and what the old key was refused meanwhile puts it to rest no more', async t => {
+    await made.pay(acme)
+    const gate = Promise.withResolvers<void>()
+    const asking = Promise.withResolvers<void>()
+    const list = primary.listSettled.bind(primary)
+    primary.listSettled = async () => {
+      asking.resolve()
+      await gate.promise
+      throw new ProviderRefused('key', 'The provider does not accept this key.')
+    }
+    clock.advance(MINUTE)
+    const slow = run(polled)
+    await asking.promise
+    clock.advance(1)
+    await polled.wake(acme.id)
+    gate.resolve()
+    await slow
+    t.same(await polled.resting(), { refused: 0, away: 0 })
+    primary.listSettled = list
+  })
+
+  await t.test('is asked for each payment within two minutes of its expiry all the same', async t => {
+    const other = await made.merchant({ primaryApiKey: new Secret('other') })
+    const asked = (): number => primary.keys.filter(key => key === 'other').length
+    const late = await made.pay(other)
+    clock.advance(late.expiresAt - clock.now() - 6 * MINUTE)
+    primary.listSettled = async () => { throw new ProviderRefused('scope', 'The provider key lacks a scope.') }
+    for (let minutes = 0; minutes < 2; minutes++) await minute(polled)
+    const before = asked()
+    primary.states.set(late.chargeId, paid(clock.now()))
+    await minute(polled)
+    t.equal(asked(), before, 'more than two minutes before')
+    for (let minutes = 0; minutes < 2; minutes++) await minute(polled)
+    t.equal((await payments.get(other, late.invoiceId)).status, 'paid')
+    t.notOk(changes.some(change => change.payment.status === 'expired' && change.payment.invoiceId === late.invoiceId))
+  })
+})
+
+void t.test('a payment is told as expired only once its provider has been asked after that and has said no (decision 178)', async t => {
+  const made = await polling(t)
+  const { primary, clock, payees, merchants, payments: asked, poller, changes } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  const told = (invoiceId: string): string[] => changes.filter(change => change.payment.invoiceId === invoiceId).map(change => change.payment.status)
+  /** The gateway that comes up after a downtime, as it is composed: a poller asks about both slots. */
+  const gateway = made.another({ payees, merchant: id => merchants.byId(id), polled: () => ['primary strike', 'alternate opennode'] })
+
+  await t.test('so a payment that was made while the gateway was down is paid, and nothing else, whatever sweeps first', async t => {
+    const payment = await made.pay(acme)
+    await run(poller())
+    const paidAt = payment.expiresAt - 1_000
+    primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(paidAt) }])
+    clock.advance(payment.expiresAt + 3 * 3_600_000 - clock.now())
+    const after = made.another({ payees, merchant: id => merchants.byId(id), polled: () => ['primary strike', 'alternate opennode'] })
+    await after.sweep()
+    await after.recordExpiries()
+    t.equal((await after.get(acme, payment.invoiceId)).status, 'expired', 'it reads so')
+    t.same(told(payment.invoiceId), [], 'and nobody is told')
+    await run(poller())
+    t.same(told(payment.invoiceId), ['paid'])
+    t.equal((await after.get(acme, payment.invoiceId)).paidAt, paidAt)
+  })
+
+  await t.test('a list that holds it not is such an answer, for the payments that had expired when it was asked for', async t => {
+    const [expired, open] = [await made.pay(acme), null]
+    clock.advance(expired.expiresAt - clock.now())
+    const later = await made.pay(acme)
+    await run(poller())
+    clock.advance(MINUTE)
+    await run(poller())
+    t.same([told(expired.invoiceId), told(later.invoiceId), open], [['expired'], [], null])
+    t.equal((await asked.get(acme, later.invoiceId)).status, 'unpaid')
+  })
+
+  await t.test('one that could not be read whole is none; looked up, it is', async t => {
+    const payment = await made.pay(acme)
+    clock.advance(payment.expiresAt - clock.now())
+    primary.reach = 'newest'
+    const unswept = poller('primary', { sweepEvery: 24 * 60 * MINUTE })
+    await run(unswept)
+    t.same(told(payment.invoiceId), [])
+    for (let minutes = 0; minutes < 2; minutes++) await made.minute(unswept)
+    t.same(told(payment.invoiceId), ['expired'])
+    primary.reach = 'whole'
+  })
+
+  await t.test('without any answer after 15 minutes in which this gateway asked; a later paid corrects it', async t => {
+    const payment = await made.pay(acme)
+    clock.advance(payment.expiresAt - clock.now())
+    primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
+    for (let minutes = 0; minutes < 14; minutes++) {
+      await made.minute(poller())
+      await gateway.sweep()
+    }
+    t.same(told(payment.invoiceId), [])
+    await made.minute(poller())
+    await gateway.sweep()
+    t.same(told(payment.invoiceId), ['expired'])
+    primary.fault = null
+    primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(payment.expiresAt - 1) }])
+    for (let minutes = 0; minutes < 11; minutes++) await made.minute(poller())
+    t.same(told(payment.invoiceId), ['expired', 'paid'])
+  })
+})
+
+void t.test('a list that is larger than what is read is followed by look-ups at once', async t => {
+  const made = await polling(t)
+  const { primary, clock, payments, poller, minute } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  const several = await Promise.all(Array.from({ length: 8 }, () => made.pay(acme)))
+  for (const { chargeId } of several) primary.states.set(chargeId, paid(clock.now()))
+  primary.fault = new AnswerTooLarge('too large', 5, undefined, 'size')
+  primary.lookUp = async (_key, chargeId) => primary.states.get(chargeId) ?? null
+  await run(poller())
+  for (let minutes = 0; minutes < 2; minutes++) await minute(poller())
+  t.same(await Promise.all(several.map(async ({ invoiceId }) => (await payments.get(acme, invoiceId)).status)), several.map(() => 'paid'))
+})
+
+void t.test('lnd: a payment that was made during a downtime is found behind 1,200 other invoices, and is told as paid alone', async t => {
+  const started = Promise.withResolvers<FakeLnd>()
+  const made = await polling(t, {
+    inPrimary: async clock => {
+      const node = await startFakeLnd({ clock })
+      started.resolve(node)
+      const lnd = new LndProvider({ guard: new AddressGuard({ production: false }), timeout: 10_000, clock, operatorKey: null, url: null })
+      t.teardown(async () => {
+        await lnd.close()
+        await node.close()
+      })
+      return lnd
+    }
+  })
+  const node = await started.promise
+  const { clock, payees, payments, changes } = made
+  const acme = await made.merchant({ primaryApiKey: new Secret(node.key()) })
+  const rules = pollRules(payees.provider('primary'), null, false) ?? {}
+  for (let at = 0; at < 3; at++) node.wallet.settle(node.wallet.addInvoice(1, 'of others', 600).paymentHash)
+  const payment = await made.pay(acme)
+  await run(made.poller('primary', rules))
+  node.wallet.settle(payment.paymentHash)
+  const paidAt = clock.now()
+  for (let at = 0; at < 1200; at++) node.wallet.addInvoice(1, 'of others', 600)
+  clock.advance(payment.expiresAt - clock.now() + 600_000)
+  const poller = made.poller('primary', rules)
+  for (let ticks = 0; ticks < 4; ticks++) {
+    clock.advance(5_000)
+    await run(poller)
+  }
+  t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt })
+  t.same(changes.map(change => change.payment.status), ['paid'])
 })
 
 void t.test('a kind without a list: every open payment is looked up in turn, within the budget', async t => {
@@ -248,10 +425,10 @@ void t.test('what is planned is kept before anybody is asked, and of two runs at
   const { promise, resolve } = Promise.withResolvers<void>()
   const asking = Promise.withResolvers<void>()
   const list = primary.listSettled.bind(primary)
-  primary.listSettled = async (key, since) => {
+  primary.listSettled = async (key, wanted) => {
     asking.resolve()
     await promise
-    return await list(key, since)
+    return await list(key, wanted)
   }
   const slow = run(poller())
   await asking.promise

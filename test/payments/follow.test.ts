@@ -232,15 +232,15 @@ async function watching (t: T, database: Database): Promise<void> {
 
   const told = payments.onChange
   payments.onChange = () => Promise.reject(new Error('no'))
-  await t.rejects(payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }))
+  await t.rejects(payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now()))
   payments.onChange = told
-  await payments.observe(payment, { status: 'processing', receivedSats: null, settledAt: null })
+  await payments.observe(payment, { status: 'processing', receivedSats: null, settledAt: null }, made.clock.now())
   await until(database, () => heard.length === 2)
   t.same(heard.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not told')
   t.ok(log.lines.includes('a listener to a payment failed'))
   stop()
   stop()
-  await payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null })
+  await payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now())
   await until(database, () => heard.length === 3)
   t.same(heard.slice(2), ['here'])
 }

@@ -174,7 +174,7 @@ void t.test('sync', async t => {
     second.onChange = payments.onChange
     const payment = await payments.create(acme, anInput())
     const before = changes.length
-    await Promise.all(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? payments : second).observe(payment, { ...PAID, settledAt: index + 1 })))
+    await Promise.all(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? payments : second).observe(payment, { ...PAID, settledAt: index + 1 }, clock.now())))
     t.equal(changes.length - before, 1)
     const paidAt = (await payments.get(acme, payment.invoiceId)).paidAt
     t.equal(changes.at(-1)?.payment.paidAt, paidAt)
@@ -189,20 +189,20 @@ void t.test('sync', async t => {
       await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}`
       throw new Error('no webhook row')
     }
-    await t.rejects(payments.observe(payment, PAID), { message: 'no webhook row' })
+    await t.rejects(payments.observe(payment, PAID, clock.now()), { message: 'no webhook row' })
     t.match(await payments.get(acme, payment.invoiceId), { status: 'unpaid', description: null })
     payments.onChange = async sql => { await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}` }
-    await payments.observe(payment, PAID)
+    await payments.observe(payment, PAID, clock.now())
     t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, description: 'touched' })
     payments.onChange = null
-    t.equal(await payments.observe({ merchantId: acme.id + 1, invoiceId: payment.invoiceId }, PAID), null, 'another merchant\'s')
+    t.equal(await payments.observe({ merchantId: acme.id + 1, invoiceId: payment.invoiceId }, PAID, clock.now()), null, 'another merchant\'s')
   })
 
   await t.test('applyChange: a refund of our own reads refunded, keeps paidAt, and tells no merchant (decision 56)', async t => {
     const acme = await merchant()
     const { store } = await fixture(t, { database })
     const payment = await payments.create(acme, anInput())
-    await payments.observe(payment, PAID)
+    await payments.observe(payment, PAID, clock.now())
     const paidAt = clock.now()
     clock.advance(1000)
     await database.transaction(async sql => {

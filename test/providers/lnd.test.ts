@@ -183,26 +183,6 @@ t.test('the breaker knows nodes apart by their host', async t => {
   t.equal(lndHost(null), '')
 })
 
-t.test('what was settled lately is listed, newest first, over pages', async t => {
-  const { clock, node, lnd, key } = await setUp(t)
-  const early = await lnd.createCharge(key, request)
-  const late = await lnd.createCharge(key, request)
-  node.wallet.settle(early.chargeId)
-  clock.advance(60_000)
-  const since = clock.now()
-  for (let at = 0; at < 450; at++) node.wallet.addInvoice(1, '', 600)
-  node.wallet.settle(late.chargeId)
-  clock.advance(1000)
-  const newest = await lnd.createCharge(key, request)
-  node.wallet.settle(newest.chargeId)
-  node.requests.length = 0
-  const listed = await lnd.listSettled(key, since)
-  t.same(listed.map(({ chargeId }) => chargeId), [newest.chargeId, late.chargeId])
-  t.match(listed[0], { state: { status: /^paid$/, receivedSats: 21, settledAt: clock.now() } })
-  t.equal(node.requests.length, 3, 'three pages of 200')
-  t.same(await lnd.listSettled(key, clock.now() + 1000), [])
-})
-
 t.test('no error and no request shows a key that is not the node\'s own', async t => {
   const { node, lnd, key } = await setUp(t)
   const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url').toString('hex')

@@ -15,6 +15,7 @@ import { Refusal } from '../fakes/opennode-account.ts'
 import { startFakeOpenNode, type Fault } from '../fakes/opennode.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { listed } from './listed.ts'
 
 const KEY = 'opennode-test-key'
 const key = new Secret(KEY)
@@ -198,11 +199,11 @@ void t.test('what was settled lately is listed newest first, in one call', async
   const chain = await make()
   await fake.payOnChain(chain.chargeId, 2_000)
   const before = fake.requests.length
-  const settled = await provider.listSettled(key, since)
+  const settled = await listed(provider, key, since)
   t.equal(fake.requests.length, before + 1)
   t.same(settled.map(({ chargeId, state }) => [chargeId, state?.status]), [[chain.chargeId, 'underpaid'], [second.chargeId, 'paid'], [first.chargeId, 'paid']])
   clock.advance(15 * 24 * 3_600_000)
-  t.same(await provider.listSettled(key, clock.now()), [], 'what never settled is not listed for ever')
+  t.same(await listed(provider, key, clock.now()), [], 'what never settled is not listed for ever')
 })
 
 void t.test('a key is tried as far as it is needed, and the missing permission is named', async t => {
@@ -234,7 +235,7 @@ void t.test('an expired key is the key\'s fault', async t => {
   const { fake, provider } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   fake.revokeKey(KEY)
-  const calls: ReadonlyArray<() => Promise<unknown>> = [() => provider.createCharge(key, request), () => provider.lookUp(key, chargeId), () => provider.listSettled(key, 0)]
+  const calls: ReadonlyArray<() => Promise<unknown>> = [() => provider.createCharge(key, request), () => provider.lookUp(key, chargeId), () => provider.listSettled(key, { since: 0, oldest: 0, position: null })]
   for (const call of calls) {
     await t.rejects(call(), errorLike({ reason: 'key', message: 'The provider does not accept this key.' }))
   }
@@ -247,7 +248,7 @@ void t.test('a provider that hangs, breaks, answers HTML or asks to wait cannot 
   const expected: ReadonlyArray<readonly [Fault, string]> = [
     ['hang', 'timeout'], ['lost after', 'network'], ['html', 'server'], ['html as 200', 'server'], ['server error', 'server'], ['rate limit', 'rate'], ['empty', 'server']
   ]
-  const calls: ReadonlyArray<() => Promise<unknown>> = [() => provider.createCharge(key, request), () => provider.lookUp(key, chargeId), () => provider.listSettled(key, 0)]
+  const calls: ReadonlyArray<() => Promise<unknown>> = [() => provider.createCharge(key, request), () => provider.lookUp(key, chargeId), () => provider.listSettled(key, { since: 0, oldest: 0, position: null })]
   for (const [fault, reason] of expected) {
     for (const call of calls) {
       fake.fail(fault)
@@ -257,7 +258,7 @@ void t.test('a provider that hangs, breaks, answers HTML or asks to wait cannot 
     }
   }
   fake.fail('html as 403')
-  await t.rejects(provider.lookUp(key, chargeId), errorLike({ reason: 'scope', scope: 'Read' }))
+  await t.rejects(provider.lookUp(key, chargeId), errorLike({ name: 'ProviderUnavailable', fault: 'server' }), 'a page says nothing of the key')
   t.match(await provider.lookUp(key, chargeId), { status: 'unpaid' }, 'and afterwards it can')
 })
 

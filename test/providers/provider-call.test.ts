@@ -72,7 +72,7 @@ t.test('a call carries the key, JSON and a path under the address\'s own; the an
 const judged: ReadonlyArray<[name: string, answer: Handler, call: ProviderCall, error: Record<string, unknown>]> = [
   ['401: the key', answer(401, '{"message":"no"}'), get, { name: 'ProviderRefused', reason: 'key' }],
   ['403: the scope that the call needs', answer(403, '{}'), { ...get, scope: 'read.things' }, { name: 'ProviderRefused', reason: 'scope', scope: 'read.things', message: 'The provider key lacks the scope read.things.' }],
-  ['403 as a page: perhaps the scope', answer(403, '<html>'), { ...get, scope: 'read.things' }, { reason: 'scope', message: 'The provider refused the call; its key may lack the scope read.things.' }],
+  ['403 as a page: something in front of the provider', answer(403, '<html>'), { ...get, scope: 'read.things' }, { name: 'ProviderUnavailable', fault: 'server', message: 'Something in front of the payment provider turns calls away at the moment.' }],
   ['403 without a known scope', answer(403), get, { reason: 'scope', scope: null }],
   ['404 that the caller does not read', answer(404), get, { reason: 'request', message: 'The payment provider refused the request (404).' }],
   ['400: the provider\'s own words, cleaned', answer(400, JSON.stringify({ message: ` the\r\n key ${CANARY}\u0000 is\u2028odd ` })), post, { reason: 'request', message: 'The payment provider refused the request: the key [redacted] is odd' }],
@@ -88,7 +88,7 @@ const judged: ReadonlyArray<[name: string, answer: Handler, call: ProviderCall, 
   ['a redirect, which is not followed', answer(302, '', { location: '/elsewhere' }), get, { fault: 'server' }],
   ['a page where JSON was due', answer(200, '<!DOCTYPE html><html>'), get, { fault: 'server', message: 'The payment provider gave an answer that cannot be used.' }],
   ['nothing where JSON was due', answer(200), get, { fault: 'server' }],
-  ['more than a mebibyte', answer(200, `"${'x'.repeat(1024 * 1024)}"`), get, { fault: 'server' }],
+  ['more than a mebibyte', answer(200, `"${'x'.repeat(1024 * 1024)}"`), get, { name: 'AnswerTooLarge', fault: 'size' }],
   ['what is no HTTP', (request) => { request.socket.end('SSH-2.0-dropbear\r\n') }, post, { fault: 'network' }]
 ]
 

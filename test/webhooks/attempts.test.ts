@@ -167,7 +167,7 @@ await t.test('a deactivated merchant is told all the same', async t => {
   const account = await merchant(endpoint.url)
   const made = await payment(account)
   await merchants.deactivate(account.id)
-  await changes.observe(made, { status: 'paid', receivedSats: null, settledAt: clock.now() })
+  await changes.observe(made, { status: 'paid', receivedSats: null, settledAt: clock.now() }, clock.now())
   await jobs.run()
   t.match(await row(account), { status: 'delivered' })
 })

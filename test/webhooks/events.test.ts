@@ -9,13 +9,13 @@ await t.test('paid, processing, underpaid and expired are told, once per invoice
   const account = await merchant('http://127.0.0.1:1234/')
   const first = await payment(account)
   for (const status of ['processing', 'underpaid', 'paid', 'paid', 'refunded', 'refunded'] as const) {
-    await changes.observe(first, { status, receivedSats: status === 'underpaid' ? 5 : 10_000, settledAt: null })
+    await changes.observe(first, { status, receivedSats: status === 'underpaid' ? 5 : 10_000, settledAt: null }, clock.now())
     clock.advance(1)
   }
   const second = await payment(account)
   clock.advance(3_600_000)
-  await changes.recordDue(second)
-  await changes.recordDue(second)
+  await changes.recordDue(second, clock.now())
+  await changes.recordDue(second, clock.now())
   const written = await rows(account)
   t.same(written.map(row => [row.event, row.event_key]), [
     ['payment.processing', `payment:${first.invoiceId}:processing`], ['payment.underpaid', `payment:${first.invoiceId}:underpaid`],
@@ -45,18 +45,18 @@ await t.test('a merchant without a callback URL gets no event, also not later', 
 })
 
 await t.test('event and job stand or fall with the change', async t => {
-  const { changes, database, jobs, merchant, payment, rows, webhooks } = await fixture(t)
+  const { changes, clock, database, jobs, merchant, payment, rows, webhooks } = await fixture(t)
   const account = await merchant('http://127.0.0.1:1234/')
   const made = await payment(account)
   changes.onChange = async (sql, change) => {
     await webhooks.paymentChanged(sql, change)
     throw new Error('something else failed')
   }
-  await t.rejects(changes.observe(made, { status: 'paid', receivedSats: null, settledAt: null }), { message: 'something else failed' })
+  await t.rejects(changes.observe(made, { status: 'paid', receivedSats: null, settledAt: null }, clock.now()), { message: 'something else failed' })
   t.same(await rows(account), [])
   t.same(await jobs.waiting(), [])
   changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
-  await changes.observe(made, { status: 'paid', receivedSats: null, settledAt: null })
+  await changes.observe(made, { status: 'paid', receivedSats: null, settledAt: null }, clock.now())
   t.equal((await rows(account)).length, 1)
   t.equal((await jobs.waiting()).length, 1)
   // The same event from somewhere else: the transaction goes on, and nothing is written twice.

@@ -111,7 +111,7 @@ export async function fixture (t: T, options: { readonly database?: Database, re
     merchant: url => anAccount(merchants, url),
     paid: async (merchant, different) => {
       const made = await payment(merchant, different)
-      const changed = await changes.observe(made, { status: 'paid', receivedSats: made.amountSats ?? 0, settledAt: clock.now() })
+      const changed = await changes.observe(made, { status: 'paid', receivedSats: made.amountSats ?? 0, settledAt: clock.now() }, clock.now())
       if (changed === null) throw new Error('the payment is gone')
       return changed
     },

@@ -57,7 +57,7 @@ async function running (t: T, database: Database, backoff?: readonly number[]): 
       const { id } = await anAccount(merchants, url)
       const payments: Payment[] = []
       for (let n = 0; n < count; n++) payments.push(await insertPayment(database, id, clock.now()))
-      return { id, pay: async () => { for (const payment of payments) await changes.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }) } }
+      return { id, pay: async () => { for (const payment of payments) await changes.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, clock.now()) } }
     },
     rows: async merchantId => await database.sql<DeliveryRow[]>`select * from webhook_deliveries where merchant_id = ${merchantId} order by id`
   }

@@ -35,7 +35,7 @@ changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
 for (;;) {
   const unpaid = await database.sql<Array<{ merchant_id: number, invoice_id: string }>>`select merchant_id, invoice_id from payments where status = 'unpaid' order by invoice_id limit 20`
   for (const { merchant_id: merchantId, invoice_id: invoiceId } of unpaid) {
-    await changes.observe({ merchantId, invoiceId }, { status: 'paid', receivedSats: null, settledAt: null })
+    await changes.observe({ merchantId, invoiceId }, { status: 'paid', receivedSats: null, settledAt: null }, clock.now())
     process.stdout.write(`${invoiceId}\n`)
   }
   if (unpaid.length > 0) continue

@@ -9,6 +9,7 @@ import { decodeInvoice } from '../../../src/lightning/bolt11.ts'
 import type { PayoutRequest } from '../../../src/providers/provider.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { errorLike } from '../../support/error-like.ts'
+import { listed } from '../../providers/listed.ts'
 import { findPrograms, openChannel, startChain, startNode, until, type Json } from './nodes.ts'
 
 const programs = findPrograms()
@@ -105,12 +106,12 @@ t.test('real lnd nodes', { skip }, async t => {
       const since = Date.now()
       const charge = await lnd.createCharge(key, request)
       t.match(await lnd.lookUp(key, charge.chargeId), { status: 'unpaid', receivedSats: 0, settledAt: null })
-      t.notOk((await lnd.listSettled(key, since)).some(({ chargeId }) => chargeId === charge.chargeId))
+      t.notOk((await listed(lnd, key, since)).some(({ chargeId }) => chargeId === charge.chargeId))
       await payer.pay(charge.invoice)
       const state = await lnd.lookUp(key, charge.chargeId)
       t.match(state, { status: /^paid$/, receivedSats: 33 })
       t.ok(Math.abs((state?.settledAt ?? 0) - Date.now()) < 60_000)
-      t.same((await lnd.listSettled(key, since)).filter(({ chargeId }) => chargeId === charge.chargeId), [{ chargeId: charge.chargeId, state }])
+      t.same((await listed(lnd, key, since)).filter(({ chargeId }) => chargeId === charge.chargeId), [{ chargeId: charge.chargeId, state }])
       t.equal(await lnd.lookUp(key, 'ab'.repeat(32)), null)
       const cancelled = await lnd.createCharge(key, request)
       await seller.api('POST', '/v2/invoices/cancel', { payment_hash: Buffer.from(cancelled.chargeId, 'hex').toString('base64') })
