@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { definePlugin, Duration, List, ShortError, Size, StateUnavailable, Type, Unavailable, type Context, type Maybe, type ReadonlyHeaders, type ReplayRecord, type Reply } from '../src/index.ts'
+import { definePlugin, Duration, idempotencyKeyReused, List, requestInProgress, ShortError, Size, StateUnavailable, Type, Unavailable, type Context, type Maybe, type ReadonlyHeaders, type ReplayRecord, type Reply } from '../src/index.ts'
 
 const longestKey = 256
 
@@ -16,7 +16,7 @@ interface Claim {
 }
 
 /** These belong to one message or are set on every answer afresh; the replay gets its own. */
-const notKept = new Set(['content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'x-correlation-id', 'x-api-version'])
+const notKept = new Set(['content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'x-correlation-id', 'x-api-version', 'x-idempotency-replayed'])
 
 /** The key of a request: the standard's header wins, a blank one does not count (decision 20). */
 function keyOf (headers: ReadonlyHeaders): string | null {
@@ -45,7 +45,7 @@ function replay (record: ReplayRecord): Reply {
  */
 export default definePlugin({
   name: 'idempotency',
-  description: 'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first answer, byte for byte, with X-Idempotency-Replayed: true. Only 2xx answers are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Requests without a key or without a principal pass.',
+  description: 'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first answer, byte for byte, with X-Idempotency-Replayed: true. Only 2xx answers are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds and payments keep their key for ever, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
   config: Type.Object({
     methods: List(Type.String({ 'x-format': 'method' }), { default: ['POST'], description: 'Methods for which a key counts.' }),
     keep: Duration({ default: '1d', minimum: '1s', description: 'How long an answer is given again.' }),
@@ -59,32 +59,33 @@ export default definePlugin({
   setup (config, { services: { state, clock, log }, slot }) {
     const claimed = slot<Claim>('claim')
     const methods = new Set<string>(config.methods)
-    const still = (): Unavailable => new Unavailable('Request in progress', 'A request with the same idempotency key is still running. Try again shortly.', 5)
 
-    const claim = async (ctx: Context, key: string): Promise<void | Reply> => {
+    /** `scope` is the key with what it counts for. */
+    const claim = async (ctx: Context, key: string, scope: string): Promise<void | Reply> => {
       const fingerprint = hash('sha256', await ctx.body.bytes())
+      ctx.idempotency = { key, fingerprint }
       const deadline = clock.monotonic() + config.wait
       for (;;) {
-        const begun = await state.begin(key, fingerprint, config.lock)
+        const begun = await state.begin(scope, fingerprint, config.lock)
         switch (begun.kind) {
           case 'run':
-            ctx.set(claimed, { key, token: begun.token, status: 0, headers: [], pieces: [], size: 0, whole: false })
+            ctx.set(claimed, { key: scope, token: begun.token, status: 0, headers: [], pieces: [], size: 0, whole: false })
             return
           case 'replay': return replay(begun.record)
-          case 'conflict': throw new ShortError(400, 'Idempotency key was already used with a different request.')
+          case 'conflict': throw idempotencyKeyReused()
           case 'running': break
         }
         const left = deadline - clock.monotonic()
-        if (left <= 0) throw still()
-        const waited = await state.waitFor(key, left)
+        if (left <= 0) throw requestInProgress()
+        const waited = await state.waitFor(scope, left)
         if (waited.kind === 'replay') return replay(waited.record)
-        if (waited.kind === 'timeout') throw still()
+        if (waited.kind === 'timeout') throw requestInProgress()
       }
     }
 
-    const guarded = async (ctx: Context, key: string): Promise<void | Reply> => {
+    const guarded = async (ctx: Context, key: string, scope: string): Promise<void | Reply> => {
       try {
-        return await claim(ctx, key)
+        return await claim(ctx, key, scope)
       } catch (error) {
         if (!(error instanceof StateUnavailable)) throw error
         throw new Unavailable('Service unavailable', 'Idempotent requests cannot be recorded at the moment, so this one was not run. Try again shortly.', 5, {}, error)
@@ -104,7 +105,7 @@ export default definePlugin({
         if (key === null) return
         if (key.length > longestKey) throw new ShortError(400, `Idempotency key must not exceed ${longestKey} characters.`)
         // None of the parts before the key can hold a space, so no two requests share a text by chance.
-        return guarded(ctx, `${principal.kind} ${principal.id} ${ctx.method} ${ctx.path} ${key}`)
+        return guarded(ctx, key, `${principal.kind} ${principal.id} ${ctx.method} ${ctx.path} ${key}`)
       },
       response (ctx, head) {
         const claim = ctx.get(claimed)

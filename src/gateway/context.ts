@@ -1,5 +1,6 @@
 import type { RequestBody } from './body.ts'
 import type { ReadonlyHeaders } from './headers.ts'
+import type { Idempotency } from './idempotency.ts'
 import type { RouteInfo } from './route.ts'
 import type { UpstreamTarget } from './target.ts'
 
@@ -96,6 +97,8 @@ export class Context {
   params: Readonly<Record<string, string>>
   principal: Principal | null
   payment: Payment | null
+  /** The idempotency key under which the request runs; null for none, and where the chain has no `idempotency`. */
+  idempotency: Idempotency | null
   /** What this request would buy; null on what is free or not priced yet. */
   offer: RequestOffer | null
   /** Where `forward` sends the request; null takes the route's own upstream. */
@@ -125,6 +128,7 @@ export class Context {
     this.params = NO_PARAMS
     this.principal = null
     this.payment = null
+    this.idempotency = null
     this.offer = null
     this.upstreamTarget = null
     this.slots = NO_SLOTS

@@ -239,6 +239,16 @@ export function errorReply (error: GatewayError, around: ErrorSurroundings): Who
   }
 }
 
+/** 400 for an idempotency key under which another request has run (decision 18). */
+export function idempotencyKeyReused (): ShortError {
+  return new ShortError(400, 'Idempotency key was already used with a different request.')
+}
+
+/** 503 for a repetition that comes while the first request still runs (decision 19). */
+export function requestInProgress (): Unavailable {
+  return new Unavailable('Request in progress', 'A request with the same idempotency key is still running. Try again shortly.', 5)
+}
+
 /** 404 for a path that nothing serves (decision 6). */
 export function notFound (): LongError {
   return new LongError(404, 'Not found', 'Nothing is served at this path.')

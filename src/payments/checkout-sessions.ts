@@ -14,7 +14,7 @@ const CheckoutSessionView = Type.Object({
 })
 
 /** Checkout sessions: a payment by its page (contract, Billing and checkout; decision 168). */
-export function checkoutOperations (payments: Pick<Payments, 'create' | 'view'>): AnyOperation[] {
+export function checkoutOperations (payments: Pick<Payments, 'createOnce' | 'view'>): AnyOperation[] {
   return [defineOperation({
     id: 'createCheckoutSession',
     method: 'POST',
@@ -24,7 +24,7 @@ export function checkoutOperations (payments: Pick<Payments, 'create' | 'view'>)
     access: 'merchant',
     headers: {
       'X-Correlation-Id': 'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.',
-      'Idempotency-Key': 'At most 256 characters. For 24 hours the same key with the same body gives the first answer again, with X-Idempotency-Replayed: true.',
+      'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same session, as it then stands, for ever; with X-Idempotency-Replayed: true.',
       'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
     },
     body: PaymentInput,
@@ -35,11 +35,12 @@ export function checkoutOperations (payments: Pick<Payments, 'create' | 'view'>)
       503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.' }
     },
     handle: async ({ ctx, body }) => {
-      const { invoiceId, payUrl, status, expiresAt } = payments.view(await payments.create(merchantOf(ctx), body))
+      const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'checkout-session', ctx.idempotency)
+      const { invoiceId, payUrl, status, expiresAt } = payments.view(made)
       return {
         status: 201,
         body: { sessionId: `cs_${invoiceId}`, checkoutUrl: payUrl, invoiceId, status, expiresAt },
-        headers: ['Location', `/api/payments/${invoiceId}`]
+        headers: ['Location', `/api/payments/${invoiceId}`, ...headers]
       }
     }
   })]

@@ -24,7 +24,7 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
       headers: {
         ...correlation,
-        'Idempotency-Key': 'At most 256 characters. For 24 hours the same key with the same body gives the first answer again, with X-Idempotency-Replayed: true.',
+        'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same payment, as it then stands, for ever; with X-Idempotency-Replayed: true.',
         'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
       },
       body: PaymentInput,
@@ -35,8 +35,8 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
         503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.' }
       },
       handle: async ({ ctx, body }) => {
-        const payment = await payments.create(merchantOf(ctx), body)
-        return { status: 201, body: payments.view(payment), headers: ['Location', `/api/payments/${payment.invoiceId}`] }
+        const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'payment', ctx.idempotency)
+        return { status: 201, body: payments.view(made), headers: ['Location', `/api/payments/${made.invoiceId}`, ...headers] }
       }
     }),
     ...readings(payments, common),

@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
-import { ShortError, type GateError } from '../gateway/errors.ts'
+import { idempotencyKeyReused, requestInProgress, ShortError, type GateError } from '../gateway/errors.ts'
+import { once, type Idempotency } from '../gateway/idempotency.ts'
 import { decodeInvoice, InvoiceError } from '../lightning/bolt11.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import type { Merchant } from '../merchants/schema.ts'
@@ -17,7 +18,9 @@ import type { DemoInvoices } from './demo.ts'
 import { checkInput, type PaymentWish } from './input.ts'
 import { paymentView, type OnPaymentChange, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
-import { InvoiceIdTaken, isInvoiceId, type DuePayment, type Outcome, type PaymentStore, type ProviderSeatName, type Reservation } from './store.ts'
+import {
+  InvoiceIdTaken, isInvoiceId, type DuePayment, type Outcome, type PaymentKeyUse, type PaymentMaker, type PaymentStore, type ProviderSeatName, type Reservation
+} from './store.ts'
 import { Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
 
@@ -91,9 +94,9 @@ export class Payments {
    * failure gives the order id back (decision 45).
    * @throws ValidationError 400; GateError 403 without the feature for EUR and GBP (decision 51); ShortError 400 for a
    *   duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
-   *   ProviderRefused 502, Unavailable 503
+   *   ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
    */
-  async create (merchant: Merchant, input: PaymentInput): Promise<Payment> {
+  async create (merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
     const { clock, random, store } = this.#parts
     const wish = checkInput(input)
     if (wish.currency === 'EUR' || wish.currency === 'GBP') {
@@ -101,7 +104,7 @@ export class Payments {
       if (refusal !== null) throw refusal
     }
     const now = clock.now()
-    const reservation: Reservation = { merchantId: merchant.id, orderId: wish.orderId, reservationId: randomToken(16, random), heldUntil: now + HOLD }
+    const reservation: Reservation = { merchantId: merchant.id, orderId: wish.orderId, reservationId: randomToken(16, random), heldUntil: now + HOLD, idempotency }
     requireDone(await store.reserve(reservation, now))
     let payment: Payment
     try {
@@ -113,6 +116,15 @@ export class Payments {
     if (payment.confirmsAt !== null) this.#sweeper.wakeAt(payment.confirmsAt)
     else this.#parts.created?.(merchant, payment)
     return payment
+  }
+
+  /**
+   * Makes a payment once for each idempotency key of an operation; a repetition gets that payment as it then stands.
+   * @returns it, with the headers that say whether it was made before. @throws as `create`, and ShortError 400 for a key of another body
+   */
+  createOnce (merchant: Merchant, input: PaymentInput, operation: PaymentMaker, idempotency: Idempotency | null): Promise<{ readonly made: Payment, readonly headers: readonly string[] }> {
+    return once(idempotency, key => this.#parts.store.byKey(merchant.id, operation, key),
+      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }))
   }
 
   /** One of the merchant's payments. @throws ShortError 404 for an unknown one and for another merchant's alike */
@@ -336,10 +348,12 @@ export class Payments {
   }
 }
 
-/** @throws ShortError 400 for all but `done` */
+/** @throws ShortError 400 for all but `done`; Unavailable 503 for `running` */
 function requireDone (outcome: Outcome): void {
   if (outcome === 'taken') throw new ShortError(400, 'A payment with this orderId already exists')
   if (outcome === 'inactive') throw new ShortError(400, 'Merchant not found or inactive')
+  if (outcome === 'running') throw requestInProgress()
+  if (outcome === 'reused') throw idempotencyKeyReused()
 }
 
 function notFound (): never {

@@ -1,9 +1,18 @@
+import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/idempotency.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
+
+/** The operations that make payments; an idempotency key counts for one of them. */
+export type PaymentMaker = 'payment' | 'checkout-session'
+
+/** An idempotency key and the operation that it counts for. */
+export interface PaymentKeyUse extends Idempotency {
+  readonly operation: PaymentMaker
+}
 
 /** How long an order id is held for one create. */
 export interface Reservation {
@@ -13,10 +22,15 @@ export interface Reservation {
   readonly reservationId: string
   /** Milliseconds since the epoch. From then on another create may take the order id: the process has died. */
   readonly heldUntil: number
+  /** The key that the payment will have. */
+  readonly idempotency?: PaymentKeyUse | null
 }
 
-/** What came of an attempt: done; the order id is somebody else's; or the merchant is inactive or gone. */
-export type Outcome = 'done' | 'taken' | 'inactive'
+/**
+ * What came of an attempt: done; the order id is somebody else's; it is held by a request with the same idempotency key and body
+ * or another body; or the merchant is inactive or gone.
+ */
+export type Outcome = 'done' | 'taken' | 'running' | 'reused' | 'inactive'
 
 /** What is due, and where a list of it goes on. Times in milliseconds since the epoch. */
 export interface DuePayment {
@@ -46,7 +60,7 @@ export interface PaymentStore {
   release (reservation: Reservation): Promise<void>
   /**
    * Writes a payment and drops its reservation, both or neither; `taken` when the reservation has been lost to another
-   * create. @throws InvoiceIdTaken, which leaves the reservation as it was
+   * create. @throws InvoiceIdTaken, which leaves the reservation as it was; IdempotencyKeyTaken
    */
   insert (payment: Payment, reservation: Reservation): Promise<Outcome>
   /** The merchant's payment, its row locked until the caller's transaction ends; null when there is none. */
@@ -57,6 +71,8 @@ export interface PaymentStore {
   /** Whoever's it is. */
   byId (invoiceId: string): Promise<Payment | null>
   byOrder (merchantId: number, orderId: string): Promise<Payment | null>
+  /** What an idempotency key has made; null for nothing. */
+  byKey (merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
   byPayToken (payToken: string): Promise<Payment | null>
   byPaymentHash (paymentHash: string): Promise<Payment | null>
   /** Whether a payment of the merchant was ever paid. */
@@ -122,17 +138,23 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async reserve (reservation: Reservation, now: number): Promise<Outcome> {
-    const { merchantId, orderId, reservationId, heldUntil } = reservation
+    const { merchantId, orderId, reservationId, heldUntil, idempotency = null } = reservation
     const { sql } = this.#database
     const [held] = await sql`
-      insert into payment_reservations (merchant_id, order_id, reservation_id, held_until)
-      select id, ${orderId}, ${reservationId}, ${new Date(heldUntil)} from merchants where id = ${merchantId} and is_active
-      on conflict (merchant_id, order_id) do update set reservation_id = excluded.reservation_id, held_until = excluded.held_until
+      insert into payment_reservations (
+        merchant_id, order_id, reservation_id, held_until, idempotency_operation, idempotency_key, idempotency_fingerprint)
+      select id, ${orderId}, ${reservationId}, ${new Date(heldUntil)},
+        ${idempotency?.operation ?? null}, ${idempotency?.key ?? null}, ${idempotency?.fingerprint ?? null}
+      from merchants where id = ${merchantId} and is_active
+      on conflict (merchant_id, order_id) do update set reservation_id = excluded.reservation_id, held_until = excluded.held_until,
+        idempotency_operation = excluded.idempotency_operation, idempotency_key = excluded.idempotency_key,
+        idempotency_fingerprint = excluded.idempotency_fingerprint
         where payment_reservations.held_until <= ${new Date(now)}
       returning 1`
     if (held === undefined) {
       const [active] = await sql`select 1 from merchants where id = ${merchantId} and is_active`
-      return active === undefined ? 'inactive' : 'taken'
+      if (active === undefined) return 'inactive'
+      return idempotency === null ? 'taken' : await this.#heldBy(merchantId, orderId, idempotency)
     }
     // Only now: a create that ended a moment ago has written its payment and dropped its reservation together.
     const [payment] = await sql`select 1 from payments where merchant_id = ${merchantId} and order_id = ${orderId}`
@@ -141,12 +163,21 @@ export class SqlPaymentStore implements PaymentStore {
     return 'taken'
   }
 
+  /** Whether the request that holds an order id is this one's first. */
+  async #heldBy (merchantId: number, orderId: string, { operation, key, fingerprint }: PaymentKeyUse): Promise<Outcome> {
+    const [held] = await this.#database.sql<Array<{ idempotency_fingerprint: string }>>`
+      select idempotency_fingerprint from payment_reservations
+      where merchant_id = ${merchantId} and order_id = ${orderId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
+    if (held === undefined) return 'taken'
+    return held.idempotency_fingerprint === fingerprint ? 'running' : 'reused'
+  }
+
   async release ({ merchantId, orderId, reservationId }: Reservation): Promise<void> {
     await this.#database.sql`
       delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
   }
 
-  async insert (payment: Payment, { merchantId, orderId, reservationId }: Reservation): Promise<Outcome> {
+  async insert (payment: Payment, { merchantId, orderId, reservationId, idempotency = null }: Reservation): Promise<Outcome> {
     try {
       return await this.#database.transaction(async tx => {
         const dropped = await tx`
@@ -154,11 +185,12 @@ export class SqlPaymentStore implements PaymentStore {
         if (dropped.count === 0) return 'taken'
         const [active] = await tx`select 1 from merchants where id = ${merchantId} and is_active for share`
         if (active === undefined) return 'inactive'
-        await tx`insert into payments ${tx(columns(payment))}`
+        await tx`insert into payments ${tx({ ...columns(payment), ...keyColumns(idempotency) })}`
         return 'done'
       })
     } catch (error) {
       if (isUniqueViolation(error, 'payments_pkey')) throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
+      if (isUniqueViolation(error, 'payments_of_idempotency_key')) throw new IdempotencyKeyTaken()
       if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return 'taken'
       throw error
     }
@@ -186,6 +218,12 @@ export class SqlPaymentStore implements PaymentStore {
 
   byOrder (merchantId: number, orderId: string): Promise<Payment | null> {
     return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
+  }
+
+  async byKey (merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
+    const [row] = await this.#database.sql<Array<DatabaseRow & { readonly idempotency_fingerprint: string }>>`
+      select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
+    return row === undefined ? null : { made: fromDatabase(row), fingerprint: row.idempotency_fingerprint }
   }
 
   byPayToken (payToken: string): Promise<Payment | null> {
@@ -245,6 +283,14 @@ export class SqlPaymentStore implements PaymentStore {
 
 function time (ms: number | null): Date | null {
   return ms === null ? null : new Date(ms)
+}
+
+function keyColumns (idempotency: PaymentKeyUse | null) {
+  return {
+    idempotency_operation: idempotency?.operation ?? null,
+    idempotency_key: idempotency?.key ?? null,
+    idempotency_fingerprint: idempotency?.fingerprint ?? null
+  }
 }
 
 function columns (payment: Payment) {

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { once } from '../gateway/idempotency.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, RefundView } from './schema.ts'
@@ -21,7 +22,7 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       method: 'POST',
       path: '/api/refunds',
       summary: 'Refund a payment, in whole or in part',
-      headers: { 'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the same answer for 24 hours.', 'X-Idempotency-Key': 'The same; Idempotency-Key goes first.' },
+      headers: { 'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the same answer for 24 hours, and the same refund, as it then stands, for ever.', 'X-Idempotency-Key': 'The same; Idempotency-Key goes first.' },
       body: RefundInput,
       answers: {
         201: { description: 'Created. It is pending when the provider\'s answer was lost: poll, and do not ask again.', schema: RefundView },
@@ -29,8 +30,9 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
         503: { description: 'The payment provider cannot be asked at the moment. Nothing was sent.' }
       },
       handle: async ({ ctx, body }) => {
-        const refund = await refunds.create(merchantOf(ctx), body)
-        return { status: 201, body: refundView(refund, ctx.now), headers: ['Location', `/api/refunds/${refund.refundId}`] }
+        const merchant = merchantOf(ctx)
+        const { made, headers } = await once(ctx.idempotency, key => refunds.byKey(merchant, key), () => refunds.create(merchant, body, ctx.idempotency))
+        return { status: 201, body: refundView(made, ctx.now), headers: ['Location', `/api/refunds/${made.refundId}`, ...headers] }
       }
     }),
     defineOperation({

@@ -1,4 +1,5 @@
 import { LongError, ShortError } from '../gateway/errors.ts'
+import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/idempotency.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isUniqueViolation, type Database, type TransactionSql } from '../platform/database.ts'
@@ -12,7 +13,7 @@ import { payoutDestination, readDestination, requireSameAmount } from './destina
 import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
 import type { RefundSource, RefundSources } from './source.ts'
 import { adviceOn, afterPayout, afterRefusal, afterUnknown, isOpen, LOOKED_UP_FOR, nextCheck, SEND_WITHIN } from './states.ts'
-import { LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
+import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
 
 /** What the service is made of. */
 export interface RefundsParts {
@@ -46,11 +47,12 @@ export class Refunds {
   }
 
   /**
-   * Refunds a payment in whole or in part. What is answered may still be pending: then the provider's answer was lost.
+   * Refunds a payment in whole or in part. What is answered may still be pending: then the provider's answer was lost. The
+   * idempotency key stands in the refund's row from before the provider is asked.
    * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the provider
-   *   cannot be asked, which leaves nothing under way
+   *   cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
    */
-  async create (merchant: Merchant, input: RefundInput): Promise<Refund> {
+  async create (merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
     const { sources, payees, clock } = this.#parts
     const source = await sources.get(merchant.id, input.invoiceId, clock.now())
     if (source === null) throw new ShortError(400, 'Invoice not found')
@@ -64,7 +66,12 @@ export class Refunds {
     if (amount === null) requireOptionalAmount(refund)
     else requireSameAmount(destination, amount)
     // Once something may have been sent, nothing that the database does is thrown any more.
-    return await this.#send(payee, source, await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount))
+    return await this.#send(payee, source, await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount, idempotency))
+  }
+
+  /** The refund that an idempotency key has made, as it stands; null for none. */
+  byKey (merchant: Merchant, key: string): Promise<Kept<Refund> | null> {
+    return this.#parts.store.byKey(merchant.id, key)
   }
 
   /** @throws ShortError 404 */
@@ -146,7 +153,7 @@ export class Refunds {
   }
 
   /** Writes the pending row when what is left of the payment covers it; `amount` null takes all that is left (decision 60). */
-  async #reserve (seen: RefundSource, refund: Refund, amount: number | null): Promise<Refund> {
+  async #reserve (seen: RefundSource, refund: Refund, amount: number | null, idempotency: Idempotency | null): Promise<Refund> {
     const { database, sources, store, clock } = this.#parts
     try {
       return await database.transaction(async sql => {
@@ -163,10 +170,11 @@ export class Refunds {
           throw new ShortError(400, [words, ...lost].join(' '))
         }
         const reserved = { ...refund, amountSats, createdAt: now }
-        await store.insert(sql, reserved, now + SEND_WITHIN)
+        await store.insert(sql, reserved, now + SEND_WITHIN, idempotency)
         return reserved
       })
     } catch (error) {
+      if (isUniqueViolation(error, IDEMPOTENCY_KEY_INDEX)) throw new IdempotencyKeyTaken()
       if (isUniqueViolation(error, LIGHTNING_INVOICE_INDEX)) {
         throw new ShortError(400, 'Another refund already pays the Lightning invoice in refundAddress; ask the payer for a new one.')
       }
@@ -193,7 +201,7 @@ export class Refunds {
     }
     let written: Refund
     try {
-      written = await this.#apply(refund, (current, now) => afterPayout(current, payout, now))
+      written = await this.#apply(refund, (current, now) => afterPayout(current, payout, now), payout.status === 'failed')
       // Only where the provider took longer to answer than its timeout and the grace together.
       if (written.status === 'failed' && payout.status !== 'failed') log.error({ ...fields, payoutId: payout.payoutId }, 'a refund was sent after it had been given up: more may have been paid out than was received')
     } catch (error) {
@@ -209,7 +217,7 @@ export class Refunds {
   /** Gives the amount of a refund back that was certainly not sent. */
   async #release (refund: Refund): Promise<void> {
     try {
-      await this.#apply(refund, afterRefusal)
+      await this.#apply(refund, afterRefusal, true)
     } catch (error) {
       // The provider's refusal is what the client must hear; the row is given up once the provider has not heard of it for long enough.
       this.#parts.log.error({ err: error, refundId: refund.refundId }, 'a refund was not sent and could not be written as failed; it is looked up')
@@ -231,9 +239,10 @@ export class Refunds {
 
   /**
    * Writes what a refund has become, and the payment as refunded once confirmed refunds reach what was received (decision 56).
-   * The payment's row is locked first, as at create, so that sums are right and nobody waits in a circle.
+   * The payment's row is locked first, as at create, so that sums are right and nobody waits in a circle. `isRefused`: the client
+   * is told that nothing was sent, so that its idempotency key may be used again (decision 19).
    */
-  async #apply (seen: Refund, change: (refund: Refund, now: number) => Refund): Promise<Refund> {
+  async #apply (seen: Refund, change: (refund: Refund, now: number) => Refund, isRefused = false): Promise<Refund> {
     const { database, sources, store, clock, log, onConfirmed } = this.#parts
     return await database.transaction(async sql => {
       const now = clock.now()
@@ -243,6 +252,7 @@ export class Refunds {
       const next = change(current, now)
       if (next === current) return current
       await store.write(sql, next, now)
+      if (isRefused && next.status === 'failed') await store.forgetKey(sql, next.refundId)
       if (current.status !== next.status) {
         if (next.status === 'confirmed') await onConfirmed(sql, next)
         log.info({ refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status }, 'a refund has changed')

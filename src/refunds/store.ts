@@ -1,3 +1,4 @@
+import type { Idempotency, Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../platform/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
@@ -15,6 +16,9 @@ export interface RefundedSums {
 /** Name of the index that lets no two refunds that may have paid share a Lightning invoice. */
 export const LIGHTNING_INVOICE_INDEX = 'refunds_of_lightning_invoice'
 
+/** Name of the index that lets no two refunds of a merchant share an idempotency key. */
+export const IDEMPOTENCY_KEY_INDEX = 'refunds_of_idempotency_key'
+
 /** Where refunds are kept. */
 export interface RefundStore {
   /**
@@ -22,8 +26,12 @@ export interface RefundStore {
    * whoever adds or changes a refund does that first.
    */
   sums (sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
-  /** Adds a refund. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` */
-  insert (sql: TransactionSql, refund: Refund, nextCheckAt: number): Promise<void>
+  /** Adds a refund. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX` */
+  insert (sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
+  /** The refund that an idempotency key has made; null for none. */
+  byKey (merchantId: number, key: string): Promise<Kept<Refund> | null>
+  /** Frees the idempotency key of a refund that its client was never told of. */
+  forgetKey (sql: TransactionSql, refundId: string): Promise<void>
   /** The refund with its row locked until the transaction ends; null when there is none. */
   lock (sql: TransactionSql, refundId: string): Promise<Refund | null>
   /** Writes what changes in the life of a refund: status, fee, the provider's id, transaction hash, times. */
@@ -98,8 +106,18 @@ export class SqlRefundStore implements RefundStore {
     return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
   }
 
-  async insert (sql: TransactionSql, refund: Refund, nextCheckAt: number): Promise<void> {
-    await sql`insert into refunds ${sql(columns(refund, nextCheckAt))}`
+  async insert (sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency: Idempotency | null = null): Promise<void> {
+    await sql`insert into refunds ${sql(columns(refund, nextCheckAt, idempotency))}`
+  }
+
+  async byKey (merchantId: number, key: string): Promise<Kept<Refund> | null> {
+    const [row] = await this.#database.sql<Array<DatabaseRow & { readonly idempotency_fingerprint: string }>>`
+      select * from refunds where merchant_id = ${merchantId} and idempotency_key = ${key}`
+    return row === undefined ? null : { made: fromDatabase(row), fingerprint: row.idempotency_fingerprint }
+  }
+
+  async forgetKey (sql: TransactionSql, refundId: string): Promise<void> {
+    await sql`update refunds set idempotency_key = null, idempotency_fingerprint = null where refund_id = ${refundId}`
   }
 
   async lock (sql: TransactionSql, refundId: string): Promise<Refund | null> {
@@ -211,7 +229,7 @@ function settledFromDatabase (row: SettledRow): SettledRefund {
   }
 }
 
-function columns (refund: Refund, nextCheckAt: number) {
+function columns (refund: Refund, nextCheckAt: number, idempotency: Idempotency | null) {
   return {
     refund_id: refund.refundId,
     merchant_id: refund.merchantId,
@@ -231,7 +249,9 @@ function columns (refund: Refund, nextCheckAt: number) {
     created_at: new Date(refund.createdAt),
     processed_at: dateOrNull(refund.processedAt),
     updated_at: new Date(refund.createdAt),
-    next_check_at: new Date(nextCheckAt)
+    next_check_at: new Date(nextCheckAt),
+    idempotency_key: idempotency?.key ?? null,
+    idempotency_fingerprint: idempotency?.fingerprint ?? null
   }
 }
 

@@ -9,6 +9,7 @@ import { generateApiKey } from '../../src/platform/api-key.ts'
 import { DatabaseStopped, type Database } from '../../src/platform/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
 import { providerOf } from '../../src/providers/account.ts'
+import { answered } from '../support/answered.ts'
 import { eachDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -297,6 +298,6 @@ t.test('a database that is away is 503 with Retry-After, never "no such key"', a
   // Only the methods that this test calls.
   const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore
   const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
-  await t.rejects(merchants.byApiKey(generateApiKey().key.reveal()), errorLike({ status: 503, headers: ['Retry-After', '5'] }))
-  await t.rejects(merchants.byId(1), errorLike({ status: 503 }))
+  await t.rejects(answered(merchants.byApiKey(generateApiKey().key.reveal())), errorLike({ status: 503, headers: ['Retry-After', '5'] }))
+  await t.rejects(answered(merchants.byId(1)), errorLike({ status: 503 }))
 })

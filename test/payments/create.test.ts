@@ -5,6 +5,7 @@ import { NoPrices } from '../../src/money/prices.ts'
 import { InvoiceIdTaken } from '../../src/payments/store.ts'
 import { Secret } from '../../src/platform/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
+import { answered } from '../support/answered.ts'
 import { anInput, fixture, type Reply } from './fixture.ts'
 
 /** The fields that a validation problem names. */
@@ -414,7 +415,7 @@ void t.test('while the database is away payments are 503, and nothing hangs', as
   const gone = Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
   const away = (...names: string[]) => new Proxy(store, { get: (target, name) => names.includes(String(name)) ? () => Promise.reject(gone) : Reflect.get(target, name).bind(target) as unknown })
   const away503 = async (asking: Promise<unknown>, name: string): Promise<void> => {
-    const error = await asking.then(() => null, (thrown: unknown) => thrown)
+    const error = await answered(asking).then(() => null, (thrown: unknown) => thrown)
     t.ok(error instanceof Unavailable, `${name}: ${String(error)}`)
   }
   await away503(another({ store: away('reserve') }).create(acme, anInput()), 'reserve')

@@ -2,6 +2,7 @@ import t, { type Test as T } from 'tap'
 import type { Payout } from '../../src/providers/provider.ts'
 import type { Refund } from '../../src/refunds/schema.ts'
 import type { RefundStore } from '../../src/refunds/store.ts'
+import { answered } from '../support/answered.ts'
 import { eachDatabase } from '../support/database.ts'
 import { errorLike } from '../support/error-like.ts'
 import type { Fate } from './fake-provider.ts'
@@ -109,7 +110,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     provider.fate = () => 'pays'
     const gone = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
     const away = () => Promise.reject(gone)
-    const broken = f.another({ sums: away, insert: away, lock: away, write: away, get: away, list: away, ofInvoice: away, takeDue: away, checkAt: away, lost: away, forAdmin: away, listForAdmin: away, settle: away })
+    const broken = f.another({ sums: away, insert: away, lock: away, write: away, get: away, list: away, ofInvoice: away, takeDue: away, checkAt: away, lost: away, forAdmin: away, listForAdmin: away, settle: away, byKey: away, forgetKey: away })
     const payment = await f.payment()
     const asked = provider.asked.length
     const runs: ReadonlyArray<readonly [string, () => Promise<unknown>]> = [
@@ -119,7 +120,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
       ['ofInvoice', () => broken.ofInvoice(merchant, payment.invoiceId)],
       ['sync', () => broken.sync(merchant, '123456789012345')]
     ]
-    for (const [name, run] of runs) await t.rejects(run(), { name: 'Unavailable', status: 503, cause: gone }, name)
+    for (const [name, run] of runs) await t.rejects(answered(run()), { name: 'Unavailable', status: 503, cause: gone }, name)
     t.equal(provider.asked.length, asked)
   })
 

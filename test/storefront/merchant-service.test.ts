@@ -9,6 +9,7 @@ import { firstStore } from '../../src/storefront/first-store.ts'
 import { StorePlatformError, type ShopInfo } from '../../src/storefront/platform.ts'
 import { openSandboxShop } from '../../src/storefront/sandbox.ts'
 import { centsOf, usd } from '../../src/storefront/usd.ts'
+import { answered } from '../support/answered.ts'
 import { errorLike } from '../support/error-like.ts'
 import { openStores } from './merchant-fixture.ts'
 
@@ -236,7 +237,7 @@ t.test('merchants\' stores', async t => {
     const calls: ReadonlyArray<Promise<unknown>> = [
       broken.bySlug('a'), broken.byId(1), broken.ofMerchant(1), broken.listed(), broken.own(1), broken.create(1, anInput()), broken.update(1, { isActive: true }), broken.refreshShopInfo(1), broken.invalidateCatalog(1)
     ]
-    for (const call of calls) await t.rejects(call, errorLike({ status: 503, error: 'Service unavailable', headers: ['Retry-After', '5'] }))
+    for (const call of calls) await t.rejects(answered(call), errorLike({ status: 503, error: 'Service unavailable', headers: ['Retry-After', '5'] }))
   })
 
   await t.test('the first merchant\'s store is made once and then left alone', async t => {

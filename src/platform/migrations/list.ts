@@ -19,6 +19,7 @@ import { openOfClient } from './0017-open-of-client.ts'
 import { refundSettlements } from './0020-refund-settlements.ts'
 import { storefrontTroubles } from './0021-storefront-troubles.ts'
 import { proxyRenewal } from './0022-proxy-renewal.ts'
+import { idempotencyKeys } from './0024-idempotency-keys.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -27,5 +28,5 @@ import { proxyRenewal } from './0022-proxy-renewal.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal
+  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, idempotencyKeys
 ]

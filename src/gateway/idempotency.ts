@@ -1,0 +1,49 @@
+import { idempotencyKeyReused } from './errors.ts'
+
+/** The idempotency key under which a request runs (contract, Limits; decisions 18 to 20). */
+export interface Idempotency {
+  /** At most 256 characters. */
+  readonly key: string
+  /** SHA-256 of the raw body, 64 hex characters. */
+  readonly fingerprint: string
+}
+
+/** What a request has made under an idempotency key, and that request's fingerprint. */
+export interface Kept<T> {
+  readonly made: T
+  readonly fingerprint: string
+}
+
+/** Another request has made something under the same idempotency key in this moment. */
+export class IdempotencyKeyTaken extends Error {
+  override name = 'IdempotencyKeyTaken'
+}
+
+/**
+ * Makes something once for each key, where the key stands in the row of what was made (decision 185): it outlives the replays
+ * that the shared state keeps, and every restart.
+ * @param find what the key has made before
+ * @param make rejects with `IdempotencyKeyTaken` when another was faster
+ * @returns what was made now or before, with the headers that say so
+ * @throws ShortError 400 for a key that was used with another body
+ */
+export async function once<T> (
+  idempotency: Idempotency | null, find: (key: string) => Promise<Kept<T> | null>, make: () => Promise<T>
+): Promise<{ readonly made: T, readonly headers: readonly string[] }> {
+  if (idempotency === null) return { made: await make(), headers: [] }
+  const kept = async (): Promise<{ readonly made: T, readonly headers: readonly string[] } | null> => {
+    const found = await find(idempotency.key)
+    if (found === null) return null
+    if (found.fingerprint !== idempotency.fingerprint) throw idempotencyKeyReused()
+    return { made: found.made, headers: ['X-Idempotency-Replayed', 'true'] }
+  }
+  const before = await kept()
+  if (before !== null) return before
+  try {
+    return { made: await make(), headers: [] }
+  } catch (error) {
+    const meanwhile = error instanceof IdempotencyKeyTaken ? await kept() : null
+    if (meanwhile === null) throw error
+    return meanwhile
+  }
+}
