@@ -34,6 +34,8 @@ export interface InvoiceWish {
   /** Whose open invoices are counted, and where: see `MintRequest.clientKey` and `Offer.place`. */
   readonly clientKey: string
   readonly place: string
+  /** Asked for with an account's key, or by a job. */
+  readonly keyed: boolean
   /** Milliseconds for which it is to be payable. */
   readonly expiry: number
   /** Writes what stands or falls with the invoice, before it. */
@@ -67,6 +69,7 @@ export class PlanInvoices {
     const { challenge, again } = await challenges.mint(offerOf(wish, atPrice(knownDecimal(String(priceUsd)), price)), {
       clientKey: wish.clientKey,
       digest: null,
+      keyed: wish.keyed,
       record: async challenge => {
         made.invoice = await this.#numbered(challenge, wish, priceUsd, async (sql, invoice) => {
           await challenges.store.insert(sql, challenge)

@@ -93,6 +93,7 @@ export class BitcoinPlans {
     }
     const { invoice } = await invoices.make({
       subscription,
+      keyed: merchant !== null,
       clientKey: merchant === null ? client : `merchant:${merchant.id}`,
       // What strangers leave open must not keep accounts from paying.
       place: merchant === null ? 'plans' : `plans:${merchant.id}`,

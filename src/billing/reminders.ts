@@ -134,6 +134,7 @@ export class PlanReminders {
     const make = async (milliseconds: number): Promise<void> => {
       await this.#parts.invoices.make({
         subscription,
+        keyed: true,
         clientKey: `subscription:${subscription.id}`,
         place: `plans:renewal:${subscription.id}`,
         expiry: milliseconds,

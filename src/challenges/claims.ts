@@ -3,6 +3,7 @@ import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
 import type { Bond, Challenge, ChallengeStore, ClaimCondition, Claimed, Sale } from './store.ts'
+import type { Strangers } from './strangers.ts'
 
 /**
  * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that records it: what it
@@ -19,14 +20,16 @@ export class Claims {
   readonly #store: ChallengeStore
   readonly #leases: Leases
   readonly #counters: ChallengeCounters
+  readonly #strangers: Strangers
   /** Set where webhooks hook in; null while nobody listens, which saves the transaction, as it does for the operator's own. */
   onPaid: OnPaid | null = null
 
-  constructor (database: Database, store: ChallengeStore, leases: Leases, counters: ChallengeCounters) {
+  constructor (database: Database, store: ChallengeStore, leases: Leases, counters: ChallengeCounters, strangers: Strangers) {
     this.#database = database
     this.#store = store
     this.#leases = leases
     this.#counters = counters
+    this.#strangers = strangers
   }
 
   /** The challenge, spent also where only this gateway knows that yet; null when there is none. @throws Unavailable */
@@ -123,7 +126,9 @@ export class Claims {
   }
 
   #count (claimed: Claimed<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
-    if (claimed.first) this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
+    if (!claimed.first) return
+    this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
+    this.#strangers.paid(claimed.challenge.clientKey)
   }
 }
 

@@ -18,6 +18,7 @@ import { boundQuery, type Offer } from './offer.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymentChallenge } from './store.ts'
+import type { Strangers, Wish } from './strangers.ts'
 
 /** Who is paid for an offer: one provider account. */
 export interface ChallengePayee {
@@ -38,6 +39,8 @@ export interface MintRequest {
   readonly idempotencyKey?: string | null
   /** The caller counts by itself (plan caps): nothing is handed out again and no cap on open invoices stops it. */
   readonly uncapped?: boolean
+  /** Asked for with a key, or by a job: it comes before strangers where a provider's budget is short, as `uncapped` does. */
+  readonly keyed?: boolean
   /**
    * Writes the row in the place of a plain INSERT, for a caller that must write something else with it, in one transaction.
    * The challenge is sent only when it has resolved; what it throws reaches the caller.
@@ -62,6 +65,7 @@ export interface MintParts {
   readonly random: Random
   readonly log: Log
   readonly counters: ChallengeCounters
+  readonly strangers: Strangers
   readonly payee: FindPayee
   readonly revocations: Revocations
   keys (): KeyRing
@@ -252,18 +256,24 @@ export class Mint {
   }
 
   /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402 (decision 17). */
-  async #invoice (offer: Offer, { tokenExpires, record }: MintRequest): Promise<{ payee: ChallengePayee, charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>, invoice: Invoice }> {
+  async #invoice (offer: Offer, request: MintRequest): Promise<{ payee: ChallengePayee, charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>, invoice: Invoice }> {
+    const { tokenExpires, record } = request
+    const isKeyed = request.keyed === true || request.uncapped === true
     let payee: ChallengePayee
     let charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>
+    let wish: Wish | null = null
     try {
       payee = await this.#parts.payee(offer)
+      wish = isKeyed ? null : await this.#parts.strangers.wish(request.clientKey, offer.place)
       charge = await this.#inTime(payee.createInvoice({
         amountSats: offer.amountSats,
         description: shortDescription(offer.description, descriptionRoom(Buffer.byteLength(offer.tokenPath))),
         expirySeconds: tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds,
+        ...(wish === null ? {} : { standing: wish.stranger }),
         ...(record === undefined ? { writesAlongside: true } : {})
       }))
     } catch (error) {
+      wish?.refused()
       throw this.#providerFault(offer, error)
     }
     try {

@@ -10,6 +10,8 @@ import type { Clock } from '../platform/clock.ts'
 import type { Database } from '../platform/database.ts'
 import { systemRandom, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
+import { MemoryState } from '../platform/state-memory.ts'
+import type { State } from '../platform/state.ts'
 import { Claims, type OnPaid } from './claims.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
 import { Leases, type Lease } from './leases.ts'
@@ -17,6 +19,7 @@ import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
 import { hasBoundBody, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
 import { Revocations } from './revocations.ts'
+import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ChallengeStore, RevokedKind } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
@@ -39,6 +42,8 @@ export interface ChallengeParts extends ChallengeRules {
   readonly clock: Clock
   readonly log: Log
   readonly payee: FindPayee
+  /** Where it is remembered how strangers pay; this process's own memory where it is left out. */
+  readonly state?: State
   readonly counters?: ChallengeCounters
   readonly random?: Random
   /** The rows, where they are not the database's own: tests put faults here. */
@@ -68,6 +73,7 @@ export class Challenges {
   readonly leases: Leases
   readonly counters: ChallengeCounters
   readonly #mint: Mint
+  readonly #strangers: Strangers
   readonly #revocations: Revocations
   readonly #clock: Clock
   readonly #log: Log
@@ -85,10 +91,12 @@ export class Challenges {
     const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
     const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }
     this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
-    this.claims = new Claims(database, this.store, this.leases, counters)
+    const strangers = new Strangers(parts.state ?? new MemoryState(clock))
+    this.#strangers = strangers
+    this.claims = new Claims(database, this.store, this.leases, counters, strangers)
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
-    this.#mint = new Mint({ store: this.store, database, clock, log, counters, payee: parts.payee, revocations: this.#revocations, random: parts.random ?? systemRandom, ...rules })
+    this.#mint = new Mint({ store: this.store, database, clock, log, counters, strangers, payee: parts.payee, revocations: this.#revocations, random: parts.random ?? systemRandom, ...rules })
   }
 
   get settings (): ChallengeSettings {
@@ -186,7 +194,10 @@ export class Challenges {
   async settled (paymentHash: string): Promise<void> {
     if (this.#onSettled.size > 0) {
       const challenge = await this.store.find(paymentHash)
-      if (challenge !== null) await this.#onSettled.get(challenge.source)?.(challenge)
+      if (challenge !== null) {
+        this.#strangers.paid(challenge.clientKey)
+        await this.#onSettled.get(challenge.source)?.(challenge)
+      }
     }
     try {
       await this.store.settled(paymentHash, this.#clock.now())

@@ -98,10 +98,10 @@ function requireSound ({ paymentHash, tokenId, amountSats }: NewChallenge): void
   if (!Number.isSafeInteger(amountSats) || amountSats < 1 || amountSats > MAX_PRICE) throw new RangeError(`The price of a challenge must be a whole number of satoshis from 1 to ${MAX_PRICE}, not ${amountSats}`)
 }
 
-type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'verifications'>
+type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'client_key' | 'verifications'>
 
 function claimedInBrief (row: Brief | undefined): Claimed<Sale> | null {
-  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime() }, first: row.verifications === 1 }
+  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime(), clientKey: row.client_key }, first: row.verifications === 1 }
 }
 
 /** Nothing is added while nothing is revoked, which is the rule: the statement of nearly all claims stays one. */
@@ -169,7 +169,7 @@ export class SqlChallengeStore implements ChallengeStore {
       where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
         and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
         ${issuedAfter(sql, condition?.issuedAfter ?? null)}
-      returning ${brief ? sql`source, amount_sats, created_at, verifications` : sql`*`}`
+      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications` : sql`*`}`
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
@@ -186,7 +186,7 @@ export class SqlChallengeStore implements ChallengeStore {
         ${bond === null ? sql`` : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
         and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}
         ${issuedAfter(sql, bond.issuedAfter)}`}
-      returning ${brief ? sql`source, amount_sats, created_at, verifications` : sql`*`}`
+      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications` : sql`*`}`
     return brief ? claimedInBrief(row) : claimed(row)
   }
 

@@ -70,7 +70,7 @@ export interface Challenge extends NewChallenge {
 }
 
 /** As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much as the claim. */
-export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'createdAt'>
+export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'createdAt' | 'clientKey'>
 
 /** What the row of a classic token's payment must say for it to be claimed. */
 export interface ClaimCondition {

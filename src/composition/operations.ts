@@ -38,11 +38,11 @@ export interface Mounted {
 
 /** Mounts the operations of every domain on its services. */
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, news, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
+  const { production, metrics, budgets, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, news, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
   const { clock, log, database, publicUrl } = around
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
-    ...healthOperations(database, clock, { ready: () => running.serving }),
+    ...healthOperations(database, clock, { ready: () => running.serving, budgets: () => budgets.report() }),
     metricsOperation(metrics),
     ...discoveryOperations({
       publicUrl,

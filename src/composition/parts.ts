@@ -35,6 +35,7 @@ import type { Log } from '../platform/log.ts'
 import { Metrics } from '../platform/metrics.ts'
 import { Sealer } from '../platform/secrets.ts'
 import { openState } from '../platform/state-url.ts'
+import { Budgets } from '../providers/budgets.ts'
 import { openProviders } from '../providers/kinds.ts'
 import { Payees, type Payee } from '../providers/payees.ts'
 import { ProxyDirectory } from '../proxies/directory.ts'
@@ -89,12 +90,14 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (config.metrics.process) metrics.measureProcess()
 
   const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
+  const budgets = new Budgets({ state, clock, metrics })
   const providers = closers.add(openProviders({
     mode: config.mode,
     lightning: config.lightning,
     dataDir: config.data,
     database,
     clock,
+    budgets,
     receiver: slot => `${publicUrl()}/api/webhooks/${slot}`
   }), part => part.close())
   const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
@@ -117,6 +120,7 @@ export async function openParts (running: Running, around: Surroundings, closers
     database,
     clock,
     log,
+    state,
     payee: payeeOf(payees, merchants, registration),
     counters: challengeCounters(metrics),
     settings: challengeSettings(config),
@@ -210,7 +214,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   if (providers.sandbox !== null) providers.sandbox.onSettled = settled
 
   return {
-    production, metrics, state, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, refundSettlements, jobs, webhooks, news, storefront,
+    production, metrics, state, budgets, providers, forwarder, merchants, payees, challenges, proxyStore, proxies, directory, payments, refunds, refundSettlements, jobs, webhooks, news, storefront,
     settled, billing, sandboxBilling: cards.sandbox, ...bought
   }
 }

@@ -41,7 +41,11 @@ const provider = (side: string) => Type.Object({
   key: Type.Optional(Secret({ minLength: 1, description: 'The operator\'s own provider key, for routes priced in this file and for ping.' })),
   url: Type.Optional(Type.String({ 'x-format': 'upstream-url', description: 'Address of the provider\'s API, where it is not the public one; https in production, unless it is this machine.' })),
   // A refund that its provider does not know is given up ten minutes after it was begun; until then every call must have ended.
-  timeout: Duration({ default: '10s', minimum: '1ms', maximum: '5m', description: 'How long the gateway waits for the provider.' })
+  timeout: Duration({ default: '10s', minimum: '1ms', maximum: '5m', description: 'How long the gateway waits for the provider.' }),
+  callsPerMinute: Type.Optional(Type.Integer({
+    minimum: 1, maximum: 1_000_000,
+    description: 'Calls that the provider allows in a minute: for strike all from this address, else of each key. Where it is left out, what the kind is known to allow.'
+  }))
 }, describe(`The ${side} payment provider.`))
 
 const lightning = Type.Object({ primary: provider('primary'), alternate: provider('alternate') }, describe('Who makes invoices.'))

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 import type { Clock } from './clock.ts'
 import type { Database, Health } from './database.ts'
@@ -31,7 +31,22 @@ const DESCRIPTION: Readonly<Record<Health['status'], string | null>> = {
 /** Whether the gateway may be given traffic; false while it starts or drains. */
 export interface Readiness {
   ready (): boolean
+  /** How the budgets of calls to payment providers stand; left out where there are none. */
+  budgets? (): Promise<readonly Budget[]>
 }
+
+const Budget = Type.Object({
+  provider: Type.String(),
+  limit: Type.String({ description: 'A limit that the provider counts for our address, or `account` for those of single keys.' }),
+  exhausted: Type.Boolean({ description: 'No invoice can be made for strangers at the moment; for accounts: of some key.' }),
+  retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
+})
+type Budget = Static<typeof Budget>
+
+const Ready = Type.Object({
+  ready: Type.Boolean(),
+  providers: Type.Optional(Type.Array(Budget, { description: 'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.' }))
+})
 
 /** `GET /health` (contract, Health; decision 22) and `GET /ready` for probes. */
 export function healthOperations (database: Database, clock: Clock, readiness: Readiness): AnyOperation[] {
@@ -70,13 +85,15 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     tag: 'health',
     access: 'public',
     answers: {
-      200: { description: 'Ready.', schema: Type.Object({ ready: Type.Boolean() }) },
+      200: { description: 'Ready.', schema: Ready },
       401: { description: 'A key was sent, and it is not the admin key.' },
-      503: { description: 'Starting, draining, or without its database.', schema: Type.Object({ ready: Type.Boolean() }) }
+      503: { description: 'Starting, draining, or without its database.', schema: Ready }
     },
     async handle () {
       const ok = readiness.ready() && (await database.health()).status !== 'unhealthy'
-      return { status: ok ? 200 : 503, body: { ready: ok }, headers: ok ? ['Cache-Control', 'no-store'] : ['Cache-Control', 'no-store', 'Retry-After', '2'] }
+      const budgets = await readiness.budgets?.() ?? []
+      const body = budgets.length === 0 ? { ready: ok } : { ready: ok, providers: [...budgets] }
+      return { status: ok ? 200 : 503, body, headers: ok ? ['Cache-Control', 'no-store'] : ['Cache-Control', 'no-store', 'Retry-After', '2'] }
     }
   })
   return [health, ready]

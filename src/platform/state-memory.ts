@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from './clock.ts'
-import type { Begun, ReplayRecord, State, Verdict, Waited } from './state.ts'
+import type { Begun, Bucket, ReplayRecord, State, Taken, Verdict, Waited } from './state.ts'
 
 interface FixedWindow { count: number, until: number }
 
@@ -10,6 +10,10 @@ interface SlidingWindow {
   /** Counts of the segments, newest at `newest % counts.length`. */
   counts: number[]
 }
+
+interface Tokens { left: number, at: number, restsUntil: number }
+
+interface Tally { count: number, at: number }
 
 interface Running {
   fingerprint: string
@@ -48,11 +52,13 @@ export class MemoryState implements State {
   readonly #fixed: LRUCache<string, FixedWindow>
   readonly #sliding: LRUCache<string, SlidingWindow>
   readonly #failures: LRUCache<string, FixedWindow>
+  readonly #tokens: LRUCache<string, Tokens>
+  readonly #tallies: LRUCache<string, Tally>
   readonly #kept: LRUCache<string, Kept>
   readonly #cached: LRUCache<string, Cached>
   /** Not bounded by itself: each entry is a request that runs, and those are. */
   readonly #running = new Map<string, Running>()
-  #tokens = 0
+  #claims = 0
 
   constructor (clock: Clock, limits: MemoryStateLimits = {}) {
     this.#clock = clock
@@ -60,6 +66,8 @@ export class MemoryState implements State {
     this.#fixed = new LRUCache(growing(counters))
     this.#sliding = new LRUCache(growing(counters))
     this.#failures = new LRUCache(growing(counters))
+    this.#tokens = new LRUCache(growing(counters))
+    this.#tallies = new LRUCache(growing(counters))
     this.#cached = new LRUCache(growing(limits.cached ?? 50_000))
     const replayBytes = limits.replayBytes ?? 64 * 1024 * 1024
     this.#kept = new LRUCache({ maxSize: replayBytes, sizeCalculation: (kept, key) => recordOverhead + key.length + kept.record.body.byteLength })
@@ -117,6 +125,30 @@ export class MemoryState implements State {
     return Math.max(0, window.until - this.#clock.now())
   }
 
+  takeTokens (key: string, bucket: Bucket, cost: number, keep: number): Taken {
+    const now = this.#clock.now()
+    const before = this.#tokens.get(key)
+    const left = before === undefined ? bucket.burst : filled(before, bucket, now)
+    const restsUntil = before?.restsUntil ?? 0
+    const wait = Math.max(0, restsUntil - now, msUntil(keep + cost - left, bucket))
+    const after = wait === 0 ? left - cost : left
+    this.#tokens.set(key, { left: after, at: now, restsUntil })
+    return { allowed: wait === 0, left: after, retryAfterMs: wait }
+  }
+
+  restBucket (key: string, _bucket: Bucket, ms: number): void {
+    const now = this.#clock.now()
+    this.#tokens.set(key, { left: 0, at: now, restsUntil: Math.max(now + ms, this.#tokens.get(key)?.restsUntil ?? 0) })
+  }
+
+  tally (key: string, add: number, halfLifeMs: number): number {
+    const now = this.#clock.now()
+    const before = this.#tallies.get(key)
+    const count = before === undefined ? 0 : before.count * 2 ** (-Math.max(0, now - before.at) / halfLifeMs)
+    this.#tallies.set(key, { count: Math.max(0, count + add), at: now })
+    return count
+  }
+
   begin (key: string, fingerprint: string, lockMs: number): Begun {
     const now = this.#clock.now()
     const kept = this.#kept.get(key)
@@ -127,7 +159,7 @@ export class MemoryState implements State {
     if (running !== undefined && now < running.until) {
       return running.fingerprint === fingerprint ? { kind: 'running' } : { kind: 'conflict' }
     }
-    const token = String(++this.#tokens)
+    const token = String(++this.#claims)
     // Those who waited for a claim that fell go on waiting, for the one who has it now.
     this.#running.set(key, { fingerprint, token, until: now + lockMs, waiters: running?.waiters ?? new Set() })
     return { kind: 'run', token }
@@ -195,4 +227,14 @@ export class MemoryState implements State {
     this.#running.clear()
     return Promise.resolve()
   }
+}
+
+function filled ({ left, at }: Tokens, { burst, perMinute }: Bucket, now: number): number {
+  return Math.min(burst, left + Math.max(0, now - at) * perMinute / 60_000)
+}
+
+/** Milliseconds until so many more tokens are there. */
+function msUntil (missing: number, { perMinute }: Bucket): number {
+  // Parts of tokens add up with an error of their last bits, for which nobody should wait.
+  return missing < 1e-6 ? 0 : Math.ceil(missing * 60_000 / perMinute)
 }

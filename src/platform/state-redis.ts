@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 import { scripts } from './state-scripts.ts'
-import { StateUnavailable, type Begun, type Maybe, type ReplayRecord, type State, type Verdict, type Waited } from './state.ts'
+import { StateUnavailable, type Begun, type Bucket, type Maybe, type ReplayRecord, type State, type Taken, type Verdict, type Waited } from './state.ts'
 
 /** How the Redis state is opened. */
 export interface RedisStateOptions {
@@ -116,6 +116,19 @@ export class RedisState implements State {
   async blockedFor (key: string, limit: number): Promise<number> {
     const [wait] = numbers(await this.#run('bgBlocked', [`a:${key}`], [this.#time(), limit]))
     return wait
+  }
+
+  async takeTokens (key: string, { burst, perMinute }: Bucket, cost: number, keep: number): Promise<Taken> {
+    const [wait, left] = numbers(await this.#run('bgTokens', [`b:${key}`], [this.#time(), burst, perMinute, cost, keep]))
+    return { allowed: wait === 0, left, retryAfterMs: wait }
+  }
+
+  async restBucket (key: string, { burst, perMinute }: Bucket, ms: number): Promise<void> {
+    await this.#run('bgRest', [`b:${key}`], [this.#time(), burst, perMinute, ms])
+  }
+
+  async tally (key: string, add: number, halfLifeMs: number): Promise<number> {
+    return Number(await this.#run('bgTally', [`t:${key}`], [this.#time(), add, halfLifeMs]))
   }
 
   async begin (key: string, fingerprint: string, lockMs: number): Promise<Begun> {

@@ -78,6 +78,42 @@ local n, u = window(KEYS[1])
 if n ~= nil and n > tonumber(ARGV[2]) then return {u - now} end
 return {0}`
   },
+  /** burst, perMinute, cost, keep: gives ms to wait, tokens left. Fields: n tokens, a at, r rests until. */
+  bgTokens: {
+    numberOfKeys: 1,
+    lua: `${now}
+local burst, rate, cost, keep = tonumber(ARGV[2]), ARGV[3] / 60000, tonumber(ARGV[4]), tonumber(ARGV[5])
+local e = redis.call('HMGET', KEYS[1], 'n', 'a', 'r')
+local left, rests = burst, tonumber(e[3]) or 0
+if e[1] then left = math.min(burst, e[1] + math.max(0, now - e[2]) * rate) end
+local wait, missing = math.max(0, rests - now), keep + cost - left
+if missing >= 1e-6 then wait = math.max(wait, math.ceil(missing / rate)) end
+if wait == 0 then left = left - cost end
+redis.call('HSET', KEYS[1], 'n', string.format('%.6f', left), 'a', string.format('%.0f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate + math.max(0, rests - now)) + 1000)
+return {wait, string.format('%.6f', left)}`
+  },
+  /** burst, perMinute, ms */
+  bgRest: {
+    numberOfKeys: 1,
+    lua: `${now}
+local rests = math.max(now + tonumber(ARGV[4]), tonumber(redis.call('HGET', KEYS[1], 'r') or '0'))
+redis.call('HSET', KEYS[1], 'n', 0, 'a', string.format('%.0f', now), 'r', string.format('%.0f', rests))
+redis.call('PEXPIRE', KEYS[1], math.ceil(ARGV[2] / ARGV[3] * 60000 + rests - now) + 1000)
+return 1`
+  },
+  /** add, halfLifeMs: gives what the count was. Fields: n count, a at. */
+  bgTally: {
+    numberOfKeys: 1,
+    lua: `${now}
+local half = tonumber(ARGV[3])
+local e = redis.call('HMGET', KEYS[1], 'n', 'a')
+local count = 0
+if e[1] then count = e[1] * 2 ^ (-math.max(0, now - e[2]) / half) end
+redis.call('HSET', KEYS[1], 'n', string.format('%.6f', math.max(0, count + ARGV[2])), 'a', string.format('%.0f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil(half * 16))
+return string.format('%.6f', count)`
+  },
   /** fingerprint, token, lockMs: gives what Begun says. Fields: f fingerprint, t token while running, r record, u until. */
   bgBegin: {
     numberOfKeys: 1,

@@ -33,6 +33,22 @@ export type Waited =
   | { readonly kind: 'gone' }
   | { readonly kind: 'timeout' }
 
+/** A budget that refills steadily: a token bucket. */
+export interface Bucket {
+  /** Tokens that it holds at most, all of them at first. */
+  readonly burst: number
+  readonly perMinute: number
+}
+
+/** What came of asking a bucket for tokens. */
+export interface Taken {
+  readonly allowed: boolean
+  /** Tokens that are there now; whole ones and parts. */
+  readonly left: number
+  /** Milliseconds until they could be had, if nobody else takes any: 0 when allowed. */
+  readonly retryAfterMs: number
+}
+
 /**
  * What workers share and may lose: rate counters, idempotent replays, caches. Never the record of money or of spent
  * credentials. Every operation is atomic, also between workers. Keys are free text; those of counters, failures, replays and
@@ -63,6 +79,15 @@ export interface State {
   recordFailure (key: string, limit: number, windowMs: number): Maybe<number>
   /** Milliseconds for which the key is blocked: more than 0 once more than `limit` failures stand in its window, until that ends (decisions 27, 28). */
   blockedFor (key: string, limit: number): Maybe<number>
+  /** Takes `cost` tokens where at least `keep` stay behind, and the bucket does not rest; else none. A cost of 0 only looks. */
+  takeTokens (key: string, bucket: Bucket, cost: number, keep: number): Maybe<Taken>
+  /** Empties a bucket and lets nobody take from it for `ms`. It fills meanwhile. */
+  restBucket (key: string, bucket: Bucket, ms: number): Maybe<void>
+  /**
+   * Adds to a count that decays, halving in each `halfLifeMs`; less than nothing is nothing.
+   * @returns what it was before
+   */
+  tally (key: string, add: number, halfLifeMs: number): Maybe<number>
   /** Claims an idempotency key for one running request. The claim falls after `lockMs`, so that a dead worker does not hold it for ever. */
   begin (key: string, fingerprint: string, lockMs: number): Maybe<Begun>
   /** Keeps the answer for `ttlMs` and lets the waiters have it. False when the claim had fallen: then nothing is kept. */

@@ -35,6 +35,9 @@ export class ProviderUnavailable extends Unavailable {
   }
 }
 
+/** No connection was made, or nobody was asked at all, so that certainly nothing has reached the provider. */
+export class NothingSent extends ProviderUnavailable {}
+
 /** What a provider found wrong: the key itself, a scope that the key lacks, or what was asked for. */
 export type RefusalReason = 'key' | 'scope' | 'request'
 

@@ -6,6 +6,7 @@ import { Secret } from '../platform/secrets.ts'
 import { AddressGuard } from '../upstream/guard.ts'
 import type { ProviderSlot } from './account.ts'
 import { guarded } from './breaker.ts'
+import { callLimits, type Budgets, type CallBudget } from './budgets.ts'
 import { lndHost, LndProvider } from './lnd.ts'
 import { loadNodeKey } from './node-key.ts'
 import { OpenNodeProvider } from './opennode.ts'
@@ -24,6 +25,8 @@ export interface ProviderOptions {
   readonly dataDir: string
   readonly database: Database
   readonly clock: Clock
+  /** What calls are taken from; left out, only what the providers themselves refuse is heeded. */
+  readonly budgets?: Budgets
   /**
    * Public address of our receiver for a slot, for kinds that are told it in each charge; null, or left out, where nobody
    * could reach it. Asked for at each charge, since the public address may be known only after the start.
@@ -54,6 +57,7 @@ interface KindOptions {
   readonly timeout: number
   readonly mode: 'development' | 'production'
   readonly clock: Clock
+  readonly budget?: CallBudget
   /** Address of the slot's receiver. */
   receiver (): string | null
 }
@@ -78,12 +82,16 @@ export function openProviders (options: ProviderOptions): Providers {
   const { lightning, mode } = options
   let sandbox: SandboxProvider | null = null
   const seat = (slot: ProviderSlot): ProviderSeat => {
-    const { kind, key, url, timeout } = lightning[slot]
+    const { kind, key, url, timeout, callsPerMinute } = lightning[slot]
     const ownKey = key === undefined ? null : new Secret(key)
     if (kind !== 'sandbox') {
       const make = KINDS[kind]
       if (make === undefined) throw new ProviderKindError(`lightning.${slot}.kind is ${kind}, which this version cannot speak yet; it can speak ${['sandbox', ...Object.keys(KINDS)].join(', ')}`)
-      return { provider: make({ url: url ?? null, ownKey, timeout, mode, clock: options.clock, receiver: () => options.receiver?.(slot) ?? null }), key: ownKey }
+      const budget = options.budgets?.of(kind, url ?? '', callLimits(kind, url ?? null, callsPerMinute ?? null))
+      const provider = make({
+        url: url ?? null, ownKey, timeout, mode, clock: options.clock, receiver: () => options.receiver?.(slot) ?? null, ...(budget === undefined ? {} : { budget })
+      })
+      return { provider, key: ownKey }
     }
     if (mode === 'production') throw new ProviderKindError(`lightning.${slot}.kind is sandbox, which makes invoices without money and is refused in production`)
     sandbox ??= new SandboxProvider({

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Clock } from '../platform/clock.ts'
 import { guardedConnector, plainConnector, type Connector } from '../upstream/connector.ts'
 import { AddressRefused, NameUnresolved, type AddressGuard } from '../upstream/guard.ts'
+import { noBudget, type CallBudget } from './budgets.ts'
 import { ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { readFault } from './lnd-answers.ts'
 import type { LndConnection } from './lndconnect.ts'
@@ -13,6 +14,8 @@ export interface LndConnectionsOptions {
   /** Milliseconds for one call. */
   readonly timeout: number
   readonly clock: Clock
+  /** None of our own where it is left out. */
+  readonly budget?: CallBudget
 }
 
 /**
@@ -47,11 +50,13 @@ const CERTIFICATE_FAULTS = new Set([
  */
 export class LndConnections {
   readonly #options: LndConnectionsOptions
+  readonly #budget: CallBudget
   /** By what decides whom a connection trusts; the one used longest ago first. */
   readonly #nodes = new Map<string, Node>()
 
   constructor (options: LndConnectionsOptions) {
     this.#options = options
+    this.#budget = options.budget ?? noBudget('lnd', options.clock)
   }
 
   /**
@@ -83,12 +88,14 @@ export class LndConnections {
 
   #open ({ origin, certificate, servername }: LndConnection, trusted: boolean): ProviderHttp {
     const { guard, timeout, clock } = this.#options
+    const budget = this.#budget
     const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
     const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
     return new ProviderHttp({
       url: origin,
       timeout,
       clock,
+      budget,
       authorize: macaroon => ({ 'grpc-metadata-macaroon': macaroon }),
       messageOf: body => readFault(body)?.message ?? null,
       connect: inOurTerms(connector)

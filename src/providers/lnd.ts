@@ -2,6 +2,7 @@ import { decodeInvoice, InvoiceError, shortDescription } from '../lightning/bolt
 import type { Clock } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
 import type { AddressGuard } from '../upstream/guard.ts'
+import type { CallBudget, Standing } from './budgets.ts'
 import { ProviderRefused } from './errors.ts'
 import { readInvoice, readNewInvoice } from './lnd-answers.ts'
 import { ask, isUnknown, ok } from './lnd-calls.ts'
@@ -18,6 +19,8 @@ export interface LndOptions {
   /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
   readonly timeout: number
   readonly clock: Clock
+  /** None of our own where it is left out. */
+  readonly budget?: CallBudget
   /**
    * The slot's own key from gateway.yaml: the very object that calls are made with, so that no merchant's key of the same
    * text is taken for it. Its host may be private.
@@ -64,7 +67,7 @@ export class LndProvider implements Provider {
     if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
       throw new ProviderRefused('request', `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`)
     }
-    return await this.#within(key, async call => await newInvoice(call, request))
+    return await this.#within(key, async call => await newInvoice(call, request), request.standing)
   }
 
   async lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
@@ -120,11 +123,11 @@ export class LndProvider implements Provider {
     await this.#connections.close()
   }
 
-  async #within<T> (key: Secret<string> | null, run: (call: CallProvider, connection: LndConnection) => Promise<T>): Promise<T> {
+  async #within<T> (key: Secret<string> | null, run: (call: CallProvider, connection: LndConnection) => Promise<T>, standing?: Standing): Promise<T> {
     const connection = readKey(key)
     // A host that gateway.yaml names is the operator's own.
     const isTrusted = (key !== null && key === this.#options.operatorKey) || connection.origin === this.#ownOrigin
-    return await this.#connections.with(connection, isTrusted, http => http.within(connection.macaroon, call => run(call, connection)))
+    return await this.#connections.with(connection, isTrusted, http => http.within(connection.macaroon, call => run(call, connection), standing))
   }
 }
 

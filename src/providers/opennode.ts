@@ -3,6 +3,7 @@ import { decodeInvoice, InvoiceError, shortDescription, type Invoice } from '../
 import { equalBytes, hmacSha256 } from '../lightning/hmac.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
+import { noBudget, type CallBudget } from './budgets.ts'
 import { PayoutUncertain, ProviderNotificationError, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { errorMessage, readCharge, readWithdrawal, unwrap, type WireCharge, type WireWithdrawal } from './opennode-wire.ts'
 import type {
@@ -19,6 +20,8 @@ export interface OpenNodeOptions {
   /** Milliseconds for one call. */
   readonly timeout: number
   readonly clock: Clock
+  /** None of our own where it is left out. */
+  readonly budget?: CallBudget
   /** Address of our receiver, which stands in each charge; null leaves it out. Asked for at each charge. */
   receiver (): string | null
   readonly connect?: ConnectHow
@@ -79,6 +82,7 @@ export class OpenNodeProvider implements Provider {
       url: (options.url ?? LIVE).replace(/\/v[12]\/?$/, ''),
       timeout: options.timeout,
       clock: options.clock,
+      budget: options.budget ?? noBudget('opennode', options.clock),
       authorize: key => ({ authorization: key }),
       messageOf: errorMessage,
       ...(options.connect === undefined ? {} : { connect: options.connect })
@@ -109,7 +113,7 @@ export class OpenNodeProvider implements Provider {
         ttl: ttlMinutes(request.expirySeconds),
         ...(receiver === null ? {} : { callback_url: receiver })
       }
-    }))
+    }), request.standing)
     return chargeOf(readCharge(unwrap(answer.body)), amountSats)
   }
 

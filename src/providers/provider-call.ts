@@ -1,7 +1,10 @@
 import { Pool } from 'undici'
 import type { Clock, Timer } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
-import { ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
+import type { CallBudget, Standing } from './budgets.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
+
+export { NothingSent } from './errors.ts'
 
 /** How a connection is opened, where the system's own way will not do; `upstream/connector.ts` makes some. */
 export type ConnectHow = NonNullable<Pool.Options['connect']>
@@ -13,6 +16,8 @@ export interface ProviderHttpOptions {
   /** Milliseconds for all calls of one `within` together, connecting and retries included. */
   readonly timeout: number
   readonly clock: Clock
+  /** What every call is taken from. */
+  readonly budget: CallBudget
   /** The headers that carry the key. */
   authorize (key: string): Readonly<Record<string, string>>
   /** What the provider's own error says, for people; null when its body says nothing. */
@@ -35,7 +40,7 @@ export interface ProviderCall {
   readonly answers?: readonly number[]
   /**
    * Names the provider's rate limit when that counts all calls from our address: after a 429 nobody is asked under it until
-   * its Retry-After is over. A limit of one key is left out, since it is that merchant's own affair.
+   * its Retry-After is over. A limit of one key is left out: then only that key waits.
    */
   readonly sharedLimit?: string
   /** The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended after it. */
@@ -66,9 +71,6 @@ export interface ProviderAnswer {
 
 /** Makes one call. @throws ProviderRefused, ProviderUnavailable */
 export type CallProvider = (call: ProviderCall) => Promise<ProviderAnswer>
-
-/** No connection was made, so that certainly nothing has reached the provider. */
-export class NothingSent extends ProviderUnavailable {}
 
 /** A stream said nothing in the time that it had for its first line. */
 export class StreamSilent extends ProviderUnavailable {}
@@ -113,8 +115,6 @@ export class ProviderHttp {
   readonly #options: ProviderHttpOptions
   readonly #pool: Pool
   readonly #prefix: string
-  /** By shared limit: when it may be used again, in the clock's monotonic milliseconds. */
-  readonly #rests = new Map<string, number>()
 
   constructor (options: ProviderHttpOptions) {
     this.#options = options
@@ -131,14 +131,17 @@ export class ProviderHttp {
     })
   }
 
-  /** Runs calls with one key under one time limit. @throws ProviderRefused 'key' for a key that cannot be sent at all */
-  async within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>): Promise<T> {
+  /**
+   * Runs calls with one key under one time limit; `standing` says for whom, and so how much of the budget they leave to others.
+   * @throws ProviderRefused 'key' for a key that cannot be sent at all
+   */
+  async within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>, standing: Standing = 'keyed'): Promise<T> {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text)) throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
     const limit = new AbortController()
     const timer = this.#options.clock.after(this.#options.timeout, () => { limit.abort() })
     try {
-      return await run(call => this.#call(call, text, limit.signal))
+      return await run(call => this.#call(call, text, limit.signal, standing))
     } finally {
       timer.cancel()
     }
@@ -149,12 +152,16 @@ export class ProviderHttp {
     await this.#pool.destroy()
   }
 
-  async #call (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<ProviderAnswer> {
-    this.#requireRested(call)
-    const reply = await this.#exchange(call, key, limit).catch(async (error: unknown) => {
+  async #call (call: ProviderCall, key: string | null, limit: AbortSignal, standing: Standing): Promise<ProviderAnswer> {
+    const exchange = async (): Promise<Reply> => {
+      await this.#options.budget.spend(call.sharedLimit, key, standing)
+      return await this.#exchange(call, key, limit)
+    }
+    const reply = await exchange().catch(async (error: unknown) => {
       const isAgain = call.method === 'GET' && !limit.aborted && BROKEN.has(codeOf(error))
-      return await (isAgain ? this.#exchange(call, key, limit) : Promise.reject(error))
+      return await (isAgain ? exchange() : Promise.reject(error))
     }).catch((error: unknown) => { throw failure(error, limit.aborted) })
+    if (reply.status === 429 && call.answers?.includes(429) !== true) await this.#options.budget.refused(call.sharedLimit, key, this.#seconds(reply.retryAfter))
     return this.#judge(call, reply, key)
   }
 
@@ -218,7 +225,7 @@ export class ProviderHttp {
       if (body !== undefined || reply.status === 204) return { status, body: body ?? null, said: null }
       throw unusableAnswer(`status ${status} without JSON`)
     }
-    if (status === 429) throw this.#limited(call, reply)
+    if (status === 429) throw unavailable('rate', MESSAGES.rate, this.#seconds(reply.retryAfter), 'status 429')
     if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
     // A page comes from something in front of the provider, such as Cloudflare's challenge: it says nothing of the key.
     if (status === 403 && reply.isPage) throw unavailable('server', MESSAGES.front, this.#seconds(reply.retryAfter), 'status 403 with a page')
@@ -228,19 +235,6 @@ export class ProviderHttp {
     }
     // A redirect is never followed: it would carry the key elsewhere.
     throw unavailable('server', MESSAGES.server, this.#seconds(reply.retryAfter), `status ${status}`)
-  }
-
-  #limited (call: ProviderCall, reply: Reply): ProviderUnavailable {
-    const seconds = this.#seconds(reply.retryAfter)
-    if (call.sharedLimit !== undefined) this.#rests.set(call.sharedLimit, this.#options.clock.monotonic() + seconds * 1000)
-    return unavailable('rate', MESSAGES.rate, seconds, 'status 429')
-  }
-
-  #requireRested ({ sharedLimit }: ProviderCall): void {
-    if (sharedLimit === undefined) return
-    const left = (this.#rests.get(sharedLimit) ?? 0) - this.#options.clock.monotonic()
-    if (left > 0) throw new NothingSent(MESSAGES.rate, Math.ceil(left / 1000), undefined, 'rate')
-    this.#rests.delete(sharedLimit)
   }
 
   /** Whole seconds of a Retry-After, which is a number of them or a date. */

@@ -3,6 +3,7 @@ import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
 import type { Sql, SqlPart } from '../platform/database.ts'
 import type { Secret } from '../platform/secrets.ts'
+import type { Standing } from './budgets.ts'
 
 /** The kinds of provider that `gateway.yaml` can name. */
 export type ProviderKind = 'sandbox' | 'strike' | 'opennode' | 'lnd'
@@ -15,6 +16,8 @@ export interface ChargeRequest {
   readonly description: string
   /** Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the truth. */
   readonly expirySeconds: number
+  /** For whom, which says how much of the provider's budget must be left to others; `keyed` where it is left out. */
+  readonly standing?: Standing
   /**
    * The caller writes a row of its own before anybody is shown the invoice, and takes what is to be written with it: a kind that keeps
    * its invoices in our database may leave its own row to `Charge.alongside`. Two rows in one statement cost hardly more than one.

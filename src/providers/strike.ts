@@ -4,6 +4,7 @@ import type { Clock } from '../platform/clock.ts'
 import { equalBytes } from '../platform/constant-time.ts'
 import type { Secret } from '../platform/secrets.ts'
 import { tooDeep } from '../platform/json-depth.ts'
+import { noBudget, type CallBudget } from './budgets.ts'
 import { ProviderNotificationError, ProviderRefused } from './errors.ts'
 import { ProviderHttp, unusableAnswer, type CallProvider } from './provider-call.ts'
 import type {
@@ -19,6 +20,8 @@ export interface StrikeOptions {
   /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
   readonly timeout: number
   readonly clock: Clock
+  /** None of our own where it is left out. */
+  readonly budget?: CallBudget
 }
 
 const LIVE = 'https://api.strike.me'
@@ -75,17 +78,18 @@ export class StrikeProvider implements Provider {
       url: (options.url ?? LIVE).replace(/\/v1\/?$/, ''),
       timeout: options.timeout,
       clock: options.clock,
+      budget: options.budget ?? noBudget('strike', options.clock),
       authorize: key => ({ authorization: `Bearer ${key}` }),
       messageOf: errorMessage
     })
   }
 
   async createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    return await this.#http.within(key, call => createRequest(call, btcAmount(request.amountSats), request, BigInt(request.amountSats) * 1000n))
+    return await this.#http.within(key, call => createRequest(call, btcAmount(request.amountSats), request, BigInt(request.amountSats) * 1000n), request.standing)
   }
 
   async createFiatCharge (key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
-    return await this.#http.within(key, call => createRequest(call, { amount: request.amount, currency: request.currency }, request, null))
+    return await this.#http.within(key, call => createRequest(call, { amount: request.amount, currency: request.currency }, request, null), request.standing)
   }
 
   async lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {

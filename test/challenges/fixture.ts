@@ -14,6 +14,7 @@ import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { KeyRing } from '../../src/lightning/root-key.ts'
 import type { Database } from '../../src/platform/database.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import type { CallBudget } from '../../src/providers/budgets.ts'
 import type { ChargeRequest } from '../../src/providers/provider.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -28,6 +29,8 @@ export class FakePayee implements ChallengePayee {
   network: InvoiceNetwork = 'regtest'
   /** Awaited before each invoice is made. */
   gate: Promise<void> | null = null
+  /** What its calls are taken from. */
+  budget: CallBudget | null = null
   readonly #preimages = new Map<string, string>()
   readonly #clock: ManualClock
   readonly #key = Buffer.alloc(32, 7)
@@ -39,6 +42,7 @@ export class FakePayee implements ChallengePayee {
   async createInvoice (request: ChargeRequest) {
     this.requests.push(request)
     await this.gate
+    await this.budget?.spend('others', null, request.standing ?? 'keyed')
     if (this.fault instanceof Error) throw this.fault
     const preimage = randomBytes(32)
     const paymentHash = createHash('sha256').update(preimage).digest('hex')

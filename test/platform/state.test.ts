@@ -82,6 +82,45 @@ await eachState(t, 'failures 1 to 21 pass, from then on the key is blocked until
   t.equal(await state.recordFailure('ip', 20, minute), 0, 'a new window begins')
 })
 
+await eachState(t, 'a bucket gives its burst at once and then its rate, keeps back what it is told to, and says how long to wait', async (t, state, clock) => {
+  const bucket = { burst: 4, perMinute: 60 }
+  const take = async (keep = 0, cost = 1): Promise<unknown> => state.takeTokens('k', bucket, cost, keep)
+  t.same(await take(2), { allowed: true, left: 3, retryAfterMs: 0 })
+  t.same(await take(2), { allowed: true, left: 2, retryAfterMs: 0 })
+  t.same(await take(2), { allowed: false, left: 2, retryAfterMs: 1_000 }, 'two are kept for others')
+  t.same(await take(0, 0), { allowed: true, left: 2, retryAfterMs: 0 }, 'looking takes nothing')
+  t.match(await take(), { allowed: true, left: 1 })
+  t.match(await take(), { allowed: true, left: 0 })
+  t.same(await take(), { allowed: false, left: 0, retryAfterMs: 1_000 })
+  clock.advance(400)
+  t.match(await take(), { allowed: false, retryAfterMs: 600 }, 'parts of tokens count')
+  clock.advance(600)
+  t.match(await take(), { allowed: true, left: 0 })
+  clock.advance(60_000)
+  t.match(await take(), { allowed: true, left: 3 }, 'no more than the burst')
+  t.match(await state.takeTokens('another', bucket, 1, 0), { left: 3 }, 'keys do not meet')
+})
+
+await eachState(t, 'a bucket that rests gives nothing until its time is over, and then what came in meanwhile', async (t, state, clock) => {
+  const bucket = { burst: 100, perMinute: 60 }
+  await state.restBucket('k', bucket, 30_000)
+  t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: false, retryAfterMs: 30_000 })
+  await state.restBucket('k', bucket, 10_000)
+  clock.advance(29_999)
+  t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: false, retryAfterMs: 1 }, 'a shorter rest does not end a longer one')
+  clock.advance(1)
+  t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: true, left: 29 })
+})
+
+await eachState(t, 'a tally halves in its half-life', async (t, state, clock) => {
+  const tally = async (add: number): Promise<number> => state.tally('k', add, minute)
+  t.equal(await tally(4), 0)
+  clock.advance(minute)
+  t.equal(await tally(1), 2)
+  t.equal(await tally(-5), 3)
+  t.equal(await tally(1), 0, 'never below nothing')
+})
+
 await eachState(t, 'an answer is replayed byte for byte, until its time is over', async (t, state, clock) => {
   const begun = await state.begin('k', 'print', minute)
   if (begun.kind !== 'run') throw new Error('not begun')

@@ -94,6 +94,8 @@ void t.test('a refusal means that nothing was sent', async t => {
   await t.rejects(provider.createPayout(key, late), errorLike({ message: /expired/ }))
   fake.fail('rate limit')
   await t.rejects(provider.createPayout(key, chain('1')), errorLike({ fault: 'rate', retryAfter: 7 }))
+  await t.rejects(provider.createPayout(key, chain('1')), errorLike({ name: 'NothingSent', fault: 'rate', retryAfter: 7 }), 'the key waits as long as it was told')
+  clock.advance(7_000)
   fake.fail('html as 403')
   await t.rejects(provider.createPayout(key, chain('1')), ProviderRefused)
   t.equal(fake.account.withdrawals.size, 0)

@@ -243,7 +243,7 @@ void t.test('an expired key is the key\'s fault', async t => {
 })
 
 void t.test('a provider that hangs, breaks, answers HTML or asks to wait cannot be asked now', async t => {
-  const { fake, provider } = await setUp(t)
+  const { clock, fake, provider } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   const expected: ReadonlyArray<readonly [Fault, string]> = [
     ['hang', 'timeout'], ['lost after', 'network'], ['html', 'server'], ['html as 200', 'server'], ['server error', 'server'], ['rate limit', 'rate'], ['empty', 'server']
@@ -255,6 +255,8 @@ void t.test('a provider that hangs, breaks, answers HTML or asks to wait cannot 
       fake.fail(fault)
       await t.rejects(call(), errorLike({ fault: reason, retryAfter: fault === 'rate limit' ? 7 : 5 }), fault)
       fake.heal()
+      // The key waits as long as it was told.
+      if (fault === 'rate limit') clock.advance(7_000)
     }
   }
   fake.fail('html as 403')

@@ -6,6 +6,7 @@ import { inspect } from 'node:util'
 import t, { type Test as T } from 'tap'
 import { buildConnector } from 'undici'
 import { Secret } from '../../src/platform/secrets.ts'
+import { noBudget } from '../../src/providers/budgets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { NothingSent, ProviderHttp, type ProviderCall } from '../../src/providers/provider-call.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -42,7 +43,7 @@ async function rig (t: T, path = ''): Promise<Rig> {
   const clock = new ManualClock()
   // A server that listens on TCP has an address object.
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
-  const http = new ProviderHttp({ url, timeout: 10_000, clock, authorize: text => ({ authorization: `Bearer ${text}` }), messageOf })
+  const http = new ProviderHttp({ url, timeout: 10_000, clock, budget: noBudget('strike', clock), authorize: text => ({ authorization: `Bearer ${text}` }), messageOf })
   t.teardown(async () => {
     await http.close()
     server.closeAllConnections()
@@ -138,7 +139,7 @@ t.test('a connection that is never made ends with the time limit too', async t =
   const asked = Promise.withResolvers<void>()
   const http = new ProviderHttp({
     // As a name that is never resolved, or addresses that swallow what they are sent.
-    url: 'http://127.0.0.1:1', timeout: 10_000, clock, authorize: () => ({}), messageOf, connect: () => { asked.resolve() }
+    url: 'http://127.0.0.1:1', timeout: 10_000, clock, budget: noBudget('strike', clock), authorize: () => ({}), messageOf, connect: () => { asked.resolve() }
   })
   t.teardown(() => http.close())
   const caught = http.within(key, send => send(post)).catch((error: unknown) => error)
@@ -156,7 +157,7 @@ t.test('what was given up before its connection stood is not sent when it stands
   let isOpen = false
   const connect = buildConnector({})
   const http = new ProviderHttp({
-    url: made.url, timeout: 10_000, clock: made.clock, authorize: () => ({}), messageOf,
+    url: made.url, timeout: 10_000, clock: made.clock, budget: noBudget('strike', made.clock), authorize: () => ({}), messageOf,
     connect: (wanted, callback) => {
       asked.resolve()
       if (isOpen) connect(wanted, callback)
@@ -208,7 +209,7 @@ t.test('an answer that begins and does not end is cut by the time limit too', as
 
 t.test('where nobody listens, certainly nothing was sent', async t => {
   const made = await rig(t)
-  const http = new ProviderHttp({ url: 'http://127.0.0.1:1', timeout: 10_000, clock: made.clock, authorize: () => ({}), messageOf })
+  const http = new ProviderHttp({ url: 'http://127.0.0.1:1', timeout: 10_000, clock: made.clock, budget: noBudget('strike', made.clock), authorize: () => ({}), messageOf })
   t.teardown(() => http.close())
   const caught: unknown = await http.within(key, send => send(post)).catch((error: unknown) => error)
   t.type(caught, NothingSent)

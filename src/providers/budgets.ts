@@ -1,0 +1,232 @@
+import { hash } from 'node:crypto'
+import type { Clock } from '../platform/clock.ts'
+import type { Metrics } from '../platform/metrics.ts'
+import { MemoryState } from '../platform/state-memory.ts'
+import { StateUnavailable, type Bucket, type Maybe, type State } from '../platform/state.ts'
+import { NothingSent } from './errors.ts'
+import type { ProviderKind } from './provider.ts'
+
+/**
+ * For whom a provider is called: for an account that showed its key, or a job of ours; or for a stranger, who must leave something
+ * of the budget to others.
+ */
+export type Standing = 'keyed' | Stranger
+
+/** A client without a key, as far as it is known. */
+export interface Stranger {
+  /** It has paid lately. */
+  readonly hasPaid: boolean
+  /** Unpaid invoices that it asked for lately; parts where long ago. */
+  readonly unpaid: number
+  /** Invoices that strangers asked for in the same place (route, proxy, store) within about the last minute. */
+  readonly inPlace: number
+}
+
+/** What a kind may be called at one address. */
+export interface CallLimits {
+  /** Limits that count all calls from our address, by the name that the calls give them. */
+  readonly ofAddress: Readonly<Record<string, Bucket>>
+  /** For each key. */
+  readonly ofAccount: Bucket
+}
+
+/** How one budget stands for strangers. */
+export interface BudgetReport {
+  readonly provider: ProviderKind
+  /** `account`: of some key. */
+  readonly limit: string
+  readonly exhausted: boolean
+  /** Whole seconds until a stranger's invoice can be made again; null where it can be made now. */
+  readonly retryAfter: number | null
+}
+
+/** The part of a budget that only calls with a key may use. */
+const RESERVE = 0.2
+/** The part that is left to those and to buyers who have paid lately. */
+const RESERVE_OF_PAYING = 0.3
+/** Unpaid invoices at which a client has come halfway to where it must leave the most. */
+const HALFWAY = 1
+/** How much more a client's own unpaid invoices count than the share of its place. */
+const WEIGHT_OF_CLIENT = 2
+
+const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
+
+/**
+ * How many tokens a call must leave behind. Strangers leave a reserve, and the more of what lies above it the more unpaid invoices
+ * they asked for and the larger their place's share of the budget is. So where there is too little for all, the client with the
+ * fewest goes first and the place with the least: a flood takes what nobody else wants, and places that are flooded share alike.
+ */
+export function tokensToKeep (standing: Standing, bucket: Bucket): number {
+  if (standing === 'keyed') return 0
+  const reserve = standing.hasPaid ? RESERVE : RESERVE_OF_PAYING
+  const ofClient = standing.unpaid / (standing.unpaid + HALFWAY)
+  const ofPlace = Math.min(1, standing.inPlace / bucket.perMinute)
+  return Math.min(bucket.burst - 1, bucket.burst * (reserve + (1 - reserve) * (WEIGHT_OF_CLIENT * ofClient + ofPlace) / (WEIGHT_OF_CLIENT + 1)))
+}
+
+/**
+ * What the kinds allow, with something to spare.
+ *
+ * Strike counts our address: 1,000 calls in 10 minutes and then an hour of nothing (its test host: 350), and 250 a minute for each
+ * call of a payment quote (90). A bucket gives at most its burst and ten minutes of its rate in any ten minutes. OpenNode publishes
+ * no figure, and lnd has none: theirs keep a flood from a merchant's account, node and database. What a provider's own 429 says
+ * counts on top of all of them.
+ *
+ * `perMinute` is the operator's figure in the place of that under which invoices are made; null for the kind's.
+ */
+export function callLimits (kind: Exclude<ProviderKind, 'sandbox'>, url: string | null, perMinute: number | null): CallLimits {
+  const own = perMinute === null ? null : { burst: perMinute, perMinute }
+  switch (kind) {
+    case 'strike': {
+      const isLive = url === null || new URL(url).host === 'api.strike.me'
+      const others = own ?? (isLive ? { burst: 100, perMinute: 85 } : { burst: 35, perMinute: 30 })
+      const quotes = isLive ? { burst: 40, perMinute: 200 } : { burst: 15, perMinute: 70 }
+      return { ofAddress: { others, 'payment quotes': quotes, executions: quotes }, ofAccount: NO_LIMIT }
+    }
+    case 'opennode':
+      return { ofAddress: {}, ofAccount: own ?? { burst: 300, perMinute: 600 } }
+    case 'lnd':
+      return { ofAddress: {}, ofAccount: own ?? { burst: 500, perMinute: 3_000 } }
+  }
+}
+
+/** What the budgets are kept with. */
+export interface BudgetsParts {
+  readonly state: State
+  readonly clock: Clock
+  readonly metrics: Metrics
+}
+
+/**
+ * The budgets of calls to providers, shared by all processes that share a state. While the state is away each process counts alone,
+ * and what a provider itself refuses is heeded all the same.
+ */
+export class Budgets {
+  readonly #parts: BudgetsParts
+  readonly #budgets: CallBudget[] = []
+
+  constructor (parts: BudgetsParts) {
+    this.#parts = parts
+  }
+
+  /** The budget of a kind at an address; two slots that call the same share it. */
+  of (kind: ProviderKind, address: string, limits: CallLimits): CallBudget {
+    const known = this.#budgets.find(budget => budget.kind === kind && budget.address === address)
+    if (known !== undefined) return known
+    const budget = new CallBudget(kind, address, limits, this.#parts)
+    this.#budgets.push(budget)
+    return budget
+  }
+
+  /** How every budget stands, for probes. */
+  async report (): Promise<BudgetReport[]> {
+    return (await Promise.all(this.#budgets.map(budget => budget.report()))).flat()
+  }
+}
+
+/** A budget that only heeds what the provider itself refuses, for a kind that stands alone. */
+export function noBudget (kind: ProviderKind, clock: Clock, metrics: Metrics | null = null): CallBudget {
+  return new CallBudget(kind, '', { ofAddress: {}, ofAccount: NO_LIMIT }, { state: new MemoryState(clock), clock, metrics })
+}
+
+/** The calls of one kind at one address. */
+export class CallBudget {
+  readonly kind: ProviderKind
+  readonly address: string
+  readonly #limits: CallLimits
+  readonly #state: State
+  /** In the place of the state while that is away. */
+  readonly #alone: MemoryState
+  readonly #clock: Clock
+  readonly #refused: (limit: string, caller: 'keyed' | 'paying' | 'anonymous') => void
+  readonly #level: (limit: string, level: number) => void
+  /** When accounts that refused a stranger could be asked again, in the clock's monotonic milliseconds. */
+  readonly #exhausted = new Map<string, number>()
+
+  constructor (kind: ProviderKind, address: string, limits: CallLimits, { state, clock, metrics }: Omit<BudgetsParts, 'metrics'> & { readonly metrics: Metrics | null }) {
+    this.kind = kind
+    this.address = address
+    this.#limits = limits
+    this.#state = state
+    this.#alone = new MemoryState(clock)
+    this.#clock = clock
+    const refused = metrics?.counter('boltgate_provider_budget_refused_total', 'Calls to providers that were not made since their budget was used up, by who asked.', ['provider', 'limit', 'caller'])
+    const left = metrics?.gauge('boltgate_provider_budget_left', 'Part of a budget of calls from our address that is left, 0 to 1.', ['provider', 'limit'])
+    this.#refused = (limit, caller) => { refused?.inc({ provider: kind, limit, caller }) }
+    this.#level = (limit, level) => { left?.set({ provider: kind, limit }, level) }
+    for (const limit of Object.keys(limits.ofAddress)) this.#level(limit, 1)
+  }
+
+  /**
+   * Takes one call out of the budgets that it counts under. `limit` names one of our address; the key's own counts always.
+   * @throws NothingSent with the true wait where there is too little left for this caller
+   */
+  async spend (limit: string | undefined, key: string | null, standing: Standing): Promise<void> {
+    if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), standing)
+    await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing)
+  }
+
+  /** The provider itself said that it was too much, and for how many seconds: of our address where the limit has a name, else of this key. */
+  async refused (limit: string | undefined, key: string | null, seconds: number): Promise<void> {
+    const [name, bucket] = limit === undefined ? [this.#accountKey(key), this.#limits.ofAccount] : [this.#addressKey(limit), this.#ofAddress(limit)]
+    await this.#ask(state => state.restBucket(name, bucket, seconds * 1000))
+    if (limit === undefined) this.#note(name, seconds * 1000)
+    else this.#level(limit, 0)
+  }
+
+  /** How the budgets stand for a stranger whom nobody knows. */
+  async report (): Promise<BudgetReport[]> {
+    const newcomer: Stranger = { hasPaid: false, unpaid: 0, inPlace: 0 }
+    const ofAddress = await Promise.all(Object.entries(this.#limits.ofAddress).map(async ([limit, bucket]) => {
+      const { retryAfterMs } = await this.#ask(state => state.takeTokens(this.#addressKey(limit), bucket, 0, tokensToKeep(newcomer, bucket)))
+      return this.#reported(limit, retryAfterMs)
+    }))
+    const now = this.#clock.monotonic()
+    for (const [name, until] of this.#exhausted) if (until <= now) this.#exhausted.delete(name)
+    return this.#limits.ofAccount === NO_LIMIT ? ofAddress : [...ofAddress, this.#reported('account', Math.max(0, ...[...this.#exhausted.values()].map(until => until - now)))]
+  }
+
+  #reported (limit: string, waitMs: number): BudgetReport {
+    return { provider: this.kind, limit, exhausted: waitMs > 0, retryAfter: waitMs > 0 ? seconds(waitMs) : null }
+  }
+
+  async #take (limit: string, name: string, bucket: Bucket, standing: Standing): Promise<void> {
+    const taken = await this.#ask(state => state.takeTokens(name, bucket, 1, tokensToKeep(standing, bucket)))
+    if (limit !== 'account') this.#level(limit, Math.max(0, taken.left) / bucket.burst)
+    if (taken.allowed) return
+    this.#refused(limit, standing === 'keyed' ? 'keyed' : standing.hasPaid ? 'paying' : 'anonymous')
+    if (limit === 'account') this.#note(name, taken.retryAfterMs)
+    throw new NothingSent('The payment provider may not be called more often at the moment.', seconds(taken.retryAfterMs), undefined, 'rate')
+  }
+
+  #note (name: string, waitMs: number): void {
+    // Only a report: which of very many accounts are named does not matter.
+    if (this.#exhausted.size < 1_000 || this.#exhausted.has(name)) this.#exhausted.set(name, this.#clock.monotonic() + waitMs)
+  }
+
+  #ofAddress (limit: string): Bucket {
+    return this.#limits.ofAddress[limit] ?? NO_LIMIT
+  }
+
+  #addressKey (limit: string): string {
+    return `provider ${this.kind} ${this.address} ${limit}`
+  }
+
+  /** Keys are long and random, so that nothing can be learnt from a digest of one. */
+  #accountKey (key: string | null): string {
+    return `account ${this.kind} ${this.address} ${key === null ? '' : hash('sha256', key, 'base64url').slice(0, 22)}`
+  }
+
+  async #ask<T> (question: (state: State) => Maybe<T>): Promise<T> {
+    try {
+      return await question(this.#state)
+    } catch (error) {
+      if (!(error instanceof StateUnavailable)) throw error
+      return await question(this.#alone)
+    }
+  }
+}
+
+function seconds (ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000))
+}
