@@ -1,4 +1,6 @@
 import { statSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { extname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import accessLog from '../plugins/access-log.ts'
 import auth from '../plugins/auth.ts'
@@ -25,6 +27,21 @@ export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map([
   return [common.name, common]
 }))
 
+/**
+ * What plugins import as `boltgate`: the very modules that this process runs on, sources in a checkout and what was built in a
+ * package, wherever the plugin's file stands. A second copy would have classes of its own, whose errors nobody here knows.
+ */
+const OWN_INDEX = new URL(`./index${extname(import.meta.filename)}`, import.meta.url).href
+let resolving = false
+
+function resolveOwnName (): void {
+  if (resolving) return
+  resolving = true
+  registerHooks({
+    resolve: (specifier, context, next) => specifier === 'boltgate' ? { url: OWN_INDEX, shortCircuit: true } : next(specifier, context)
+  })
+}
+
 /** The file is no plugin. */
 export class PluginFileError extends Error {
   override name = 'PluginFileError'
@@ -37,10 +54,21 @@ export class PluginFileError extends Error {
 export async function importPlugin (file: string): Promise<Plugin> {
   const version = statSync(file, { throwIfNoEntry: false })?.mtimeMs
   if (version === undefined) throw new PluginFileError('there is no such file')
-  const loaded: unknown = await import(`${pathToFileURL(file).href}?version=${version}`)
+  resolveOwnName()
+  const loaded: unknown = await importModule(`${pathToFileURL(file).href}?version=${version}`)
   const plugin = typeof loaded === 'object' && loaded !== null && 'default' in loaded ? loaded.default : undefined
   if (!isPlugin(plugin)) throw new PluginFileError('the file must export by default what definePlugin({ name, config, setup }) gives')
   return plugin
+}
+
+async function importModule (url: string): Promise<unknown> {
+  try {
+    return await import(url)
+  } catch (error) {
+    // Node's own text says neither where the type comes from nor what else would do.
+    if (!(error instanceof SyntaxError) || !/^(?:Cannot use import statement outside a module|Unexpected token 'export')/.test(error.message)) throw error
+    throw new PluginFileError('it is read as CommonJS; end its name in .mts or .mjs, or say "type": "module" in the package.json above it', { cause: error })
+  }
 }
 
 function isPlugin (value: unknown): value is Plugin {

@@ -1,5 +1,4 @@
-// In a project of your own this line is: import { definePlugin, ShortError, Type } from 'boltgate'
-import { definePlugin, ShortError, Type } from '../../src/index.ts'
+import { definePlugin, ShortError, Type } from 'boltgate'
 
 /** Greets: the upstream is told who calls, the answer carries a greeting, and strangers can be refused. */
 export default definePlugin({
