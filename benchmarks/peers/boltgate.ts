@@ -54,9 +54,9 @@ function configuration (folder: string, port: number, upstream: string, options:
     ['policies: {}', `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`],
     ['chains:\n', 'chains:\n  digested: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n  # The paid chain without its price.\n  passed: [ correlation, access-log, metrics, cors, { throttle: { policy: global } } ]\n'],
     ['routes:\n', `routes:\n${[
-      `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000 } }`,
-      `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000 } }`,
-      `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000 } }`
+      `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+      `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+      `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`
     ].join('\n')}\n`]
   ]
   return changes.reduce((text, [from, to]) => {

@@ -3,7 +3,7 @@ import { clientNetwork } from '../gateway/addresses.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Head, Reply } from '../gateway/reply.ts'
 import type { RouteConfig } from '../config/schema.ts'
-import { contentDigest } from '../lightning/content-digest.ts'
+import { DigestOfPieces } from '../lightning/content-digest.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { KeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -249,8 +249,10 @@ export class Challenges {
     if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.settings, ctx.headers).includes('payment')) return null
     // A client that waits for 100 gets its 402 before it has sent the body.
     if (ctx.expectsContinue && ctx.body.collected === null) return null
-    const body = await ctx.body.bytes()
-    return body.byteLength === 0 ? null : contentDigest(body)
+    // Nothing of it is kept: who pays sends it again, with the credential.
+    const digest = new DigestOfPieces()
+    await ctx.body.each(piece => { digest.add(piece) })
+    return digest.end()
   }
 
   async #confirmed (confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {

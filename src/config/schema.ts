@@ -15,7 +15,11 @@ const limits = Type.Object({
   headerSize: Size({ default: '80KiB', minimum: '1KiB', maximum: '1MiB', description: 'Largest request head. Payment credentials of up to 64 KiB must fit.' }),
   headerCount: Type.Integer({ default: 200, minimum: 10, maximum: 10000, description: 'Most header lines of a request.' }),
   connectionsPerAddress: Type.Integer({ default: 1024, minimum: 1, description: 'Most open connections from one client address.' }),
-  uploadFloor: Size({ default: '64B', description: 'Slowest upload, in bytes a second, measured over the idle deadline. 0 switches it off.' }),
+  uploadFloor: Size({ default: '64B', description: 'Slowest upload, in bytes a second. 0 switches it off.' }),
+  downloadFloor: Size({ default: '64B', description: 'Slowest reading of an answer that waits for its client, in bytes a second. 0 switches it off.' }),
+  floorWindow: Duration({ default: '20s', minimum: '1ms', description: 'Time over which the slowest upload and reading are measured.' }),
+  buffer: Size({ default: '256KiB', description: 'Bytes of an answer, and of a request body, that are kept for a client slower than the upstream, so that the upstream\'s connection is free sooner.' }),
+  buffers: Size({ default: '64MiB', description: 'Bytes that are kept so for all clients together, in one worker; and the same once more for bodies of operations that anybody may call.' }),
   drainTimeout: Duration({ default: '30s', description: 'How long running requests may go on after SIGTERM before they are cut.' })
 }, describe('What a single client may take from the listener.'))
 
@@ -181,6 +185,7 @@ const upstreamUrl = {
   responseLimit: Type.Optional(Size({ minimum: 1, description: 'Largest response body. Unlimited when left out.' })),
   keepAlive: Duration({ default: '4s', description: 'How long an idle upstream connection is kept.' }),
   connections: Type.Integer({ default: 256, minimum: 1, maximum: 65535, description: 'Most connections to this upstream from one worker.' }),
+  connectionsPerClient: Type.Optional(Type.Integer({ minimum: 1, maximum: 65535, description: 'Most of them for requests of one client address (IPv6 by /64); what it asks beyond waits. A quarter of `connections` when left out.' })),
   preserveHost: Type.Boolean({ default: false, description: 'Send the client\'s Host instead of the upstream\'s own.' }),
   stripPrefix: Type.Optional(Type.String({ pattern: '^/[^:*?#\\s]+$', 'x-allowed': 'the beginning of a path, such as /v1', description: 'Leading part of the request path that is left out upstream.' })),
   headers: Type.Record(Type.String(), Secret(), { default: {}, description: 'Headers set on every forwarded request.' })

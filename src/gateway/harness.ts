@@ -242,6 +242,7 @@ function resultOf (ctx: Context, wire: FakeWire, outcome: Outcome, upstream: Ups
 
 /** A request body that is there already, or comes in pieces. */
 class FakeBody implements RequestBody {
+  ofStranger = false
   readonly length: number | null
   collected: Uint8Array | null = null
   received = 0
@@ -267,6 +268,14 @@ class FakeBody implements RequestBody {
 
   stream (): Readable {
     return Readable.from(this.#limited())
+  }
+
+  async each (take: (piece: Uint8Array) => void): Promise<void> {
+    for await (const piece of this.#limited()) take(piece)
+  }
+
+  gather (): null {
+    return null
   }
 
   async #collect (): Promise<Uint8Array> {

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
-import { unsentBytes, type Watch, type Watched } from './deadlines.ts'
+import type { Keeping } from './allowance.ts'
+import { takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from './lane.ts'
 import { rawReply, rawReplyBytes } from './raw-reply.ts'
 import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
@@ -17,6 +18,8 @@ export interface RefusalEvent {
 /** What a connection needs of its listener. */
 export interface ConnectionHost {
   readonly draining: boolean
+  /** What may be kept in memory for slow clients, and of bodies. */
+  readonly keeping: Keeping
   /** Wall-clock milliseconds. */
   now (): number
   monotonic (): number
@@ -68,12 +71,16 @@ export class Connection implements WireConnection, Watched {
     return this.#host.draining
   }
 
+  get keeping (): Keeping {
+    return this.#host.keeping
+  }
+
   get leftover (): boolean {
     return this.#request !== null && !this.#request.complete
   }
 
-  get unsent (): number {
-    return unsentBytes(this.socket)
+  get taken (): number {
+    return takenBytes(this.socket)
   }
 
   /** It is read no further until some of its requests are answered. */

@@ -14,8 +14,14 @@ export interface ListenerLimits {
   readonly headerSize: number
   readonly headerCount: number
   readonly connectionsPerAddress: number
-  /** Slowest upload in bytes a second, measured over `idleReadDeadline`; 0 switches it off. */
+  /** Slowest upload in bytes a second, measured over `floorWindow`; 0 switches it off. */
   readonly uploadFloor: number
+  /** Slowest reading of what waits to be read, as `uploadFloor`. */
+  readonly downloadFloor: number
+  readonly floorWindow: number
+  /** Kept for one slow client, and for all of them together. */
+  readonly buffer: number
+  readonly buffers: number
   /** How long running requests may go on once the listener drains. */
   readonly drainTimeout: number
 }
@@ -30,6 +36,10 @@ export const defaultLimits: ListenerLimits = Object.freeze({
   headerCount: 200,
   connectionsPerAddress: 1024,
   uploadFloor: 64,
+  downloadFloor: 64,
+  floorWindow: 20_000,
+  buffer: 256 * 1024,
+  buffers: 64 * 1024 * 1024,
   drainTimeout: 30_000
 })
 
@@ -54,9 +64,10 @@ export class Watch {
   headSince: number | null = null
   closingSince: number | null = null
   bytesAtClosing = 0
-  sent = 0
-  unsent = 0
+  taken = 0
   unreadSince: number | null = null
+  windowTaken = 0
+  unreadWindowAt = 0
   received = 0
   receivedAt: number | null = null
   windowReceived = 0
@@ -88,24 +99,25 @@ export interface Watched {
   readonly served: boolean
   /** The request that was answered last has not arrived completely. */
   readonly leftover: boolean
-  /** Bytes handed to the system that it has not sent. */
-  readonly unsent: number
+  /** Bytes that the system has taken to send them. */
+  readonly taken: number
   /** Answers on the bare socket and takes nothing more from it. */
   refuse (status: number, message: string): void
   /** The bytes of the request that is being answered are wrong or late. */
   failBody (status: number, message: string): void
 }
 
-/** Bytes handed to the system that it has not sent; Node keeps this number for its own timeouts and does not type it. */
-export function unsentBytes (socket: Socket): number {
-  // `_handle` is Node's own; without it the number is 0 and only whole writes count as progress.
-  return (socket as { _handle?: { writeQueueSize?: number } | null })._handle?.writeQueueSize ?? 0
+/** Bytes that the system has taken of what was written; Node keeps both numbers for its own timeouts and types neither. */
+export function takenBytes (socket: Socket): number {
+  // `_handle` is Node's own; without it only whole writes count as progress.
+  const handle = (socket as { _handle?: { bytesWritten?: number, writeQueueSize?: number } | null })._handle
+  return handle?.bytesWritten === undefined ? socket.bytesWritten - socket.writableLength : handle.bytesWritten - (handle.writeQueueSize ?? 0)
 }
 
 /** Looks at one connection and ends it where a deadline has passed. */
 export function enforce (connection: Watched, now: number, limits: ListenerLimits): void {
   const watch = connection.watch
-  if (stalled(connection, watch, now, limits.idleWriteDeadline)) {
+  if (stalled(connection, watch, now, limits)) {
     connection.socket.resetAndDestroy()
     return
   }
@@ -133,22 +145,30 @@ export function enforce (connection: Watched, now: number, limits: ListenerLimit
   else if (now - watch.headSince >= limits.headerDeadline) connection.refuse(408, 'The request head did not arrive in time.')
 }
 
-/** The client has left the same bytes unread for too long. */
-function stalled (connection: Watched, watch: Watch, now: number, deadline: number): boolean {
-  const { socket, unsent } = connection
-  if (socket.writableLength === 0) {
+/** The client leaves the same bytes unread for too long, or takes them in a trickle. */
+function stalled (connection: Watched, watch: Watch, now: number, limits: ListenerLimits): boolean {
+  if (connection.socket.writableLength === 0) {
     watch.unreadSince = null
     return false
   }
-  // What is still to be sent also grows, with every piece of a stream; only what has been sent shows that the client reads.
-  const sent = socket.bytesWritten - socket.writableLength
-  if (watch.unreadSince === null || sent !== watch.sent || unsent !== watch.unsent) {
-    watch.sent = sent
-    watch.unsent = unsent
-    watch.unreadSince = now
+  // What is still to be sent also grows, with every piece of a stream; only what has been taken shows that the client reads.
+  const { taken } = connection
+  if (watch.unreadSince === null) {
+    watch.taken = watch.windowTaken = taken
+    watch.unreadSince = watch.unreadWindowAt = now
     return false
   }
-  return now - watch.unreadSince >= deadline
+  if (taken !== watch.taken) {
+    watch.taken = taken
+    watch.unreadSince = now
+  } else if (now - watch.unreadSince >= limits.idleWriteDeadline) return true
+  const elapsed = now - watch.unreadWindowAt
+  if (elapsed < limits.floorWindow) return false
+  const slow = (taken - watch.windowTaken) * 1000 / elapsed < limits.downloadFloor
+  watch.unreadWindowAt = now
+  watch.windowTaken = taken
+  // A tunnel's other side may have nothing to say for long, and its client reads what it likes.
+  return slow && !connection.tunnelling
 }
 
 /** The upload pauses for too long, or trickles. Time in which nobody wanted bytes does not count. */
@@ -171,7 +191,7 @@ function upload (connection: Watched, watch: Watch, now: number, limits: Listene
     return
   }
   const elapsed = now - watch.windowAt
-  if (elapsed < limits.idleReadDeadline) return
+  if (elapsed < limits.floorWindow) return
   const rate = (body.received - watch.windowReceived) * 1000 / elapsed
   if (rate < limits.uploadFloor) connection.failBody(408, `The request body arrives more slowly than ${limits.uploadFloor} bytes a second.`)
   watch.windowAt = now

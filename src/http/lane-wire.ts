@@ -5,6 +5,7 @@ import type { TunnelResult, Wire, WireListener } from '../gateway/wire.ts'
 import { headerKind, NOT_A_TOKEN } from './header-kinds.ts'
 import type { Lane } from './lane.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
+import { keepFor } from './allowance.ts'
 import type { WireBody } from './request-body.ts'
 import { cutsUpload, DISCARD, KEPT } from './response-wire.ts'
 
@@ -57,6 +58,8 @@ export class LaneWire implements Wire {
   /** The first piece of the body, which still waits for its head to be sent. */
   #kept: Uint8Array | null = null
   #needsDrain = false
+  /** What is kept for the client although it does not take it, of the listener's allowance. */
+  #keeps = 0
   #bytesOut = 0
   #broken = false
   #closed = false
@@ -130,9 +133,22 @@ export class LaneWire implements Wire {
     }
     this.#gather()
     this.#release()
-    const taken = this.#piece(bytes)
-    this.#needsDrain = !taken
-    return taken
+    if (this.#piece(bytes) || this.#keep(bytes.byteLength)) return true
+    this.#needsDrain = true
+    return false
+  }
+
+  /** Lets the upstream go on although the client is behind, as long as there is room: the sooner its connection is free. */
+  #keep (bytes: number): boolean {
+    const size = keepFor(this.#lane.keeping, this.#keeps, bytes)
+    this.#keeps += size
+    return size > 0
+  }
+
+  /** The client has taken everything, or takes nothing more. */
+  #caughtUp (): void {
+    this.#lane.keeping.slow.give(this.#keeps)
+    this.#keeps = 0
   }
 
   end (last: string | Uint8Array | null, trailers: readonly string[] | null): void {
@@ -233,6 +249,7 @@ export class LaneWire implements Wire {
   }
 
   drained (): void {
+    if (this.#keeps > 0) this.#caughtUp()
     if (this.#closed || !this.#needsDrain) return
     this.#needsDrain = false
     this.listener?.drained()
@@ -248,6 +265,8 @@ export class LaneWire implements Wire {
     if (this.#closed) return
     this.#closed = true
     this.#stage = OVER
+    if (this.#keeps > 0) this.#caughtUp()
+    this.body.done()
     this.listener?.closed(complete && !this.#broken)
     this.#lane.settled()
   }

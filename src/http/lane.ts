@@ -1,7 +1,8 @@
 import { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
+import type { Keeping } from './allowance.ts'
 import { writeRefusal, type RefusalHost } from './connection.ts'
-import { unsentBytes, Watch, type Watched } from './deadlines.ts'
+import { takenBytes, Watch, type Watched } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, Refusal } from './front-door.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
@@ -11,6 +12,8 @@ import { Upload, type UploadValve } from './upload.ts'
 /** What a lane needs of its listener. */
 export interface LaneHost extends RefusalHost {
   readonly draining: boolean
+  /** What may be kept in memory for slow clients, and of bodies. */
+  readonly keeping: Keeping
   /** Most bytes of a head that is read here. */
   readonly laneHead: number
   readonly rules: DoorRules
@@ -66,8 +69,12 @@ export class Lane implements Watched, UploadValve {
     return this.#host.draining
   }
 
-  get unsent (): number {
-    return unsentBytes(this.socket)
+  get keeping (): Keeping {
+    return this.#host.keeping
+  }
+
+  get taken (): number {
+    return takenBytes(this.socket)
   }
 
   get leftover (): boolean {
@@ -143,7 +150,7 @@ export class Lane implements Watched, UploadValve {
       const upload = new Upload(length, this)
       this.#upload = upload
       if (end < bytes.length) end += upload.take(bytes.subarray(end))
-      body = new IncomingBody(upload, null, length, false)
+      body = new IncomingBody(upload, null, length, false, this.#host.keeping)
     }
     if (end < bytes.length && !head.last) {
       this.#held = bytes.subarray(end)

@@ -5,6 +5,7 @@ import { Context } from '../gateway/context.ts'
 import { NO_ROUTE } from '../gateway/route.ts'
 import type { Wire } from '../gateway/wire.ts'
 import type { Clock, Timer } from '../platform/clock.ts'
+import { Allowance, type Keeping } from './allowance.ts'
 import { TrustedProxies } from './client-address.ts'
 import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
 import { correlationId, offeredCorrelation } from './correlation.ts'
@@ -52,6 +53,7 @@ export class Listener implements ConnectionHost, LaneHost {
   draining = false
   readonly laneHead: number
   readonly rules: DoorRules
+  readonly keeping: Keeping
   readonly #options: ListenerOptions
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
@@ -71,6 +73,7 @@ export class Listener implements ConnectionHost, LaneHost {
   constructor (options: ListenerOptions) {
     const { limits } = options
     this.#options = options
+    this.keeping = { each: limits.buffer, slow: new Allowance(limits.buffers), strangers: new Allowance(limits.buffers) }
     this.#proxies = new TrustedProxies(options.trustedProxies)
     // The size of a head as node:http counts it is less than that of its bytes, so nothing above the limit is let in here.
     this.laneHead = options.fastLane === false ? 0 : Math.min(LANE_HEAD, limits.headerSize)
@@ -216,7 +219,7 @@ export class Listener implements ConnectionHost, LaneHost {
   /** Lets a request go on that node:http has read. */
   #answer (connection: Connection, admission: Admission, req: IncomingMessage, res: WireResponse, opener: TunnelOpener | null): void {
     const { method, httpVersion, length, expectsContinue } = admission
-    const body = new IncomingBody(req, res, length, expectsContinue)
+    const body = new IncomingBody(req, res, length, expectsContinue, this.keeping)
     const wire = new ResponseWire(res, connection, body, method, httpVersion, opener)
     connection.current = wire
     this.#handle(connection, admission, body, wire)

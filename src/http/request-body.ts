@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { RequestBody } from '../gateway/body.ts'
-import { ClientGone, PayloadTooLarge } from '../gateway/errors.ts'
+import { ClientGone, PayloadTooLarge, Unavailable } from '../gateway/errors.ts'
+import { keepFor, type Keeping, sizeKept } from './allowance.ts'
 
 const EMPTY = new Uint8Array(0)
 
@@ -41,6 +42,8 @@ export interface WireBody extends RequestBody {
   fail (error: Error): void
   /** The answer is given: takes up to `most` bytes of what the client still sends. */
   discard (most: number): void
+  /** The request is over: what was kept of it counts no more. */
+  done (): void
 }
 
 /** The body as the upstream reads it: paused while the reader is full, ended by an error when it cannot be whole. */
@@ -68,6 +71,7 @@ export class IncomingBody implements WireBody {
   collected: Uint8Array | null = null
   received = 0
   limit = Number.POSITIVE_INFINITY
+  ofStranger = false
   /** A reader waits for the client's next piece; only then do the read deadlines run. */
   waiting = false
   readonly #req: BodySource
@@ -79,11 +83,18 @@ export class IncomingBody implements WireBody {
   #fault: Error | null = null
   #consumer: Consumer | null = null
   #onEnd: (() => void) | null = null
+  readonly #keeping: Keeping
+  /** What has come before the stream was asked for. */
+  #gathered: Buffer[] | null = null
+  /** Taken of what slow clients, and of what strangers may take together. */
+  #slow = 0
+  #strange = 0
 
   /** `expectsContinue`: the client waits for 100 before it sends, which `res` then writes. */
-  constructor (req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean) {
+  constructor (req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean, keeping: Keeping) {
     this.#req = req
     this.#res = res
+    this.#keeping = keeping
     this.length = length
     this.#expected = expectsContinue
   }
@@ -112,10 +123,56 @@ export class IncomingBody implements WireBody {
     stream.on('error', ignore)
     this.#stream = stream
     this.#reject = error => { stream.destroy(error) }
+    const gathered = this.#gathered
+    this.#gathered = null
+    if (gathered !== null) for (const chunk of gathered) stream.push(chunk)
     const early = this.#early()
     if (early === null) this.#begin(chunk => { if (!stream.push(chunk)) this.#hold() }, () => { stream.push(null) })
     else stream.destroy(early)
     return stream
+  }
+
+  each (take: (piece: Uint8Array) => void): Promise<void> {
+    if (this.collected !== null || this.#promise !== null) return this.bytes().then(take)
+    const early = this.length === 0 ? null : this.#unread()
+    if (early !== null) return Promise.reject(early)
+    if (this.length === 0) return Promise.resolve()
+    const reading = new Promise<void>((resolve, reject) => {
+      this.#reject = reject
+      this.#begin(take, resolve)
+    })
+    this.#promise = reading.then(() => { throw new TypeError('the request body was read and not kept') })
+    this.#promise.catch(ignore)
+    return reading
+  }
+
+  gather (): Promise<void> | null {
+    const { length } = this
+    if (length === null || length === 0 || this.#req.complete || this.#promise !== null || this.#keeping.each === 0 || this.#unread() !== null) return null
+    const gathered: Buffer[] = []
+    this.#gathered = gathered
+    return new Promise((resolve, reject) => {
+      this.#reject = reject
+      this.#begin(chunk => {
+        gathered.push(chunk)
+        const size = keepFor(this.#keeping, this.#slow, chunk.byteLength)
+        this.#slow += size
+        if (size > 0) return
+        this.leave()
+        resolve()
+      }, () => {
+        this.#gathered = null
+        this.collected = Buffer.concat(gathered)
+        this.#promise = Promise.resolve(this.collected)
+        resolve()
+      })
+    })
+  }
+
+  done (): void {
+    this.#keeping.slow.give(this.#slow)
+    this.#keeping.strangers.give(this.#strange)
+    this.#slow = this.#strange = 0
   }
 
   /** Ends the reading with an error: the deadline passed, or the bytes that came were malformed. Later readers get it too. */
@@ -173,18 +230,30 @@ export class IncomingBody implements WireBody {
       this.collected = EMPTY
       return Promise.resolve(EMPTY)
     }
-    if (this.#stream !== null) return Promise.reject(new TypeError('the request body is already being read'))
-    const early = this.#early()
+    const early = this.#unread()
     if (early !== null) return Promise.reject(early)
     return new Promise((resolve, reject) => {
       const chunks: Buffer[] = []
       this.#reject = reject
-      this.#begin(chunk => { chunks.push(chunk) }, () => {
+      this.#begin(chunk => {
+        chunks.push(chunk)
+        if (this.ofStranger) this.#countStrange(sizeKept(chunk.byteLength))
+      }, () => {
         const only = chunks.length === 1 ? chunks[0] : undefined
         this.collected = only ?? Buffer.concat(chunks)
         resolve(this.collected)
       })
     })
+  }
+
+  #countStrange (size: number): void {
+    if (this.#keeping.strangers.take(size)) this.#strange += size
+    else this.fail(new Unavailable('Service unavailable', 'Too many request bodies are being read at the moment.', 5))
+  }
+
+  /** Why it cannot be read any more, or not at all. */
+  #unread (): Error | null {
+    return this.#stream !== null || this.#gathered !== null ? new TypeError('the request body is already being read') : this.#early()
   }
 
   /** What is known to be wrong before the first byte, so that no 100 invites it. */
@@ -234,6 +303,7 @@ export class NoBody implements WireBody {
   readonly unasked = false
   collected: Uint8Array | null = null
   limit = Number.POSITIVE_INFINITY
+  ofStranger = false
   #promise: Promise<Uint8Array> | null = null
 
   bytes (): Promise<Uint8Array> {
@@ -251,6 +321,18 @@ export class NoBody implements WireBody {
   }
 
   discard (): void {
+    return undefined
+  }
+
+  each (): Promise<void> {
+    return Promise.resolve()
+  }
+
+  gather (): null {
+    return null
+  }
+
+  done (): void {
     return undefined
   }
 }

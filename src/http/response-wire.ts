@@ -2,6 +2,7 @@ import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
 import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
+import { keepFor, type Keeping } from './allowance.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
 
@@ -11,6 +12,7 @@ export interface WireConnection {
   /** No further request will be taken from it: the next head says so. */
   readonly closing: boolean
   readonly draining: boolean
+  readonly keeping: Keeping
   /** The head that is being written is the last one. */
   lastAnswer (): void
   /** The answer is over in one way or another. */
@@ -71,6 +73,8 @@ export class ResponseWire implements Wire {
   /** The first piece of the body, which still waits for its head to be sent. */
   #kept: Buffer | null = null
   #bytesOut = 0
+  /** What is kept for the client although it does not take it, of the listener's allowance. */
+  #keeps = 0
   #finished = false
   #broken = false
   #closed = false
@@ -145,7 +149,19 @@ export class ResponseWire implements Wire {
     }
     this.#release()
     this.#begun = true
-    return this.#res.write(bytes)
+    return this.#res.write(bytes) || this.#keep(bytes.byteLength)
+  }
+
+  /** As `LaneWire` does it. */
+  #keep (bytes: number): boolean {
+    const size = keepFor(this.#connection.keeping, this.#keeps, bytes)
+    this.#keeps += size
+    return size > 0
+  }
+
+  #caughtUp (): void {
+    this.#connection.keeping.slow.give(this.#keeps)
+    this.#keeps = 0
   }
 
   #release (): void {
@@ -217,6 +233,7 @@ export class ResponseWire implements Wire {
   }
 
   drained (): void {
+    if (this.#keeps > 0) this.#caughtUp()
     if (!this.#closed) this.listener?.drained()
   }
 
@@ -234,6 +251,8 @@ export class ResponseWire implements Wire {
     if (this.#closed) return
     this.#closed = true
     this.#stage = OVER
+    if (this.#keeps > 0) this.#caughtUp()
+    this.body.done()
     this.listener?.closed(complete)
     this.#connection.settled(this)
   }

@@ -2,6 +2,7 @@
  * The `sha-256` Content-Digest of RFC 9530, which binds a Payment challenge to the body it was asked for. Other algorithms
  * may stand beside it and are passed over.
  */
+import { createHash } from 'node:crypto'
 import { equalBytes, sha256 } from './hmac.ts'
 
 // A structured field dictionary (RFC 8941) of which only byte sequences matter: key, value, parameters.
@@ -11,6 +12,21 @@ const MAX_CHARS = 4096
 /** `sha-256=:<standard base64>:` of the bytes, as the challenge's `digest` and the header `Content-Digest` write it. */
 export function contentDigest (body: Uint8Array): string {
   return `sha-256=:${sha256(body).toString('base64')}:`
+}
+
+/** The same of a body that comes piece by piece, of which nothing is kept; null of an empty one. */
+export class DigestOfPieces {
+  readonly #hash = createHash('sha256')
+  #empty = true
+
+  add (piece: Uint8Array): void {
+    if (piece.byteLength > 0) this.#empty = false
+    this.#hash.update(piece)
+  }
+
+  end (): string | null {
+    return this.#empty ? null : `sha-256=:${this.#hash.digest('base64')}:`
+  }
 }
 
 /**

@@ -1,7 +1,8 @@
-import { UpstreamConnection, type CallHandler, type ConnectionOwner, type QueuedCall } from './connection.ts'
+import { UpstreamConnection, type CallHandler, type ConnectionOwner } from './connection.ts'
 import type { Dialer } from './connector.ts'
 import { Deadlines } from './deadlines.ts'
 import { requestHead, type UpstreamCall } from './request-head.ts'
+import { Round, type ClientShare } from './client-share.ts'
 
 /** How many connections there are, and how long they are kept. */
 export interface ConnectionPoolOptions {
@@ -9,6 +10,8 @@ export interface ConnectionPoolOptions {
   readonly authority: string
   /** Most connections. */
   readonly connections: number
+  /** Most connections for requests of one client; as many as there are when left out. */
+  readonly perClient?: number
   /** Milliseconds that an idle connection is kept. */
   readonly keepAlive: number
 }
@@ -17,8 +20,8 @@ export interface ConnectionPoolOptions {
 const MARGIN = 2000
 /** Ticks after which an idle connection no longer holds the process. */
 const LOOSE = 2
-/** Places at the beginning of the queue that may stay behind. */
-const COMPACT = 256
+/** Ticks for which a client may keep a connection from being used while others wait for one. */
+const PATIENCE = 50
 
 /** No connection is made any more. */
 class PoolClosed extends Error {
@@ -31,8 +34,8 @@ class PoolClosed extends Error {
 }
 
 /**
- * The connections to one upstream. Requests go out in the order in which they came, on the connection that was used last,
- * so that those too many fall idle.
+ * The connections to one upstream. Requests of one client go out in the order in which they came, those of several take
+ * turns, on the connection that was used last, so that those too many fall idle.
  *
  * A connection that carried a request carries no other before the loop has polled once more, and every request waits for the
  * end of its own poll: a close, or an answer that nobody asked for, which the kernel has already, is seen before the request
@@ -46,9 +49,7 @@ export class ConnectionPool implements ConnectionOwner {
   readonly #idle: UpstreamConnection[] = []
   /** Used in this turn of the loop. */
   readonly #cooling: UpstreamConnection[] = []
-  #queue: Array<QueuedCall | null> = []
-  /** Where the queue begins; what stood before is null. */
-  #first = 0
+  readonly #round: Round
   #opening = 0
   #scheduled = false
   #tick = 0
@@ -59,6 +60,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#dialer = dialer
     this.#options = options
     this.#patience = Deadlines.ticks(options.keepAlive)
+    this.#round = new Round(options.perClient ?? Number.POSITIVE_INFINITY)
   }
 
   /** Sends a request as soon as a connection is free. The handler is told of everything that follows, refusals too. */
@@ -71,7 +73,7 @@ export class ConnectionPool implements ConnectionOwner {
       handler.onResponseError(null, error instanceof Error ? error : new Error(String(error)))
       return
     }
-    this.#queue.push({ call, head, handler })
+    this.#round.add({ call, head, handler }, handler.client)
     this.#schedule()
   }
 
@@ -85,11 +87,9 @@ export class ConnectionPool implements ConnectionOwner {
   /** Closes everything at once. What runs or waits is told of it. */
   destroy (): void {
     this.#closed = true
-    const waiting = this.#queue.slice(this.#first)
-    this.#queue = []
-    this.#first = 0
+    const waiting = this.#round.clear()
     for (const connection of this.#all) connection.destroy()
-    for (const call of waiting) if (call !== null && !call.handler.over) call.handler.onResponseError(null, new PoolClosed())
+    for (const call of waiting) if (!call.handler.over) call.handler.onResponseError(null, new PoolClosed())
     this.#empty()
   }
 
@@ -103,6 +103,17 @@ export class ConnectionPool implements ConnectionOwner {
       if (idle >= this.#limit(connection)) connection.destroy()
       else if (idle >= LOOSE) connection.unref()
     }
+    this.#round.look()
+    if (this.#idle.length === 0 && this.#all.size >= this.#options.connections) this.#reclaim()
+  }
+
+  /** Every connection is taken and somebody waits: takes them from the clients that have kept theirs from being used the longest. */
+  #reclaim (): void {
+    const wanted = this.#round.wanted(this.#all.size)
+    if (wanted === 0) return
+    const kept = [...this.#all].filter(connection => connection.dawdling > PATIENCE)
+    kept.sort((one, other) => other.dawdling - one.dawdling)
+    for (const connection of kept.slice(0, wanted)) connection.giveUp()
   }
 
   /** Ticks that a connection may be idle. */
@@ -112,6 +123,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   release (connection: UpstreamConnection): void {
+    this.#left(connection)
     if (this.#limit(connection) <= 0) {
       connection.destroy()
       return
@@ -123,6 +135,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   lost (connection: UpstreamConnection): void {
     if (!this.#all.delete(connection)) return
+    this.#left(connection)
     remove(this.#idle, connection)
     remove(this.#cooling, connection)
     this.#schedule()
@@ -136,47 +149,41 @@ export class ConnectionPool implements ConnectionOwner {
 
   flush (): void {
     this.#scheduled = false
-    let call = this.#next()
-    while (call !== null) {
+    let share = this.#round.first()
+    while (share !== null) {
       const connection = this.#idle.pop()
       if (connection === undefined) break
-      this.#shift()
-      connection.start(call)
-      call = this.#next()
+      this.#start(connection, share)
+      share = this.#round.first()
     }
     for (const connection of this.#cooling) this.#idle.push(connection)
     this.#cooling.length = 0
-    if (call !== null) this.#wait()
+    if (share !== null) this.#wait()
     else if (this.#closed) this.#empty()
   }
 
-  /** The first request that somebody still waits for; it stays in the queue. */
-  #next (): QueuedCall | null {
-    while (this.#first < this.#queue.length) {
-      const call = this.#queue[this.#first]
-      if (call !== undefined && call !== null && !call.handler.over) return call
-      this.#shift()
-    }
-    this.#queue.length = 0
-    this.#first = 0
-    return null
+  /** Sends the first request of a share, whose turn it is. */
+  #start (connection: UpstreamConnection, share: ClientShare): void {
+    const call = this.#round.take(share)
+    connection.share = share
+    if (call !== undefined) connection.start(call)
   }
 
-  /** Takes the first request out of the queue, which is not moved up for each. */
-  #shift (): void {
-    // Its place may stay for long, when nothing but streams follows: the request must not, nor its body.
-    this.#queue[this.#first++] = null
-    if (this.#first < COMPACT) return
-    this.#queue = this.#queue.slice(this.#first)
-    this.#first = 0
+  /** The connection carries no request any more. */
+  #left (connection: UpstreamConnection): void {
+    const { share } = connection
+    if (share === null) return
+    connection.share = null
+    this.#round.release(share)
   }
 
   /** Requests are left: for those that no idle or opening connection will take, more are opened. */
   #wait (): void {
     if (this.#idle.length > 0) this.#schedule()
-    const wanted = this.#queue.length - this.#first - this.#idle.length - this.#opening
     const room = this.#options.connections - this.#all.size
-    for (let count = Math.min(wanted, room); count > 0; count--) this.#open()
+    if (room <= 0) return
+    const spare = this.#idle.length + this.#opening
+    for (let count = this.#round.wanted(spare + room) - spare; count > 0; count--) this.#open()
   }
 
   #open (): void {
@@ -198,12 +205,10 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   #opened (connection: UpstreamConnection): void {
-    const waited = this.#queue.length > this.#first
-    const call = this.#next()
-    if (call !== null) {
-      this.#shift()
-      connection.start(call)
-    } else if (waited || this.#closed) connection.destroy()
+    const waited = this.#round.occupied
+    const share = this.#round.first()
+    if (share !== null) this.#start(connection, share)
+    else if (waited || this.#closed) connection.destroy()
     else {
       connection.idleSince = this.#tick
       this.#idle.push(connection)
@@ -212,10 +217,11 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** A connection could not be made: the request that has waited longest is told. */
   #refuse (error: Error): void {
-    const call = this.#next()
-    if (call === null) return
-    this.#shift()
-    call.handler.onResponseError(null, error)
+    const share = this.#round.first()
+    if (share === null) return
+    const call = this.#round.take(share)
+    this.#round.release(share)
+    call?.handler.onResponseError(null, error)
   }
 
   /** Closes what is idle; tells that the last connection has gone. */

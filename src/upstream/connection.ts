@@ -1,6 +1,7 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { RequestHead, UpstreamCall } from './request-head.ts'
+import type { ClientShare } from './client-share.ts'
 import { ResponseFault } from './response-fault.ts'
 import { ResponseParser, type ResponseReader } from './response-parser.ts'
 import { Upload } from './upload.ts'
@@ -22,6 +23,12 @@ export interface CallController {
 export interface CallHandler {
   /** Nobody waits for the answer any more; a request that is over is not sent. */
   readonly over: boolean
+  /** Whose request it is: an address, or the network that counts as one client. Empty for nobody's in particular. */
+  readonly client: string
+  /** Ticks for which its client has kept the connection from being used, by taking or sending next to nothing; 0 while it does not. */
+  readonly dawdling: number
+  /** Others wait for a connection, and its client keeps this one: it must be given up. */
+  giveUp (): void
   /** A connection was found; the request goes out now. */
   onRequestStart (controller: CallController): void
   /** A piece of the body has gone out. */
@@ -68,6 +75,8 @@ export class UpstreamConnection implements CallController, ResponseReader {
   rawTrailers: readonly string[] = NONE
   /** The tick since which it is idle. */
   idleSince = 0
+  /** Whose connection it is while it carries a request; its pool's. */
+  share: ClientShare | null = null
   /** How its bytes are read; given to the socket when that is made. */
   readonly onread: OnReadOpts
   readonly #owner: ConnectionOwner
@@ -174,6 +183,16 @@ export class UpstreamConnection implements CallController, ResponseReader {
     if (this.#handler === null) return
     this.#handler = null
     this.destroy()
+  }
+
+  /** Ticks for which the client whose request it carries has kept it from being used. */
+  get dawdling (): number {
+    return this.#handler?.dawdling ?? 0
+  }
+
+  /** Is freed, for somebody who would use it. */
+  giveUp (): void {
+    this.#handler?.giveUp()
   }
 
   /** Does not hold the process while nobody waits for it. */

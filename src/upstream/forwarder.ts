@@ -36,7 +36,7 @@ export interface ForwarderOptions {
 }
 
 /** Connections of merchants' targets: few for each, so that none takes the gateway's for all. */
-const DYNAMIC = { connections: 64, connectTimeout: 5000, keepAlive: 4000 } as const
+const DYNAMIC = { connections: 64, perClient: shareOf(64), connectTimeout: 5000, keepAlive: 4000 } as const
 
 /** An operator's upstream, opened for one generation of the configuration; `release` gives it back. */
 export interface RouteUpstream {
@@ -86,6 +86,7 @@ export class Forwarder {
       untrusted: false,
       tls,
       connections: config.connections,
+      perClient: config.connectionsPerClient ?? shareOf(config.connections),
       connectTimeout: config.connectTimeout,
       keepAlive: config.keepAlive
     }
@@ -129,6 +130,7 @@ export class Forwarder {
       untrusted: target.untrusted,
       tls: target.tls,
       connections: DYNAMIC.connections,
+      perClient: DYNAMIC.perClient,
       connectTimeout: DYNAMIC.connectTimeout,
       keepAlive: DYNAMIC.keepAlive
     }, this.#deadlines.tick)
@@ -152,6 +154,18 @@ export class Forwarder {
       throw new Error(`the request cannot be forwarded: ${refusal}`)
     }
     if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
+    const gathering = ctx.body.gather()
+    if (gathering === null) this.#dispatch(ctx, responder, target, upstream, path, headers)
+    else return this.#gathered(gathering, ctx, responder, target, upstream, path, headers)
+  }
+
+  /** The client still sends: no connection is taken up before as much of it has come as may wait here. */
+  async #gathered (gathering: Promise<void>, ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, headers: HeaderList): Promise<void> {
+    await gathering
+    if (!responder.gone) this.#dispatch(ctx, responder, target, upstream, path, headers)
+  }
+
+  #dispatch (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, headers: HeaderList): void {
     const body = bodyOf(ctx)
     const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
     new Sink(ctx, responder, target, upstream, this.#deadlines, request, isStream(body) ? body : null).start()
@@ -200,6 +214,11 @@ function bodyOf (ctx: Context): Uint8Array | Readable | null {
   const body = ctx.body
   if (body.length === 0) return null
   return body.collected ?? body.stream()
+}
+
+/** A quarter, so that one client leaves most of them to the others. */
+function shareOf (connections: number): number {
+  return Math.ceil(connections / 4)
 }
 
 function isStream (body: Uint8Array | Readable | null): body is Readable {

@@ -12,6 +12,8 @@ export interface PoolSettings {
   readonly tls: UpstreamTls | null
   /** Most connections. */
   readonly connections: number
+  /** Most of them for one client. */
+  readonly perClient: number
   /** Milliseconds to open a connection. */
   readonly connectTimeout: number
   /** Milliseconds that an idle connection is kept. */
@@ -32,10 +34,10 @@ export class Upstream {
   /** With a `guard` every address is checked before it is connected to. */
   constructor (settings: PoolSettings, guard: AddressGuard | null) {
     const url = new URL(settings.origin)
-    const { tls, connectTimeout: timeout, connections, keepAlive } = settings
+    const { tls, connectTimeout: timeout, connections, perClient, keepAlive } = settings
     this.origin = settings.origin
     this.authority = url.host
-    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), { authority: url.host, connections, keepAlive })
+    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), { authority: url.host, connections, perClient, keepAlive })
   }
 }
 
@@ -131,7 +133,7 @@ export class Pools {
 }
 
 function keyOf (settings: PoolSettings): string {
-  const base = `${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}\n${settings.connectTimeout}\n${settings.keepAlive}`
+  const base = `${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}\n${settings.perClient}\n${settings.connectTimeout}\n${settings.keepAlive}`
   const tls = settings.tls
   return tls === null ? base : `${base}\n${tls.servername ?? ''}\n${tls.ca ?? ''}\n${tls.cert ?? ''}\n${tls.key ?? ''}`
 }

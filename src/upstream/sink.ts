@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Context } from '../gateway/context.ts'
-import { ClientGone, GatewayError } from '../gateway/errors.ts'
+import { clientNetwork } from '../gateway/addresses.ts'
+import { ClientGone, GatewayError, LongError } from '../gateway/errors.ts'
 import type { Responder } from '../gateway/responder.ts'
 import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
@@ -13,6 +14,8 @@ import type { UpstreamCall } from './request-head.ts'
 
 /** Interim answers that are passed on before the upstream is taken for a broken one. */
 const MAX_INTERIM = 32
+/** Bytes that a client sends at least in one tick, while others wait for its connection: 10 KB a second. */
+const LEAST_PIECE = 1000
 /** Requests that may be sent twice (RFC 9110 9.2.2). */
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
 
@@ -44,6 +47,9 @@ export class Sink implements CallHandler, Waiting {
   #trailers: string[] | null = null
   #failed: Error | null = null
   #paused = false
+  /** The tick in which the request went out, and that since which the client takes nothing. */
+  #startedAt = 0
+  #pausedAt = 0
   #over = false
   #retried = false
   #interims = 0
@@ -88,10 +94,26 @@ export class Sink implements CallHandler, Waiting {
     return this.#over
   }
 
+  get client (): string {
+    return clientNetwork(this.#ctx.clientAddress)
+  }
+
+  get dawdling (): number {
+    const { tick } = this.#deadlines
+    if (this.#headSeen) return this.#paused ? tick - this.#pausedAt : 0
+    if (this.#body === null || this.#sent || this.#body.isPaused()) return 0
+    const ticks = tick - this.#startedAt
+    return this.#ctx.body.received < ticks * LEAST_PIECE ? ticks : 0
+  }
+
+  giveUp (): void {
+    this.#stop(new LongError(408, 'Request Timeout', 'The request body arrived too slowly while others waited for the upstream.', this.#target.errorMembers))
+  }
+
   onRequestStart (controller: CallController): void {
     this.#controller = controller
     this.#request = null
-    this.touched = this.#deadlines.tick
+    this.touched = this.#startedAt = this.#deadlines.tick
   }
 
   onBodySent (): void {
@@ -178,6 +200,7 @@ export class Sink implements CallHandler, Waiting {
 
   #pause (controller: CallController): void {
     this.#paused = true
+    this.#pausedAt = this.#deadlines.tick
     this.#responder.onDrain ??= () => { this.#drained() }
     controller.pause()
   }

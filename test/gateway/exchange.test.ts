@@ -318,7 +318,7 @@ interface Played { readonly wire: ManualWire, readonly exchange: Exchange, reado
 function play (handle: (responder: Responder, wire: ManualWire) => ReturnType<NonNullable<Hooks['handle']>>, hooks: Hooks[] = []): Played {
   const outcomes: Outcome[] = []
   const wire = new ManualWire()
-  const body = { length: 0, collected: null, received: 0, limit: Infinity, bytes: () => Promise.reject(new Error('none')), stream: () => { throw new Error('none') } }
+  const body = { length: 0, collected: null, received: 0, limit: Infinity, ofStranger: false, bytes: () => Promise.reject(new Error('none')), each: () => Promise.reject(new Error('none')), gather: () => null, stream: () => { throw new Error('none') } }
   const ctx = new Context({
     method: 'GET', target: '/', headers: new HeaderList(), host: 'h', body, peerAddress: '::1', clientAddress: '::1', secure: false, httpVersion: '1.1',
     upgrade: null, expectsContinue: false, correlationId: 'c', now: 0, startedAt: 0

@@ -82,7 +82,7 @@ t.test('an upload that stops, or trickles, is ended with 408', async t => {
   const contexts: Context[] = []
   const door = await openDoor(t, {
     clock,
-    limits: { uploadFloor: 10 },
+    limits: { uploadFloor: 10, floorWindow: 60_000 },
     handle (ctx, wire) {
       ctx.body.bytes().catch((error: unknown) => { replyError(ctx, wire, error) })
       contexts.push(ctx)

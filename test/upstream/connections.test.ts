@@ -350,6 +350,9 @@ t.test('a handler that pauses and resumes while it is handed something gets its 
     let body = ''
     pool.dispatch({ method: 'GET', path: `/${at}`, headers: [], body: null }, {
       over: false,
+      client: '',
+      dawdling: 0,
+      giveUp: ignore,
       onRequestStart: ignore,
       onBodySent: ignore,
       onRequestSent: ignore,

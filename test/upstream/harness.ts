@@ -115,6 +115,9 @@ export function bodyOf (content: string | Readable | null, length: number | null
     collected: bytes,
     received: 0,
     limit: Infinity,
+    ofStranger: false,
+    each: () => Promise.reject(new Error('nobody asks')),
+    gather: () => null,
     bytes: async () => bytes ?? Buffer.alloc(0),
     stream: () => content instanceof Readable ? content : Readable.from([])
   }
@@ -160,5 +163,5 @@ export function targetOf (origin: string, more: Partial<UpstreamTarget> = {}): U
 
 /** An operator's upstream at `url` with the defaults of the configuration. */
 export function upstreamConfig (url: string, more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}): UrlUpstreamConfig {
-  return { kind: 'url', url, timeout: 30_000, connectTimeout: 5000, keepAlive: 4000, connections: 256, preserveHost: false, headers: {}, ...more }
+  return { kind: 'url', url, timeout: 30_000, connectTimeout: 5000, keepAlive: 4000, connections: 256, connectionsPerClient: more.connections ?? 256, preserveHost: false, headers: {}, ...more }
 }

@@ -31,7 +31,7 @@ function nothing (): void {
 
 /** A handler made here, so that it keeps nothing alive of where it is used. */
 function handlerOf (told: Partial<CallHandler>): CallHandler {
-  return { over: false, onRequestStart: nothing, onBodySent: nothing, onRequestSent: nothing, onResponseStart: nothing, onResponseData: nothing, onResponseEnd: nothing, onResponseError: nothing, ...told }
+  return { over: false, client: '', dawdling: 0, giveUp: nothing, onRequestStart: nothing, onBodySent: nothing, onRequestSent: nothing, onResponseStart: nothing, onResponseData: nothing, onResponseEnd: nothing, onResponseError: nothing, ...told }
 }
 
 t.test('a pool keeps no request that it has sent, while their answers stream', async t => {

@@ -17,7 +17,7 @@ import { contextOf, RecordingResponder, targetOf, upstreamConfig } from './harne
 
 const ignore = (): void => undefined
 const silent: CallHandler = {
-  over: false, onRequestStart: ignore, onBodySent: ignore, onRequestSent: ignore, onResponseStart: ignore, onResponseData: ignore, onResponseEnd: ignore, onResponseError: ignore
+  over: false, client: '', dawdling: 0, giveUp: ignore, onRequestStart: ignore, onBodySent: ignore, onRequestSent: ignore, onResponseStart: ignore, onResponseData: ignore, onResponseEnd: ignore, onResponseError: ignore
 }
 
 /** A TLS server that answers every request, and notes the names it was asked for. */
