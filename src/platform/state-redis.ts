@@ -25,13 +25,23 @@ interface Permits {
   beyond: number
   /** Monotonic milliseconds after which all of this is void. */
   until: number
-  /** Redis has none left in this window. */
+  /** Redis has none left in this window, and nobody can give any back. */
   spent: boolean
   limit: number
+  /** How many were taken at a time. */
+  size: number
+  /** Monotonic milliseconds from which what is left is no longer ours. */
+  holdUntil: number
+  /** The end of the window as Redis has it, by which it is told from the next one. */
+  window: string
 }
 
-// A tenth of the limit at a time: one round trip for ten permits of 100, and exact for limits up to 10.
+// At most a tenth of the limit at a time.
 const batches = 10
+// Permits that are not used within this time are given back, and a key that uses its own up within it is given twice as many.
+const holdMs = 250
+// Redis expects them back this much later at most.
+const givingBackMs = 100
 const commandTimeoutMs = 1_000
 const connectTimeoutMs = 2_000
 // Finished windows are swept now and then, so that one-time clients do not stay for ever.
@@ -192,6 +202,7 @@ export class RedisState implements State {
   }
 
   async close (): Promise<void> {
+    await Promise.all([...this.#permits].map(([key, held]) => this.#giveBack(key, held)))
     if (this.#redis.status === 'ready') await this.#redis.quit().catch(() => { this.#redis.disconnect() })
     else this.#redis.disconnect()
   }
@@ -203,7 +214,12 @@ export class RedisState implements State {
     const now = this.#clock.monotonic()
     // Another limit means that the policy was changed by a reload: what is held was cut for the old one.
     if (now >= held.until || held.limit !== limit) {
+      void this.#giveBack(key, held)
       this.#permits.delete(key)
+      return null
+    }
+    if (held.left > 0 && now >= held.holdUntil) {
+      void this.#giveBack(key, held)
       return null
     }
     if (held.left > 0) {
@@ -230,12 +246,41 @@ export class RedisState implements State {
   }
 
   async #askNow (key: string, limit: number, windowMs: number): Promise<void> {
-    // Counted from before the question, so that permits here end before their window does there.
-    const asked = this.#clock.monotonic()
-    const want = Math.max(1, Math.ceil(limit / batches))
-    const [granted, beyond, left] = numbers(await this.#run('bgFixed', [`f:${key}`], [this.#time(), limit, windowMs, want]))
-    this.#permits.set(key, { left: granted, beyond, until: asked + Math.max(left, 1), spent: granted === 0, limit })
-    if (--this.#untilSweep <= 0) this.#sweep()
+    const last = this.#permits.get(key)
+    const isBusy = last !== undefined && last.limit === limit && this.#clock.monotonic() < last.holdUntil
+    const want = isBusy ? Math.max(1, Math.min(last.size * 2, Math.ceil(limit / batches))) : 1
+    for (;;) {
+      // Counted from before the question, so that permits here end before their window does there.
+      const asked = this.#clock.monotonic()
+      const answer = await this.#run('bgFixed', [`f:${key}`], [this.#time(), limit, windowMs, want, this.#worker, holdMs + givingBackMs])
+      const [granted, beyond, left] = numbers(answer)
+      const [, , , back, window] = strings(answer)
+      if (granted === 0 && Number(back) > 0) {
+        const waited = Promise.withResolvers<void>()
+        this.#clock.after(Number(back), waited.resolve)
+        await waited.promise
+        continue
+      }
+      const held: Permits = { left: granted, beyond, until: asked + Math.max(left, 1), spent: granted === 0, limit, size: granted, holdUntil: asked + holdMs, window: window ?? '' }
+      this.#permits.set(key, held)
+      if (granted > 1) this.#clock.after(holdMs, () => { void this.#giveBack(key, held) })
+      if (--this.#untilSweep <= 0) this.#sweep()
+      return
+    }
+  }
+
+  /** Lets others have what was not used. When that is lost, the end of the window gives it back. */
+  async #giveBack (key: string, held: Permits): Promise<void> {
+    const { left, window } = held
+    if (left === 0) return
+    held.left = 0
+    // Of a key that is not busy the next one is asked for by itself.
+    if (this.#permits.get(key) === held) this.#permits.delete(key)
+    try {
+      await this.#run('bgGiveBack', [`f:${key}`], [window, left])
+    } catch (error) {
+      if (!(error instanceof StateUnavailable)) throw error
+    }
   }
 
   #sweep (): void {

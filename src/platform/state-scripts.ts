@@ -22,21 +22,41 @@ end
 
 /** Scripts by the name that the client gives them. Each has one key. */
 export const scripts = {
-  /** limit, windowMs, want: gives granted, what remains, ms to the end. */
+  /**
+   * limit, windowMs, want, worker, holdMs: gives granted, what remains, ms to the end, ms for which other workers may still give some
+   * back, end. Beside the window stand h, until when permits may be held unused, and w, the one worker that may hold some, or `*`.
+   * Never more than a quarter of what is left: the last ones are asked for one by one.
+   */
   bgFixed: {
     numberOfKeys: 1,
     lua: `${now}${readWindow}
-local limit, length, want = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if limit < 1 then return {0, 0, length} end
+local limit, length, want, worker = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+if limit < 1 then return {0, 0, length, 0, ''} end
 local n, u = window(KEYS[1])
 if n == nil then
   n, u = 0, now + length
-  redis.call('HSET', KEYS[1], 'n', 0, 'u', u)
+  redis.call('DEL', KEYS[1])
+  redis.call('HSET', KEYS[1], 'n', 0, 'u', string.format('%.0f', u))
   redis.call('PEXPIRE', KEYS[1], length)
 end
-local granted = math.max(0, math.min(want, limit - n))
+local e = redis.call('HMGET', KEYS[1], 'h', 'w')
+local held, holder, back = tonumber(e[1]) or 0, e[2], 0
+local granted = math.max(0, math.min(want, math.max(1, math.floor((limit - n) / 4)), limit - n))
 if granted > 0 then redis.call('HINCRBY', KEYS[1], 'n', granted) end
-return {granted, math.max(0, limit - n - granted), u - now}`
+if granted > 1 then
+  if held > now and holder ~= worker then holder = '*' else holder = worker end
+  redis.call('HSET', KEYS[1], 'h', string.format('%.0f', math.max(held, now + ARGV[6])), 'w', holder)
+elseif granted == 0 and held > now and holder ~= worker then
+  back = held - now
+end
+return {granted, math.max(0, limit - n - granted), u - now, back, string.format('%.0f', u)}`
+  },
+  /** end, count: permits of the window that ends then, which were not used. */
+  bgGiveBack: {
+    numberOfKeys: 1,
+    lua: `local w = redis.call('HMGET', KEYS[1], 'n', 'u')
+if w[1] and w[2] == ARGV[1] then redis.call('HINCRBY', KEYS[1], 'n', -math.min(tonumber(w[1]), tonumber(ARGV[2]))) end
+return 1`
   },
   /** limit, windowMs, segments: gives allowed, remaining, ms to wait. Fields are segment numbers. */
   bgSliding: {

@@ -61,8 +61,9 @@ export interface State {
    * Counts one request in a window of `windowMs` that begins with the key's first counted request; a refused one is not
    * counted (decision 33).
    *
-   * On Redis a worker takes permits a tenth of the limit at a time. Never more than `limit` pass in one window; with W
-   * workers the last (W - 1) x (limit / 10 - 1) may be refused early, held by a worker that did not need them.
+   * Over any number of workers exactly `limit` pass in one window. On Redis a worker takes permits for busy keys some at a time,
+   * fewer the nearer the limit is, and gives back what it has not used within a quarter of a second; a request that finds none left
+   * while others may still give some back waits that long for the answer.
    */
   takeFixed (key: string, limit: number, windowMs: number): Maybe<Verdict>
   /**

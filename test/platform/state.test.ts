@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test as T } from 'tap'
 import { silentLog } from '../../src/platform/log.ts'
 import { MemoryState } from '../../src/platform/state-memory.ts'
 import { openState } from '../../src/platform/state-url.ts'
@@ -245,24 +245,66 @@ const url = testRedisUrl()
 await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : false }, async t => {
   if (url === null) return
 
-  await t.test('workers together never pass more than the limit, and strand at most a batch each', async t => {
-    const clock = new ManualClock()
-    const prefix = `test:${process.pid}:`
-    const workers = await Promise.all(Array.from({ length: 4 }, () => openTestRedis(t, url, clock, prefix)))
-    const verdicts = await Promise.all(Array.from({ length: 800 }, async (_, i) => workers[i % 4]?.takeFixed('shared', 100, minute)))
-    const passed = verdicts.filter(verdict => verdict?.allowed === true).length
-    t.ok(passed <= 100 && passed >= 100 - 3 * 9, `${passed} passed`)
+  const stepping = (t: T, clock: ManualClock): void => {
+    const timer = setInterval(() => { clock.advance(20) }, 1)
+    t.teardown(() => { clearInterval(timer) })
+  }
+  const hour = 60 * minute
+
+  await t.test('workers together pass exactly the limit, however their requests are spread', async t => {
+    const spreads: ReadonlyArray<readonly [name: string, of: (request: number) => number]> = [
+      ['in turns', request => request % 6], ['the first few at one', request => request < 64 ? 0 : 1 + request % 5], ['at random', () => Math.floor(Math.random() * 6)]
+    ]
+    for (const [name, of] of spreads) {
+      const clock = new ManualClock()
+      const prefix = `test:${process.pid}:${name}:`
+      const workers = await Promise.all(Array.from({ length: 6 }, () => openTestRedis(t, url, clock, prefix)))
+      stepping(t, clock)
+      let first = 0
+      for (let request = 1; request <= 104; request++) {
+        const verdict = await workers[of(request - 1)]?.takeFixed('shared', 100, hour)
+        if (verdict?.allowed === false && first === 0) first = request
+      }
+      t.equal(first, 101, `${name}: the first refused`)
+      const at = await Promise.all(Array.from({ length: 800 }, async (_, index) => workers[index % 6]?.takeFixed('at once', 100, hour)))
+      t.equal(at.filter(verdict => verdict?.allowed === true).length, 100, `${name}: of 800 at once`)
+    }
   })
 
-  await t.test('a worker seldom asks: permits of a batch, and refusals, are given at once', async t => {
+  await t.test('a worker that ends gives back what it holds', async t => {
+    const clock = new ManualClock()
+    const prefix = `test:${process.pid}-end:`
+    const [one, other] = [await openTestRedis(t, url, clock, prefix), await openTestRedis(t, url, clock, prefix)]
+    for (let request = 0; request < 20; request++) await one.takeFixed('k', 100, minute)
+    t.ok(await other.count('k') > 20, 'it holds some')
+    await one.close()
+    t.equal(await other.count('k'), 20)
+  })
+
+  await t.test('what is given back late does not reach the next window', async t => {
     const clock = new ManualClock()
     const state = await openTestRedis(t, url, clock)
-    let waited = 0
-    for (let i = 0; i < 200; i++) {
-      const verdict = state.takeFixed('k', 100, minute)
-      if (verdict instanceof Promise) { waited++; await verdict }
+    for (let request = 0; request < 20; request++) await state.takeFixed('k', 100, 200)
+    clock.advance(200)
+    await state.takeFixed('k', 100, minute)
+    clock.advance(1_000)
+    t.equal(await state.count('k'), 1)
+  })
+
+  await t.test('a busy key seldom asks far from its limit, and refusals are given at once', async t => {
+    const clock = new ManualClock()
+    const state = await openTestRedis(t, url, clock)
+    const asked = async (key: string, limit: number, requests: number): Promise<number> => {
+      let waited = 0
+      for (let request = 0; request < requests; request++) {
+        const verdict = state.takeFixed(key, limit, minute)
+        if (verdict instanceof Promise) { waited++; await verdict }
+      }
+      return waited
     }
-    t.equal(waited, 11, 'ten batches and one refusal')
+    t.equal(await asked('large', 1_000_000, 5_000), 13, 'twice as many each time')
+    t.ok(await asked('small', 100, 100) <= 30)
+    t.equal(await asked('small', 100, 100), 1, 'one refusal is heard, the others are known')
   })
 
   await t.test('one worker waits for what another runs', async t => {
@@ -273,11 +315,11 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     if (begun.kind !== 'run') throw new Error('not begun')
     const waiting = two.waitFor('k', 30_000)
     await one.finish('k', begun.token, record, minute)
-    const stepping = setInterval(() => { clock.advance(50) }, 1)
+    const advancing = setInterval(() => { clock.advance(50) }, 1)
     t.match(await waiting, { kind: 'replay', record: { status: 201 } })
     await one.begin('late', 'print', 10 * minute)
     t.same(await two.waitFor('late', 1_000), { kind: 'timeout' })
-    clearInterval(stepping)
+    clearInterval(advancing)
   })
 
   await t.test('scripts that Redis forgot are sent again', async t => {
