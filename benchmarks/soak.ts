@@ -17,7 +17,7 @@ database's, its descriptors and its event loop did to benchmarks/results/soak.{j
 
 const { values } = parseArgs({ options: { minutes: { type: 'string', default: '60' }, rate: { type: 'string', default: '60' }, servers: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } })
 if (values.help) {
-  console.log(usage)
+  process.stdout.write(`${usage}\n`)
   process.exit(0)
 }
 const MINUTES = Number(values.minutes)
@@ -198,13 +198,21 @@ const telling = setInterval(() => {
 }, 60_000)
 
 const underWay = new Set<Promise<void>>()
+async function run (name: string, kind: Kind): Promise<void> {
+  try {
+    await kind(ask)
+    count(expected, name)
+  } catch (error) {
+    count(faults, `${name}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
 let turn = 0
 // Coprime with any length that is not a multiple of it, so that every kind comes in each round.
 const STEP = 37
 while (minutesIn() < MINUTES) {
   const { name, kind } = wheel[(turn++ * STEP) % wheel.length]!
   if (underWay.size < 400) {
-    const one = kind(ask).then(() => { count(expected, name) }, (error: unknown) => { count(faults, `${name}: ${error instanceof Error ? error.message : String(error)}`) }).finally(() => { underWay.delete(one) })
+    const one = run(name, kind).finally(() => { underWay.delete(one) })
     underWay.add(one)
   } else count(faults, 'not sent: 400 are under way')
   const due = began + turn * 1000 / RATE
@@ -244,7 +252,7 @@ writeFileSync(join(results, `${name}.json`), `${JSON.stringify({ minutes: MINUTE
 const thin = samples.filter((_, index) => index % Math.max(1, Math.floor(samples.length / 24)) === 0)
 const line = (label: string, of: (sample: Sample) => number, own: boolean) => ({ label, own, points: thin.map(entry => [Math.round(entry.minute), of(entry)] as const) })
 writeFileSync(join(results, `${name}.svg`), lineChart('Memory over the soak', 'minutes', 'MiB', [line('gateway', ({ gateway: bytes }) => bytes / MIB, true), ...(servers === null ? [line('its database', ({ database }) => database / MIB, false)] : [])]))
-console.log(table)
+process.stdout.write(table)
 await agent.destroy()
 await gateway.stop()
 await upstreamProcess.stop()
