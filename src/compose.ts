@@ -1,3 +1,4 @@
+import { routePrices } from './challenges/pricing.ts'
 import { challengeSettings } from './challenges/settings.ts'
 import type { Challenges } from './challenges/service.ts'
 import { Closers } from './composition/closers.ts'
@@ -59,6 +60,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     return await compile(next, { services: { ...services, policies: next.policies }, plugins, internals, generation, warn })
   }
   const gateway = closers.add(new Gateway(await compileFor(config, around.plugins, 1)), part => part.close())
+  challenges.prices.ask(routePrices(config))
   const listener = createListener({
     limits: config.server.limits,
     trustedProxies: config.server.trustedProxies,
@@ -134,6 +136,7 @@ export class App {
       throw error
     }
     running.config = config
+    challenges.prices.ask(routePrices(config))
     around.log.info({ generation: gateway.generation }, 'the configuration was reloaded')
   }
 

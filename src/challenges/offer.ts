@@ -3,6 +3,8 @@ import type { RouteConfig } from '../config/schema.ts'
 import type { Context, RequestOffer } from '../gateway/context.ts'
 import { routedPath } from '../gateway/path.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
+import type { OfferedPrices } from './offered-prices.ts'
+import type { PriceGrace } from './price-grace.ts'
 
 /** Who made an offer; kept with its challenge. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
@@ -44,6 +46,8 @@ declare module '../gateway/context.ts' {
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
     readonly renewal: Renewal
+    /** What else than the very price is taken; null for nothing, as the contract says. */
+    readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
     /** Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision 93). */
     readonly closed: { readonly error: string, readonly message: string } | null
@@ -66,6 +70,11 @@ export interface RouteDefaults {
   readonly invoiceExpiry: number
 }
 
+/** What a route's challenges are counted, and its prices remembered, under. */
+export function routePlace (route: Pick<RouteConfig, 'name'>): string {
+  return `route:${route.name}`
+}
+
 /** Where the ping stands (contract, Pay-per-request gating). */
 const PING_PATH = '/l402/test/ping'
 
@@ -86,19 +95,21 @@ export class RouteOffers {
   readonly #invoiceExpirySeconds: number
   readonly #description: string
   readonly #renewal: Renewal
+  readonly #grace: PriceGrace | null
   readonly #releaseOn: readonly ReleaseClass[]
 
-  constructor (route: RouteConfig, defaults: RouteDefaults) {
+  constructor (route: RouteConfig, defaults: RouteDefaults, prices: OfferedPrices | null = null) {
     this.#elsewhere = route.upstream.kind === 'proxy'
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#service = serviceCaveat(defaults.serviceName)
-    this.#place = `route:${route.name}`
+    this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
     this.#amountSats = route.price ?? defaults.defaultPrice
     this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
     this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
     this.#description = route.description ?? `${defaults.serviceName}: ${route.name}`
     this.#renewal = route.renewal
+    this.#grace = prices?.grace(this.#place, route.priceGrace) ?? null
     this.#releaseOn = route.releaseOn
   }
 
@@ -140,6 +151,7 @@ export class RouteOffers {
       payee: 'platform',
       bindsDigest: true,
       renewal: this.#renewal,
+      grace: this.#grace,
       releaseOn: this.#releaseOn,
       closed: null,
       errorMembers: NO_MEMBERS

@@ -1,21 +1,35 @@
-import type { GatewayConfig } from '../config/schema.ts'
+import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
+import { routePlace } from './offer.ts'
 import type { PriceList } from './schema.ts'
 
 const PROXIES = '/l402/proxy/*'
+
+type Priced = Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
+
+/** The price of an operator's route in satoshis, 0 for a free one; null where its chain asks nobody to pay, or merchants set the prices. */
+function routePrice ({ payment, chains }: Priced, route: RouteConfig): number | null {
+  if (route.upstream.kind === 'proxy') return null
+  // A route that names no price has the default one, where its chain asks for payment at all.
+  const asks = chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
+  return route.price ?? (asks ? payment.defaultPrice : null)
+}
+
+/** What the operator's routes cost, by place. */
+export function routePrices (config: Priced): ReadonlyMap<string, number> {
+  const prices = config.routes.map(route => [routePlace(route), routePrice(config, route)] as const)
+  return new Map(prices.filter((entry): entry is readonly [string, number] => entry[1] !== null))
+}
 
 /**
  * The price list (contract, `/api/l402/pricing`; decision 127): what the operator's routes cost, the ping among them, and one
  * line for all proxies of merchants, whose prices are theirs. Free routes are left out.
  */
-export function priceList (config: Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>): PriceList {
+export function priceList (config: Priced): PriceList {
   const { payment, routes } = config
   const endpoints: PriceList['endpoints'] = []
   for (const route of routes) {
-    if (route.upstream.kind === 'proxy') continue
-    // A route that names no price has the default one, where its chain asks for payment at all.
-    const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
-    const priceSats = route.price ?? (asks ? payment.defaultPrice : 0)
-    if (priceSats === 0) continue
+    const priceSats = routePrice(config, route)
+    if (priceSats === null || priceSats === 0) continue
     for (const pathPattern of route.match.path) {
       endpoints.push({ pathPattern, priceSats, description: route.description ?? route.name })
     }

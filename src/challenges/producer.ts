@@ -253,6 +253,7 @@ export class Producer {
       payee: 'merchant',
       bindsDigest: false,
       renewal: 'contract',
+      grace: null,
       releaseOn: [],
       closed: null,
       errorMembers: {}

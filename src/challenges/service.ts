@@ -16,6 +16,7 @@ import { Claims, type OnPaid } from './claims.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
 import { Leases, type Lease } from './leases.ts'
 import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
+import { OfferedPrices } from './offered-prices.ts'
 import { hasBoundBody, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
 import { Revocations } from './revocations.ts'
@@ -72,6 +73,7 @@ export class Challenges {
   readonly verifier: Verifier
   readonly leases: Leases
   readonly counters: ChallengeCounters
+  readonly prices: OfferedPrices
   readonly #mint: Mint
   readonly #strangers: Strangers
   readonly #revocations: Revocations
@@ -94,6 +96,7 @@ export class Challenges {
     const strangers = new Strangers(parts.state ?? new MemoryState(clock))
     this.#strangers = strangers
     this.claims = new Claims(database, this.store, this.leases, counters, strangers)
+    this.prices = new OfferedPrices(database, clock, log)
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
     this.#mint = new Mint({ store: this.store, database, clock, log, counters, strangers, payee: parts.payee, revocations: this.#revocations, random: parts.random ?? systemRandom, ...rules })
@@ -107,14 +110,15 @@ export class Challenges {
     return this.#rules.keys
   }
 
-  /** Follows revocations. Call once the database has been migrated. */
+  /** Follows revocations and former prices. Call once the database has been migrated. */
   async start (): Promise<void> {
-    await this.#revocations.start()
+    await Promise.all([this.#revocations.start(), this.prices.start()])
   }
 
   /** Ends timers and writes the spends that are still on their way. */
   async close (): Promise<void> {
     await this.#revocations.close()
+    await this.prices.close()
     await this.leases.close()
   }
 
@@ -137,7 +141,7 @@ export class Challenges {
 
   /** Makes the offers of one operator's route, with the settings of now. */
   routeOffers (route: RouteConfig): RouteOffers {
-    return new RouteOffers(route, this.#rules.settings)
+    return new RouteOffers(route, this.#rules.settings, this.prices)
   }
 
   /** Judges the request's credential; see `Verifier.verify`. */

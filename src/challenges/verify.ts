@@ -12,6 +12,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Claims } from './claims.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { boundQuery, type Offer } from './offer.ts'
+import { buys } from './price-grace.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ClaimCondition } from './store.ts'
@@ -98,7 +99,7 @@ export class Verifier {
 
   #recallToken (known: Extract<Known, { kind: 'l402' }>, offer: Offer): Verdict {
     const { grant, issuedAt, paid } = known
-    const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer, issuedAt) ?? this.#unfit(grant, offer)
+    const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer, issuedAt) ?? this.#unfit(grant, offer, issuedAt)
     this.#parts.counters.verified('l402', refused === null ? 'ok' : refused.reason)
     return refused ?? paid
   }
@@ -134,9 +135,9 @@ export class Verifier {
     const token = this.#classicOff() ?? this.genuine(credential)
     if ('kind' in token) return this.#refuse('l402', token)
     // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
-    const refused = this.#revoked(token.paymentHash, offer, Infinity) ?? this.#unfit(token.grant, offer)
+    const refused = this.#revoked(token.paymentHash, offer, Infinity) ?? this.#unfit(token.grant, offer, -Infinity)
     if (refused !== null) return this.#refuse('l402', refused)
-    return this.#counted('l402', this.#claimToken(token, offer.proxyId, key))
+    return this.#counted('l402', this.#claimToken(token, offer, key))
   }
 
   /**
@@ -181,9 +182,15 @@ export class Verifier {
     return challenge === null || this.isRevoked(challenge) ? revoked() : null
   }
 
-  async #claimToken (token: GenuineToken, proxyId: string | null, key: string | null): Promise<Verdict> {
+  async #claimToken (token: GenuineToken, offer: Offer, key: string | null): Promise<Verdict> {
     const { claims, clock } = this.#parts
-    const claimed = await claims.claimInBrief(token.paymentHash, this.#conditionOf(token, proxyId), token.grant.merchantId, clock.now())
+    if (token.grant.amountSats !== offer.amountSats) {
+      // A former price is taken of what was issued while it was asked, and only the row knows when that was.
+      const challenge = await claims.find(token.paymentHash)
+      const refused = challenge === null ? null : this.#unfit(token.grant, offer, challenge.createdAt)
+      if (refused !== null) return refused
+    }
+    const claimed = await claims.claimInBrief(token.paymentHash, this.#conditionOf(token, offer.proxyId), token.grant.merchantId, clock.now())
     if (claimed === null) return this.#unclaimed(token)
     const paid: Paid = Object.freeze({
       kind: 'paid',
@@ -215,14 +222,16 @@ export class Verifier {
     return invalidToken('charge_id', 'Token not valid for this charge')
   }
 
-  #unfit (grant: Grant, offer: Offer): ClassicRefused | null {
+  #unfit (grant: Grant, offer: Offer, issuedAt: number): ClassicRefused | null {
+    const now = this.#parts.clock.now()
+    const { amountSats } = grant
     const failure: CaveatFailure | null = checkGrant(grant, {
       service: offer.service,
       path: offer.path,
       merchantId: offer.merchantId,
       chargeId: null,
-      amountSats: offer.amountSats
-    }, this.#parts.clock.now() / 1000)
+      amountSats: amountSats !== null && buys(offer, amountSats, issuedAt, now) ? amountSats : offer.amountSats
+    }, now / 1000)
     return failure === null ? null : caveatRefused(failure)
   }
 
@@ -321,7 +330,7 @@ export class Verifier {
     if (challenge.method !== offer.method) return failed('method', `The challenge was made for ${challenge.method} requests`)
     if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
     if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
-    if (challenge.amountSats !== offer.amountSats) return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`)
+    if (!buys(offer, challenge.amountSats, challenge.createdAt, this.#parts.clock.now())) return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`)
     if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
     return null
   }

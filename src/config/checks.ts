@@ -106,6 +106,9 @@ export function checkRoute (route: RouteConfig, index: number, chain: readonly R
     const lacking = route.match.path.find(pattern => !pattern.split('/').includes(`:${upstream.param}`))
     if (lacking !== undefined) findings.report([...path, 'upstream', 'proxy'], `found ${quote(`:${upstream.param}`)}, which the path ${quote(lacking)} does not have; allowed: a parameter of every path of the route`)
   }
+  if (upstream.kind === 'proxy' && route.priceGrace > 0) {
+    findings.report([...path, 'priceGrace'], 'found a grace for prices on a route of merchants\' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy', 'key')
+  }
   if (upstream.kind === 'internal' && internals !== undefined && !internals.includes(upstream.name)) {
     findings.report([...path, 'upstream', 'internal'], `found the unknown internal upstream ${quote(upstream.name)}; allowed: ${formatNames([...internals].sort())}${didYouMean(nearest(upstream.name, internals))}`)
   }

@@ -217,6 +217,7 @@ export const RouteSchema = Type.Object({
   chain: Reference('chain', { 'x-allowed': 'the name of a chain under chains', description: 'Name of the chain that requests run through.' }),
   upstream: Type.Union([Reference('upstream'), UpstreamSchema], { 'x-allowed': 'a name under upstreams, or a mapping with exactly one of internal, proxy and url', description: 'Where requests go: a name under `upstreams`, or exactly one of `internal`, `proxy` and `url`.' }),
   price: Type.Optional(Price({ maximum: 1_000_000_000, description: 'Price of one request.' })),
+  priceGrace: Duration({ default: '0s', maximum: '30d', description: 'After a change of the price, for how long what was paid at the price before it is served. With any grace, what paid more than the present price is always served. With none a payment must be of the very price.' }),
   tokenPath: Type.Union([Type.Literal('exact'), Type.Literal('pattern')], { default: 'exact', description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' }),
   tokenValidity: Type.Optional(Duration({ minimum: '1s', description: 'How long a paid token is accepted, where it is not `payment.tokenValidity`.' })),
   description: Type.Optional(Type.String({ maxLength: 500, description: 'What is sold; stands in invoices, the price list and the OpenAPI document.' })),

@@ -8,7 +8,7 @@ import { providerOf } from '../providers/account.ts'
 import type { Offer, Renewal } from '../challenges/offer.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
-import { pathAllowed, priceOf } from './pricing.ts'
+import { graceOf, pathAllowed, priceOfEither } from './pricing.ts'
 import { proxyNotFound } from './service.ts'
 
 declare module '../gateway/services.ts' {
@@ -89,12 +89,8 @@ export class ProxyAdmission {
       throw new LongError(403, 'Path not allowed', 'This proxy does not serve this path.', prepared.members)
     }
     const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
-    let price = priceOf(row.endpoints, row.defaultPriceSats, ctx.method, path)
-    if (merged !== path) {
-      // Many upstreams take both for the same; a request that could be either costs the dearer.
-      const other = priceOf(row.endpoints, row.defaultPriceSats, ctx.method, merged)
-      price = { amountSats: Math.max(price.amountSats, other.amountSats), pattern: null }
-    }
+    // Many upstreams take both for the same; a request that could be either costs the dearer.
+    const price = priceOfEither(row, ctx.method, path, merged)
     ctx.upstreamTarget = this.#target(ctx, proxy, prepared, rest)
     if (price.amountSats === 0) {
       if (closed) throw new LongError(503, CLOSED.error, CLOSED.message, prepared.members, ['Retry-After', '60'])
@@ -122,6 +118,7 @@ export class ProxyAdmission {
       payee: 'merchant',
       bindsDigest: true,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
+      grace: graceOf(row.formerPrices, row.priceGraceSeconds, ctx.method, path, merged),
       releaseOn: RELEASE_ON,
       closed: closed ? CLOSED : null,
       errorMembers: prepared.members

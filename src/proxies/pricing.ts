@@ -1,4 +1,11 @@
-import type { Endpoint } from './schema.ts'
+import type { PriceGrace } from '../challenges/price-grace.ts'
+import type { FormerPrices } from './schema.ts'
+
+type PricedEndpoint = FormerPrices['endpoints'][number]
+
+// Each is evaluated for a request that was paid at another price than that of now.
+const MOST_FORMER = 50
+const LONGEST_GRACE = 30 * 86_400_000
 
 /** What a request to a proxy costs and for which path its token is good. */
 export interface Price {
@@ -17,8 +24,8 @@ export function matches (pattern: string, path: string): boolean {
  * the default (decision 91). `path` is the path within the proxy, made comparable. HEAD has the prices of GET, and of two
  * that fit as well its own. 0 is free.
  */
-export function priceOf (endpoints: readonly Endpoint[], defaultPriceSats: number, method: string, path: string): Price {
-  let best: Endpoint | null = null
+export function priceOf (endpoints: readonly PricedEndpoint[], defaultPriceSats: number, method: string, path: string): Price {
+  let best: PricedEndpoint | null = null
   for (const endpoint of endpoints) {
     if (endpoint.method !== null && endpoint.method !== method && !(method === 'HEAD' && endpoint.method === 'GET')) continue
     if (!matches(endpoint.pathPattern, path)) continue
@@ -28,7 +35,7 @@ export function priceOf (endpoints: readonly Endpoint[], defaultPriceSats: numbe
   return { amountSats: best.priceSats, pattern: best.tokenPath === 'pattern' ? best.pathPattern : null }
 }
 
-function isMoreSpecific (candidate: Endpoint, than: Endpoint): boolean {
+function isMoreSpecific (candidate: PricedEndpoint, than: PricedEndpoint): boolean {
   if ((candidate.method === null) !== (than.method === null)) return candidate.method !== null
   if (candidate.pathPattern.length !== than.pathPattern.length) return candidate.pathPattern.length > than.pathPattern.length
   // Only HEAD fits two methods, and there the later one is not always the narrower.
@@ -41,4 +48,37 @@ function isMoreSpecific (candidate: Endpoint, than: Endpoint): boolean {
 export function pathAllowed (allowed: readonly string[], blocked: readonly string[], path: string): boolean {
   if (blocked.some(pattern => matches(pattern, path))) return false
   return allowed.length === 0 || allowed.some(pattern => matches(pattern, path))
+}
+
+/**
+ * The dearer of two spellings of a path that upstreams may take for the same, `path` and `merged` (decision 91): a request that could be
+ * either costs that, and buys no pattern.
+ */
+export function priceOfEither (prices: Pick<FormerPrices, 'endpoints' | 'defaultPriceSats'>, method: string, path: string, merged: string): Price {
+  const price = priceOf(prices.endpoints, prices.defaultPriceSats, method, path)
+  if (merged === path) return price
+  return { amountSats: Math.max(price.amountSats, priceOf(prices.endpoints, prices.defaultPriceSats, method, merged).amountSats), pattern: null }
+}
+
+/** What else than its price of now a request's payment may be of: null where the merchant gives no grace. */
+export function graceOf (former: readonly FormerPrices[], graceSeconds: number, method: string, path: string, merged: string): PriceGrace | null {
+  if (graceSeconds === 0) return null
+  return {
+    duration: graceSeconds * 1000,
+    // The latest comes first.
+    until: amountSats => former.find(prices => priceOfEither(prices, method, path, merged).amountSats === amountSats)?.until ?? null
+  }
+}
+
+type Prices = Pick<FormerPrices, 'endpoints' | 'defaultPriceSats'>
+
+/** The list of former prices after a change at `now`, latest first; the same list where no price has changed. */
+export function withFormer (former: readonly FormerPrices[], before: Prices, after: Prices, now: number): readonly FormerPrices[] {
+  const [old, fresh] = [pricesIn(before), pricesIn(after)]
+  if (JSON.stringify(old) === JSON.stringify(fresh)) return former
+  return [{ until: now, ...old }, ...former.filter(({ until }) => until > now - LONGEST_GRACE)].slice(0, MOST_FORMER)
+}
+
+function pricesIn ({ defaultPriceSats, endpoints }: Prices): Prices {
+  return { defaultPriceSats, endpoints: endpoints.map(({ method, pathPattern, priceSats, tokenPath }) => ({ method, pathPattern, priceSats, tokenPath })) }
 }

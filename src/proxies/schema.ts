@@ -22,6 +22,8 @@ const tokenPath = Type.Enum(['exact', 'pattern'], { description: 'Whether a paid
 
 const renewal = Type.Enum(['default', 'contract', 402], { description: 'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.' })
 
+const priceGrace = Type.Integer({ minimum: 0, maximum: 2_592_000, description: 'Seconds after a change of a price for which what was paid at the price before it is served. With any, what paid more than the present price is always served; with 0 a payment must be of the very price.' })
+
 const EndpointInput = Type.Object({
   method: Type.Optional(method),
   pathPattern,
@@ -36,6 +38,7 @@ const settings = {
   tokenValiditySeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000, description: 'Seconds for which a paid token is good.' })),
   timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_TIMEOUT_SECONDS, description: 'Seconds until the upstream must have answered.' })),
   renewal: Type.Optional(renewal),
+  priceGrace: Type.Optional(priceGrace),
   allowedMethods: Type.Optional(Type.Array(method, { maxItems: 10, description: 'All methods when empty.' })),
   allowedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST, description: 'All paths when empty.' })),
   blockedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST })),
@@ -66,6 +69,14 @@ export interface Endpoint {
 
 const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> => Type.Unsafe<string | null>({ type: [type, 'null'] })
 
+/** Prices that a proxy asked before those of now. */
+export interface FormerPrices {
+  /** Milliseconds since the epoch. */
+  readonly until: number
+  readonly defaultPriceSats: number
+  readonly endpoints: ReadonlyArray<Pick<Endpoint, 'method' | 'pathPattern' | 'priceSats' | 'tokenPath'>>
+}
+
 /** The proxy as its merchant sees it (decision 89). */
 export const ProxyView = Type.Object({
   proxyId: Type.String(),
@@ -84,6 +95,7 @@ export const ProxyView = Type.Object({
   tokenValiditySeconds: Type.Integer(),
   timeout: Type.Integer(),
   renewal,
+  priceGrace,
   allowedMethods: Type.Array(Type.String()),
   allowedPaths: Type.Array(Type.String()),
   blockedPaths: Type.Array(Type.String()),

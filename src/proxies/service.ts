@@ -10,6 +10,7 @@ import type { Random } from '../platform/ids.ts'
 import type { Sealer } from '../platform/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../upstream/guard.ts'
 import type { Endpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
+import { withFormer } from './pricing.ts'
 import { isProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 
 /** What a probe of a target found. */
@@ -67,6 +68,8 @@ export class ProxyService {
       tokenValiditySeconds: input.tokenValiditySeconds ?? defaults.tokenValiditySeconds,
       timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
       renewal: input.renewal ?? 'default',
+      priceGraceSeconds: input.priceGrace ?? 0,
+      formerPrices: [],
       allowedMethods: input.allowedMethods ?? [],
       allowedPaths: patternsOf(input.allowedPaths ?? []),
       blockedPaths: patternsOf(input.blockedPaths ?? []),
@@ -134,6 +137,7 @@ export class ProxyService {
       tokenValiditySeconds: change.tokenValiditySeconds ?? row.tokenValiditySeconds,
       timeoutSeconds: change.timeout ?? row.timeoutSeconds,
       renewal: change.renewal ?? row.renewal,
+      priceGraceSeconds: change.priceGrace ?? row.priceGraceSeconds,
       allowedMethods: change.allowedMethods ?? row.allowedMethods,
       allowedPaths: change.allowedPaths === undefined ? row.allowedPaths : patternsOf(change.allowedPaths),
       blockedPaths: change.blockedPaths === undefined ? row.blockedPaths : patternsOf(change.blockedPaths),
@@ -143,7 +147,7 @@ export class ProxyService {
       updatedAt: this.#parts.clock.now()
     }
     checkAuth(next)
-    return next
+    return { ...next, formerPrices: withFormer(row.formerPrices, row, next, next.updatedAt) }
   }
 
   #target (text: string): string {
@@ -178,6 +182,7 @@ export class ProxyService {
       tokenValiditySeconds: row.tokenValiditySeconds,
       timeout: row.timeoutSeconds,
       renewal: row.renewal,
+      priceGrace: row.priceGraceSeconds,
       allowedMethods: [...row.allowedMethods],
       allowedPaths: [...row.allowedPaths],
       blockedPaths: [...row.blockedPaths],

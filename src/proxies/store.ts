@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../platform/database.ts'
 import type { Renewal } from '../challenges/offer.ts'
-import type { Endpoint } from './schema.ts'
+import type { Endpoint, FormerPrices } from './schema.ts'
 
 /** A proxy as it is stored. Times are milliseconds since the epoch. */
 export interface ProxyRow {
@@ -14,6 +14,9 @@ export interface ProxyRow {
   readonly tokenValiditySeconds: number
   readonly timeoutSeconds: number
   readonly renewal: 'default' | Renewal
+  readonly priceGraceSeconds: number
+  /** Latest first. */
+  readonly formerPrices: readonly FormerPrices[]
   readonly allowedMethods: readonly string[]
   readonly allowedPaths: readonly string[]
   readonly blockedPaths: readonly string[]
@@ -67,6 +70,8 @@ interface DatabaseRow {
   token_validity_seconds: number
   timeout_seconds: number
   renewal: 'default' | 'contract' | '402'
+  price_grace_seconds: number
+  former_prices: FormerPrices[]
   allowed_methods: string[]
   allowed_paths: string[]
   blocked_paths: string[]
@@ -166,6 +171,8 @@ function columns (sql: Sql, row: ProxyRow) {
     token_validity_seconds: row.tokenValiditySeconds,
     timeout_seconds: row.timeoutSeconds,
     renewal: String(row.renewal),
+    price_grace_seconds: row.priceGraceSeconds,
+    former_prices: sql.json(row.formerPrices as never),
     allowed_methods: [...row.allowedMethods],
     allowed_paths: [...row.allowedPaths],
     blocked_paths: [...row.blockedPaths],
@@ -189,6 +196,8 @@ function fromDatabase (row: DatabaseRow): ProxyRow {
     tokenValiditySeconds: row.token_validity_seconds,
     timeoutSeconds: row.timeout_seconds,
     renewal: row.renewal === '402' ? 402 : row.renewal,
+    priceGraceSeconds: row.price_grace_seconds,
+    formerPrices: row.former_prices,
     allowedMethods: row.allowed_methods,
     allowedPaths: row.allowed_paths,
     blockedPaths: row.blocked_paths,

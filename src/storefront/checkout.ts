@@ -248,6 +248,7 @@ export class Checkout {
       payee: 'merchant',
       bindsDigest: false,
       renewal: 'contract',
+      grace: null,
       releaseOn: [],
       closed: null,
       errorMembers: {}

@@ -176,7 +176,7 @@ export function route (changes: Partial<RouteConfig> = {}): RouteConfig {
   // The parts that only the compiler of routes looks at are left out.
   return {
     name: 'quotes', match: { path: ['/v1/*'] }, chain: 'paid', upstream: { kind: 'url', url: 'http://127.0.0.1:1' },
-    price: 10, tokenPath: 'exact', releaseOn: ['5xx'], renewal: 'contract', ...changes
+    price: 10, tokenPath: 'exact', releaseOn: ['5xx'], renewal: 'contract', priceGrace: 0, ...changes
   } as RouteConfig
 }
 
@@ -185,7 +185,7 @@ export function offer (changes: Partial<Offer> = {}): Offer {
   return {
     amountSats: 10, source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:quotes',
     path: '/v1/quote', tokenPath: '/v1/quote', wildcard: false, method: 'GET', query: '', tokenValiditySeconds: 3600,
-    invoiceExpirySeconds: 600, description: 'A quote', payee: 'platform', bindsDigest: true, renewal: 'contract',
+    invoiceExpirySeconds: 600, description: 'A quote', payee: 'platform', bindsDigest: true, renewal: 'contract', grace: null,
     releaseOn: ['5xx'], closed: null, errorMembers: {}, ...changes
   }
 }

@@ -16,7 +16,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 function aRow (proxyId: string, merchantId: number, members: Partial<ProxyRow> = {}): ProxyRow {
   return {
     proxyId, merchantId, name: 'a', description: null, targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1, endpoints: [], tokenValiditySeconds: 3600,
-    timeoutSeconds: 30, renewal: 'default', allowedMethods: [], allowedPaths: [], blockedPaths: [], authHeader: null, authValue: null, isActive: true, createdAt: 0, updatedAt: 0, ...members
+    timeoutSeconds: 30, renewal: 'default', priceGraceSeconds: 0, formerPrices: [], allowedMethods: [], allowedPaths: [], blockedPaths: [], authHeader: null, authValue: null, isActive: true, createdAt: 0, updatedAt: 0, ...members
   }
 }
 

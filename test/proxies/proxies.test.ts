@@ -36,7 +36,7 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
     t.match(proxy, {
       proxyId: /^wetter-mehr-[0-9a-f]{6}$/, name: 'Wetter & Mehr', description: 'd', targetBaseUrl: 'https://api.example.com/v1', defaultPriceSats: 3,
       endpoints: [{ method: 'POST', pathPattern: '/a/*', priceSats: 7, description: 'x', tokenPath: 'exact' }],
-      tokenValiditySeconds: 3600, timeout: 30, renewal: 'default', allowedMethods: [], allowedPaths: [], blockedPaths: [], authHeader: 'X-Key', hasAuthValue: true,
+      tokenValiditySeconds: 3600, timeout: 30, renewal: 'default', priceGrace: 0, allowedMethods: [], allowedPaths: [], blockedPaths: [], authHeader: 'X-Key', hasAuthValue: true,
       isActive: true, createdAt: /Z$/, updatedAt: /Z$/
     })
     t.equal(proxy['proxyUrl'], `${gateway.url}/l402/proxy/${String(proxy['proxyId'])}/`)

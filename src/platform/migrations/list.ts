@@ -19,6 +19,7 @@ import { openOfClient } from './0017-open-of-client.ts'
 import { refundSettlements } from './0020-refund-settlements.ts'
 import { storefrontTroubles } from './0021-storefront-troubles.ts'
 import { proxyRenewal } from './0022-proxy-renewal.ts'
+import { priceGrace } from './0023-price-grace.ts'
 import { idempotencyKeys } from './0024-idempotency-keys.ts'
 
 /**
@@ -28,5 +29,5 @@ import { idempotencyKeys } from './0024-idempotency-keys.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, idempotencyKeys
+  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, priceGrace, idempotencyKeys
 ]
