@@ -54,7 +54,7 @@ export function listedPlans (caps: ListedCaps, trialDays: number): readonly List
       features: [
         'Lightning payments, L402 challenges and proxies',
         ...capWords(free),
-        webhooks(free.webhookEndpoints)
+        WEBHOOK
       ]
     },
     {
@@ -67,8 +67,8 @@ export function listedPlans (caps: ListedCaps, trialDays: number): readonly List
         'Lightning payments, L402 challenges and proxies',
         ...capWords(individual),
         'Prices in other currencies than bitcoin',
-        'Analytics',
-        webhooks(individual.webhookEndpoints)
+        // An account has one webhook URL, whatever its plan allows: nobody is promised what does not exist.
+        WEBHOOK
       ]
     }
   ]
@@ -90,9 +90,7 @@ function capWords (caps: ListedCaps['free']): string[] {
   ]
 }
 
-function webhooks (endpoints: number): string {
-  return endpoints === 1 ? '1 webhook endpoint' : `${endpoints} webhook endpoints`
-}
+const WEBHOOK = '1 webhook endpoint'
 
 function count (number: number): string {
   return number.toLocaleString('en-US')

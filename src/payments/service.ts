@@ -299,7 +299,8 @@ export class Payments {
       return { charge, slot: providerOf(merchant), kind: 'demo', amountSats: null, confirmsAt: clock.now() + demoConfirmAfter }
     }
     const payee = payees.forMerchant(merchant)
-    const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000) }
+    const { orderId, successUrl, customerEmail, customerName, metadata } = wish
+    const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order: { orderId, successUrl, customerEmail, customerName, metadata } }
     const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
     if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
       const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })

@@ -146,6 +146,13 @@ export function readInvoiceLines (body: unknown, now: number): { readonly invoic
   return { invoices: results.map(one => readInvoice(one, now)).filter(one => one !== null), isCut: stream['isCut'] === true }
 }
 
+/** How many channels the answer to `GET /v1/channels` lists; null when it cannot be used. */
+export function readChannels (body: unknown): number | null {
+  const answer = members(body)
+  // Proto's empty list may be left out.
+  return answer === null ? null : list(answer['channels']).length
+}
+
 /** Why lnd could not pay, in words for the payee's side. */
 const REASONS: Readonly<Record<string, string>> = Object.freeze({
   FAILURE_REASON_TIMEOUT: 'The node found no working route in time.',

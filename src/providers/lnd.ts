@@ -1,16 +1,17 @@
+import { LRUCache } from 'lru-cache'
 import { decodeInvoice, InvoiceError, shortDescription } from '../lightning/bolt11.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
 import type { AddressGuard } from '../upstream/guard.ts'
 import type { CallBudget, Standing } from './budgets.ts'
 import { ProviderRefused } from './errors.ts'
-import { readInvoice, readNewInvoice } from './lnd-answers.ts'
+import { readChannels, readInvoice, readNewInvoice } from './lnd-answers.ts'
 import { ask, isUnknown, ok } from './lnd-calls.ts'
 import { LndConnections } from './lnd-connections.ts'
 import { settledAtNode } from './lnd-news.ts'
 import { findChainPayout, findLightningPayout, sendOverChain, sendOverLightning } from './lnd-payouts.ts'
 import { LndConnectError, readLndConnect, type LndConnection } from './lndconnect.ts'
-import { unusableAnswer, type CallProvider } from './provider-call.ts'
+import { AnswerTooLarge, unusableAnswer, type CallProvider } from './provider-call.ts'
 import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, SettledList, SettledSince } from './provider.ts'
 
 /** What the kind needs. */
@@ -39,13 +40,16 @@ const capabilities: Capabilities = Object.freeze({
 
 const PAYMENT_HASH = /^[0-9a-f]{64}$/
 
+/** Milliseconds for which it is believed whether a node has announced channels. */
+const HINTS_KEPT = 600_000
+
 /**
  * A node of its owner's, by lnd's REST API. The key is its lndconnect address (decision 71); the id of a charge is its payment
  * hash (decision 116). Its macaroon needs `invoices:read` and `invoices:write`; for refunds also `offchain:read` and
  * `offchain:write`, on chain `onchain:read` and `onchain:write`.
  *
- * Known gaps: invoices carry no hints of private channels, so the node needs a public one; lnd sends no notification over
- * HTTP, so payments are learnt of by looking.
+ * Known gaps: lnd sends no notification over HTTP, so payments are learnt of by looking; and it does not tell an address of the
+ * wallet that belongs to one invoice, so invoices are payable over Lightning alone.
  */
 export class LndProvider implements Provider {
   readonly kind = 'lnd'
@@ -54,6 +58,7 @@ export class LndProvider implements Provider {
   readonly #options: LndOptions
   readonly #connections: LndConnections
   readonly #ownOrigin: string | null
+  readonly #hints = new LRUCache<string, { readonly isNeeded: boolean, readonly until: number }>({ max: 1000 })
 
   /** @throws LndConnectError for an operator's key that is none, TypeError for a url that is not https */
   constructor (options: LndOptions) {
@@ -67,7 +72,7 @@ export class LndProvider implements Provider {
     if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
       throw new ProviderRefused('request', `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`)
     }
-    return await this.#within(key, async call => await newInvoice(call, request), request.standing)
+    return await this.#within(key, async (call, { origin }) => await newInvoice(call, request, await this.#needsHints(call, origin)), request.standing)
   }
 
   async lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
@@ -106,7 +111,7 @@ export class LndProvider implements Provider {
           if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
         })
         ok(await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' }))
-        await newInvoice(call, { amountSats: 1, description: 'Key check', expirySeconds: 60 })
+        await newInvoice(call, { amountSats: 1, description: 'Key check', expirySeconds: 60 }, false)
       })
     } catch (error) {
       if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
@@ -117,6 +122,19 @@ export class LndProvider implements Provider {
 
   async listSettled (key: Secret<string>, wanted: SettledSince): Promise<SettledList> {
     return await this.#within(key, async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted))
+  }
+
+  /**
+   * Whether invoices must say through which unannounced channels the node is reached, since it has no others. Where the macaroon
+   * may not see the channels they say so too: what nobody can pay is worse than what shows a channel.
+   */
+  async #needsHints (call: CallProvider, origin: string): Promise<boolean> {
+    const { clock } = this.#options
+    const known = this.#hints.get(origin)
+    if (known !== undefined && known.until > clock.now()) return known.isNeeded
+    const isNeeded = !await hasPublicChannel(call)
+    this.#hints.set(origin, { isNeeded, until: clock.now() + HINTS_KEPT })
+    return isNeeded
   }
 
   async close (): Promise<void> {
@@ -159,8 +177,20 @@ function readKey (key: Secret<string> | null): LndConnection {
   }
 }
 
-async function newInvoice (call: CallProvider, { amountSats, description, expirySeconds }: ChargeRequest): Promise<Charge> {
-  const body = { value: String(amountSats), memo: shortDescription(description), expiry: String(expirySeconds) }
+async function hasPublicChannel (call: CallProvider): Promise<boolean> {
+  try {
+    const channels = readChannels(ok(await ask(call, { method: 'GET', path: '/v1/channels?public_only=true', scope: 'offchain:read' })).body)
+    return channels !== null && channels > 0
+  } catch (error) {
+    // So many that they are not read.
+    if (error instanceof AnswerTooLarge) return true
+    if (error instanceof ProviderRefused && error.reason === 'scope') return false
+    throw error
+  }
+}
+
+async function newInvoice (call: CallProvider, { amountSats, description, expirySeconds }: ChargeRequest, isPrivate: boolean): Promise<Charge> {
+  const body = { value: String(amountSats), memo: shortDescription(description), expiry: String(expirySeconds), ...(isPrivate ? { private: true } : {}) }
   const made = readNewInvoice(ok(await ask(call, { method: 'POST', path: '/v1/invoices', body, scope: 'invoices:write' })).body)
   if (made === null) throw unusableAnswer('no invoice in the answer')
   const { invoice, paymentHash } = made

@@ -7,7 +7,7 @@ import { noBudget, type CallBudget } from './budgets.ts'
 import { PayoutUncertain, ProviderNotificationError, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { errorMessage, readCharge, readWithdrawal, unwrap, type WireCharge, type WireWithdrawal } from './opennode-wire.ts'
 import type {
-  Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
+  Capabilities, Charge, ChargeOrder, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
 } from './provider.ts'
 import { NothingSent, ProviderHttp, unusableAnswer, type CallProvider, type ConnectHow, type ProviderAnswer, type ProviderCall } from './provider-call.ts'
 
@@ -111,6 +111,7 @@ export class OpenNodeProvider implements Provider {
         ...price,
         description: shortDescription(request.description),
         ttl: ttlMinutes(request.expirySeconds),
+        ...orderFields(request.order),
         ...(receiver === null ? {} : { callback_url: receiver })
       }
     }), request.standing)
@@ -233,6 +234,19 @@ function verdictOn (missing: readonly Permission[]): KeyVerdict {
   return missing.includes('Read') || missing.includes('Invoices')
     ? { isValid: false, message: `The provider key lacks the ${names}.` }
     : { isValid: true, message: `The provider accepts this key. It lacks the ${names}, so refunds will be refused.` }
+}
+
+/** The order as OpenNode's dashboard and checkout page show it; what is not known is left out. */
+function orderFields (order: ChargeOrder | undefined): Readonly<Record<string, string | Readonly<Record<string, string>>>> {
+  if (order === undefined) return {}
+  const { orderId, successUrl, customerEmail, customerName, metadata } = order
+  return {
+    order_id: orderId,
+    ...(successUrl === null ? {} : { success_url: successUrl }),
+    ...(customerEmail === null ? {} : { customer_email: customerEmail }),
+    ...(customerName === null ? {} : { customer_name: customerName }),
+    ...(metadata === null ? {} : { metadata })
+  }
 }
 
 /** Whole minutes, upwards, so that nothing expires earlier than was asked for within the provider's range. */

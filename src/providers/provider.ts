@@ -23,6 +23,18 @@ export interface ChargeRequest {
    * its invoices in our database may leave its own row to `Charge.alongside`. Two rows in one statement cost hardly more than one.
    */
   readonly writesAlongside?: true
+  /** What a payment is about, for a kind that shows it to its payer and to the payee in its own pages; not for a challenge. */
+  readonly order?: ChargeOrder
+}
+
+/** A merchant's order, in its own words. */
+export interface ChargeOrder {
+  readonly orderId: string
+  /** Where the kind's own checkout page leads once it is paid. */
+  readonly successUrl: string | null
+  readonly customerEmail: string | null
+  readonly customerName: string | null
+  readonly metadata: Readonly<Record<string, string>> | null
 }
 
 /** Builds a statement that can stand in the WITH of another one. */

@@ -24,6 +24,7 @@ t.test('Pricing feeds return only publicly listed plans: free and individual (de
   t.equal(plans.length, 2)
   t.strictSame(plans[0]?.features.slice(1), ['Up to 3 endpoints', 'Up to 200 challenges a month', 'Up to 1,000 satoshis for one challenge', '1 webhook endpoint'])
   t.match(plans[1]?.features, ['Lightning payments, L402 challenges and proxies', 'Up to 2,000 endpoints', 'Any number of challenges a month', 'Challenges of any price'])
-  t.ok(plans[1]?.features.includes('5 webhook endpoints'))
+  t.ok(plans[1]?.features.includes('1 webhook endpoint'), 'an account has one, whatever its plan allows')
+  t.notOk(plans[1]?.features.includes('Analytics'), 'nobody is promised what does not exist')
   t.equal(listedPlans(caps, 0)[1]?.trialDays, 0)
 })

@@ -71,6 +71,8 @@ export class LndWallet {
   readonly transactions: HeldTransaction[] = []
   /** What comes of the next payments. */
   outcome: PaymentOutcome = 'SUCCEEDED'
+  /** Its channels, announced or not. */
+  channels: Array<{ readonly isPrivate: boolean }> = [{ isPrivate: false }]
   /** Satoshis that can be sent over the chain. */
   funds = 1_000_000
   readonly #clock: Clock

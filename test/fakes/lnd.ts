@@ -245,6 +245,13 @@ function routesOf (wallet: LndWallet, clock: Clock): readonly Route[] {
   return [
     { method: 'GET', path: /^\/v1\/getinfo$/, needs: 'info:read', members: [], run: () => ({ alias: 'fake', version: '0.20.0-beta', synced_to_chain: true }) },
     {
+      method: 'GET', path: /^\/v1\/channels$/, needs: 'offchain:read', members: ['active_only', 'inactive_only', 'public_only', 'private_only', 'peer'],
+      run: ({ url }) => {
+        const wanted = wallet.channels.filter(({ isPrivate }) => isPrivate ? url.searchParams.get('public_only') !== 'true' : url.searchParams.get('private_only') !== 'true')
+        return { channels: wanted.map(({ isPrivate }) => ({ active: true, private: isPrivate })) }
+      }
+    },
+    {
       method: 'POST', path: /^\/v1\/invoices$/, needs: 'invoices:write', members: ['value', 'value_msat', 'memo', 'expiry', 'private', 'description_hash'],
       run: ({ body }) => {
         const held = wallet.addInvoice(integer(body['value']), string(body['memo']), integer(body['expiry']))

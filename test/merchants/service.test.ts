@@ -262,13 +262,13 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   })
 
   await t.test('the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)', async t => {
-    const first = await firstRunMerchant(merchants, null)
+    const first = await firstRunMerchant(merchants, null, true)
     const merchant = there(await merchants.byApiKey(first.apiKey.reveal()))
     t.match(merchant, { id: first.id, tier: 'individual', isActive: true, flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true } })
     t.not(merchant.primaryKey, null)
     for (const feature of ['refunds', 'multi_currency', 'l402'] as const) t.equal(gate(merchant, feature, clock.now()), null, feature)
-    t.equal(await firstRunMerchant(merchants, first), first, 'what the keys file names is left alone')
-    const again = await firstRunMerchant(merchants, null)
+    t.equal(await firstRunMerchant(merchants, first, true), first, 'what the keys file names is left alone')
+    const again = await firstRunMerchant(merchants, null, true)
     t.equal(again.id, first.id, 'a lost keys file does not make a second account')
     t.equal(await merchants.byApiKey(first.apiKey.reveal()), null)
     t.equal(there(await merchants.byApiKey(again.apiKey.reveal())).id, first.id)

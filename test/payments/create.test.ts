@@ -162,7 +162,10 @@ void t.test('the create response', async t => {
       ['expiresAt | primary provider about 60 minutes', payment['expiresAt'] === new Date(clock.now() + 3_600_000).toISOString()]
     ]
     for (const [name, ok] of rows) t.ok(ok, name)
-    t.same(primary.requests.at(-1), { amountSats: 10_000, description: 'Two books', expirySeconds: 3600 })
+    t.same(primary.requests.at(-1), {
+      amountSats: 10_000, description: 'Two books', expirySeconds: 3600,
+      order: { orderId: 'A-1', successUrl: 'https://x.example', customerEmail: 'jo@example.com', customerName: 'Jo', metadata: { a: 'b' } }
+    })
     t.equal(primary.keys.at(-1), 'a primary key', 'with the merchant\'s own key')
     t.equal(reply.header('location'), `/api/payments/${String(payment['invoiceId'])}`)
   })
@@ -204,7 +207,10 @@ void t.test('the create response', async t => {
     }
     t.teardown(() => { delete primary.createFiatCharge })
     const { data } = await call(acme, 'POST', '/api/payments', anInput({ orderId: 'F-1', amount: '4.50', currency: 'EUR' }))
-    t.same(asked, { currency: 'EUR', amount: '4.5', description: 'Order F-1', expirySeconds: 3600 })
+    t.same(asked, {
+      currency: 'EUR', amount: '4.5', description: 'Order F-1', expirySeconds: 3600,
+      order: { orderId: 'F-1', successUrl: null, customerEmail: null, customerName: null, metadata: null }
+    })
     t.equal((await payments.get(acme, String(data['invoiceId']))).amountSats, 4321)
     asked = null
     await call(acme, 'POST', '/api/payments', anInput())

@@ -25,6 +25,11 @@ t.test('a payment\'s life at an lnd node, through the gateway', async t => {
   const saveKey = async (key: string): Promise<Json> => json(await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: key }), 200)
   const create = async (orderId: string): Promise<Answer> => await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00001', currency: 'BTC' })
   const sync = async (invoiceId: unknown): Promise<Json> => json(await gateway.merchantSend('POST', `/api/payments/${String(invoiceId)}/sync`), 200)
+  await t.test('the first merchant has no key of the sandbox, which the node would refuse at every payment', async t => {
+    t.match((await gateway.merchantSend('GET', '/api/merchant/me')).text, /"hasPaymentProviderKey":false/)
+    t.equal((await create('too early')).status, 400)
+  })
+
   await saveKey(node.key())
 
   await t.test('an operator\'s route is opened by the node\'s preimage', async t => {

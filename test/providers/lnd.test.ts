@@ -36,7 +36,26 @@ t.test('a charge is an invoice of the node, its id the payment hash', async t =>
   const invoice = decodeInvoice(charge.invoice)
   t.match(invoice, { amountSats: 21, description: 'a quote about money', expirySeconds: 600, paymentHash: charge.chargeId })
   t.match(charge, { chargeId: /^[0-9a-f]{64}$/, paymentHash: charge.chargeId, network: 'regtest', expiresAt: clock.now() + 600_000, onchainAddress: null, checkoutUrl: null })
-  t.match(node.requests, [{ method: 'POST', path: '/v1/invoices', body: { value: '21', memo: 'a quote about money', expiry: '600' } }])
+  t.same(node.requests.at(-1), { method: 'POST', path: '/v1/invoices', body: { value: '21', memo: 'a quote about money', expiry: '600' } })
+})
+
+t.test('a node with unannounced channels alone makes invoices that say how it is reached, else nobody could pay them', async t => {
+  const { clock, node, lnd, key } = await setUp(t)
+  const isPrivate = async (with_: Secret<string>): Promise<unknown> => {
+    await lnd.createCharge(with_, request)
+    return (node.requests.at(-1)?.body as { private?: boolean } | undefined)?.private
+  }
+  const asked = (): number => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
+  node.wallet.channels = [{ isPrivate: true }, { isPrivate: false }]
+  t.equal(await isPrivate(key), undefined, 'one that is announced is enough')
+  node.wallet.channels = [{ isPrivate: true }]
+  t.equal(await isPrivate(key), undefined)
+  t.equal(asked(), 1, 'believed for ten minutes')
+  clock.advance(600_000)
+  t.equal(await isPrivate(key), true)
+  clock.advance(600_000)
+  node.wallet.channels = [{ isPrivate: false }]
+  t.equal(await isPrivate(keyOf(node, 'invoices:read', 'invoices:write')), true, 'where the macaroon may not see the channels')
 })
 
 t.test('a description above 639 bytes is cut at a character', async t => {
@@ -159,7 +178,7 @@ t.test('trouble of the node is an unavailability, and says what kind', async t =
   const { clock, node, lnd, key } = await setUp(t)
   node.onHang = () => { clock.advance(timeout) }
   for (const [fault, wanted] of [['hang', 'timeout'], ['html', 'server'], ['server error', 'server'], ['locked', 'server'], ['lost before', 'network'], ['lost after', 'network']] as const) {
-    node.fail(fault)
+    node.fail(fault, /POST/)
     await t.rejects(lnd.createCharge(key, request), errorLike({ status: 503, fault: wanted }), fault)
   }
   t.match(await lnd.createCharge(key, request), { chargeId: /./ }, 'and it goes on afterwards')

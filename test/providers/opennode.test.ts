@@ -78,6 +78,12 @@ void t.test('what is asked for stands in the request as the provider documents i
   t.same(fake.requests.at(-1), {
     method: 'POST', path: '/v1/charges', authorization: KEY, body: { amount: 2_100, description: request.description, ttl: 15, callback_url: address.url }
   })
+  const order = { orderId: 'order-7', successUrl: 'https://shop.example/thanks', customerEmail: 'ada@example.com', customerName: 'Ada', metadata: { basket: '9' } }
+  const shown = { order_id: 'order-7', success_url: 'https://shop.example/thanks', customer_email: 'ada@example.com', customer_name: 'Ada', metadata: { basket: '9' } }
+  await provider.createCharge(key, { ...request, order })
+  t.same(fake.requests.at(-1)?.body, { amount: 2_100, description: request.description, ttl: 15, callback_url: address.url, ...shown })
+  await provider.createFiatCharge(key, { amount: '5', currency: 'USD', description: 'A book', expirySeconds: 900, order: { ...order, customerName: null, metadata: null } })
+  t.match(fake.requests.at(-1)?.body, { order_id: 'order-7', success_url: 'https://shop.example/thanks', customer_name: undefined, metadata: undefined })
   address.url = null
   await provider.createCharge(key, request)
   t.notMatch(JSON.stringify(fake.requests.at(-1)?.body), 'callback_url', 'without a public address there is no receiver to name')
