@@ -1,4 +1,4 @@
-import { definePlugin, Type, UNPAID, type Step } from '../src/index.ts'
+import { definePlugin, Type, UNPAID, type Context, type RequestOffer, type Step } from '../src/index.ts'
 
 /**
  * Asks for payment: whatever has a price and has not been paid ends here with a 402 and a fresh invoice.
@@ -17,11 +17,15 @@ export default definePlugin({
     if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
     const { challenges } = services
     const offers = challenges.routeOffers(route.config)
+    const unpaid = (ctx: Context): RequestOffer | null => ctx.payment === null ? offers.due(ctx) : null
     return {
       request (ctx): Step {
-        if (ctx.payment !== null) return
-        const offer = offers.due(ctx)
+        const offer = unpaid(ctx)
         if (offer !== null) return challenges.answer(ctx, offer, UNPAID)
+      },
+      observe (ctx): Step {
+        const offer = unpaid(ctx)
+        if (offer !== null) return challenges.observe(offer, UNPAID)
       }
     }
   }

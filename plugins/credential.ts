@@ -19,20 +19,23 @@ export default definePlugin({
     const offers = challenges.routeOffers(route.config)
     const paidSlot = slot<Paid>('paid')
 
-    const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict): Step => {
+    const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict, observes: boolean): Step => {
       if (verdict.kind === 'none') return
-      if (verdict.kind !== 'paid') return challenges.answer(ctx, offer, verdict)
+      if (verdict.kind !== 'paid') return observes ? challenges.observe(offer, verdict) : challenges.answer(ctx, offer, verdict)
       ctx.payment = verdict.payment
       ctx.set(paidSlot, verdict)
     }
 
+    const decide = (ctx: Context, observes: boolean): Step => {
+      const offer = offers.due(ctx)
+      if (offer === null) return
+      const verdict = challenges.verify(ctx, offer)
+      return 'then' in verdict ? verdict.then(later => judge(ctx, offer, later, observes)) : judge(ctx, offer, verdict, observes)
+    }
+
     return {
-      request (ctx): Step {
-        const offer = offers.due(ctx)
-        if (offer === null) return
-        const verdict = challenges.verify(ctx, offer)
-        return 'then' in verdict ? verdict.then(later => judge(ctx, offer, later)) : judge(ctx, offer, verdict)
-      },
+      request: ctx => decide(ctx, false),
+      observe: ctx => decide(ctx, true),
       response (ctx, head) {
         const paid = ctx.get(paidSlot)
         if (paid !== undefined && ctx.offer !== null) return challenges.settle(head, paid, ctx.offer.releaseOn)

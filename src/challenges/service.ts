@@ -167,6 +167,16 @@ export class Challenges {
   }
 
   /**
+   * What `answer` would answer, as far as its status, for an entry that only observes: no invoice is made, nobody is waited for and no
+   * body is read.
+   */
+  observe (offer: Offer, refusal: Refusal): Reply {
+    const status = refusal.kind === 'classic' ? refusal.status : offer.closed === null ? 402 : 503
+    if (status === 402) this.counters.observed(offer.source)
+    return { status, headers: [], body: null }
+  }
+
+  /**
    * The head of a paid answer: receipt, Cache-Control, and the end of the lease. Answers a promise only where the head must
    * wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
    */

@@ -75,10 +75,11 @@ export function observing (hooks: Hooks, entry: ChainEntryConfig, log: Log): Hoo
       refused(ctx, error)
     }
   }
+  const decide = (hooks.observe ?? hooks.request)?.bind(hooks)
   const out: Hooks = {
     request (ctx): Step {
       try {
-        const step = hooks.request?.(ctx)
+        const step = decide?.(ctx)
         if (step === undefined) return
         if ('then' in step) return later(ctx, step)
         note(ctx, step.status, 'reply')

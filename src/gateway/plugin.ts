@@ -25,6 +25,11 @@ export interface UpstreamRequest {
  */
 export interface Hooks {
   request? (ctx: Context): Step
+  /**
+   * Stands in for `request` where the entry has `mode: observe`, for a plugin that makes something or waits for somebody to find its
+   * answer: it decides the same and does nothing. What it answers is logged; only its status is looked at.
+   */
+  observe? (ctx: Context): Step
   /** Just before forwarding; synchronous. */
   upstream? (ctx: Context, out: UpstreamRequest): void
   response? (ctx: Context, head: Head): void | Promise<void>

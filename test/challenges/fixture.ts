@@ -110,6 +110,7 @@ export class WatchedStore {
 export class Counted implements ChallengeCounters {
   readonly lines: string[] = []
   challenge (source: string, again: boolean): void { this.lines.push(`challenge ${source} ${again ? 'again' : 'new'}`) }
+  observed (source: string): void { this.lines.push(`observed ${source}`) }
   payment (source: string, scheme: string, amountSats: number): void { this.lines.push(`payment ${source} ${scheme} ${amountSats}`) }
   verified (scheme: string, result: string): void { this.lines.push(`verified ${scheme} ${result}`) }
 }
