@@ -45,7 +45,7 @@ import { ProxyService } from '../proxies/service.ts'
 import { SqlProxyStore } from '../proxies/store.ts'
 import { Refunds } from '../refunds/service.ts'
 import { RefundSettlements } from '../refunds/settlement.ts'
-import { paymentSources } from '../refunds/source.ts'
+import { allSources, paymentSources, type RefundSources } from '../refunds/source.ts'
 import { SqlRefundStore } from '../refunds/store.ts'
 import type { Secrets } from '../secrets.ts'
 import { Forwarder } from '../upstream/forwarder.ts'
@@ -165,10 +165,15 @@ export async function openParts (running: Running, around: Surroundings, closers
     created: (merchant, payment) => { registration.charged(merchant, payment.slot) }
   }), part => part.close())
   const refundStore = new SqlRefundStore(database)
-  const refundSources = paymentSources({
+  const refundSources: RefundSources = allSources(paymentSources({
     get: (merchantId, invoiceId) => paymentStore.get(merchantId, invoiceId),
     lock: (sql, merchantId, invoiceId) => paymentStore.lock(sql, merchantId, invoiceId),
     applyChange: (sql, payment, to, facts, tellMerchant) => payments.applyChange(sql, payment, to, facts, tellMerchant)
+  }), {
+    // Stores are opened last, since all they need is there then.
+    get: (merchantId, orderId, now) => storefront.refundSources.get(merchantId, orderId, now),
+    lock: (sql, merchantId, orderId, now) => storefront.refundSources.lock(sql, merchantId, orderId, now),
+    refunded: (sql, source) => storefront.refundSources.refunded(sql, source)
   })
   const refundSettlements = new RefundSettlements({ store: refundStore, sources: refundSources, onConfirmed: (sql, refund) => tellRefunded(sql, refund), database, clock, log })
   const refunds = new Refunds({
@@ -193,7 +198,9 @@ export async function openParts (running: Running, around: Surroundings, closers
   declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
   const storefront = openStorefront({
-    platform: openPlatform(config, { database, clock, log, call }), challenges, merchants, prices, outbox, jobs, database, sealer, clock, random, log, publicUrl, config: () => running.config
+    platform: openPlatform(config, { database, clock, log, call }), challenges, merchants, prices, outbox, jobs, database, sealer, clock, random, log, metrics, publicUrl, config: () => running.config,
+    isGivenBack: async (sql, orderId) => (await refundStore.sums(sql, orderId)).held > 0,
+    orderFailed: (sql, order) => webhooks.storeOrderFailed(sql, order)
   })
   const bought = openPlans({ challenges, merchants, payees, prices, jobs, outbox, sealer }, running, around)
   const mailing = { outbox, merchantName: async (sql: TransactionSql, id: number) => (await merchants.within(sql).byId(id))?.name ?? null }

@@ -1,15 +1,18 @@
 import type { Challenges } from '../challenges/service.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
+import { decodeInvoice } from '../lightning/bolt11.ts'
 import type { Outbox } from '../mail/outbox.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { Quotes } from '../money/prices.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
 import type { Random } from '../platform/ids.ts'
 import type { Jobs } from '../platform/jobs.ts'
 import type { Log } from '../platform/log.ts'
+import type { Metrics } from '../platform/metrics.ts'
 import { UnsealError, type Sealer } from '../platform/secrets.ts'
+import { readDestination } from '../refunds/destination.ts'
 import { storefrontAdminOperations } from '../storefront/admin-operations.ts'
 import { Catalogs } from '../storefront/catalogs.ts'
 import { Checkout, type Standing } from '../storefront/checkout.ts'
@@ -20,6 +23,7 @@ import { Fulfilments } from '../storefront/fulfilments.ts'
 import { SqlIntegrationStore } from '../storefront/integration-store.ts'
 import { Storefronts } from '../storefront/integrations.ts'
 import { storefrontMerchantOperations } from '../storefront/merchant-operations.ts'
+import { OrderSources } from '../storefront/order-refunds.ts'
 import { OrderMaking } from '../storefront/order-making.ts'
 import { SqlOrderStore } from '../storefront/order-store-sql.ts'
 import { Orders } from '../storefront/orders.ts'
@@ -27,8 +31,9 @@ import { storefrontPageOperations } from '../storefront/page-operations.ts'
 import { PaidOrders } from '../storefront/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from '../storefront/platform.ts'
 import { storefrontPublicOperations } from '../storefront/public-operations.ts'
+import { RefundRequests } from '../storefront/refund-requests.ts'
 import { openSandboxShop } from '../storefront/sandbox.ts'
-import type { Integration } from '../storefront/schema.ts'
+import type { Integration, Order } from '../storefront/schema.ts'
 import { openShopify } from '../storefront/shopify.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 
@@ -39,6 +44,11 @@ export interface StorefrontParts {
   readonly merchants: Pick<Merchants, 'byId' | 'refusal'>
   readonly prices: Pick<Quotes, 'quote'>
   readonly outbox: Pick<Outbox, 'queue'>
+  /** Whether anything of an order's payment is being given back, or has been. */
+  isGivenBack (sql: TransactionSql, orderId: string): Promise<boolean>
+  /** Tells the merchant of a paid order that the shop did not make. */
+  orderFailed (sql: TransactionSql, order: Order): Promise<void>
+  readonly metrics: Metrics
   readonly jobs: Jobs
   readonly database: Database
   readonly sealer: Sealer
@@ -85,11 +95,17 @@ export function openStorefront (parts: StorefrontParts) {
   const claimStore = new SqlClaimStore(database)
   const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
   const credentials = new ShopCredentials(challenges, clock)
+  const failures = parts.metrics.counter('boltgate_store_orders_failed_total', 'Paid orders of stores that their shop did not make, by reason: each reason of an order once.', ['reason'])
+  const onFailed = async (sql: TransactionSql, order: Order): Promise<void> => {
+    if (order.failure === null) return
+    await parts.orderFailed(sql, order)
+    failures.inc({ reason: order.failure.reason })
+  }
   const paid = new PaidOrders({
     store, database, clock, random, sealer, log, outbox: parts.outbox, integration: byId, publicUrl,
     sold: order => { challenges.counters.payment('storefront', 'invoice', order.totalSats) }
   })
-  const making = new OrderMaking({ orders: store, claims: claimStore, database, platform, sealer, clock, random, log, access, integration: byId, timeout: () => settings().timeout })
+  const making = new OrderMaking({ orders: store, claims: claimStore, database, platform, sealer, clock, random, log, access, isGivenBack: parts.isGivenBack, onFailed, integration: byId, timeout: () => settings().timeout })
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
   const checkout = new Checkout({
@@ -108,11 +124,21 @@ export function openStorefront (parts: StorefrontParts) {
     const integration = await bySlug(slug)
     return integration !== null && await standing(integration) !== 'closed' ? integration : null
   }
+  const refundRequests = new RefundRequests({
+    database, clock, orders: store, store: bySlug,
+    readAddress: async (text, order, now) => {
+      const challenge = await challenges.find(order.paymentHash)
+      if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
+      const type = /^ln/i.test(text) ? 'ln' : 'chain'
+      return { type, amountMsat: readDestination(type, text, decodeInvoice(challenge.invoice).network, now).amountMsat }
+    }
+  })
+  const refundSources = new OrderSources({ database, clock, making })
   const operations = (): AnyOperation[] => [
-    ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, challenges, clock, selling: open, publicUrl }),
+    ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, refundRequests, challenges, clock, selling: open, publicUrl }),
     ...storefrontMerchantOperations({ storefronts, orders }),
     ...storefrontPageOperations({ orders, claims, storefronts: { bySlug: open }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)
   ]
-  return { storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }
+  return { refundSources, storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }
 }

@@ -34,6 +34,25 @@ export interface RefundSources {
   refunded (sql: TransactionSql, source: RefundSource): Promise<void>
 }
 
+/** Several of them as one: of one id the first that knows it. */
+export function allSources (...all: readonly RefundSources[]): RefundSources {
+  const owner = new WeakMap<RefundSource, RefundSources>()
+  const first = async (ask: (one: RefundSources) => Promise<RefundSource | null>): Promise<RefundSource | null> => {
+    for (const one of all) {
+      const found = await ask(one)
+      if (found === null) continue
+      owner.set(found, one)
+      return found
+    }
+    return null
+  }
+  return {
+    get: (merchantId, invoiceId, now) => first(one => one.get(merchantId, invoiceId, now)),
+    lock: (sql, merchantId, invoiceId, now) => first(one => one.lock(sql, merchantId, invoiceId, now)),
+    refunded: async (sql, source) => { await owner.get(source)?.refunded(sql, source) }
+  }
+}
+
 /** What refunds need of payments. */
 export interface RefundedPayments {
   /** The merchant's own payment, or null. */

@@ -1,15 +1,33 @@
 import { Type } from 'typebox'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
-import { OrderView, orderView } from './order-views.ts'
+import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './order-views.ts'
+import { OrderNotMade } from './public-schema.ts'
 import type { Orders } from './orders.ts'
 
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const OrderId = Type.Object({ orderId: Type.String() })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
-/** What the administrator does with orders: has one made that its store did not take at the claim (decision 146). */
-export function storefrontAdminOperations (orders: Pick<Orders, 'retry'>): AnyOperation[] {
+/** What the administrator does with orders: sees those that need somebody, and has one made that its store did not take at the claim (decision 146). */
+export function storefrontAdminOperations (orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
   return [
+    defineOperation({
+      id: 'adminListTroubledOrders',
+      method: 'GET',
+      path: '/api/admin/storefront/orders',
+      summary: 'Paid orders of all stores that their shop did not make, or whose buyer wants the money back',
+      tag: 'Admin',
+      access: 'admin',
+      query: Type.Object({
+        skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+        take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+      }),
+      answers: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
+      handle: async ({ query: { skip = 0, take = 50 } }) => ({
+        status: 200,
+        body: (await orders.troubled({ skip: Math.min(Math.max(skip, 0), 2_147_483_647), take: Math.min(Math.max(take, 1), 100) })).map(adminOrderRow)
+      })
+    }),
     defineOperation({
       id: 'adminRetryStorefrontOrder',
       method: 'POST',
@@ -22,7 +40,7 @@ export function storefrontAdminOperations (orders: Pick<Orders, 'retry'>): AnyOp
         200: { description: 'The order, which the store has taken.', schema: OrderView },
         400: { description: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.', schema: ErrorBody },
         404: { description: 'There is no such order.', schema: ErrorBody },
-        502: { description: 'The store did not take it this time either.', schema: ErrorBody }
+        502: { description: 'The store did not take it this time either.', schema: OrderNotMade }
       },
       handle: async ({ params }) => ({ status: 200, body: orderView(await orders.retry(params.orderId)) })
     })

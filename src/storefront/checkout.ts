@@ -209,7 +209,11 @@ export class Checkout {
           createdAt: now,
           paidAt: null,
           fulfilledAt: null,
-          shippedAt: null
+          shippedAt: null,
+          failure: null,
+          canceledAt: null,
+          refundRequest: null,
+          refundedAt: null
         }
         await database.transaction(async tx => {
           await challenges.store.insert(tx, challenge)

@@ -25,6 +25,10 @@ export interface ClaimStore {
   asking (orderId: string, owner: string, now: number): Promise<boolean>
   /** Gives the claim up, its details kept; `fault` says why, for those who look after it. Without effect when it is another's. */
   release (orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void>
+  /** When the platform was asked without a certain answer, where nobody is having the order made; null else. */
+  doubt (orderId: string, now: number): Promise<number | null>
+  /** The platform has certainly not made what it was asked for at `askedAt`. Without effect when it was asked since. */
+  cleared (orderId: string, askedAt: number, now: number): Promise<void>
   /** The order has been made: nothing is unsure any more. */
   done (sql: TransactionSql, orderId: string): Promise<void>
   /** The details kept for an order; null when none were. */
@@ -70,6 +74,15 @@ export class SqlClaimStore implements ClaimStore {
     await this.#database.sql`
       update storefront_claims set lease_until = ${NEVER}, asked_at = ${askedAt === null ? null : new Date(askedAt)}, fault = ${storable(fault).slice(0, 1000)}
       where order_id = ${orderId} and owner = ${owner}`
+  }
+
+  async doubt (orderId: string, now: number): Promise<number | null> {
+    const [row] = await this.#database.sql<Array<{ asked_at: Date | null }>>`select asked_at from storefront_claims where order_id = ${orderId} and lease_until <= ${new Date(now)}`
+    return row?.asked_at?.getTime() ?? null
+  }
+
+  async cleared (orderId: string, askedAt: number, now: number): Promise<void> {
+    await this.#database.sql`update storefront_claims set asked_at = null where order_id = ${orderId} and asked_at = ${new Date(askedAt)} and lease_until <= ${new Date(now)}`
   }
 
   async done (sql: TransactionSql, orderId: string): Promise<void> {

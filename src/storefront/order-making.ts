@@ -1,13 +1,13 @@
 import { LongError } from '../gateway/errors.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Database } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../platform/database.ts'
 import { randomToken, type Random } from '../platform/ids.ts'
 import type { Log } from '../platform/log.ts'
 import type { SealedPlace, Sealer } from '../platform/secrets.ts'
 import type { ClaimStore, HeldClaim } from './claim-store.ts'
 import type { OrderStore, StoredOrder } from './order-store.ts'
 import { StorePlatformError, type NewStoreOrder, type StoreAccess, type StoreOrder, type StorePlatform } from './platform.ts'
-import type { Integration, ShippingAddress } from './schema.ts'
+import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from './schema.ts'
 import { orderNotFound, retryAfterOf } from './store-errors.ts'
 
 /** Where an order goes and who gets it, as the buyer said; kept sealed. */
@@ -20,7 +20,11 @@ export interface ClaimDetails {
 
 /** What orders are made with. */
 export interface OrderMakingParts {
-  readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed'>
+  readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed' | 'markFailed'>
+  /** Whether anything of an order's payment is being given back, or has been; its row is locked. */
+  isGivenBack (sql: TransactionSql, orderId: string): Promise<boolean>
+  /** A shop did not make a paid order, and this is new: inside the transaction that writes it. Use only the handle passed in. */
+  onFailed (sql: TransactionSql, order: Order): Promise<void>
   readonly claims: ClaimStore
   readonly database: Database
   readonly platform: Pick<StorePlatform, 'createOrder' | 'findOrder'>
@@ -122,9 +126,42 @@ export class OrderMaking {
       await claims.release(orderId, claim.owner, askedAt, error instanceof StorePlatformError ? `${error.fault}: ${error.message}` : 'unforeseen')
       if (!(error instanceof StorePlatformError)) throw error
       log.warn({ err: error, orderId, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault }, 'the order of a store could not be made; the payment stays recorded')
-      throw new LongError(502, 'Store order failed', 'The store did not take the order. The payment stays recorded and nothing was used up: send the claim again later.',
-        {}, ['Retry-After', String(Math.max(1, Math.ceil(retryAfterOf(error))))], error)
+      const reason = reasonOf(error)
+      if (reason !== null) await this.#failed(orderId, { reason, message: error.message, at: clock.now() })
+      throw notMade(error, reason)
     }
+  }
+
+  /**
+   * Makes sure whether the platform has an order that it may have made unheard: writes it where it has, and notes where it certainly
+   * has not. Leaves it open while the platform does not say, or its search may not know yet.
+   */
+  async resolve (orderId: string): Promise<void> {
+    const { claims, orders, clock, platform, log } = this.#parts
+    const now = clock.now()
+    const askedAt = await claims.doubt(orderId, now)
+    const order = askedAt === null ? null : await orders.get(orderId)
+    const integration = order === null ? null : await this.#parts.integration(order.storefrontId)
+    if (askedAt === null || integration === null) return
+    try {
+      const made = await platform.findOrder(this.#parts.access(integration), orderId)
+      if (made !== null) await this.#write(orderId, made)
+      else if (now - askedAt >= SEARCH_LAG) await claims.cleared(orderId, askedAt, clock.now())
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      log.warn({ err: error, orderId, slug: integration.slug }, 'an order could not be looked for before it is refunded')
+    }
+  }
+
+  /** Notes a failure, and tells of one that is new: each reason once until the order is made. */
+  #failed (orderId: string, failure: OrderFailure): Promise<void> {
+    const { database, orders } = this.#parts
+    return database.transaction(async tx => {
+      const before = await orders.lock(tx, orderId)
+      if (before === null || before.claimedAt !== null) return
+      await orders.markFailed(tx, orderId, failure)
+      if (before.failure?.reason !== failure.reason) await this.#parts.onFailed(tx, { ...before, failure })
+    })
   }
 
   #take (orderId: string, details: ClaimDetails | null): Promise<{ readonly order: StoredOrder, readonly claim: HeldClaim }> {
@@ -134,6 +171,7 @@ export class OrderMaking {
       if (order === null) throw orderNotFound()
       if (order.claimedAt !== null) throw alreadyClaimed()
       if (order.status !== 'PaidAwaitingDetails') throw missingProof()
+      if (await this.#parts.isGivenBack(tx, orderId)) throw givenBack()
       const now = clock.now()
       const sealed = details === null ? null : sealer.seal(JSON.stringify(details), placeOf(orderId))
       const claim = await claims.take(tx, orderId, randomToken(16, random), now + this.#lease(), now, sealed)
@@ -222,6 +260,45 @@ export function alreadyClaimed (): LongError {
 /** 400: neither a credential nor a paid order's token (contract, Errors; decision 133). */
 export function missingProof (): LongError {
   return new LongError(400, 'Missing payment proof', 'Send the claim token of a paid order, or the L402 or Payment credential of its invoice.')
+}
+
+/** Null for what may pass by itself. */
+function reasonOf ({ fault, isSoldOut }: StorePlatformError): FailureReason | null {
+  switch (fault) {
+    case 'refused': return isSoldOut ? 'sold_out' : 'refused'
+    case 'credentials': return 'store_access'
+    case 'shop': return 'store_closed'
+    case 'away':
+    case 'throttled': return null
+  }
+}
+
+/** What buyers are told of each reason. They see no account facts. */
+const WORDS: Readonly<Record<FailureReason, string>> = Object.freeze({
+  sold_out: 'The store has not enough of it left.',
+  refused: 'The store refused the order.',
+  store_access: 'The store cannot take orders from here at the moment.',
+  store_closed: 'The store is closed at the moment.'
+})
+
+/** What a buyer of a paid order that was not made is told of the reason. */
+export function failureWords (reason: FailureReason): string {
+  return WORDS[reason]
+}
+
+function notMade (error: StorePlatformError, reason: FailureReason | null): LongError {
+  const headers = ['Retry-After', String(Math.max(1, Math.ceil(retryAfterOf(error))))]
+  if (reason === null) {
+    return new LongError(502, 'Store order failed', 'The store did not take the order. The payment stays recorded and nothing was used up: send the claim again later.', {}, headers, error)
+  }
+  return new LongError(502, 'Store order failed',
+    `${failureWords(reason)} The payment stays recorded and nothing was used up: send the claim again later, or ask for the money back with POST …/refund-request or at claimPageUrl.`,
+    { reason, choices: ['wait', 'refund'] }, headers, error)
+}
+
+/** 400: the money goes back, so nothing is sent. */
+function givenBack (): LongError {
+  return new LongError(400, 'Order refunded', 'What was paid for this order has been given back, or is being given back, so it is not made.')
 }
 
 function beingClaimed (): LongError {

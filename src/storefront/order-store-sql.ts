@@ -1,7 +1,7 @@
 import type { Database, Sql, TransactionSql } from '../platform/database.ts'
 import { claimTokenPlace } from './claim-token.ts'
 import { storable, storableOrNull, type ClaimedFacts, type OrderStore, type OrderSums, type PaidFacts, type PurgeLimits, type Rows, type StoredOrder } from './order-store.ts'
-import type { Order, OrderItem, OrderStatus, TaxLine } from './schema.ts'
+import type { FailureReason, Order, OrderFailure, OrderItem, OrderStatus, RefundRequest, TaxLine } from './schema.ts'
 
 interface Row {
   id: string
@@ -35,6 +35,14 @@ interface Row {
   mailed_at: Date | null
   fulfilled_at: Date | null
   shipped_at: Date | null
+  failure_code: FailureReason | null
+  failure_message: string | null
+  failed_at: Date | null
+  canceled_at: Date | null
+  refund_address: string | null
+  refund_type: RefundRequest['type'] | null
+  refund_asked_at: Date | null
+  refunded_at: Date | null
 }
 
 /** Orders in the SQL database. */
@@ -106,7 +114,8 @@ export class SqlOrderStore implements OrderStore {
   async markClaimed (sql: TransactionSql, orderId: string, { claimedAt, platformOrderId, orderNumber, nextCheckAt }: ClaimedFacts): Promise<void> {
     await sql`
       update storefront_orders set status = 'PaidWithDetails', claimed_at = ${new Date(claimedAt)}, platform_order_id = ${storable(platformOrderId)},
-        order_number = ${storable(orderNumber)}, next_check_at = ${new Date(nextCheckAt)}
+        order_number = ${storable(orderNumber)}, failure_code = null, failure_message = null, failed_at = null,
+        refund_address = null, refund_type = null, refund_asked_at = null, next_check_at = ${new Date(nextCheckAt)}
       where id = ${orderId} and status = 'PaidAwaitingDetails'`
   }
 
@@ -115,8 +124,26 @@ export class SqlOrderStore implements OrderStore {
     await sql`
       update storefront_orders set status = ${order.status}, tracking_number = ${storableOrNull(number)}, tracking_carrier = ${storableOrNull(carrier)},
         tracking_url = ${storableOrNull(url)},
-        fulfilled_at = ${dateOrNull(order.fulfilledAt)}, shipped_at = ${dateOrNull(order.shippedAt)}, next_check_at = ${dateOrNull(nextCheckAt)}
+        fulfilled_at = ${dateOrNull(order.fulfilledAt)}, shipped_at = ${dateOrNull(order.shippedAt)}, canceled_at = ${dateOrNull(order.canceledAt)}, next_check_at = ${dateOrNull(nextCheckAt)}
       where id = ${order.id}`
+  }
+
+  async markFailed (sql: TransactionSql, orderId: string, { reason, message, at }: OrderFailure): Promise<void> {
+    await sql`
+      update storefront_orders set failure_code = ${reason}, failure_message = ${storable(message).slice(0, 1000)}, failed_at = ${new Date(at)}
+      where id = ${orderId} and status = 'PaidAwaitingDetails'`
+  }
+
+  async markRefundRequest (sql: TransactionSql, orderId: string, { address, type, at }: RefundRequest): Promise<void> {
+    await sql`update storefront_orders set refund_address = ${address}, refund_type = ${type}, refund_asked_at = ${new Date(at)} where id = ${orderId}`
+  }
+
+  async listTroubled (page: Rows): Promise<Order[]> {
+    const rows = await this.#database.sql<Row[]>`
+      select * from storefront_orders
+      where refunded_at is null and ((failed_at is not null and claimed_at is null) or refund_asked_at is not null)
+      order by least(failed_at, refund_asked_at), id limit ${page.limit} offset ${page.offset}`
+    return rows.map(read)
   }
 
   async takeDue (now: number, pause: number, limit: number): Promise<StoredOrder[]> {
@@ -172,7 +199,9 @@ export class SqlOrderStore implements OrderStore {
       const isOver = tx`
         (claimed_at is null and claim_expires_at < ${new Date(limits.unclaimedBefore)}
           and (claim_expires_at < ${new Date(limits.begunBefore)} or not exists (select 1 from storefront_claims where order_id = old.id))
-        or claimed_at < ${new Date(limits.claimedBefore)})`
+        or claimed_at < ${new Date(limits.claimedBefore)})
+        -- how a refund stands is asked with what the order's challenge knows
+        and not exists (select 1 from refunds where invoice_id = old.id and status in ('pending', 'processing'))`
       // Locked by one statement and judged by the next, which sees the claim of somebody who held the row a moment before.
       const locked = await tx<Array<{ id: string }>>`select id from storefront_orders as old where ${isOver} limit ${limit} for update skip locked`
       if (locked.length === 0) return 0
@@ -250,6 +279,12 @@ function read (row: Row): StoredOrder {
     paidAt: row.paid_at?.getTime() ?? null,
     fulfilledAt: row.fulfilled_at?.getTime() ?? null,
     shippedAt: row.shipped_at?.getTime() ?? null,
+    failure: row.failure_code === null || row.failed_at === null ? null : { reason: row.failure_code, message: row.failure_message ?? '', at: row.failed_at.getTime() },
+    canceledAt: row.canceled_at?.getTime() ?? null,
+    refundRequest: row.refund_address === null || row.refund_type === null || row.refund_asked_at === null
+      ? null
+      : { address: row.refund_address, type: row.refund_type, at: row.refund_asked_at.getTime() },
+    refundedAt: row.refunded_at?.getTime() ?? null,
     claimDigest: row.claim_digest,
     mailedAt: row.mailed_at?.getTime() ?? null
   }

@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from '../platform/database.ts'
 import type { Fulfilment } from './platform.ts'
-import type { Order, OrderStatus } from './schema.ts'
+import type { Order, OrderFailure, OrderStatus, RefundRequest } from './schema.ts'
 
 /** An order with what is kept for its own sake. */
 export interface StoredOrder extends Order {
@@ -71,6 +71,12 @@ export interface OrderStore {
   markPaid (sql: TransactionSql, orderId: string, facts: PaidFacts): Promise<void>
   markMailed (sql: TransactionSql, orderId: string, at: number): Promise<void>
   markClaimed (sql: TransactionSql, orderId: string, facts: ClaimedFacts): Promise<void>
+  /** Notes why the shop did not make a paid order; nothing where it has made it meanwhile. */
+  markFailed (sql: TransactionSql, orderId: string, failure: OrderFailure): Promise<void>
+  /** Notes where the buyer of a paid order wants the money back. */
+  markRefundRequest (sql: TransactionSql, orderId: string, request: RefundRequest): Promise<void>
+  /** One page of orders of all merchants that somebody must look after: not made by their shop, or asked back; longest waiting first. */
+  listTroubled (page: Rows): Promise<Order[]>
   /** Writes status, tracking and times of an order that goes on, and when it is looked at next; null for never again. */
   markProgress (sql: TransactionSql, order: Order, nextCheckAt: number | null): Promise<void>
   /**
@@ -101,7 +107,8 @@ export function progressed (order: Order, seen: Fulfilment, now: number): Order 
     status: isShipped ? 'Shipped' : isFulfilled ? 'Fulfilled' : order.status,
     tracking,
     fulfilledAt: order.fulfilledAt ?? (isFulfilled ? now : null),
-    shippedAt: order.shippedAt ?? (isShipped ? seen.shippedAt ?? now : null)
+    shippedAt: order.shippedAt ?? (isShipped ? seen.shippedAt ?? now : null),
+    canceledAt: order.canceledAt ?? (seen.isCanceled ? now : null)
   }
 }
 

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { RawJson } from '../money/decimal.ts'
 import type { StoreStats } from './orders.ts'
+import { failureWords } from './order-making.ts'
 import type { Integration, Order, OrderStatus } from './schema.ts'
 import { usd } from './usd.ts'
 
@@ -39,8 +40,20 @@ const row = {
   storefrontOrderNumber: text('The platform\'s number of the order; null until it was claimed.')
 }
 
+/** What an order needs somebody for; each is left out where it needs nobody. */
+const trouble = {
+  failure: Type.Optional(Type.Object({
+    reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']), message: Type.String(), failedAt: Type.String()
+  }, { description: 'Why the shop did not make the paid order.' })),
+  refundRequest: Type.Optional(Type.Object({ refundAddress: Type.String(), refundType: Type.Enum(['chain', 'ln']), requestedAt: Type.String() }, {
+    description: 'Where the buyer wants the money back. POST /api/refunds with the orderId as invoiceId gives it.'
+  })),
+  canceledAt: Type.Optional(Type.String({ description: 'When the shop called the order off.' })),
+  refundedAt: Type.Optional(Type.String({ description: 'When all that was paid had been given back.' }))
+}
+
 /** An order in the list of its merchant (contract, Storefront merchant endpoints). */
-export const OrderRow = Type.Object({ ...row, createdAt: Type.String() })
+export const OrderRow = Type.Object({ ...row, createdAt: Type.String(), ...trouble })
 export type OrderRow = Static<typeof OrderRow>
 
 /** An order with all that is shown of one (contract, Storefront integration resources: Order). */
@@ -51,7 +64,8 @@ export const OrderView = Type.Object({
   trackingUrl: text('Once it is shipped.'),
   createdAt: Type.String(),
   paidAt: text('Null until it is paid.'),
-  shippedAt: text('Null until it is shipped.')
+  shippedAt: text('Null until it is shipped.'),
+  ...trouble
 })
 export type OrderView = Static<typeof OrderView>
 
@@ -64,8 +78,32 @@ export function orderRow (order: Order): OrderRow {
     paidSats: order.paidAt === null ? null : order.totalSats,
     email: order.email,
     storefrontOrderNumber: order.orderNumber,
-    createdAt: iso(order.createdAt)
+    createdAt: iso(order.createdAt),
+    ...troubleOf(order)
   }
+}
+
+function troubleOf ({ failure, refundRequest, canceledAt, refundedAt }: Order): Partial<OrderRow> {
+  return {
+    ...failure === null ? {} : { failure: { reason: failure.reason, message: failure.message, failedAt: iso(failure.at) } },
+    ...refundRequest === null ? {} : { refundRequest: { refundAddress: refundRequest.address, refundType: refundRequest.type, requestedAt: iso(refundRequest.at) } },
+    ...canceledAt === null ? {} : { canceledAt: iso(canceledAt) },
+    ...refundedAt === null ? {} : { refundedAt: iso(refundedAt) }
+  }
+}
+
+/** All that a buyer is shown: why the shop did not make the order in our words, since the platform's are the merchant's. */
+export function buyerView (order: Order): OrderView {
+  const { failure } = order
+  return failure === null ? orderView(order) : orderView({ ...order, failure: { ...failure, message: failureWords(failure.reason) } })
+}
+
+/** An order in the administrator's list. */
+export const AdminOrderRow = Type.Object({ ...OrderRow.properties, merchantId: Type.Integer() })
+
+/** What the administrator sees of an order in the list. */
+export function adminOrderRow (order: Order): Static<typeof AdminOrderRow> {
+  return { ...orderRow(order), merchantId: order.merchantId }
 }
 
 /** All that is shown of an order. Nothing in it opens the claim page. */

@@ -37,7 +37,7 @@ export interface StoreStats {
 
 /** What orders are read with. */
 export interface OrdersParts {
-  readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'sums' | 'purge'>
+  readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
   readonly claims: Pick<ClaimStore, 'details'>
   readonly making: Pick<OrderMaking, 'make'>
   readonly paid: Pick<PaidOrders, 'claimPageUrl'>
@@ -83,6 +83,11 @@ export class Orders {
   /** A page of a merchant's orders, newest first. */
   list (merchantId: number, query: OrderQuery): Promise<Order[]> {
     return this.#parts.store.list(merchantId, query.status, { limit: query.pageSize, offset: (query.page - 1) * query.pageSize })
+  }
+
+  /** A page of the orders of all merchants that somebody must look after, longest waiting first: for the administrator. */
+  troubled (page: { readonly skip: number, readonly take: number }): Promise<Order[]> {
+    return this.#parts.store.listTroubled({ limit: page.take, offset: page.skip })
   }
 
   async stats (merchantId: number): Promise<StoreStats> {

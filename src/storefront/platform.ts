@@ -133,12 +133,15 @@ export class StorePlatformError extends Error {
   readonly upstreamStatus: number | null
   /** Seconds after which it may be asked again. */
   readonly retryAfter: number
+  /** It was refused because the goods are gone. */
+  readonly isSoldOut: boolean
 
-  constructor (fault: StorePlatformFault, message: string, options: { readonly upstreamStatus?: number | null, readonly retryAfter?: number, readonly cause?: unknown } = {}) {
+  constructor (fault: StorePlatformFault, message: string, options: { readonly upstreamStatus?: number | null, readonly retryAfter?: number, readonly isSoldOut?: boolean, readonly cause?: unknown } = {}) {
     super(message, { cause: options.cause })
     this.fault = fault
     this.upstreamStatus = options.upstreamStatus ?? null
     this.retryAfter = options.retryAfter ?? 5
+    this.isSoldOut = options.isSoldOut ?? false
   }
 }
 

@@ -11,8 +11,9 @@ import type { Fulfilments } from './fulfilments.ts'
 import { LOCATION_HEADER } from './location.ts'
 import { manifest } from './manifest.ts'
 import type { Orders } from './orders.ts'
-import { orderView } from './order-views.ts'
-import { CatalogView, catalogView, challengeView, CheckoutBody, CheckoutChallenge, ClaimBody, OrderStatusView, PaidOrderView, paidOrderView } from './public-schema.ts'
+import { buyerView } from './order-views.ts'
+import { CatalogView, catalogView, challengeView, CheckoutBody, CheckoutChallenge, ClaimBody, OrderNotMade, OrderStatusView, PaidOrderView, paidOrderView, RefundRequestBody } from './public-schema.ts'
+import type { RefundRequests } from './refund-requests.ts'
 import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
@@ -22,6 +23,7 @@ export interface StorefrontPublicParts {
   readonly checkout: Pick<Checkout, 'run'>
   readonly claims: Pick<OrderClaims, 'claim'>
   readonly orders: Pick<Orders, 'status' | 'claimPageUrl'>
+  readonly refundRequests: Pick<RefundRequests, 'ask'>
   readonly fulfilments: Pick<Fulfilments, 'receive'>
   readonly challenges: Pick<Challenges, 'settings'>
   readonly clock: Clock
@@ -87,7 +89,7 @@ function browsing ({ catalogs, selling, publicUrl }: StorefrontPublicParts): Any
   ]
 }
 
-function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPublicParts): AnyOperation[] {
+function buying ({ checkout, claims, orders, refundRequests, challenges, clock }: StorefrontPublicParts): AnyOperation[] {
   const receipt = ({ order, challengeId }: { readonly order: Order, readonly challengeId: string | null }): string[] =>
     challengeId === null ? [] : ['Payment-Receipt', encodeReceipt(challengeId, order.paymentHash, Math.floor(clock.now() / 1000))]
   return [
@@ -137,7 +139,7 @@ function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPubl
         400: { description: 'The address, or: window expired, claimed before, no payment proof, a credential that is not good, an address abroad at a domestic-only store.' },
         401: { description: 'The credential is of a scheme that is disabled.', schema: Refused },
         404: { description: 'There is no such store, or no order of it with this token or credential.', schema: Refused },
-        502: { description: 'The store did not take the order. The token is not used up, and the address is kept: send the claim again later.', schema: Refused },
+        502: { description: 'The store did not take the order. The token is not used up, and the address is kept: send the claim again later, or ask for the money back.', schema: OrderNotMade },
         503: away
       },
       handle: async ({ ctx, params: { slug }, body }) => {
@@ -145,6 +147,21 @@ function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPubl
         const claimed = await claims.claim(slug, input, ctx.headers)
         return { status: 200, body: paidOrderView(claimed.order, orders.claimPageUrl(claimed.integration, claimed.order)), headers: [...receipt(claimed), ...PRIVATE] }
       }
+    }),
+    defineOperation({
+      ...common,
+      id: 'askForRefund',
+      method: 'POST',
+      path: `${BASE}/refund-request`,
+      summary: 'Ask for the money of a paid order back that the store has not made. The merchant sees it and gives it back; nothing is sent by this',
+      body: RefundRequestBody,
+      answers: {
+        200: { description: 'The order, with what was asked for. Asked again, the later address counts.', schema: OrderStatusView },
+        400: { description: 'The store has the order, the money went back already, or the address is not one to pay this to.' },
+        404: { description: 'There is no such store, or no order of it with this token.', schema: Refused },
+        503: away
+      },
+      handle: async ({ params: { slug }, body: { claimToken, refundAddress } }) => ({ status: 200, body: buyerView(await refundRequests.ask(slug, claimToken, refundAddress)), headers: PRIVATE })
     }),
     defineOperation({
       ...common,
@@ -161,7 +178,7 @@ function buying ({ checkout, claims, orders, challenges, clock }: StorefrontPubl
       },
       handle: async ({ params: { slug, orderId }, query: { claimToken } }) => {
         if (claimToken === undefined) throw orderNotFound()
-        return { status: 200, body: orderView(await orders.status(slug, orderId, claimToken)), headers: PRIVATE }
+        return { status: 200, body: buyerView(await orders.status(slug, orderId, claimToken)), headers: PRIVATE }
       }
     })
   ]

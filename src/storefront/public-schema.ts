@@ -137,6 +137,20 @@ export const ClaimBody = Type.Object({
 })
 export type ClaimBody = Static<typeof ClaimBody>
 
+/** What says that a store did not take a paid order. */
+export const OrderNotMade = Type.Object({
+  error: Type.String(),
+  message: Type.String(),
+  reason: Type.Optional(Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed'], { description: 'Left out for what may pass by itself.' })),
+  choices: Type.Optional(Type.Array(Type.Enum(['wait', 'refund']), { description: 'What the buyer can do, where there is a reason.' }))
+})
+
+/** Body of a buyer's wish to have the money back. */
+export const RefundRequestBody = Type.Object({
+  claimToken: Type.String({ 'x-judged': true, description: 'The order\'s token in claimPageUrl.' }),
+  refundAddress: Type.String({ minLength: 26, maxLength: 500, pattern: '^[\\x21-\\x7e]+$', 'x-rule': 'Must have no spaces.', description: 'A Bitcoin address, or a BOLT 11 invoice for at most what was paid. The merchant pays it by hand: have an invoice last for days.' })
+})
+
 /** How far an order is (contract, Order status): all that is shown of one but who bought it. */
 export const OrderStatusView = Type.Omit(OrderView, ['email'])
 

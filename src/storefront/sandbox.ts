@@ -84,7 +84,7 @@ class SandboxShop implements StorePlatform {
   async createOrder (store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {
     open(store)
     const goods = order.items.reduce((sum, { variantId, quantity, priceCents }) => {
-      if (!sold(variantId).available) throw refused(`Variant ${variantId} is sold out.`)
+      if (!sold(variantId).available) throw refused(`Variant ${variantId} is sold out.`, true)
       return sum + priceCents * quantity
     }, 0)
     if (goods + order.shippingCents + order.taxCents !== order.totalCents) throw refused('The amounts of the order do not add up to its total.')
@@ -176,8 +176,8 @@ function sold (variantId: number): CatalogVariant {
   return variant
 }
 
-function refused (message: string): StorePlatformError {
-  return new StorePlatformError('refused', message, { upstreamStatus: 422 })
+function refused (message: string, isSoldOut = false): StorePlatformError {
+  return new StorePlatformError('refused', message, { upstreamStatus: 422, isSoldOut })
 }
 
 function orderId (number: number): string {

@@ -107,6 +107,29 @@ export interface Tracking {
   readonly url: string | null
 }
 
+/**
+ * Why a shop did not make a paid order: the goods are gone, it refused the order for another reason, the credentials are not good
+ * any more, or there is no such shop. What may pass by itself is none of them.
+ */
+export type FailureReason = 'sold_out' | 'refused' | 'store_access' | 'store_closed'
+
+/** A paid order that its shop did not make. */
+export interface OrderFailure {
+  readonly reason: FailureReason
+  /** In the platform's words, for the merchant and the operator. */
+  readonly message: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** Where a buyer wants the money back. */
+export interface RefundRequest {
+  /** A Bitcoin address or a BOLT 11 invoice. */
+  readonly address: string
+  readonly type: 'chain' | 'ln'
+  readonly at: number
+}
+
 /** An order. Times in milliseconds since the epoch; amounts in cents of US dollars unless they say satoshis. */
 export interface Order {
   /** `ord_` and 16 hex characters; older ones are UUIDs. */
@@ -139,4 +162,11 @@ export interface Order {
   readonly paidAt: number | null
   readonly fulfilledAt: number | null
   readonly shippedAt: number | null
+  /** Why the shop did not make it; null where it did, or was not asked yet. */
+  readonly failure: OrderFailure | null
+  /** When the shop called it off; null where it did not. */
+  readonly canceledAt: number | null
+  readonly refundRequest: RefundRequest | null
+  /** When all that was paid had been given back. */
+  readonly refundedAt: number | null
 }

@@ -128,6 +128,6 @@ export function requireDone (payload: Answer, purpose: string): void {
   const codes = errors.map(error => error.optional('code')?.text() ?? '')
   const words = plainWords(errors.map(error => error.member('message').text()).join(' '))
   if (codes.includes('SHOP_DORMANT')) throw new StorePlatformError('shop', 'The store platform says that this shop is dormant.', { upstreamStatus: 200 })
-  if (codes.includes('INVENTORY_CLAIM_FAILED')) throw new StorePlatformError('refused', `The store has not enough in stock: ${words}`, { upstreamStatus: 200 })
+  if (codes.includes('INVENTORY_CLAIM_FAILED')) throw new StorePlatformError('refused', `The store has not enough in stock: ${words}`, { upstreamStatus: 200, isSoldOut: true })
   throw new StorePlatformError('refused', `The store platform refused to ${purpose}: ${words}`, { upstreamStatus: 200 })
 }

@@ -44,6 +44,39 @@ export function challengePayload (challenge: PaidChallenge, merchantId: number):
   })
 }
 
+/** A paid order of a store that its shop did not make: what its webhook tells. */
+export interface FailedStoreOrder {
+  readonly id: string
+  readonly merchantId: number
+  readonly status: string
+  readonly totalCents: number
+  readonly totalSats: number
+  readonly paymentHash: string
+  readonly email: string | null
+  readonly createdAt: number
+  readonly paidAt: number | null
+  readonly failure: { readonly reason: string, readonly message: string, readonly at: number } | null
+}
+
+/** The body of `storefront.order.failed`: flat, with the event's name. The buyer can wait, or ask for the money back. */
+export function storeOrderPayload (order: FailedStoreOrder): string {
+  return JSON.stringify({
+    event: 'storefront.order.failed',
+    orderId: order.id,
+    status: order.status,
+    reason: order.failure?.reason ?? null,
+    message: order.failure?.message ?? null,
+    totalUsd: order.totalCents / 100,
+    paidSats: order.totalSats,
+    paymentHash: order.paymentHash,
+    email: order.email,
+    merchantId: order.merchantId,
+    createdAt: iso(order.createdAt),
+    paidAt: iso(order.paidAt),
+    failedAt: iso(order.failure?.at ?? null)
+  })
+}
+
 function iso (time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }

@@ -3,8 +3,8 @@ import { Type, type Static } from 'typebox'
 /** How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no other follows by itself. */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** What a delivery tells of. Only the challenge's payload carries it; payments are told apart by their status. */
-export type WebhookEvent = 'payment.processing' | 'payment.paid' | 'payment.underpaid' | 'payment.expired' | 'payment.refunded' | 'l402.challenge.paid'
+/** What a delivery tells of. Payments are told apart by their status; the others carry it. */
+export type WebhookEvent = 'payment.processing' | 'payment.paid' | 'payment.underpaid' | 'payment.expired' | 'payment.refunded' | 'l402.challenge.paid' | 'storefront.order.failed'
 
 /** An event for one merchant, and what became of it. Times in milliseconds since the epoch. */
 export interface Delivery {
@@ -39,7 +39,7 @@ const nullable = <T extends 'string' | 'integer'>(type: T, description: string) 
 /** A delivery as merchants see it (decision 161). */
 export const DeliveryView = Type.Object({
   id: Type.String({ description: 'A UUID; sent as X-Correlation-Id with every attempt.' }),
-  event: Type.String({ description: 'payment. and its status, or l402.challenge.paid.' }),
+  event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
   invoiceId: nullable('string', 'Of a payment.'),
   paymentHash: nullable('string', '64 lower-case hex characters.'),
   status: Type.Enum(['pending', 'delivered', 'failed'], { description: 'failed: the last attempt failed, and no other follows by itself.' }),

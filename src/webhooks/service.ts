@@ -14,7 +14,7 @@ import type { Counter, Metrics } from '../platform/metrics.ts'
 import { UnsealError } from '../platform/secrets.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 import { answered, KEPT, unanswered, type Sent } from './delivery.ts'
-import { challengePayload, paymentPayload } from './payload.ts'
+import { challengePayload, paymentPayload, storeOrderPayload, type FailedStoreOrder } from './payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
 import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView } from './schema.ts'
 import { signatureHeader } from './signature.ts'
@@ -123,6 +123,18 @@ export class Webhooks {
       invoiceId: null,
       paymentHash: challenge.paymentHash,
       body: challengePayload(challenge, merchantId)
+    })
+  }
+
+  /** Writes that a shop did not make a paid order; to be called in the transaction that notes it. Once for each order and reason. */
+  async storeOrderFailed (sql: TransactionSql, order: FailedStoreOrder): Promise<void> {
+    await this.#add(sql, {
+      merchantId: order.merchantId,
+      event: 'storefront.order.failed',
+      eventKey: `store-order-failed:${order.id}:${order.failure?.reason ?? ''}`,
+      invoiceId: null,
+      paymentHash: order.paymentHash,
+      body: storeOrderPayload(order)
     })
   }
 

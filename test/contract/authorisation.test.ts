@@ -217,6 +217,9 @@ const rows: Readonly<Record<string, Row>> = {
     path: `/api/storefront/${await f.store()}/claim`,
     body: { claimToken: 'A'.repeat(43), email: 'a@example.com', shippingAddress: { firstName: 'A', lastName: 'B', address1: 'C', city: 'D', country: 'US' } }
   })),
+  askForRefund: row(anyone(404), async f => ({
+    path: `/api/storefront/${await f.store()}/refund-request`, body: { claimToken: 'A'.repeat(43), refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' }
+  })),
   getStoreOrder: row(anyone(404), async f => ({ path: `/api/storefront/${await f.store()}/orders/01a1ff70-dd2e-711d-b419-983214ef9bd0?claimToken=${'A'.repeat(43)}` })),
   // What is not signed is refused, whoever sends it.
   receiveStoreNotification: { ...row(anyone(401), async f => ({ path: `/api/webhooks/storefront/${await f.store()}`, body: {} })), refusal: 'Unauthorized' },
@@ -236,6 +239,7 @@ const rows: Readonly<Record<string, Row>> = {
   refreshStorefrontShopInfo: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront/refresh-shop-info', mine: await f.store() })),
   getStorefrontStats: row(merchant(200), async f => ({ path: '/api/merchant/storefront/stats', mine: await f.store() })),
   listStorefrontOrders: row(merchant(200), async f => ({ path: '/api/merchant/storefront/orders', mine: await f.storeOrder() })),
+  adminListTroubledOrders: row(admin(200), () => ({ path: '/api/admin/storefront/orders' })),
   // Nobody has claimed the order.
   adminRetryStorefrontOrder: row(admin(400), async f => ({ path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry` })),
 

@@ -12,11 +12,13 @@ import type { Database } from '../../src/platform/database.ts'
 import { systemRandom } from '../../src/platform/ids.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import type { Mail } from '../../src/platform/mail.ts'
+import { Metrics } from '../../src/platform/metrics.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { SqlRefundStore } from '../../src/refunds/store.ts'
 import { SqlClaimStore } from '../../src/storefront/claim-store.ts'
 import { SqlIntegrationStore } from '../../src/storefront/integration-store.ts'
 import { SqlOrderStore } from '../../src/storefront/order-store-sql.ts'
-import type { Integration } from '../../src/storefront/schema.ts'
+import type { Integration, Order } from '../../src/storefront/schema.ts'
 import { fixtureOn, freshAddress, type FakePayee } from '../challenges/fixture.ts'
 import { flaky, type FlakyDatabase } from '../faults/flaky-database.ts'
 import { openAnyDatabase } from '../support/database.ts'
@@ -57,6 +59,8 @@ export interface Shop {
   readonly platform: TestPlatform
   readonly payee: FakePayee
   readonly mails: Mail[]
+  /** Every order that the merchant was told of as failed. */
+  readonly failed: Order[]
   readonly challenges: Challenges
   readonly storefront: Storefront
   readonly integration: Integration
@@ -135,12 +139,15 @@ export async function openShop (t: T, changes: Partial<ChallengeSettings> = {}):
     quote: currency => prices.fails ? Promise.reject(pricesUnavailable(9)) : new FixedPrices({ USD: prices.price, EUR: '1', GBP: '1' }, clock).quote(currency)
   }
   const mails: Mail[] = []
+  const failed: Order[] = []
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of at least thirty-two bytes')))
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
   const open = async (gateway: Challenges): Promise<{ storefront: Storefront, send: Send }> => {
     const storefront = openStorefront({
-      platform, challenges: gateway, merchants: { byId: id => merchants.byId(id), refusal: gate }, prices: quotes, jobs, database, sealer, clock, random: systemRandom, log: silentLog,
+      platform, challenges: gateway, merchants: { byId: id => merchants.byId(id), refusal: gate }, prices: quotes, jobs, database, sealer, clock, random: systemRandom, log: silentLog, metrics: new Metrics(),
+      isGivenBack: async (sql, orderId) => (await new SqlRefundStore(database).sums(sql, orderId)).held > 0,
+      orderFailed: async (_sql, order) => { failed.push(order) },
       outbox: {
         queue: async (_sql, mail) => {
           if (shop.mailFault !== null) throw shop.mailFault
@@ -167,7 +174,7 @@ export async function openShop (t: T, changes: Partial<ChallengeSettings> = {}):
   const base = `/api/storefront/${slug}`
   const here = await open(challenges)
   const shop: Shop = {
-    database, clock, platform, payee, mails, challenges, integration, prices, base, mailFault: null, ...here,
+    database, clock, platform, payee, mails, failed, challenges, integration, prices, base, mailFault: null, ...here,
     orders: new SqlOrderStore(database),
     checkout: ({ headers = {}, body = BODY, ...rest } = {}) => here.send('POST', `${base}/checkout`, { headers: { 'x-buyer-location': LOCATION, ...headers }, body, ...rest }),
     unpaid: async (body = BODY) => {

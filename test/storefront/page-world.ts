@@ -61,7 +61,7 @@ export function anOrder (more: Partial<Order> = {}): Order {
     createdAt: PAID_AT - 60_000,
     paidAt: PAID_AT,
     fulfilledAt: null,
-    shippedAt: null,
+    failure: null, canceledAt: null, refundRequest: null, refundedAt: null, shippedAt: null,
     ...more
   }
 }

@@ -5,7 +5,7 @@ import t from 'tap'
 import { Secret } from '../../src/platform/secrets.ts'
 import { AddressRefused, NameUnresolved } from '../../src/upstream/guard.ts'
 import { answered, answerText, unanswered } from '../../src/webhooks/delivery.ts'
-import { challengePayload, paymentPayload } from '../../src/webhooks/payload.ts'
+import { challengePayload, paymentPayload, storeOrderPayload } from '../../src/webhooks/payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from '../../src/webhooks/schedule.ts'
 import { signatureHeader } from '../../src/webhooks/signature.ts'
 import { USER_AGENT } from '../../src/webhooks/user-agent.ts'
@@ -113,4 +113,15 @@ t.test('why there was no answer, in words that name no address', async t => {
 
 t.test('User-Agent: boltgate and the version of the package', async t => {
   t.match(USER_AGENT, /^boltgate\/\d+\.\d+\.\d+/)
+})
+
+t.test('storefront.order.failed tells which paid order the shop did not make, and why', async t => {
+  const body = storeOrderPayload({
+    id: 'ord_0123456789abcdef', merchantId: 7, status: 'PaidAwaitingDetails', totalCents: 4616, totalSats: 46_160, paymentHash: 'ab'.repeat(32), email: null,
+    createdAt: 0, paidAt: 1000, failure: { reason: 'sold_out', message: 'gone', at: 2000 }
+  })
+  t.same(JSON.parse(body), {
+    event: 'storefront.order.failed', orderId: 'ord_0123456789abcdef', status: 'PaidAwaitingDetails', reason: 'sold_out', message: 'gone', totalUsd: 46.16, paidSats: 46_160,
+    paymentHash: 'ab'.repeat(32), email: null, merchantId: 7, createdAt: '1970-01-01T00:00:00.000Z', paidAt: '1970-01-01T00:00:01.000Z', failedAt: '1970-01-01T00:00:02.000Z'
+  })
 })
