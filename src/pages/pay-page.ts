@@ -72,8 +72,13 @@ function summary ({ merchantName, amount, satoshis, payment }: PayView): VNode {
       ${merchantLine(merchantName)}
       <h1 class=${amount.length > 10 ? 'amount long' : 'amount'}>${payment.status === 'unpaid' ? html`<span class="unseen">Pay </span>` : null}${amount}</h1>
       ${satoshis === null ? null : html`<p class="satoshis">${satoshis}</p>`}
-      ${payment.description === null || payment.description === '' ? null : html`<p class="description" dir="auto">${payment.description}</p>`}
+      ${payment.description === null || payment.description === '' ? null : html`<p class="description" dir="auto" tabindex=${scrolls(payment.description) ? 0 : null}>${payment.description}</p>`}
     </header>`
+}
+
+/** Whether a description may be too long for its box, which a keyboard must then be able to scroll. */
+function scrolls (description: string): boolean {
+  return description.length > 150 || description.includes('\n')
 }
 
 /** What there is to pay, and how. */
@@ -127,7 +132,7 @@ function copyField (label: string, text: string): VNode {
 
 /** What has become of it. */
 function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
-  const { payment, heading, words, successUrl, merchantName } = view
+  const { payment, heading, words, successUrl, backUrl, merchantName } = view
   return html`
     <section class=${`panel result ${status}`} aria-labelledby="state">
       ${pictures[status]()}
@@ -137,5 +142,18 @@ function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode
       ${successUrl === null ? null : html`
         <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
         <p class="more">You will be taken there in a moment.</p>`}
+      ${rest(view)}
+      ${backUrl === null ? null : html`<a class="button" href=${backUrl}>Back to <bdi>${merchantName}</bdi></a>`}
+      <p class="more">Reference: <span class="reference">${payment.invoiceId}</span></p>
     </section>`
+}
+
+/** The on-chain address with what has not arrived yet. */
+function rest ({ payment, restSats }: PayView): VNode | null {
+  const uri = restSats === null ? null : bitcoinUri({ ...payment, invoice: null, amountSats: restSats })
+  if (uri === null) return null
+  return html`
+    <div class="code">${qrCode(uri, 'QR code of the rest')}</div>
+    <a class="button" href=${uri}>Open in a wallet</a>
+    ${copyField('Bitcoin address', payment.onchainAddress ?? '')}`
 }

@@ -30,6 +30,13 @@ export interface PayView extends PayFacts {
   readonly title: string
   /** The merchant's address to go to once it is paid; http or https, or null. */
   readonly successUrl: string | null
+  /**
+   * Where the reader goes back to while it is not paid: the front page of the merchant's site, because the address itself would
+   * say that the payment has succeeded. Null without one, and while there is something to pay.
+   */
+  readonly backUrl: string | null
+  /** What is still to pay on-chain once a part has arrived; null where it cannot be paid so. */
+  readonly restSats: number | null
 }
 
 /** Whether the page stays as it is from here on: nothing that the payer does changes it. */
@@ -54,7 +61,9 @@ export function payView (facts: PayFacts): PayView {
     heading,
     words,
     title: `${title} · ${merchantName}`,
-    successUrl: payment.status === 'paid' ? webAddress(payment.successUrl) : null
+    successUrl: payment.status === 'paid' ? webAddress(payment.successUrl) : null,
+    backUrl: payment.status === 'paid' || payment.status === 'unpaid' ? null : siteOf(payment.successUrl),
+    restSats: restOf(payment)
   }
 }
 
@@ -73,7 +82,7 @@ function wordsOf (payment: Payable, merchant: string, amount: string, demo: bool
     case 'processing':
       return { heading: 'Payment seen', words: 'Your payment is on its way and is being confirmed. You need not pay again.', title: 'Confirming…' }
     case 'underpaid':
-      return { heading: 'Not all of it has arrived', words: `${arrived(payment)} Please ask ${merchant} how to pay the rest.`, title: 'Underpaid' }
+      return { heading: 'Not all of it has arrived', words: `${arrived(payment)} ${howToPayTheRest(payment, merchant)}`, title: 'Underpaid' }
     case 'paid':
       if (demo) return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
       return { heading: 'Paid', words: `Thank you. ${merchant} has received your payment.`, title: 'Paid' }
@@ -87,6 +96,27 @@ function wordsOf (payment: Payable, merchant: string, amount: string, demo: bool
 function arrived ({ receivedSats, amountSats }: Payable): string {
   if (receivedSats === null || amountSats === null) return 'Only a part of the amount has arrived.'
   return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
+}
+
+/**
+ * The part that has not arrived. A Lightning invoice is paid once and whole, so only an on-chain address takes the rest.
+ */
+function restOf ({ status, onchainAddress, amountSats, receivedSats }: Payable): number | null {
+  if (status !== 'underpaid' || onchainAddress === null || amountSats === null || receivedSats === null) return null
+  const rest = amountSats - receivedSats
+  return rest > 0 ? rest : null
+}
+
+function howToPayTheRest (payment: Payable, merchant: string): string {
+  const rest = restOf(payment)
+  return rest === null
+    ? `Please ask ${merchant} how to pay the rest.`
+    : `Pay the other ${satoshisText(rest)} to the same Bitcoin address.`
+}
+
+function siteOf (text: string | null): string | null {
+  const address = webAddress(text)
+  return address === null ? null : `${new URL(address).origin}/`
 }
 
 /** Normalised, so that no quote, space or line end is left in it; null for anything but http and https. */

@@ -13,10 +13,14 @@ export function qrContent (payment: Pick<Payment, 'invoice' | 'onchainAddress' |
   return bitcoinUri(payment) ?? `LIGHTNING:${payment.invoice.toUpperCase()}`
 }
 
-/** BIP 21 address with `lightning=`; null where the provider gave no address. */
-export function bitcoinUri ({ invoice, onchainAddress, amountSats }: Pick<Payment, 'invoice' | 'onchainAddress' | 'amountSats'>): string | null {
+/** What a BIP 21 address is made of; without an invoice where that can no longer be paid. */
+type OnchainTarget = Pick<Payment, 'onchainAddress' | 'amountSats'> & { readonly invoice: string | null }
+
+/** BIP 21 address, with `lightning=` where there is an invoice; null where the provider gave no address. */
+export function bitcoinUri ({ invoice, onchainAddress, amountSats }: OnchainTarget): string | null {
   if (onchainAddress === null || amountSats === null || !/^[A-Za-z0-9]+$/.test(onchainAddress)) return null
-  return `bitcoin:${onchainAddress}?amount=${bitcoinAmount(amountSats)}&lightning=${invoice}`
+  const uri = `bitcoin:${onchainAddress}?amount=${bitcoinAmount(amountSats)}`
+  return invoice === null ? uri : `${uri}&lightning=${invoice}`
 }
 
 /** Modules of white around the code that readers need (ISO/IEC 18004). */

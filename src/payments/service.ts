@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { idempotencyKeyReused, requestInProgress, ShortError, type GateError } from '../gateway/errors.ts'
 import { once, type Idempotency } from '../gateway/idempotency.ts'
-import { decodeInvoice, InvoiceError } from '../lightning/bolt11.ts'
+import { decodeInvoice, InvoiceError, shortDescription } from '../lightning/bolt11.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { satoshisOf, type Prices } from '../money/prices.ts'
@@ -377,9 +377,17 @@ function satoshisAsked (charge: Charge): number {
   throw new ProviderRefused('request', 'The payment provider made an invoice without an amount.')
 }
 
+/**
+ * Bytes of a description that the invoice carries; the pay page shows all of it. Each further byte makes the modules of the QR
+ * code smaller: 500 characters are 93 modules, which no camera reads from a phone's screen.
+ */
+const INVOICE_DESCRIPTION_BYTES = 96
+
 /** What stands on the invoice: wallets show one line, without control characters. */
 function onInvoice ({ description, orderId }: PaymentWish): string {
-  return plain(description ?? '') || plain(`Order ${orderId}`)
+  const text = plain(description ?? '') || plain(`Order ${orderId}`)
+  const cut = shortDescription(text, INVOICE_DESCRIPTION_BYTES)
+  return cut === text ? text : `${cut.trimEnd()}…`
 }
 
 function plain (text: string): string {

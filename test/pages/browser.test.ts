@@ -28,7 +28,13 @@ t.test('on the gateway', { skip }, async t => {
 
   t.test('the QR code decodes to the invoice', async t => {
     const payment = await create()
-    for (const options of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { viewport: { width: 360, height: 740 } }] as const) {
+    for (const options of [
+      { colorScheme: 'light' },
+      { colorScheme: 'dark' },
+      { viewport: { width: 360, height: 740 } },
+      { colorScheme: 'dark', forcedColors: 'active' },
+      { colorScheme: 'light', forcedColors: 'active' }
+    ] as const) {
       const { page, faults } = await openPage(t, browser, options)
       await page.goto(payment.payUrl)
       const read = await readQrCode(page) ?? ''

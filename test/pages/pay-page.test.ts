@@ -90,7 +90,7 @@ t.test('successUrl: redirect after payment, and not before', async t => {
   const paid = await pageOf(world, { status: 'paid', successUrl })
   t.match(paid, '<noscript><meta http-equiv="refresh" content="3; url=https://shop.example/thanks?order=1&amp;a=b"/></noscript>')
   t.match(paid, 'href="https://shop.example/thanks?order=1&amp;a=b"')
-  for (const status of ['unpaid', 'processing', 'underpaid', 'expired', 'refunded'] as const) t.notMatch(await pageOf(world, { status, successUrl }), 'shop.example', status)
+  for (const status of ['unpaid', 'processing', 'underpaid', 'expired', 'refunded'] as const) t.notMatch(await pageOf(world, { status, successUrl }), 'thanks', status)
 })
 
 t.test('successUrl of any other scheme is never written', async t => {
@@ -139,4 +139,34 @@ t.test('in development an invoice of the sandbox says how it is paid, and no oth
   t.notMatch(await pageOf(hinting, { kind: 'lnd' }), 'sandbox/pay')
   t.notMatch(await pageOf(hinting, { kind: 'sandbox', status: 'expired' }), 'sandbox/pay')
   t.notMatch(await pageOf(new PageWorld(), { kind: 'sandbox' }), 'sandbox/pay')
+})
+
+t.test('what is not paid leads back to the merchant\'s site and names itself, without the address of success', async t => {
+  const world = new PageWorld()
+  const successUrl = 'https://shop.example:8443/thanks?order=1'
+  for (const status of ['processing', 'underpaid', 'expired', 'refunded'] as const) {
+    const payment = world.add({ status, successUrl })
+    const { text } = await world.get(`/pay/${payment.payToken}`)
+    t.match(text, 'href="https://shop.example:8443/"', status)
+    t.match(text, `<span class="reference">${payment.invoiceId}</span>`, status)
+  }
+  t.notMatch(await pageOf(world, { status: 'unpaid', successUrl }), 'shop.example', 'while it can be paid, nothing leads away')
+  t.notMatch(await pageOf(world, { status: 'expired', successUrl: 'javascript:alert(1)' }), 'Back to', 'no other scheme')
+})
+
+t.test('once a part has arrived on-chain, the page asks for the rest, and no longer for the invoice', async t => {
+  const world = new PageWorld()
+  const onchainAddress = 'bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq'
+  const page = await pageOf(world, { status: 'underpaid', receivedSats: 10_000, onchainAddress })
+  t.match(page, `href="bitcoin:${onchainAddress}?amount=0.00008342"`)
+  t.match(page, 'class="qr"')
+  t.match(page, 'Pay the other 8,342\u00a0sats to the same Bitcoin address.')
+  t.notMatch(page, INVOICE)
+  t.notMatch(await pageOf(world, { status: 'underpaid', receivedSats: 10_000 }), 'class="qr"', 'a Lightning invoice takes no rest')
+})
+
+t.test('a description that scrolls can be reached by the keyboard', async t => {
+  const world = new PageWorld()
+  t.match(await pageOf(world, { description: 'x'.repeat(500) }), /class="description" dir="auto" tabindex="0"/)
+  t.notMatch(await pageOf(world, { description: 'Coffee' }), /class="description"[^>]*tabindex/)
 })

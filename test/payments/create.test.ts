@@ -175,6 +175,14 @@ void t.test('the create response', async t => {
     t.equal(primary.requests.at(-1)?.description, 'Order A-2')
   })
 
+  await t.test('a long description is cut on the invoice, whose code must stay coarse, and kept in the payment', async () => {
+    const description = 'Ärmel '.repeat(80).trim()
+    const { data } = await call(acme, 'POST', '/api/payments', anInput({ orderId: 'A-3', description }))
+    const cut = primary.requests.at(-1)?.description ?? ''
+    t.ok(Buffer.byteLength(cut) <= 100 && cut.endsWith('…') && description.startsWith(cut.slice(0, -1)), cut)
+    t.equal(data['description'], description)
+  })
+
   await t.test('onchainAddress | On-chain fallback, present when the provider supplies one', async t => {
     primary.more = { onchainAddress: 'bcrt1qexample', checkoutUrl: 'https://provider.example/c' }
     t.teardown(() => { primary.more = {} })
