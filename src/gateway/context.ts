@@ -72,7 +72,7 @@ export class Context {
   /** The raw query without its question mark; empty when there is none. */
   readonly query: string
   readonly headers: ReadonlyHeaders
-  /** Host and port as the client named them, lower case. */
+  /** Host and port as the client named them, lower case; empty where an HTTP/1.0 client named none. */
   readonly host: string
   readonly body: RequestBody
   /** The address of the connection's other end. */

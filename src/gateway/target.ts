@@ -12,6 +12,8 @@ export interface UpstreamTarget {
   readonly timeout: number
   /** Bytes of response body; Infinity for no limit (decision 96). */
   readonly responseLimit: number
+  /** Request headers whose names have an underscore are passed on. */
+  readonly underscoreHeaders?: boolean
   /** Connections are never shared between two tenants. */
   readonly tenant: string
   /** The address comes from a merchant: check it at connect, and strip every Authorization (decisions 92 and 100). */

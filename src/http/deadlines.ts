@@ -46,6 +46,9 @@ export const defaultLimits: ListenerLimits = Object.freeze({
 /** How long a connection that had its last answer is kept open for the client to read it. */
 export const LINGER = 2000
 
+/** How long a client that has ended its side is sent nothing before it is found out whether it is still there. */
+const SILENCE = 400
+
 /**
  * How often connections are looked at: often enough for the shortest deadline, never more than a hundred times a second.
  * One round over all connections replaces timers that would be set and cleared for each request.
@@ -68,6 +71,9 @@ export class Watch {
   unreadSince: number | null = null
   windowTaken = 0
   unreadWindowAt = 0
+  /** When a client that has ended its side was last written to, and how much it was sent by then. */
+  spokenAt: number | null = null
+  spoken = 0
   received = 0
   receivedAt: number | null = null
   windowReceived = 0
@@ -83,6 +89,7 @@ export class Watch {
     this.bytesAtIdle = bytesRead
     this.headSince = null
     this.receivedAt = null
+    this.spokenAt = null
   }
 }
 
@@ -91,7 +98,7 @@ export interface Watched {
   readonly socket: Socket
   readonly watch: Watch
   /** The request that is being answered. */
-  readonly current: { readonly body: WireBody } | null
+  readonly current: { readonly body: WireBody, probe (): boolean } | null
   /** Its last answer is given, or nothing more is taken from it. */
   readonly closing: boolean
   readonly tunnelling: boolean
@@ -123,7 +130,9 @@ export function enforce (connection: Watched, now: number, limits: ListenerLimit
   }
   const current = connection.current
   if (current !== null) {
-    if (!connection.tunnelling) upload(connection, watch, now, limits)
+    if (connection.tunnelling) return
+    upload(connection, watch, now, limits)
+    if (connection.socket.readableEnded) listen(connection, current, watch, now)
     return
   }
   if (connection.closing) {
@@ -196,6 +205,20 @@ function upload (connection: Watched, watch: Watch, now: number, limits: Listene
   if (rate < limits.uploadFloor) connection.failBody(408, `The request body arrives more slowly than ${limits.uploadFloor} bytes a second.`)
   watch.windowAt = now
   watch.windowReceived = body.received
+}
+
+/**
+ * The client has ended its side. It may wait for its answer (RFC 9112, section 9.6), or have left: only a write that fails tells.
+ * Before the answer that is an interim one, which costs nothing; in the middle of it the pieces themselves are, and who leaves
+ * an answer that has fallen silent is not waited for.
+ */
+function listen (connection: Watched, current: { probe (): boolean }, watch: Watch, now: number): void {
+  const { socket } = connection
+  if (watch.spokenAt !== null && now - watch.spokenAt < SILENCE) return
+  const silent = watch.spokenAt !== null && socket.bytesWritten === watch.spoken && socket.writableLength === 0
+  if (!current.probe() && silent) socket.resetAndDestroy()
+  watch.spokenAt = now
+  watch.spoken = socket.bytesWritten
 }
 
 function linger (connection: Watched, watch: Watch, now: number): void {

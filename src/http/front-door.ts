@@ -47,7 +47,7 @@ export class Admission {
   readonly method: string
   /** Origin-form, byte for byte. */
   readonly target: string
-  /** Lower case, with its port where one was named. */
+  /** Lower case, with its port where one was named; empty where an HTTP/1.0 client named none. */
   readonly host: string
   readonly httpVersion: '1.0' | '1.1'
   readonly headers: HeaderList
@@ -147,16 +147,21 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
     }
   }
 
-  if (host === null) return bad('The Host header is missing.')
-  const fault = hostFault(host)
-  if (fault !== null) return bad(fault)
+  if (host === null) {
+    if (httpVersion !== '1.0') return bad('The Host header is missing.')
+  } else {
+    const fault = hostFault(host)
+    if (fault !== null) return bad(fault)
+  }
 
   if (url.length > MAX_PATH && pathOf(url).length > MAX_PATH) return new Refusal(414, `The path is longer than ${MAX_PATH} characters.`)
   const reading = readTarget(method, url)
   if ('refusal' in reading) return bad(reading.refusal)
-  if (reading.authority !== null && reading.authority !== host) return bad('The authority of the request target differs from the Host header.')
+  // RFC 9112, section 3.2, asks for Host from HTTP/1.1 on: probes that speak 1.0 have the routes of any host.
+  const authority = host ?? reading.authority ?? ''
+  if (reading.authority !== null && (reading.authority !== authority || hostFault(authority) !== null)) return bad('The authority of the request target differs from the Host header.')
 
-  if (reading.hidesDots && !rules.takesAnySegment(method, host, pathOf(reading.target))) return bad(DOT_SEGMENT_REFUSAL)
+  if (reading.hidesDots && !rules.takesAnySegment(method, authority, pathOf(reading.target))) return bad(DOT_SEGMENT_REFUSAL)
 
   let length: number | null = 0
   if (coding !== null) {
@@ -177,7 +182,7 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
 
   // An HTTP/1.0 client cannot be sent a 100, whatever it expects (RFC 9110, section 10.1.1).
   const expectsContinue = expectation !== null && httpVersion === '1.1'
-  return new Admission(method, rawHeaders, reading.target, host, httpVersion, length, expectsContinue, rules.upgrading ? (upgrade ?? '').toLowerCase() : null, correlations === 1 ? correlation : null)
+  return new Admission(method, rawHeaders, reading.target, authority, httpVersion, length, expectsContinue, rules.upgrading ? (upgrade ?? '').toLowerCase() : null, correlations === 1 ? correlation : null)
 }
 
 function pathOf (target: string): string {

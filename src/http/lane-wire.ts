@@ -7,7 +7,7 @@ import type { Lane } from './lane.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from './allowance.ts'
 import type { WireBody } from './request-body.ts'
-import { cutsUpload, DISCARD, KEPT } from './response-wire.ts'
+import { cutsUpload, DISCARD, KEPT, PROBE } from './response-wire.ts'
 
 const FRESH = 0
 const HEAD = 1
@@ -238,6 +238,13 @@ export class LaneWire implements Wire {
 
   tunnel (): Promise<TunnelResult> {
     return Promise.reject(new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.'))
+  }
+
+  /** Sends what a client passes over and a closed connection refuses; false when the answer has begun. */
+  probe (): boolean {
+    if (this.#stage !== FRESH || this.gone) return false
+    this.#send(PROBE)
+    return true
   }
 
   /** Sends the head, and the piece that was kept for it, when nothing has taken them along. */

@@ -165,7 +165,7 @@ export class Lane implements Watched, UploadValve {
     this.#holding = false
     this.#held = null
     if (bytes !== null) this.#begin(bytes, behind)
-    else if (this.draining) this.finishSoon()
+    else if (this.draining || socket.readableEnded) this.finishSoon()
     if (!this.#left && !this.#holding && socket.isPaused()) socket.resume()
   }
 
@@ -180,7 +180,8 @@ export class Lane implements Watched, UploadValve {
       else this.refuse(400, 'The request is malformed.')
       return
     }
-    this.socket.end()
+    // It may still read: what it has asked is answered first.
+    if (this.current === null) this.socket.end()
   }
 
   readonly #onClose = (): void => {

@@ -198,6 +198,8 @@ export class Listener implements ConnectionHost, LaneHost {
     // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
     socket.emit('data', bytes)
     this.#behind = null
+    // So has the end, which came before it listened.
+    if (socket.readableEnded) socket.emit('end')
     if (paused && !connection.crowded) socket.resume()
   }
 

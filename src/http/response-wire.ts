@@ -27,6 +27,9 @@ export const DISCARD = 256 * 1024
 /** What is left of an upload that had its answer may be this large for the connection to be used again. */
 const KEEP = 64 * 1024
 
+/** An interim answer that every client of HTTP/1.1 must pass over, however many come (RFC 9110, section 15.2). */
+export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
+
 /** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
 export const KEPT = 16 * 1024
 
@@ -207,6 +210,11 @@ export class ResponseWire implements Wire {
   tunnel (target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
     if (this.#opener === null || this.#stage !== FRESH) return Promise.reject(new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.'))
     return this.#opener(target, accepted, this)
+  }
+
+  /** As `LaneWire` does it; node:http ends our side with the client's, so that there is nothing to find out here. */
+  probe (): boolean {
+    return this.#stage === FRESH
   }
 
   /** Sends the head when no piece of the body has taken it along, else the piece that was kept for it. */

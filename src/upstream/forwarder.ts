@@ -100,6 +100,7 @@ export class Forwarder {
       responseLimit: config.responseLimit ?? Infinity,
       tenant: '',
       untrusted: false,
+      underscoreHeaders: config.underscoreHeaders,
       tls,
       errorMembers: {}
     }
@@ -119,7 +120,7 @@ export class Forwarder {
 
   /** Forwards to an operator's upstream: its base path, then the raw target of the request (decision 100 on credentials). */
   forwardTo (ctx: Context, responder: Responder, route: RouteUpstream): void | Promise<void> {
-    return this.#send(ctx, responder, route.target, route.upstream, routePath(ctx, route), route.preserveHost ? ctx.host : route.upstream.authority)
+    return this.#send(ctx, responder, route.target, route.upstream, routePath(ctx, route), route.preserveHost && ctx.host !== '' ? ctx.host : route.upstream.authority)
   }
 
   /** Forwards to a target that was looked up for this request, such as a merchant's. */
@@ -145,7 +146,7 @@ export class Forwarder {
 
   #send (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, host: string): void | Promise<void> {
     if (responder.gone) return
-    const headers = new HeaderList(requestHeaders(ctx, host, target.untrusted, target.requestHeaders))
+    const headers = new HeaderList(requestHeaders(ctx, host, target.untrusted, target.requestHeaders, target.underscoreHeaders))
     if (circular(headers.get('via'))) throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
     responder.forwarding({ method: ctx.method, path, headers })
     const refusal = refusedByClient(path, headers)

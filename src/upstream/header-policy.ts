@@ -9,7 +9,7 @@ import { pathFault } from './request-head.ts'
  */
 
 /** What a field is to the policy. */
-type Fate = 'strip' | 'connection' | 'authorization' | 'macaroon' | 'te' | 'forwarding' | 'via' | 'own-key' | 'encoding' | 'length' | 'keep'
+type Fate = 'strip' | 'connection' | 'authorization' | 'macaroon' | 'te' | 'forwarding' | 'via' | 'own-key' | 'encoding' | 'length' | 'underscore' | 'keep'
 
 function fatesOf (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
   const byName = new Map<string, Fate>()
@@ -44,8 +44,16 @@ const REQUEST_NAMES = fatesOf({
     'x-forwarded-ssl', 'x-real-ip', 'forwarded'],
   'own-key': ['x-api-key', 'x-admin-key']
 })
-// Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): both spell our names to them.
-const REQUEST = new NameTable(name => PAID_NAMES.has(name.toLowerCase().replaceAll('_', '-')) ? 'strip' : REQUEST_NAMES.of(name))
+/**
+ * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): a name that is one of those above
+ * to them is never passed on in that spelling, and any other with an underscore where the upstream is said to take it.
+ */
+const REQUEST = new NameTable<Fate>(name => {
+  const dashed = name.replaceAll('_', '-')
+  if (PAID_NAMES.has(dashed.toLowerCase())) return 'strip'
+  if (dashed === name) return REQUEST_NAMES.of(name)
+  return REQUEST_NAMES.of(dashed) === 'keep' ? 'underscore' : 'strip'
+})
 
 const RESPONSE = fatesOf({
   connection: ['connection'],
@@ -116,9 +124,9 @@ function asksForTrailers (te: string): boolean {
 /**
  * The flat list of headers for the upstream's request, beginning with Host. `untrusted` keeps every credential of the
  * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent. A paid request
- * says by which payment, how much and in which scheme.
+ * says by which payment, how much and in which scheme. `underscores`: names with an underscore are passed on.
  */
-export function requestHeaders (ctx: Context, host: string, untrusted: boolean, set: readonly string[]): string[] {
+export function requestHeaders (ctx: Context, host: string, untrusted: boolean, set: readonly string[], underscores = false): string[] {
   const from = ctx.headers.pairs
   const out: string[] = ['Host', host]
   // A trusted proxy stands in front when the client is not the peer; only then is what it says of the client's side believed.
@@ -135,6 +143,7 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
     const value = from[at + 1] as string
     switch (REQUEST.of(name)) {
       case 'keep': out.push(name, value); break
+      case 'underscore': if (underscores) out.push(name, value); break
       case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
       case 'te': trailers ||= asksForTrailers(value); break
       case 'authorization': if (!untrusted && !paymentCredential(value)) out.push(name, value); break
@@ -160,13 +169,15 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
   out.push(
     'X-Forwarded-For', behindProxy ? chainOf(forwardedFor, ctx.clientAddress, ctx.peerAddress) : ctx.peerAddress,
     'X-Forwarded-Proto', proto,
-    'X-Forwarded-Host', forwardedHost === '' ? ctx.host : forwardedHost,
     'Forwarded', forwarded === '' ? element(ctx.clientAddress, ctx.host, proto) : `${forwarded}, for=${node(ctx.peerAddress)}`,
     'Via', via === '' ? VIA : `${via}, ${VIA}`,
     'X-Correlation-Id', ctx.correlationId
   )
   const { payment } = ctx
   if (payment !== null) out.push(PAID_HASH, payment.paymentHash, PAID_AMOUNT, String(payment.amountSats), PAID_SCHEME, payment.scheme)
+  // An HTTP/1.0 client may name no host.
+  const named = forwardedHost === '' ? ctx.host : forwardedHost
+  if (named !== '') out.push('X-Forwarded-Host', named)
   if (set.length > 0) replace(out, set)
   return out
 }
@@ -188,7 +199,7 @@ function node (address: string): string {
 }
 
 function element (address: string, host: string, proto: string): string {
-  return `for=${node(address)};host="${host.replaceAll('"', '')}";proto=${proto}`
+  return `for=${node(address)};${host === '' ? '' : `host="${host.replaceAll('"', '')}";`}proto=${proto}`
 }
 
 /** Sets fields in the place of all of the same name. */

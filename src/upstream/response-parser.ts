@@ -419,8 +419,9 @@ export class ResponseParser {
     const status = this.#status
     if (this.#length >= 0 && this.#codings > 0) throw malformed('there are both Content-Length and Transfer-Encoding')
     if (status < 200) {
-      // Nothing of ours asks for either, since Expect and Upgrade do not come this way.
-      if (status === 100 || status === 101) throw new ResponseFault('UPSTREAM_CLOSED', `a ${status} that was not asked for`)
+      // Nothing of ours asks for it, since Upgrade does not come this way. A 100 is not asked for either, and harms nobody
+      // (RFC 9110 15.2).
+      if (status === 101) throw new ResponseFault('UPSTREAM_CLOSED', 'a 101 that was not asked for')
       this.#beginHead()
       this.#reader.responseHead(status, pairs)
       return

@@ -70,8 +70,8 @@ export const ANSWERS: readonly AnswerVector[] = [
   { id: 'interim-old-client', clause: 'RFC 9110 15.2', httpVersion: '1.0', answer: [`HTTP/1.1 103 Early Hints\r\n\r\n${OK}Content-Length: 1\r\n\r\na`], expect: { status: 200, body: 'a', end: 'whole', interims: [] } },
   { id: 'interim-flood', clause: 'own limit', answer: ['HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(100), `${OK}Content-Length: 1\r\n\r\na`], expect: { status: 502, end: 'error', details: /interim/ } },
   { id: 'interim-then-nothing', clause: 'RFC 9112 6.3', answer: ['HTTP/1.1 103 Early Hints\r\n\r\n'], after: 'end', expect: { status: 502, end: 'error', interims: [103] } },
-  // Nothing of ours asks for it, since Expect ends here; undici takes it for a broken upstream.
-  { id: 'continue-unasked', clause: 'RFC 9110 15.2.1', answer: ['HTTP/1.1 100 Continue\r\n\r\n', `${OK}Content-Length: 1\r\n\r\na`], expect: { status: 502, end: 'error' } },
+  // Nothing of ours asks for it, since Expect ends here; it is passed over.
+  { id: 'continue-unasked', clause: 'RFC 9110 15.2.1', answer: ['HTTP/1.1 100 Continue\r\n\r\n', `${OK}Content-Length: 1\r\n\r\na`], expect: { status: 200, body: 'a', end: 'whole', interims: [] } },
   { id: 'switching-unasked', clause: 'RFC 9110 7.8', answer: ['HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nsecret'], expect: { status: 502, end: 'error' } },
 
   // Trailers.

@@ -163,5 +163,5 @@ export function targetOf (origin: string, more: Partial<UpstreamTarget> = {}): U
 
 /** An operator's upstream at `url` with the defaults of the configuration. */
 export function upstreamConfig (url: string, more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}): UrlUpstreamConfig {
-  return { kind: 'url', url, timeout: 30_000, connectTimeout: 5000, keepAlive: 4000, connections: 256, connectionsPerClient: more.connections ?? 256, preserveHost: false, headers: {}, ...more }
+  return { kind: 'url', url, timeout: 30_000, connectTimeout: 5000, keepAlive: 4000, connections: 256, connectionsPerClient: more.connections ?? 256, underscoreHeaders: false, preserveHost: false, headers: {}, ...more }
 }

@@ -249,7 +249,6 @@ const REFUSED: ReadonlyArray<readonly [name: string, bytes: string, fault: strin
   ['chunks and length', `${OK}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
   ['length and another coding', `${OK}Transfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\na`, 'UPSTREAM_MALFORMED'],
   ['length and chunks without a body', 'HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n', 'UPSTREAM_MALFORMED'],
-  ['100', `HTTP/1.1 100 Continue\r\n\r\n${OK}Content-Length: 0\r\n\r\n`, 'UPSTREAM_CLOSED'],
   ['101', 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n', 'UPSTREAM_CLOSED'],
   ['an interim answer alone', 'HTTP/1.1 103 Early Hints\r\n\r\n', 'UPSTREAM_CLOSED'],
   ['half a status line', 'HTTP/1.1 2', 'UPSTREAM_CLOSED'],
