@@ -66,7 +66,10 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     trustedProxies: config.server.trustedProxies,
     clock,
     freshId: correlationId,
-    handle: (ctx, wire) => { gateway.handle(ctx, wire) },
+    handle: (ctx, wire) => {
+      around.begun?.()
+      gateway.handle(ctx, wire)
+    },
     takesAnySegment: (method, host, path) => gateway.answersItself(method, host, path),
     refused: event => { log.info(event, 'refused at the front door') },
     failed: error => { log.error({ err: error }, 'a connection could not be accepted') }
@@ -107,6 +110,11 @@ export class App {
   /** Every operation behind the internal upstreams, as the OpenAPI document lists them. */
   get operations (): readonly AnyOperation[] {
     return this.#parts.operations
+  }
+
+  /** Requests under way. */
+  get active (): number {
+    return this.#parts.gateway.active
   }
 
   /** Opens the port. Rejects with the system's error when it cannot. */

@@ -5,7 +5,7 @@ import type { GatewayConfig } from '../config/schema.ts'
 import { watchConfig } from '../config/watch.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
-import { collectBuffers, keepYoung, youngCollector } from '../platform/collector.ts'
+import { BufferCollector, keepYoung, youngCollector } from '../platform/collector.ts'
 import { isConnectionFault, openDatabase, type Database } from '../platform/database.ts'
 import { keysPath } from '../platform/keyfile.ts'
 import { createLog, type Log } from '../platform/log.ts'
@@ -94,12 +94,12 @@ class Process {
       import('../first-start.ts')
     ])
     const stopped = stopSignal()
-    const collecting = collectBuffers(this.#clock, youngCollector())
     let app: App | null = null
+    const collecting = new BufferCollector(this.#clock, youngCollector(), () => app?.active ?? 0)
     try {
       this.#publicUrl = publicUrlOf(config, config.server.listen.port)
       app = await compose(config, {
-        clock: this.#clock, log: this.#log, database, secrets, plugins: this.#loaded.plugins, publicUrl: () => this.#publicUrl
+        clock: this.#clock, log: this.#log, database, secrets, plugins: this.#loaded.plugins, publicUrl: () => this.#publicUrl, begun: () => { collecting.begun() }
       })
       const ready = await this.#prepared(database, secrets)
       const address = await app.listen()

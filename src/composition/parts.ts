@@ -67,6 +67,8 @@ export interface Surroundings {
   readonly plugins: ReadonlyMap<string, Plugin>
   /** The address that clients use, without a slash at the end; asked for when it is needed, since port 0 is known late. */
   publicUrl (): string
+  /** Told of each request that begins. */
+  begun? (): void
   /** Told of what the configuration allows and probably does not mean; written to the log when left out. */
   warn? (warning: Problem): void
 }

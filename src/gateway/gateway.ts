@@ -6,6 +6,8 @@ import type { Wire } from './wire.ts'
 export class Gateway {
   #current: Snapshot
   readonly #retiring = new Set<Promise<void>>()
+  /** Snapshots that new requests do not take, and old ones may still. */
+  readonly #retired = new Set<Snapshot>()
 
   constructor (first: Snapshot) {
     this.#current = first
@@ -14,6 +16,13 @@ export class Gateway {
   /** The generation that new requests take. */
   get generation (): number {
     return this.#current.generation
+  }
+
+  /** Requests under way, of every generation. */
+  get active (): number {
+    let active = this.#current.active
+    for (const snapshot of this.#retired) active += snapshot.active
+    return active
   }
 
   handle (ctx: Context, wire: Wire): void {
@@ -29,17 +38,21 @@ export class Gateway {
   swap (next: Snapshot): void {
     const old = this.#current
     this.#current = next
-    this.#watch(old.retire())
+    this.#watch(old)
   }
 
   /** Resolves when every generation has closed; call it once no more requests come. */
   async close (): Promise<void> {
-    this.#watch(this.#current.retire())
+    this.#watch(this.#current)
     await Promise.all(this.#retiring)
   }
 
-  #watch (retired: Promise<void>): void {
-    const gone = retired.finally(() => { this.#retiring.delete(gone) })
+  #watch (snapshot: Snapshot): void {
+    this.#retired.add(snapshot)
+    const gone = snapshot.retire().finally(() => {
+      this.#retiring.delete(gone)
+      this.#retired.delete(snapshot)
+    })
     this.#retiring.add(gone)
   }
 }

@@ -5,6 +5,8 @@ import type { Clock, Timer } from './clock.ts'
 /** Bytes of buffers that may gather before they are collected. */
 const GATHERED = 8 * 1024 * 1024
 const LOOK_MS = 5
+/** Looks without any request under way after which nothing is looked at until one begins: starting a timer for each costs more. */
+const IDLE_LOOKS = 20
 
 /** Collects what has become garbage lately; a few hundred microseconds where little is alive. */
 export type CollectYoung = () => void
@@ -38,15 +40,47 @@ function bufferBytes (): number {
 
 /**
  * Keeps dead buffers of streams from gathering: whenever 8 MiB more of them are there than after the last collection, the
- * young are collected. Costs nothing while nothing streams. `used` gives the bytes of all buffers.
+ * young are collected. It looks while requests are under way and a moment longer, so a gateway at rest costs nothing.
  */
-export function collectBuffers (clock: Clock, collect: CollectYoung, used: () => number = bufferBytes): Timer {
-  let kept = used()
-  return clock.every(LOOK_MS, () => {
-    const now = used()
-    if (now < kept) kept = now
-    if (now - kept < GATHERED) return
-    collect()
-    kept = used()
-  })
+export class BufferCollector {
+  readonly #clock: Clock
+  readonly #collect: CollectYoung
+  readonly #active: () => number
+  readonly #used: () => number
+  #kept: number
+  #idle = 0
+  #timer: Timer | null = null
+
+  /** `active` gives the requests under way, `used` the bytes of all buffers. */
+  constructor (clock: Clock, collect: CollectYoung, active: () => number, used: () => number = bufferBytes) {
+    this.#clock = clock
+    this.#collect = collect
+    this.#active = active
+    this.#used = used
+    this.#kept = used()
+  }
+
+  /** A request begins. */
+  begun (): void {
+    this.#timer ??= this.#clock.every(LOOK_MS, () => { this.#look() })
+  }
+
+  /** Looks no more until the next request. */
+  cancel (): void {
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  #look (): void {
+    const now = this.#used()
+    if (now < this.#kept) this.#kept = now
+    if (now - this.#kept >= GATHERED) {
+      this.#collect()
+      this.#kept = this.#used()
+    }
+    this.#idle = this.#active() === 0 ? this.#idle + 1 : 0
+    if (this.#idle < IDLE_LOOKS) return
+    this.#idle = 0
+    this.cancel()
+  }
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { collectBuffers, youngCollector } from '../../src/platform/collector.ts'
+import { BufferCollector, youngCollector } from '../../src/platform/collector.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const MIB = 1024 * 1024
@@ -8,10 +8,11 @@ t.test('buffers are collected when 8 MiB more are there than after the last coll
   const clock = new ManualClock()
   let used = 100 * MIB
   let collections = 0
-  const timer = collectBuffers(clock, () => {
+  const timer = new BufferCollector(clock, () => {
     collections++
     used = 105 * MIB
-  }, () => used)
+  }, () => 1, () => used)
+  timer.begun()
   used += 7 * MIB
   clock.advance(1000)
   t.equal(collections, 0, 'much that is alive is no reason')
@@ -29,6 +30,31 @@ t.test('buffers are collected when 8 MiB more are there than after the last coll
   used += 100 * MIB
   clock.advance(1000)
   t.equal(collections, 2)
+})
+
+t.test('buffers are looked at while a request is under way and a tenth of a second longer, and not before the next', async t => {
+  const clock = new ManualClock()
+  let active = 0
+  let looks = 0
+  const collector = new BufferCollector(clock, () => {}, () => active, () => ++looks)
+  const looksIn = (ms: number): number => {
+    const before = looks
+    clock.advance(ms)
+    return looks - before
+  }
+  t.equal(looksIn(1000), 0, 'nothing has begun')
+  active = 1
+  collector.begun()
+  collector.begun()
+  t.equal(looksIn(1000), 200, 'each 5 ms, once')
+  active = 0
+  t.equal(looksIn(1000), 20, 'then it rests')
+  t.equal(looksIn(60_000), 0)
+  active = 1
+  collector.begun()
+  t.equal(looksIn(50), 10)
+  collector.cancel()
+  t.equal(looksIn(1000), 0)
 })
 
 t.test('V8 gives its collector of the young to a process that was started without a flag', async t => {
