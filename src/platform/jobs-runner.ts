@@ -18,8 +18,6 @@ export interface RunnerParts {
   readonly concurrency: number
   /** Of these at most so many of one group; null for no limit. */
   readonly perGroup: number | null
-  /** Milliseconds after which it looks for jobs without having been told of one. */
-  readonly poll: number
   /** Milliseconds that one run may take. */
   readonly expiry: number
   /** Claims at most `most` jobs that are due, none of the groups `but`. */
@@ -40,14 +38,14 @@ interface Running {
 /** How often, and after how many milliseconds each, an outcome that could not be written is tried again. */
 const SETTLE_TRIES = 5
 const SETTLE_REST = 1_000
-/** Milliseconds between looks while the database is away. */
+/** Milliseconds until it tries again when the database was away. */
 const AWAY_REST = 2_000
 /** Milliseconds that runs get to end once they have been told to. */
 const ABORT_REST = 500
 
 /**
- * Runs the jobs of one queue in this process: one look serves all free places, so that an idle queue costs one statement each
- * poll however many places it has. Its timers are the machine's: what is due is decided by the database's clock.
+ * Runs the jobs of one queue in this process: woken when there may be some, one claim serves all free places. Its timers are
+ * the machine's: what is due is decided by the database's clock.
  */
 export class JobRunner {
   readonly #parts: RunnerParts
@@ -119,7 +117,8 @@ export class JobRunner {
       this.wake()
       return
     }
-    this.#timer = setTimeout(() => { this.wake() }, this.#away ? Math.max(AWAY_REST, this.#parts.poll) : this.#parts.poll)
+    if (!this.#away) return
+    this.#timer = setTimeout(() => { this.wake() }, AWAY_REST)
     this.#timer.unref()
   }
 

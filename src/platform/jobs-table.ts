@@ -1,4 +1,5 @@
 import type { Database, Sql } from './database.ts'
+import type { Due } from './jobs-looks.ts'
 
 /** PostgreSQL schema that pg-boss's tables are in. Its column names are those of the version that package.json pins. */
 export const JOBS_SCHEMA = 'boltgate_jobs'
@@ -82,6 +83,17 @@ export class JobTable {
 
   get #sql (): Sql {
     return this.#database.sql
+  }
+
+  /** When the next job of each queue is due. */
+  async due (names: readonly string[]): Promise<Due[]> {
+    return await this.#sql<Due[]>`
+      select * from (
+        select queue as name, (
+          select (extract(epoch from min(start_after) - clock_timestamp()) * 1000)::float8
+          from boltgate_jobs.job where name = queue and state < 'active') as "inMs"
+        from unnest(${[...names]}::text[]) queue) found
+      where "inMs" is not null`
   }
 
   /** Of every queue that has jobs. */

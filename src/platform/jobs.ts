@@ -4,6 +4,7 @@ import { JobsNotStarted, isUniqueViolation } from './database-errors.ts'
 import type { Database, Sql, TransactionSql } from './database.ts'
 import { correlationId } from './ids.ts'
 import { bossDatabase, bossHandle } from './jobs-database.ts'
+import { JobLooks } from './jobs-looks.ts'
 import { JobRunner, type ClaimedJob } from './jobs-runner.ts'
 import { JOBS_SCHEMA, JobTable, type JobPage, type JobQuery, type QueueCounts, type Reason } from './jobs-table.ts'
 import type { Log } from './log.ts'
@@ -113,6 +114,10 @@ const KEEP_PERIODIC = 60 * 60
 /** Seconds that failures are kept, longer than what went well: someone must see them. */
 const KEEP_FAILED = 14 * 24 * 60 * 60
 const DAY = 24 * 60 * 60
+/** Milliseconds within which jobs that another process has added are found, unless a queue wants it sooner. */
+const POLL = 2_000
+/** The same where there is no other process: what is left are jobs that were lost with a killed one. */
+const ALONE = 5_000
 const NOBODY = '00000000-0000-0000-0000-000000000000'
 
 /** Jobs on pg-boss over the gateway's own database, embedded or PostgreSQL. */
@@ -121,6 +126,7 @@ export class PgBossJobs implements Jobs {
   readonly #table: JobTable
   readonly #declared = new Map<string, Declared>()
   readonly #runners = new Map<string, JobRunner>()
+  #looks: JobLooks | null = null
   readonly #runs
   #starting: Promise<void> | null = null
   #boss: PgBoss | null = null
@@ -141,7 +147,7 @@ export class PgBossJobs implements Jobs {
     this.#declare({
       name,
       every: ms,
-      options: { ...options, title, concurrency: 1, poll: Math.min(Math.max(ms / 10, 500), 5_000) },
+      options: { ...options, title, concurrency: 1 },
       run: (_job, signal) => run(signal)
     })
   }
@@ -164,6 +170,7 @@ export class PgBossJobs implements Jobs {
       ...(group === undefined ? {} : { group: { id: group } })
     }
     await boss.send(name, data, settings)
+    if (delay > 0) this.#looks?.soon(delay * 1000)
   }
 
   async start (): Promise<void> {
@@ -175,6 +182,7 @@ export class PgBossJobs implements Jobs {
   async close (): Promise<void> {
     this.#closed = true
     await this.#starting?.catch(() => {})
+    await this.#looks?.close()
     const patience = this.#parts.patience ?? 10_000
     await Promise.all([...this.#runners.values()].map(runner => runner.close(patience)))
     const boss = this.#boss
@@ -251,11 +259,21 @@ export class PgBossJobs implements Jobs {
       throw error
     }
     this.#boss = boss
+    const names = [...this.#declared.keys()]
+    const polls = [...this.#declared.values()].map(({ options }) => options.poll ?? POLL)
+    const looks = this.#looks = new JobLooks({
+      log,
+      // Other processes add jobs as well, and only those that are due at once are told of. Nobody else has the embedded one.
+      most: database.kind === 'pglite' ? ALONE : Math.min(POLL, ...polls),
+      due: () => this.#table.due(names),
+      wake: queue => { this.#runners.get(queue)?.wake() }
+    })
     for (const declared of this.#declared.values()) {
       const runner = this.#runner(boss, declared)
       this.#runners.set(declared.name, runner)
       if (!this.#closed) runner.start()
     }
+    if (!this.#closed) looks.soon(0)
   }
 
   async #make (boss: PgBoss, { name, options, every }: Declared): Promise<void> {
@@ -287,7 +305,6 @@ export class PgBossJobs implements Jobs {
       log: this.#parts.log,
       concurrency: options.concurrency,
       perGroup: options.perGroup ?? null,
-      poll: options.poll ?? 2_000,
       expiry: options.expiry ?? 60_000,
       claim: async (most, but) => {
         const jobs = await boss.fetch<object>(name, { batchSize: most, ignoreGroups: but.length === 0 ? null : [...but] })
@@ -318,7 +335,11 @@ export class PgBossJobs implements Jobs {
   async #write (boss: PgBoss, sql: Sql, { name }: Declared, { id, retryCount }: ClaimedJob, reason: Reason | null, again: boolean): Promise<void> {
     const options = { db: bossHandle(sql) }
     if (reason === null) await boss.complete(name, { id, retryCount }, null, options)
-    else if (again) await boss.fail(name, { id, retryCount }, reason, options)
+    else if (again) {
+      await boss.fail(name, { id, retryCount }, reason, options)
+      // When it is due again was decided by pg-boss.
+      this.#looks?.soon(0)
+    }
     else await this.#table.fail(sql, name, { id, retryCount }, reason, KEEP_FAILED)
   }
 }

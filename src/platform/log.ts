@@ -125,7 +125,9 @@ function gatheredOutput (): Destination {
   const output = pino.destination({ fd: 1, sync: false, maxWrite: 2 * GATHERED_CHARS, contentMode: 'buffer' })
   let gathered = ''
   let ascii = true
+  let passing: NodeJS.Timeout | null = null
   const pass = (): void => {
+    passing = null
     if (gathered === '') return
     // As bytes: with text the output would count its bytes twice and write it in UTF-8, which costs more than the copy.
     const bytes = Buffer.from(gathered, ascii ? 'latin1' : 'utf8')
@@ -134,7 +136,6 @@ function gatheredOutput (): Destination {
     gathered = ''
     ascii = true
   }
-  setInterval(pass, GATHERED_MS).unref()
   process.on('exit', () => {
     pass()
     try {
@@ -146,7 +147,10 @@ function gatheredOutput (): Destination {
   })
   const writeAscii = (line: string): void => {
     gathered += line
-    if (gathered.length >= GATHERED_CHARS) pass()
+    passing ??= setTimeout(pass, GATHERED_MS).unref()
+    if (gathered.length < GATHERED_CHARS) return
+    clearTimeout(passing)
+    pass()
   }
   return {
     write (line) {
