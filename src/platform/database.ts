@@ -12,6 +12,7 @@ import { PostgresListener } from './postgres-listener.ts'
 import { Silence } from './postgres-silence.ts'
 import { postgresSocket, tlsOf } from './postgres-socket.ts'
 import { beginOn } from './transaction.ts'
+import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
 
 export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './database-errors.ts'
 
@@ -67,7 +68,10 @@ export interface Database {
   listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
   /** Sends `payload` (at most 7,999 bytes) to the listeners of `channel`; with `tx`, when that transaction commits. */
   notify (channel: string, payload: string, tx?: Sql): Promise<void>
-  /** `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22). Never throws, never waits longer than 3 s. */
+  /**
+   * `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22), as it is when it cannot be written; that is
+   * looked at every half minute. Never throws, never waits longer than 3 s.
+   */
   health (): Promise<Health>
   /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
   close (): Promise<void>
@@ -195,6 +199,8 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
   }
   const client = postgres(pgliteOptions)
   return new Client('pglite', client, options.clock, silence, {
+    // Its own tables would grow with each probe, since nothing vacuums them; a folder in memory has no disk.
+    probe: folder === null ? { fault: async () => null } : folderProbe(folder, options.clock),
     listen: async (channel, heard) => {
       const hearers = channels.get(channel) ?? new Set()
       channels.set(channel, hearers)
@@ -230,6 +236,8 @@ function ignoreNotice (): void {}
 type PostgresClient = postgres.Sql<{ bigint: bigint }>
 
 interface Ways {
+  /** How it is seen whether it can be written; by a table unless said. */
+  readonly probe?: WriteProbe
   listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
   close (): Promise<void>
 }
@@ -244,6 +252,7 @@ class Client implements Database {
   readonly #clock: Clock
   readonly #silence: Silence
   readonly #ways: Ways
+  readonly #probe: WriteProbe
   readonly #scopes = new AsyncLocalStorage<Scope>()
   #checking: Promise<Health> | null = null
   #closing: Promise<void> | null = null
@@ -255,6 +264,7 @@ class Client implements Database {
     this.#clock = clock
     this.#silence = silence
     this.#ways = ways
+    this.#probe = ways.probe ?? tableProbe(run => this.transaction(run), clock)
     this.sql = this.#guarded(client)
   }
 
@@ -306,6 +316,9 @@ class Client implements Database {
       const first = await Promise.race([this.#silence.limit(this.#client`select 1`), late.promise])
       const ms = elapsed()
       if (first === 'late' || ms > unhealthyMs) return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
+      // A database that answers and cannot write can sell nothing. One that takes long over it is looked at again with the next check.
+      const fault = await Promise.race([this.#probe.fault(), late.promise])
+      if (fault !== null && fault !== 'late') return { status: 'unhealthy', ms, error: fault }
       return { status: ms <= healthyMs ? 'healthy' : 'degraded', ms, error: null }
     } catch (error) {
       return { status: 'unhealthy', ms: elapsed(), error: describeFault(error) }

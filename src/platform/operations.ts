@@ -25,7 +25,7 @@ const STATUS = { healthy: 'Healthy', degraded: 'Degraded', unhealthy: 'Unhealthy
 const DESCRIPTION: Readonly<Record<Health['status'], string | null>> = {
   healthy: null,
   degraded: 'The database answers slowly.',
-  unhealthy: 'The database does not answer.'
+  unhealthy: 'The database does not answer, or cannot be written.'
 }
 
 /** Whether the gateway may be given traffic; false while it starts or drains. */
