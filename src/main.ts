@@ -1,5 +1,6 @@
 import { check, checkUsage } from './cli/check.ts'
 import { docs, docsUsage } from './cli/docs.ts'
+import { init, initUsage } from './cli/init.ts'
 import { keys, keysUsage } from './cli/keys.ts'
 import { mint, mintUsage } from './cli/mint.ts'
 import { openapi, openapiUsage } from './cli/openapi.ts'
@@ -8,6 +9,7 @@ import { pay, payUsage } from './cli/pay.ts'
 import { revoke, revokeUsage } from './cli/revoke.ts'
 import { routes, routesUsage } from './cli/routes.ts'
 import { start, startUsage } from './cli/start.ts'
+import { packageVersion } from './cli/version.ts'
 import { ConfigError } from './config/diagnose.ts'
 
 interface Command {
@@ -16,6 +18,7 @@ interface Command {
 }
 
 const commands: ReadonlyMap<string, Command> = new Map([
+  ['init', { usage: initUsage, run: init }],
   ['start', { usage: startUsage, run: start }],
   ['check', { usage: checkUsage, run: check }],
   ['routes', { usage: routesUsage, run: routes }],
@@ -28,7 +31,7 @@ const commands: ReadonlyMap<string, Command> = new Map([
 ])
 
 function overview (): string {
-  return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs\n\n${[...commands.values()].map(command => `  ${command.usage.split('\n', 1)[0] ?? ''}`).join('\n')}\n\nboltgate COMMAND --help says more.`
+  return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs\n\n${[...commands.values()].map(command => `  ${command.usage.split('\n', 1)[0] ?? ''}`).join('\n')}\n\nboltgate COMMAND --help says more, boltgate --version which this is.`
 }
 
 /** The command line. Answers the exit code: 0 done, 1 failed, 2 called wrongly. */
@@ -38,6 +41,10 @@ export async function main (args: readonly string[], out: Output = processOutput
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
     out.print(overview())
     return name === undefined ? 2 : 0
+  }
+  if (name === '--version' || name === '-v') {
+    out.print(packageVersion())
+    return 0
   }
   const command = commands.get(name)
   if (command === undefined) {

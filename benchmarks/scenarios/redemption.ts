@@ -24,7 +24,7 @@ import type { Figure, Study, StudyRow } from './scenario.ts'
 const AT_ONCE = 32
 
 const settings: ChallengeSettings = {
-  serviceName: 'boltgate', defaultPrice: 10, tokenValidity: 3_600_000, invoiceExpiry: 3_600_000, realm: 'api.example.com', schemes: ['payment', 'l402'],
+  publicHost: 'api.example.com', serviceName: 'boltgate', defaultPrice: 10, tokenValidity: 3_600_000, invoiceExpiry: 3_600_000, realm: 'api.example.com', schemes: ['payment', 'l402'],
   orderByClient: true, lsat: false, problemBase: 'https://paymentauth.org/problems', macaroonLocation: 'l402', maxPerClient: 10_000, maxPerPlace: 10_000,
   leaseTimeout: 30_000
 }

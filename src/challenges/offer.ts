@@ -62,6 +62,8 @@ export type Offer = RequestOffer
 /** What routes take from the `payment` part of the configuration. */
 export interface RouteDefaults {
   readonly serviceName: string
+  /** Host, and port where it has one, of the address that clients use; empty where it is not known yet. */
+  readonly publicHost: string
   /** Satoshis, for a route that names no price. */
   readonly defaultPrice: number
   /** Milliseconds. */
@@ -107,7 +109,7 @@ export class RouteOffers {
     this.#amountSats = route.price ?? defaults.defaultPrice
     this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
     this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
-    this.#description = route.description ?? `${defaults.serviceName}: ${route.name}`
+    this.#description = route.description ?? addressOf(route, defaults.publicHost)
     this.#renewal = route.renewal
     this.#grace = prices?.grace(this.#place, route.priceGrace) ?? null
     this.#releaseOn = route.releaseOn
@@ -157,6 +159,11 @@ export class RouteOffers {
       errorMembers: NO_MEMBERS
     }
   }
+}
+
+/** What a route sells as people write it, for an invoice: `api.example.com/v1` of `/v1/*`. From the file alone, never from a request. */
+function addressOf ({ match }: RouteConfig, publicHost: string): string {
+  return `${match.host ?? publicHost}${match.path[0]?.replace(/\/\*$/, '') ?? ''}` || '/'
 }
 
 /**

@@ -44,6 +44,7 @@ export function challengeSettings (config: Pick<GatewayConfig, 'payment' | 'serv
     maxPerPlace: payment.maxOutstanding.place,
     leaseTimeout: payment.leaseTimeout,
     serviceName: payment.serviceName,
+    publicHost: URL.canParse(server.publicUrl) ? new URL(server.publicUrl).host : '',
     defaultPrice: payment.defaultPrice,
     tokenValidity: payment.tokenValidity,
     invoiceExpiry: payment.invoiceExpiry

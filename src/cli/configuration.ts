@@ -5,6 +5,7 @@ import { loadConfig, type LoadOptions } from '../config/load.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
 import { builtInPlugins, importPlugin } from '../plugins.ts'
+import { presets } from '../presets.ts'
 import { keyFault } from '../providers/key-form.ts'
 import { UsageError } from './output.ts'
 
@@ -41,6 +42,7 @@ export async function withPlugins (load: (options: LoadOptions) => Promise<Gatew
     plugins: builtInPlugins,
     internals: INTERNALS,
     keyFault,
+    presets,
     importPlugin: async path => {
       const plugin = await importPlugin(path)
       plugins.set(path, plugin)

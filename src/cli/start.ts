@@ -2,7 +2,9 @@ import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
 import type { App } from '../compose.ts'
 import type { GatewayConfig } from '../config/schema.ts'
+import { takes } from '../config/presets.ts'
 import { watchConfig } from '../config/watch.ts'
+import type { AnyOperation } from '../gateway/operation.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../platform/clock.ts'
 import { BufferCollector, keepYoung, youngCollector } from '../platform/collector.ts'
@@ -12,6 +14,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/first-store.ts'
 import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
+import { forSale, hasWallet } from './for-sale.ts'
 import { needsRestart } from './restart.ts'
 import type { Output } from './output.ts'
 import { superviseWorkers } from './workers.ts'
@@ -106,7 +109,7 @@ class Process {
       this.#publicUrl = publicUrlOf(config, address.port)
       if (ready) await app.follow()
       else void this.#keepTrying(app, database, secrets)
-      this.#announce(address, ready)
+      this.#announce(address, ready, app.operations)
       const watch = await this.#watch(app)
       await stopped
       watch.close()
@@ -163,13 +166,18 @@ class Process {
     })
   }
 
-  #announce (address: { host: string, port: number }, ready: boolean): void {
+  #announce (address: { host: string, port: number }, ready: boolean, operations: readonly AnyOperation[]): void {
     this.#log.info({ ...address, publicUrl: this.#publicUrl, pid: process.pid }, ready ? 'ready' : 'listening without a database')
     if (cluster.isWorker) return
     this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
     if (this.#config.mode === 'development' && ready) {
-      this.#out.print(`  Try it:  npx boltgate pay ${this.#publicUrl}/demo/quote`)
-      if (this.#config.storefront.kind === 'sandbox') this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
+      const [first, ...more] = forSale(this.#config, this.#publicUrl, operations)
+      if (first !== undefined) {
+        this.#out.print(`  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes)`}`)
+        if (hasWallet(this.#config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
+      }
+      const sellsGoods = this.#config.storefront.kind === 'sandbox' && this.#config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
+      if (sellsGoods) this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
       this.#out.print(`  Keys:    ${keysPath(this.#config.data)}`)
     }
   }

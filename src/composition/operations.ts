@@ -14,6 +14,7 @@ import { accountView } from '../merchants/account.ts'
 import { dashboardOperations } from '../jobs/dashboard.ts'
 import { merchantOperations } from '../merchants/operations.ts'
 import { notificationOperations } from '../notifications/operations.ts'
+import { ICON_SVG } from '../pages/document.ts'
 import { pageOperations } from '../pages/operations.ts'
 import { checkoutOperations } from '../payments/checkout-sessions.ts'
 import { paymentOperations } from '../payments/operations.ts'
@@ -50,6 +51,7 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
       prices: () => priceList(running.config),
       operations: () => all,
       webhooks: sentWebhooks,
+      icon: ICON_SVG,
       stores: async () => (await storefront.storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription }))
     }),
     ...providerOperations({ sandbox: providers.sandbox, mode: running.config.mode, onSettled: settled }),

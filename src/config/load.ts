@@ -7,6 +7,7 @@ import { parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
+import { takes, type Presets } from './presets.ts'
 import { readConfig, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
 import { builtInPolicies, FileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
@@ -21,6 +22,8 @@ export interface LoadOptions {
   readonly internals?: readonly string[]
   /** What is wrong with the form of a provider key of this kind, without repeating any of it; undefined where nothing is. */
   readonly keyFault?: (kind: string, key: string) => string | undefined
+  /** Chains and routes that the file need not spell out; none when left out. */
+  readonly presets?: Presets
   /** Folder that relative paths in the file start from; the file's own by default. */
   readonly folder?: string
 }
@@ -54,15 +57,17 @@ export async function loadConfigText (file: string, text: string, env: Environme
   const sources: PluginSources = { named: options.plugins === undefined ? undefined : new Map([[internalPlugin.name, internalPlugin], ...options.plugins]), files: await importPlugins(pluginFiles(config.chains, folder), options.importPlugin) }
   const found: FoundReference[] = [...references]
   const chains = readChains(config, origin, folder, sources, found, findings)
+  const built = options.presets === undefined ? [] : presetChains(options.presets, folder, sources)
+  for (const [name, entries] of built) if (!chains.has(name)) chains.set(name, entries)
   const names = (map: unknown): string[] => typeof map === 'object' && map !== null ? Object.keys(map) : []
   checkReferences(found, {
     policy: [...Object.keys(builtInPolicies), ...names(config.policies)],
-    chain: names(config.chains),
+    chain: [...new Set([...names(config.chains), ...built.map(([name]) => name)])],
     upstream: names(config.upstreams)
   }, findings)
 
   const known = [...sources.named?.values() ?? [], ...[...sources.files.values()].filter(facts => 'config' in facts)]
-  for (const [name, chain] of chains) if (findings.isSound(['chains', name])) checkChain(chain, known, findings)
+  for (const [name, chain] of chains) if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name])) checkChain(chain, known, findings)
   if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
   checkSettings(config, findings)
   checkBilling(config, findings)
@@ -87,7 +92,29 @@ export async function loadConfigText (file: string, text: string, env: Environme
   await checkFiles(routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })), findings)
   await checkFiles(Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })), findings)
   if (findings.problems.length > 0) throw new ConfigError(findings.problems)
-  return deepFreeze(assemble(file, folder, config, chains, upstreams, routes.map(({ route }) => route), findings.warnings))
+  return deepFreeze(assemble(file, folder, config, chains, upstreams, [...routes.map(({ route }) => route), ...presetRoutes(config, options.presets, routes.map(({ route }) => route))], findings.warnings))
+}
+
+/** What stands in messages for the place of a route that no file has. */
+const BUILT_IN = 'built in'
+
+/** The gateway's own chains, as if they stood in the file; they are sound, or a test fails. */
+function presetChains ({ chains }: Presets, folder: string, sources: PluginSources): readonly (readonly [string, readonly ReadEntry[]])[] {
+  const { value, origin } = parseFile(BUILT_IN, chains, {})
+  const { value: config } = readConfig(FileSchema, value, origin)
+  return [...readChains(config, origin, folder, sources, [], new Findings(origin))]
+}
+
+/** The routes of the presets that are used, less those whose requests a route of the file takes. */
+function presetRoutes (config: FileConfig, presets: Presets | undefined, own: readonly RouteConfig[]): RouteConfig[] {
+  if (presets === undefined) return []
+  const names = config.use.filter(name => name !== 'sandbox' || config.mode !== 'production')
+  return names.flatMap(name => {
+    const { value, origin } = parseFile(BUILT_IN, presets.routes[name], {})
+    const { value: preset } = readConfig(FileSchema, value, origin)
+    return readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route)
+      .filter(({ match }) => !match.path.some(path => own.some(route => takes(route, match.method?.[0] ?? 'GET', path))))
+  })
 }
 
 async function importPlugins (files: readonly string[], load: LoadOptions['importPlugin']): Promise<PluginSources['files']> {

@@ -1,6 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
 import { List, Reference, Secret } from './fields.ts'
+import { PRESET_NAMES } from './presets.ts'
 import { Duration, Price, Size } from './units.ts'
 
 /** Every object of the file is strict: a key that is not listed is an error. */
@@ -262,9 +263,10 @@ export const FileSchema = Type.Object({
   plans,
   discovery,
   policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, { default: {}, 'x-name': 'policy', description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.' }),
-  chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order.' }),
+  chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order. `paid` and `public` are built in, as `boltgate routes` shows; a chain of the same name replaces one.' }),
   upstreams: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), NamedUpstreamSchema, { default: {}, 'x-name': 'upstream', description: 'HTTP upstreams that several routes share, by name.' }),
   routes: Type.Array(RouteSchema, { default: [], description: 'What is served; the most specific match wins.' }),
+  use: Type.Array(Type.Enum([...PRESET_NAMES]), { default: [...PRESET_NAMES], uniqueItems: true, description: 'Routes that need not be spelled out: `service` has /health, /ready, /metrics, /openapi.json, /llms.txt and their like, `sandbox` has /sandbox/pay outside production. A path that a route of this file takes is left to it.' }),
   log: Type.Object({
     level: Type.Enum(['error', 'warn', 'info', 'debug', 'silent'], { default: 'info', description: 'Least important lines that are written.' })
   }, describe('Log lines, as JSON on standard output.')),

@@ -20,6 +20,8 @@ export interface DiscoveryFacts {
   readonly webhooks: Readonly<Record<string, WebhookFacts>>
   /** Stores that want to be found. */
   stores (): Promise<readonly ListedStore[]>
+  /** The gateway's picture, an SVG. */
+  readonly icon: string
 }
 
 const DESCRIPTION =
@@ -118,9 +120,32 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
         })
         return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
       }
+    }),
+    defineOperation({
+      ...common,
+      tag: 'browsers',
+      id: 'getIcon',
+      path: '/favicon.ico',
+      summary: 'The picture that browsers ask for',
+      description: 'An SVG, whatever the name of the address says.',
+      answers: { 200: { description: 'The picture.', mediaType: 'image/svg+xml' } },
+      handle: () => ({ status: 200, body: facts.icon, headers: FOR_A_DAY })
+    }),
+    defineOperation({
+      ...common,
+      tag: 'browsers',
+      id: 'getRobots',
+      path: '/robots.txt',
+      summary: 'What crawlers may read',
+      description: 'Pages whose addresses are secrets, and what only callers with a key can use, are left out.',
+      answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
+      handle: () => ({ status: 200, body: ROBOTS, headers: FOR_A_DAY })
     })
   ]
 }
+
+const FOR_A_DAY = Object.freeze(['Cache-Control', 'public, max-age=86400'])
+const ROBOTS = ['User-agent: *', ...['/pay/', '/storefront/', '/sign-in', '/billing/', '/jobs', '/api/merchant/', '/api/admin/'].map(path => `Disallow: ${path}`), ''].join('\n')
 
 const WHERE_THE_REST_IS = 'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
   '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'

@@ -38,8 +38,10 @@ export const PAGE_HEADERS: readonly string[] = Object.freeze([
 /** The same for a page with a form, which is sent to this gateway and to nobody else. */
 export const FORM_PAGE_HEADERS: readonly string[] = Object.freeze(PAGE_HEADERS.map(value => value.replace("form-action 'none'", "form-action 'self'")))
 
-/** The gateway's picture, as an address. */
-export const ICON = 'data:image/svg+xml,' + encodeURIComponent('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>')
+/** The gateway's picture. */
+export const ICON_SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>'
+/** The same as an address. */
+export const ICON = 'data:image/svg+xml,' + encodeURIComponent(ICON_SVG)
 
 /** One page. */
 export interface Page {

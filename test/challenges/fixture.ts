@@ -116,7 +116,7 @@ export class Counted implements ChallengeCounters {
 }
 
 export const settings: ChallengeSettings = {
-  serviceName: 'boltgate', defaultPrice: 10, tokenValidity: 3_600_000, invoiceExpiry: 600_000,
+  serviceName: 'boltgate', publicHost: 'api.example.com', defaultPrice: 10, tokenValidity: 3_600_000, invoiceExpiry: 600_000,
   realm: 'api.example.com', schemes: ['l402', 'payment'], orderByClient: true, lsat: false,
   problemBase: 'https://paymentauth.org/problems', macaroonLocation: 'l402', maxPerClient: 10, maxPerPlace: 40, leaseTimeout: 30_000
 }

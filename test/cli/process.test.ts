@@ -197,11 +197,12 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   t.equal(await ended, 0)
 })
 
-t.test('the start tells a newcomer the address, one command to try, the shop, and where the keys lie', async t => {
+t.test('the start tells a newcomer the address, what is sold, one command to try, the shop, and where the keys lie', async t => {
   const gateway = await spawnGateway(t, { yaml: defaultYaml() })
-  await eventually('the lines for people', 60_000, async () => gateway.said.length >= 4 ? true : null)
+  await eventually('the lines for people', 60_000, async () => gateway.said.length >= 5 ? true : null)
   t.same(gateway.said, [
     `boltgate is listening on ${gateway.url}`,
+    '  Sells:   /demo/* for 10 sats, and 1 more (npx boltgate routes)',
     `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
     `  Shop:    ${gateway.url}/api/storefront/demo/catalog`,
     `  Keys:    ${join(gateway.data, 'keys.json')}`

@@ -85,6 +85,8 @@ const rows: Readonly<Record<string, Row>> = {
   getWholeOpenApi: plain(anyone(200), '/api/openapi.json'),
   getL402Manifest: plain(anyone(200), '/.well-known/l402.json'),
   getLlmsText: plain(anyone(200), '/llms.txt'),
+  getIcon: plain(anyone(200), '/favicon.ico'),
+  getRobots: plain(anyone(200), '/robots.txt'),
   getPricing: plain(anyone(200), '/api/l402/pricing'),
   getTokenStatus: plain(anyone(200), '/api/l402/status'),
   getPing: plain(anyone(402), '/l402/test/ping'),

@@ -23,7 +23,7 @@ const admin = way('admin', 'admin')
  * that is mounted and not listed fails the test.
  */
 const ways: Readonly<Record<string, Way>> = {
-  getHealth: open('global'), getOpenApi: open('global'), getLlmsText: open('global'),
+  getHealth: open('global'), getOpenApi: open('global'), getLlmsText: open('global'), getIcon: open('global'), getRobots: open('global'),
   getWholeOpenApi: open('global'), getL402Manifest: open('global'),
   // Probes (decision 22); without a key they pass, with one it must be the admin's.
   getReady: way('admin if any', null), getMetrics: way('admin if any', null),

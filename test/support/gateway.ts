@@ -108,7 +108,7 @@ function lookAt (operations: readonly AnyOperation[], config: GatewayConfig): Lo
   const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config.routes), priceOf: operationPrices(config.routes) }))
   const routes = new Router<boolean>()
   for (const { match, upstream } of config.routes) {
-    for (const host of match.host ?? [null]) for (const path of match.path) routes.add({ host, methods: match.method ?? [], path }, upstream.kind === 'internal')
+    for (const path of match.path) routes.add({ host: match.host ?? null, methods: match.method ?? [], path }, upstream.kind === 'internal')
   }
   return answered => {
     const path = answered.path.split('?', 1)[0] ?? answered.path

@@ -1,0 +1,98 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline/promises'
+import { parseArgs } from 'node:util'
+import { loadConfigText } from '../config/load.ts'
+import { withPlugins } from './configuration.ts'
+import { UsageError, type Output } from './output.ts'
+import { rehearse } from './rehearse.ts'
+
+export const initUsage = `boltgate init [--upstream URL] [--path PATH] [--price PRICE] [--provider KIND] [--config FILE]
+
+Writes a gateway.yaml that sells PATH ('/*' for all) of the API at URL for PRICE, such as '10 sats'. KIND is sandbox, which takes
+no money and needs no key, strike, opennode or lnd. What is not said is asked for on a terminal.`
+
+/** What is sold, how, and for whom. */
+export interface Wishes {
+  readonly upstream: string
+  readonly path: string
+  readonly price: string
+  readonly provider: string
+}
+
+/** The variable that the file takes a provider's key from. */
+export const KEY_VARIABLE = 'LIGHTNING_KEY'
+
+const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string, readonly usual: string | null }>> = {
+  upstream: { ask: 'Address of the API that you sell', usual: null },
+  path: { ask: 'Path of it that costs something (/* is all of it)', usual: '/*' },
+  price: { ask: 'Price of one request', usual: '10 sats' },
+  provider: { ask: 'Who makes the invoices: sandbox (no money, to try it), strike, opennode, lnd', usual: 'sandbox' }
+}
+
+/** Writes the file, which nothing is wrong with. Throws `ConfigError` for what it would refuse, `UsageError`. */
+export async function init (args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { upstream: { type: 'string' }, path: { type: 'string' }, price: { type: 'string' }, provider: { type: 'string' }, config: { type: 'string', short: 'c' } }
+  })
+  const file = values.config ?? 'gateway.yaml'
+  if (existsSync(file)) throw new UsageError(`${file} is there already; name another one with --config.`)
+  const wishes = await complete(values)
+  if (!['sandbox', 'strike', 'opennode', 'lnd'].includes(wishes.provider)) throw new UsageError(`--provider is sandbox, strike, opennode or lnd, not "${wishes.provider}".`)
+  const text = gatewayYaml(wishes)
+  // Whose key it is to be is known only at the start; all else is checked now.
+  await rehearse(await withPlugins(options => loadConfigText(file, gatewayYaml({ ...wishes, provider: 'sandbox' }), process.env, options)))
+  // Fails where somebody else has made one meanwhile.
+  writeFileSync(file, text, { flag: 'wx' })
+  out.print(`Wrote ${file}: ${wishes.path} of ${wishes.upstream} for ${wishes.price}.`)
+  const key = wishes.provider === 'sandbox' ? '' : `${KEY_VARIABLE}=… `
+  out.print(`  Start it:  ${key}npx boltgate start${values.config === undefined ? '' : ` --config ${file}`}`)
+  return 0
+}
+
+async function complete (given: Readonly<Partial<Record<keyof Wishes, string>>>): Promise<Wishes> {
+  const isTerminal = process.stdin.isTTY && process.stdout.isTTY
+  const terminal = isTerminal ? createInterface({ input: process.stdin, output: process.stdout }) : null
+  const wish = async (name: keyof Wishes): Promise<string> => {
+    const { ask, usual } = QUESTIONS[name]
+    const known = given[name] ?? (terminal === null ? usual : (await terminal.question(`${ask}${usual === null ? '' : ` [${usual}]`}: `)).trim() || usual)
+    if (known === null) throw new UsageError(`init needs --${name}.\n\n${initUsage}`)
+    return known
+  }
+  try {
+    return { upstream: await wish('upstream'), path: await wish('path'), price: await wish('price'), provider: await wish('provider') }
+  } finally {
+    terminal?.close()
+  }
+}
+
+/** The file, as it is written. Texts are in quotes as JSON has them, which YAML reads alike. */
+export function gatewayYaml ({ upstream, path, price, provider }: Wishes): string {
+  const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
+  const lightning = provider === 'sandbox'
+    ? '# The sandbox makes invoices without money. For real ones: { kind: strike, key: "${LIGHTNING_KEY}" }, or opennode, lnd.\nlightning:\n  primary: { kind: sandbox }\n'
+    : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
+  // A route for everything takes the gateway's own addresses as well, unless they are spelled out.
+  const own = path !== '/*' ? '' : `
+  # The gateway's own addresses, which the route above would take.
+  - match: { path: [ /health, /openapi.json, /llms.txt, /.well-known/l402.json ], method: GET }
+    chain: service-public
+    upstream: { internal: api }
+  - match: { path: [ /ready, /metrics ], method: GET }
+    chain: service-probe
+    upstream: { internal: api }
+  - match: { path: /sandbox/pay, method: POST }
+    chain: service-sandbox
+    upstream: { internal: api }
+`
+  return `# Every key is explained in docs/configuration.md. \`boltgate check\` says what is wrong, with line and column;
+# \`boltgate routes\` shows all that is served, and through which plugins.
+${lightning}
+routes:
+  - match: { path: ${quoted(path)} }
+    price: ${quoted(price)}
+    chain: paid
+    renewal: 402        # clients that keep tokens buy anew on a 402, and on nothing else
+    upstream: { url: ${quoted(upstream)} }
+${own}`
+}
