@@ -23,6 +23,7 @@ import { Fulfilments } from '../storefront/fulfilments.ts'
 import { SqlIntegrationStore } from '../storefront/integration-store.ts'
 import { Storefronts } from '../storefront/integrations.ts'
 import { storefrontMerchantOperations } from '../storefront/merchant-operations.ts'
+import { OrderHolds } from '../storefront/order-holds.ts'
 import { OrderSources } from '../storefront/order-refunds.ts'
 import { OrderMaking } from '../storefront/order-making.ts'
 import { SqlOrderStore } from '../storefront/order-store-sql.ts'
@@ -114,7 +115,10 @@ export function openStorefront (parts: StorefrontParts) {
   })
   const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
 
+  const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
+
   challenges.onSettled('storefront', paid.settled)
+  jobs.every('storefront-holds', 20 * SECOND, 'Has shops hold the goods of paid orders until they are claimed', () => holds.run(), { expiry: 300 * SECOND })
   jobs.every('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', async () => { await fulfilments.poll() }, { expiry: 300 * SECOND })
   jobs.every('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', async () => { await making.followUp() }, { expiry: 300 * SECOND })
   jobs.every('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', async () => { await orders.purge() })
@@ -140,5 +144,5 @@ export function openStorefront (parts: StorefrontParts) {
     ...storefrontPageOperations({ orders, claims, storefronts: { bySlug: open }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)
   ]
-  return { refundSources, storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }
+  return { refundSources, holds, storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }
 }

@@ -245,7 +245,8 @@ function newOrder (order: StoredOrder, { email, shippingAddress, countryCode }: 
     tax: order.tax,
     totalCents: order.totalCents,
     paidSats: order.totalSats,
-    paymentHash: order.paymentHash
+    paymentHash: order.paymentHash,
+    holdId: order.holdId
   }
 }
 

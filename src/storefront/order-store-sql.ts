@@ -35,6 +35,7 @@ interface Row {
   mailed_at: Date | null
   fulfilled_at: Date | null
   shipped_at: Date | null
+  hold_id: string | null
   failure_code: FailureReason | null
   failure_message: string | null
   failed_at: Date | null
@@ -126,6 +127,34 @@ export class SqlOrderStore implements OrderStore {
         tracking_url = ${storableOrNull(url)},
         fulfilled_at = ${dateOrNull(order.fulfilledAt)}, shipped_at = ${dateOrNull(order.shippedAt)}, canceled_at = ${dateOrNull(order.canceledAt)}, next_check_at = ${dateOrNull(nextCheckAt)}
       where id = ${order.id}`
+  }
+
+  async takeToHold (now: number, limit: number): Promise<StoredOrder[]> {
+    const rows = await this.#database.sql<Row[]>`
+      update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
+        select id from storefront_orders where paid_at is not null and claimed_at is null and hold_asked_at is null and claim_expires_at > ${new Date(now)}
+        order by paid_at limit ${limit} for update skip locked)
+      returning *`
+    return rows.map(read)
+  }
+
+  async held (orderId: string, holdId: string | null): Promise<void> {
+    await this.#database.sql`update storefront_orders set hold_id = ${holdId} where id = ${orderId}`
+  }
+
+  async unasked (orderId: string): Promise<void> {
+    await this.#database.sql`update storefront_orders set hold_asked_at = null where id = ${orderId} and hold_id is null`
+  }
+
+  async takeToRelease (now: number, again: number, limit: number): Promise<Array<{ readonly order: StoredOrder, readonly holdId: string }>> {
+    // The time of the last asking is moved, so that one that cannot be released does not keep the others waiting.
+    const rows = await this.#database.sql<Row[]>`
+      update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
+        select id from storefront_orders where hold_id is not null and (claimed_at is not null or refunded_at is not null)
+          and (hold_asked_at <= ${new Date(now - again)} or hold_asked_at <= coalesce(claimed_at, refunded_at))
+        order by hold_asked_at limit ${limit} for update skip locked)
+      returning *`
+    return rows.flatMap(row => row.hold_id === null ? [] : { order: read(row), holdId: row.hold_id })
   }
 
   async markFailed (sql: TransactionSql, orderId: string, { reason, message, at }: OrderFailure): Promise<void> {
@@ -286,6 +315,7 @@ function read (row: Row): StoredOrder {
       : { address: row.refund_address, type: row.refund_type, at: row.refund_asked_at.getTime() },
     refundedAt: row.refunded_at?.getTime() ?? null,
     claimDigest: row.claim_digest,
+    holdId: row.hold_id,
     mailedAt: row.mailed_at?.getTime() ?? null
   }
 }

@@ -6,6 +6,8 @@ import type { Order, OrderFailure, OrderStatus, RefundRequest } from './schema.t
 export interface StoredOrder extends Order {
   /** SHA-256 of the claim token; null before it is paid. */
   readonly claimDigest: Uint8Array | null
+  /** The platform's id of what holds the goods; null where nothing does. */
+  readonly holdId: string | null
   /** When the mail with the claim page was queued, in milliseconds; null while it was not. */
   readonly mailedAt: number | null
 }
@@ -71,6 +73,14 @@ export interface OrderStore {
   markPaid (sql: TransactionSql, orderId: string, facts: PaidFacts): Promise<void>
   markMailed (sql: TransactionSql, orderId: string, at: number): Promise<void>
   markClaimed (sql: TransactionSql, orderId: string, facts: ClaimedFacts): Promise<void>
+  /** Takes paid orders whose shop was not asked yet to hold their goods, and notes that it is asked, in one statement. */
+  takeToHold (now: number, limit: number): Promise<StoredOrder[]>
+  /** Notes what holds an order's goods; null for nothing any more. */
+  held (orderId: string, holdId: string | null): Promise<void>
+  /** The shop was certainly not asked: it is to be asked again. */
+  unasked (orderId: string): Promise<void>
+  /** Takes orders that were made, or whose money went back, and whose goods are held still; the same again after `again` milliseconds. */
+  takeToRelease (now: number, again: number, limit: number): Promise<Array<{ readonly order: StoredOrder, readonly holdId: string }>>
   /** Notes why the shop did not make a paid order; nothing where it has made it meanwhile. */
   markFailed (sql: TransactionSql, orderId: string, failure: OrderFailure): Promise<void>
   /** Notes where the buyer of a paid order wants the money back. */

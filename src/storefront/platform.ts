@@ -74,6 +74,14 @@ export interface Calculation {
   readonly tax: OrderTax
 }
 
+/** Goods to be held for an order that is paid. */
+export interface HoldRequest {
+  readonly sourceIdentifier: string
+  readonly items: CartQuestion['items']
+  /** Milliseconds since the epoch; then the hold lapses by itself. */
+  readonly until: number
+}
+
 /** An order to be made at the platform. Its amounts are what the buyer has paid; the platform must not work them out anew. */
 export interface NewStoreOrder {
   /** Our order id: the platform keeps it, and finds the order by it. */
@@ -91,6 +99,8 @@ export interface NewStoreOrder {
   readonly totalCents: number
   readonly paidSats: number
   readonly paymentHash: string
+  /** The platform's id of what holds the order's goods; null where nothing does. */
+  readonly holdId: string | null
 }
 
 /** An order that the platform has. */
@@ -158,6 +168,10 @@ export interface StorePlatform {
   available (store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>>
   /** Prices of now, and tax on goods and shipping at the buyer's place; never an estimate. */
   calculate (store: StoreAccess, question: CartQuestion): Promise<Calculation>
+  /** Takes goods out of what others can buy; answers the hold's id, or null where the platform holds nothing. */
+  hold (store: StoreAccess, request: HoldRequest): Promise<string | null>
+  /** Gives held goods back; one that is not there any more is released. Those of an order that was made are in the order. */
+  release (store: StoreAccess, holdId: string): Promise<void>
   /**
    * Makes a paid order, once. The caller has made sure that no other order of this source identifier is being made. When the
    * fault is `away`, it may exist all the same: `findOrder` tells.

@@ -81,6 +81,16 @@ class SandboxShop implements StorePlatform {
     }
   }
 
+  /** Its goods do not run out. */
+  async hold (store: StoreAccess): Promise<null> {
+    open(store)
+    return null
+  }
+
+  async release (store: StoreAccess): Promise<void> {
+    open(store)
+  }
+
   async createOrder (store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {
     open(store)
     const goods = order.items.reduce((sum, { variantId, quantity, priceCents }) => {

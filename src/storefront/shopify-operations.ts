@@ -93,6 +93,39 @@ export const TAX: ShopifyOperation = {
 }`
 }
 
+/** A draft is kept for nothing but the goods that it reserves. */
+export const HOLD: ShopifyOperation = {
+  purpose: 'hold goods',
+  cost: 15,
+  isPaid: true,
+  text: `mutation Hold($input: DraftOrderInput!) {
+  draftOrderCreate(input: $input) {
+    draftOrder { id }
+    userErrors { field message }
+  }
+}`
+}
+
+export const HELD: ShopifyOperation = {
+  purpose: 'say what it holds',
+  cost: 5,
+  isPaid: true,
+  text: `query Held($id: ID!) {
+  draftOrder(id: $id) { status reserveInventoryUntil }
+}`
+}
+
+export const RELEASE: ShopifyOperation = {
+  purpose: 'release goods',
+  cost: 15,
+  text: `mutation Release($input: DraftOrderDeleteInput!) {
+  draftOrderDelete(input: $input) {
+    deletedId
+    userErrors { field message }
+  }
+}`
+}
+
 export const CREATE_ORDER: ShopifyOperation = {
   purpose: 'make an order',
   cost: 30,
@@ -158,5 +191,5 @@ export const NOTICE_SCOPE = 'read_fulfillments'
 
 /** All of them, for tests. */
 export const OPERATIONS: readonly ShopifyOperation[] = [
-  SHOP_INFO, CATALOG_PAGE, VARIANTS_PAGE, STOCK, TAX, CREATE_ORDER, FIND_ORDER, FULFILMENTS, SUBSCRIPTIONS, SUBSCRIBE
+  SHOP_INFO, CATALOG_PAGE, VARIANTS_PAGE, STOCK, TAX, HOLD, HELD, RELEASE, CREATE_ORDER, FIND_ORDER, FULFILMENTS, SUBSCRIPTIONS, SUBSCRIBE
 ]

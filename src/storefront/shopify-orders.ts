@@ -38,9 +38,9 @@ export function orderTag (sourceIdentifier: string): string {
 
 /**
  * A paid order at the prices that the buyer has paid and with the taxes as the shop worked them out then, so that the platform
- * works out nothing anew and the merchant's reports know each tax by its name.
+ * works out nothing anew and the merchant's reports know each tax by its name. `isHeld`: its goods are held for it.
  */
-export function orderInput (order: NewStoreOrder): { readonly order: object, readonly options: object } {
+export function orderInput (order: NewStoreOrder, isHeld = false): { readonly order: object, readonly options: object } {
   const subtotal = order.items.reduce((sum, { priceCents, quantity }) => sum + priceCents * quantity, 0)
   if (subtotal + order.shippingCents + order.taxCents !== order.totalCents) throw new TypeError('the amounts of an order do not add up')
   return {
@@ -69,8 +69,8 @@ export function orderInput (order: NewStoreOrder): { readonly order: object, rea
       financialStatus: 'PAID',
       transactions: [{ kind: 'SALE', status: 'SUCCESS', gateway: GATEWAY, amountSet: { shopMoney: money(order.totalCents) } }]
     },
-    // Left out, nothing would be taken from the stock at all.
-    options: { inventoryBehaviour: 'DECREMENT_OBEYING_POLICY', sendReceipt: true }
+    // Left out, nothing would be taken from the stock at all. What is held is out of it already, and comes back when it is released.
+    options: { inventoryBehaviour: isHeld ? 'DECREMENT_IGNORING_POLICY' : 'DECREMENT_OBEYING_POLICY', sendReceipt: true }
   }
 }
 

@@ -12,10 +12,11 @@ import { readFulfilment } from './shopify-fulfilment.ts'
 import type { ShopifySettings } from './shopify-http.ts'
 import { readShopifyNotification } from './shopify-notification.ts'
 import {
-  CATALOG_PAGE, CREATE_ORDER, FIND_ORDER, FULFILMENTS, NOTICE_SCOPE, SCOPES, SHOP_INFO, STOCK, SUBSCRIBE, SUBSCRIPTIONS, TAX, TOPICS, VARIANTS_PAGE
+  CATALOG_PAGE, CREATE_ORDER, FIND_ORDER, FULFILMENTS, HELD, HOLD, NOTICE_SCOPE, RELEASE, SCOPES, SHOP_INFO, STOCK, SUBSCRIBE, SUBSCRIPTIONS, TAX, TOPICS, VARIANTS_PAGE
 } from './shopify-operations.ts'
+import { holdInput, holds } from './shopify-holds.ts'
 import { cartInput, readCalculation } from './shopify-calculation.ts'
-import { orderInput, orderQuery, readCreatedOrder, readFoundOrder, variantGid } from './shopify-orders.ts'
+import { orderInput, orderQuery, readCreatedOrder, readFoundOrder, requireDone, variantGid } from './shopify-orders.ts'
 
 /** What the platform is opened with. */
 export interface ShopifyOptions {
@@ -96,8 +97,21 @@ export function openShopify (options: ShopifyOptions): StorePlatform {
       return readCalculation(await calls.ask(store, TAX, { input: cartInput(question) }), question)
     },
 
+    async hold (store, request) {
+      const payload = (await calls.ask(store, HOLD, { input: holdInput(request) })).member('draftOrderCreate')
+      requireDone(payload, 'hold the goods')
+      return payload.member('draftOrder').member('id').text()
+    },
+
+    async release (store, holdId) {
+      const payload = (await calls.ask(store, RELEASE, { input: { id: holdId } })).member('draftOrderDelete')
+      const gone = payload.member('userErrors').list().every(error => /not found|does not exist/i.test(error.member('message').text()))
+      if (!gone) requireDone(payload, 'release the goods')
+    },
+
     async createOrder (store, order) {
-      return readCreatedOrder(await calls.ask(store, CREATE_ORDER, { ...orderInput(order) }))
+      const isHeld = order.holdId !== null && holds(await calls.ask(store, HELD, { id: order.holdId }), options.clock.now())
+      return readCreatedOrder(await calls.ask(store, CREATE_ORDER, { ...orderInput(order, isHeld) }))
     },
 
     async findOrder (store, sourceIdentifier) {

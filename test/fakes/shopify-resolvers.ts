@@ -1,5 +1,5 @@
 import { GraphQLError } from 'graphql'
-import { dollars, idOf, UserError, type DraftInput, type FakeFulfilment, type FakeOrder, type FakeProduct, type FakeShop, type FakeVariant, type OrderInput } from './shopify-shop.ts'
+import { dollars, idOf, UserError, type DraftInput, type FakeDraft, type FakeFulfilment, type FakeOrder, type FakeProduct, type FakeShop, type FakeVariant, type OrderInput } from './shopify-shop.ts'
 
 /** A webhook subscription. */
 export interface FakeSubscription { readonly id: number, readonly topic: string, readonly uri: string }
@@ -39,6 +39,17 @@ export function rootOf ({ shop, subscriptions, takesPlainWebhooks, scopes }: Fak
     webhookSubscriptions: (args: PageArgs & { uri?: string, topics?: readonly string[] }) => connection(
       subscriptions.filter(({ uri, topic }) => (args.uri === undefined || args.uri === uri) && (args.topics === undefined || args.topics.includes(topic))), args),
     draftOrderCalculate: ({ input }: { input: DraftInput }) => needs('write_draft_orders') ?? judged('calculatedDraftOrder', () => draftView(shop, input)),
+    draftOrderCreate: ({ input }: { input: DraftInput }) => needs('write_draft_orders') ?? judged('draftOrder', () => draftOrderView(shop.createDraft(input))),
+    draftOrderDelete: ({ input: { id } }: { input: { id: string } }) => needs('write_draft_orders') ?? judged('deletedId', () => {
+      shop.deleteDraft(idOf(id))
+      return id
+    }),
+    draftOrder: ({ id }: { id: string }) => {
+      needs('read_draft_orders')
+      shop.lapse()
+      const draft = shop.drafts.find(held => held.id === idOf(id))
+      return draft === undefined ? null : draftOrderView(draft)
+    },
     orderCreate: ({ order, options }: { order: OrderInput, options?: Readonly<Record<string, unknown>> }) => needs('write_orders') ?? judged('order', () => orderView(shop.createOrder(order, options ?? {}))),
     webhookSubscriptionCreate: ({ topic, webhookSubscription: { uri = '' } }: { topic: string, webhookSubscription: { uri?: string } }) => needs(topic.startsWith('FULFILLMENTS_') ? 'read_fulfillments' : 'read_orders') ?? judged('webhookSubscription', () => {
       if (!uri.startsWith('https://') && !(takesPlainWebhooks && uri.startsWith('http://'))) throw new UserError('INVALID', ['webhookSubscription', 'callbackUrl'], 'Address protocol http:// is not supported')
@@ -153,6 +164,10 @@ function orderView (order: FakeOrder): object {
 
 function fulfilmentView ({ status, displayStatus, createdAt, inTransitAt, company, number, url }: FakeFulfilment): object {
   return { status, displayStatus, createdAt, inTransitAt, trackingInfo: company === null && number === null && url === null ? [] : [{ company, number, url }] }
+}
+
+function draftOrderView ({ id, until, isReserving, tags }: FakeDraft): object {
+  return { id: `gid://shopify/DraftOrder/${id}`, status: 'OPEN', reserveInventoryUntil: isReserving ? new Date(until).toISOString() : null, tags }
 }
 
 function draftView (shop: FakeShop, input: DraftInput): object {

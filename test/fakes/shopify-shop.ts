@@ -52,9 +52,14 @@ export interface OrderInput {
   readonly transactions?: ReadonlyArray<{ readonly kind?: string, readonly status?: string, readonly gateway?: string, readonly amountSet: MoneySet }>
 }
 
+/** A draft order that was kept, with what it reserves. */
+export interface FakeDraft { readonly id: number, readonly until: number, readonly lines: FakeCalculation['lines'], isReserving: boolean, readonly tags: readonly string[] }
+
 /** What the fake reads of `DraftOrderInput`. */
 export interface DraftInput {
   readonly lineItems?: ReadonlyArray<{ readonly variantId?: string, readonly quantity: number }>
+  readonly reserveInventoryUntil?: string
+  readonly tags?: readonly string[]
   readonly shippingAddress?: { readonly countryCode?: string, readonly provinceCode?: string, readonly zip?: string }
   readonly shippingLine?: { readonly title?: string, readonly priceWithCurrency?: { readonly amount: string, readonly currencyCode: string } }
 }
@@ -115,6 +120,7 @@ export class FakeShop {
   taxWarnings: Array<{ readonly field: string, readonly message: string, readonly errorCode: string }> = []
   readonly products: FakeProduct[] = []
   readonly orders: FakeOrder[] = []
+  drafts: FakeDraft[] = []
   /** New orders are not found by the search until `index` is called. */
   isSearchBehind = false
   readonly #clock: Clock
@@ -190,6 +196,39 @@ export class FakeShop {
   /** The search has caught up. */
   index (): void {
     for (const order of this.orders) order.isIndexed = true
+  }
+
+  /** Keeps a draft, and takes what it reserves from the stock. @throws UserError */
+  createDraft (input: DraftInput): FakeDraft {
+    const { lines } = this.calculate(input)
+    const isReserving = input.reserveInventoryUntil !== undefined
+    if (isReserving) {
+      for (const { variant, quantity } of lines) {
+        if (variant.tracked && variant.policy === 'DENY' && variant.stock < quantity) throw new UserError('INVALID', ['input', 'lineItems'], 'Unable to reserve inventory')
+      }
+      for (const { variant, quantity } of lines) variant.stock -= quantity
+    }
+    const draft = { id: this.id(), until: Date.parse(input.reserveInventoryUntil ?? '1970-01-01'), lines, isReserving, tags: input.tags ?? [] }
+    this.drafts.push(draft)
+    return draft
+  }
+
+  /** Deletes a draft; what it reserved is back in the stock. @throws UserError */
+  deleteDraft (id: number): void {
+    this.lapse()
+    const draft = this.drafts.find(held => held.id === id)
+    if (draft === undefined) throw new UserError('INVALID', ['input', 'id'], 'Draft order not found')
+    if (draft.isReserving) for (const { variant, quantity } of draft.lines) variant.stock += quantity
+    this.drafts = this.drafts.filter(held => held !== draft)
+  }
+
+  /** Reservations whose time is over end. */
+  lapse (): void {
+    for (const draft of this.drafts) {
+      if (!draft.isReserving || draft.until > this.#clock.now()) continue
+      for (const { variant, quantity } of draft.lines) variant.stock += quantity
+      draft.isReserving = false
+    }
   }
 
   /** Works out a draft. Amounts in cents. @throws UserError */

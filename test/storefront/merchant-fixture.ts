@@ -48,6 +48,8 @@ export class ScriptedPlatform {
       catalog: store => sandbox.catalog(store),
       available: (store, items) => sandbox.available(store, items),
       calculate: (store, question) => sandbox.calculate(store, question),
+      hold: (store, request) => sandbox.hold(store, request),
+      release: (store, holdId) => sandbox.release(store, holdId),
       createOrder: (store, order) => sandbox.createOrder(store, order),
       findOrder: (store, id) => sandbox.findOrder(store, id),
       fulfilments: (store, ids) => sandbox.fulfilments(store, ids),

@@ -27,7 +27,7 @@ function anOrder (sourceIdentifier: string, members: Partial<NewStoreOrder> = {}
     countryCode: 'US',
     location: { country: 'US', state: 'CA', zip: '94107' },
     shippingCents: 490,
-    taxCents: 217, tax: { lines: [], isIncluded: false },
+    taxCents: 217, holdId: null, tax: { lines: [], isIncluded: false },
     totalCents: 3207,
     paidSats: 32070,
     paymentHash: 'ab'.repeat(32),

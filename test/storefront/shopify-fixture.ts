@@ -81,7 +81,7 @@ export function mugs (fake: FakeShopify, different: Partial<NewStoreOrder> = {})
     countryCode: 'US',
     location: { country: 'US', state: 'NY', zip: '10001' },
     shippingCents: 500,
-    taxCents: 231, tax: { lines: [], isIncluded: false },
+    taxCents: 231, holdId: null, tax: { lines: [], isIncluded: false },
     totalCents: 3329,
     paidSats: 34_276,
     paymentHash: 'ab'.repeat(32),

@@ -1,10 +1,10 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import {
-  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder, type StorePlatform,
+  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type Fulfilment, type HoldRequest, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder, type StorePlatform,
   type StorePlatformFault
 } from '../../src/storefront/platform.ts'
 
-type Method = 'shopInfo' | 'catalog' | 'available' | 'calculate' | 'createOrder' | 'findOrder' | 'fulfilments' | 'subscribe'
+type Method = 'shopInfo' | 'catalog' | 'available' | 'calculate' | 'hold' | 'release' | 'createOrder' | 'findOrder' | 'fulfilments' | 'subscribe'
 
 export const MUG = 11
 export const SOCKS = 21
@@ -27,6 +27,9 @@ export class TestPlatform implements StorePlatform {
   searchable = true
   taxCents = 123
   readonly gone = new Set<number>()
+  /** What is held, by id, and what was released. */
+  readonly holds = new Map<string, HoldRequest>()
+  readonly released: string[] = []
   /** Prices that the catalog does not know yet, in cents by variant. */
   readonly prices = new Map<number, number>()
   /** Variants that nobody ships. */
@@ -68,6 +71,18 @@ export class TestPlatform implements StorePlatform {
       taxCents: this.taxCents,
       tax: { lines: [{ title: 'State tax', rate: '0.0725', cents: this.taxCents }], isIncluded: false }
     }))
+  }
+
+  hold (_store: StoreAccess, request: HoldRequest): Promise<string | null> {
+    return this.#answer('hold', () => {
+      const id = `hold-${this.holds.size}`
+      this.holds.set(id, request)
+      return id
+    })
+  }
+
+  release (_store: StoreAccess, holdId: string): Promise<void> {
+    return this.#answer('release', () => { this.released.push(holdId) })
   }
 
   createOrder (_store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {
