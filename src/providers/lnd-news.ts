@@ -105,7 +105,8 @@ async function scanned (call: CallProvider, place: Place, clock: Clock, { since,
     const newest = scan.wants === 'mark' ? newestMark(page.invoices) : null
     if (newest !== null) {
       mark = newest
-      // What is settled from here on comes behind the mark; what was settled before is read now.
+      // What is settled from here on comes behind the mark; what was settled before is read now, these pages too.
+      settled.length = 0
       scan = { wants: 'all', offset: 0, began: clock.now() }
     } else if (page.isLast || (scan.wants === 'all' && page.invoices.some(({ createdAt }) => createdAt < oldest))) {
       return { charges: chargesOf(settled, since), reach: 'whole', asOf: scan.began, position: written({ ...place, mark, scan: null }) }

@@ -60,6 +60,17 @@ t.test('a payment behind 1,200 other invoices is found', async t => {
     t.equal(last.asOf <= clock.now(), true)
   })
 
+  await t.test('each once, also of those pages that are read twice', async t => {
+    const { lnd, key, node, ask } = await setUp(t)
+    const wanted: string[] = []
+    for (let at = 0; at < 3; at++) {
+      const { chargeId } = await lnd.createCharge(key, request)
+      node.wallet.settle(chargeId)
+      wanted.push(chargeId)
+    }
+    t.same((await ask()).charges.map(({ chargeId }) => chargeId).toSorted(), wanted.toSorted())
+  })
+
   await t.test('by one that was asked before, in one call and two requests, since lnd counts what is settled', async t => {
     const made = await setUp(t)
     const { lnd, key, node, clock } = made
