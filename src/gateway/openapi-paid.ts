@@ -52,9 +52,7 @@ export function pricedRoutes (routes: readonly RouteConfig[]): PricedRoute[] {
 export function operationPrices (routes: readonly RouteConfig[]): (operation: AnyOperation) => Price | null {
   const router = new Router<RouteConfig>()
   for (const route of routes) {
-    for (const host of route.match.host ?? [null]) {
-      for (const path of route.match.path) router.add({ host, methods: route.match.method ?? [], path }, route)
-    }
+    for (const path of route.match.path) router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
   }
   return operation => {
     const path = operation.path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x')

@@ -108,6 +108,7 @@ routes:
   const said = async (path: string, headers: Record<string, string> = {}): Promise<unknown> =>
     decodeInvoice(challengeOf(await gateway.send('GET', path, { headers }), 'l402').parameters.get('invoice') ?? '').description
   t.equal(await said('/v1/a', { host: 'evil.example' }), 'shop.example:8080/v1')
+  t.equal((await gateway.send('GET', '/openapi.json')).status, 200, 'and routes of one host are described')
   t.equal(await said('/items/7', { host: 'api.example.com' }), 'api.example.com/items/:id')
 })
 
