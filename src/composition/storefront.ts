@@ -141,7 +141,7 @@ export function openStorefront (parts: StorefrontParts) {
   const operations = (): AnyOperation[] => [
     ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, refundRequests, challenges, clock, selling: open, publicUrl }),
     ...storefrontMerchantOperations({ storefronts, orders }),
-    ...storefrontPageOperations({ orders, claims, storefronts: { bySlug: open }, catalogs, publicUrl }),
+    ...storefrontPageOperations({ orders, claims, refundRequests, storefronts: { bySlug: open }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)
   ]
   return { refundSources, holds, storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }

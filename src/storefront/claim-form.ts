@@ -54,6 +54,11 @@ export function readForm (bytes: Uint8Array): SentForm {
   return { values: valuesOf(field => oneSpace(given.get(field) ?? '')), change: given.has('change') }
 }
 
+/** The one field of the form that asks for the money back. @throws ShortError 400 for what no browser sends */
+export function readRefundForm (bytes: Uint8Array): string {
+  return (new URLSearchParams(decoded(bytes)).get('refundAddress') ?? '').trim()
+}
+
 function decoded (bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes)

@@ -9,6 +9,8 @@ import { pictures } from '../pages/pictures.ts'
 import { countriesOf, FIELDS, isNeeded, labelOf, MAXIMA, prefilled, type Field, type FormErrors, type FormValues } from './claim-form.ts'
 import { itemTitle } from './claim-mail.ts'
 import { addressRules, countryCode, countryName } from './countries.ts'
+import { failureWords } from './order-making.ts'
+import { refundPanel } from './refund-panel.ts'
 import type { Integration, Order, OrderStatus } from './schema.ts'
 
 /** Whose order a page is about, and the token that opens it. */
@@ -34,16 +36,24 @@ export function onlyCountryOf ({ shipping, shopCountry }: Pick<Integration, 'shi
   return shipping.domesticOnly ? shopCountry : null
 }
 
+/** What was typed where the money should go, and what was wrong with it; null for nothing. */
+export interface RefundForm {
+  readonly given: string
+  readonly refusal: string | null
+}
+
+const NO_REFUND: RefundForm = { given: '', refusal: null }
+
 /** The form for the address, with what the order knows already. */
-export function claimPage (facts: ClaimPageFacts, assets: AssetNames): string {
-  return formPage(facts, prefilled(facts.order, onlyCountryOf(facts.integration)), {}, null, assets)
+export function claimPage (facts: ClaimPageFacts, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
+  return formPage(facts, prefilled(facts.order, onlyCountryOf(facts.integration)), {}, null, assets, refund)
 }
 
 /**
  * The form with what was filled in, and what is wrong beside each field. `refusal` is what the claim itself said, about more
  * than one field; null for nothing.
  */
-export function formPage (facts: ClaimPageFacts, values: FormValues, errors: FormErrors, refusal: string | null, assets: AssetNames): string {
+export function formPage (facts: ClaimPageFacts, values: FormValues, errors: FormErrors, refusal: string | null, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
   const shop = shopNameOf(facts.integration)
   const wrong = FIELDS.filter(field => errors[field] !== undefined)
   return page(assets, {
@@ -52,14 +62,15 @@ export function formPage (facts: ClaimPageFacts, values: FormValues, errors: For
     main: html`
       <main class="order">
         ${bill(facts)}
-        <section class="panel" aria-labelledby="state">
+        ${facts.order.refundedAt !== null ? null : html`<section class="panel" aria-labelledby="state">
           <div>
             <h2 id="state" class="result-heading">Where should it go?</h2>
             <p class="soft">Please say so by <time datetime=${new Date(facts.order.claimExpiresAt).toISOString()}>${dayText(facts.order.claimExpiresAt)}</time>.</p>
           </div>
           ${problems(wrong, errors, refusal)}
           ${form(facts, values, errors)}
-        </section>
+        </section>`}
+        ${refundPanel(facts.order, refundAddress(facts), refund.given, refund.refusal)}
       </main>`
   })
 }
@@ -155,6 +166,7 @@ export function failedPage (facts: ClaimPageFacts, values: FormValues, running: 
         <section class="panel result" aria-labelledby="state" role="alert">
           ${running ? pictures.processing() : pictures.broken()}
           <h2 id="state" class="result-heading">${running ? 'Your order is being placed' : 'Your order could not be placed just now'}</h2>
+          ${facts.order.failure === null || running ? null : html`<p class="result-words">${failureWords(facts.order.failure.reason)}</p>`}
           <p class="result-words">Your payment is safe, and nothing ${running ? 'is' : 'was'} ordered twice. Please try again in a moment.</p>
           <div class="given">${lines.map(line => html`<bdi>${line}</bdi>`)}</div>
           <form class="form" method="post" action=${address(facts)}>
@@ -163,6 +175,7 @@ export function failedPage (facts: ClaimPageFacts, values: FormValues, running: 
             <button class="button second" name="change" value="1">Change the address</button>
           </form>
         </section>
+        ${refundPanel(facts.order, refundAddress(facts))}
       </main>`
   })
 }
@@ -285,6 +298,11 @@ function page (assets: AssetNames, { title, main, refresh }: Pick<Page, 'title' 
 /** Where the form goes, relative to the page: the same address, so that what answers it can be looked at again. */
 export function address ({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
   return `claim?${new URLSearchParams({ claimToken })}`
+}
+
+/** Where a wish to have the money back goes, relative to the page. */
+function refundAddress ({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
+  return `claim-refund?${new URLSearchParams({ claimToken })}`
 }
 
 /** http and https alone; null for anything else. */

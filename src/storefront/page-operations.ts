@@ -4,8 +4,9 @@ import { HeaderList, type ReadonlyHeaders } from '../gateway/headers.ts'
 import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../pages/document.ts'
-import { checkForm, formErrors, readForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
+import { checkForm, formErrors, readForm, readRefundForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
 import { address, claimPage, failedPage, formPage, missingOrderPage, onlyCountryOf, orderPage, type ClaimPageFacts } from './claim-page.ts'
+import { LONGEST_ADDRESS } from './refund-panel.ts'
 import { ALREADY_CLAIMED } from './order-making.ts'
 import type { Catalog } from './platform.ts'
 import type { Integration, Order } from './schema.ts'
@@ -26,6 +27,10 @@ export interface StorefrontPageParts {
   readonly claims: {
     /** Throws the contract's errors of a claim. */
     claim (slug: string, input: ClaimDetails & { readonly claimToken: string | null }, authorization: ReadonlyHeaders): Promise<FoundOrder>
+  }
+  readonly refundRequests: {
+    /** Throws what is wrong with the address, and why there is nothing to give back. */
+    ask (slug: string, claimToken: string, address: string): Promise<unknown>
   }
   readonly storefronts: {
     /** Active or not; null for unknown. */
@@ -146,7 +151,38 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
         const running = error instanceof LongError && error.error === ALREADY_CLAIMED
         if (error.status === 400 && !running) return again({}, error.message)
         if (!running && error.status !== 502 && error.status !== 503) throw error
-        return { status: running ? 503 : error.status, body: failedPage(facts, values, running, assets), headers: [...FORM_PAGE_HEADERS, ...running ? ['Retry-After', '5'] : error.headers] }
+        return { status: running ? 503 : error.status, body: failedPage(now, values, running, assets), headers: [...FORM_PAGE_HEADERS, ...running ? ['Retry-After', '5'] : error.headers] }
+      }
+    }),
+    defineOperation({
+      id: 'askForRefundOnPage',
+      method: 'POST',
+      path: '/storefront/:slug/claim-refund',
+      summary: 'Take in the form of the claim page that asks for the money back (application/x-www-form-urlencoded): refundAddress',
+      tag: 'pages',
+      access: 'public',
+      params: Slug,
+      query: ClaimQuery,
+      answers: {
+        303: { description: 'The shop sees it; the claim page at `Location` says so.' },
+        400: { description: 'The claim page with what is wrong; an error, when the form cannot be read at all.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
+        413: { description: 'Larger than the body may be.', schema: LongRefusal },
+        415: { description: 'It is no form.', schema: LongRefusal }
+      },
+      async handle ({ params: { slug }, query: { claimToken }, ctx }) {
+        requireForm(ctx.headers)
+        const given = readRefundForm(await ctx.body.bytes())
+        const facts = await find(slug, claimToken)
+        if (facts === null) return missing
+        const wrong = given.length < 26 || given.length > LONGEST_ADDRESS ? 'Enter a Bitcoin address or a Lightning invoice.' : null
+        const error = wrong === null ? await refusalOf(parts.refundRequests.ask(slug, facts.claimToken, given)) : null
+        if (wrong === null && error === null) return claimed(facts)
+        if (error !== null && error.status !== 400) throw error
+        const now = await unlessAway(find(slug, claimToken), facts)
+        if (now === null) return missing
+        if (isClaimed(now.order)) return claimed(facts)
+        return { status: 400, body: claimPage(now, assets, { given, refusal: wrong ?? error?.message ?? null }), headers: FORM_PAGE_HEADERS }
       }
     })
   ]

@@ -229,6 +229,7 @@ const rows: Readonly<Record<string, Row>> = {
   // The token of the address is the authorisation; what is sent here is no form.
   getClaimPage: row(anyone(404), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}` })),
   claimOnPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`, body: {} })),
+  askForRefundOnPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}/claim-refund?claimToken=${'A'.repeat(43)}`, body: {} })),
   getStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', mine: await f.store() })),
   createStorefront: row(merchant(201, 409), async f => {
     // The other has one already.

@@ -317,3 +317,46 @@ t.test('a store that is closed or unknown is not there, and one whose platform i
   const token = world.add()
   t.equal((await get(token)).status, 200, 'whoever has paid can claim all the same')
 })
+
+t.test('an order that the shop refused: the page says why, and takes in where the money should go', async t => {
+  const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
+  const failure = { reason: 'sold_out', message: 'Unable to reserve <inventory>', at: 0 } as const
+  t.notMatch((await get(world.add())).text, 'refundAddress', 'nothing of it where there is no need')
+  const token = world.add({ failure })
+  const page = await get(token)
+  t.match(page.text, 'The store has not enough of it left.')
+  t.notMatch(page.text, 'inventory', 'the platform\'s own words are the merchant\'s')
+  t.match(page.text, `action="claim-refund?claimToken=${token}"`)
+  const ask = (refundAddress: string, of = token) => send('POST', `/storefront/mugs/claim-refund?claimToken=${of}`, {
+    headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams({ refundAddress }).toString()
+  })
+  const short = await ask('bc1')
+  t.equal(short.status, 400)
+  t.match(short.text, 'Enter a Bitcoin address or a Lightning invoice.')
+  t.match(short.text, 'value="bc1"', 'what was typed is kept')
+  world.refusal = new LongError(400, 'Invalid refund address', 'It is <b>for</b> mainnet.')
+  t.match((await ask(HOSTILE.padEnd(30))).text, 'It is &lt;b>for&lt;/b> mainnet.')
+  world.refusal = null
+  const asked = await ask(` ${address} `)
+  t.equal(asked.status, 303)
+  t.equal(asked.headers['location'], `claim?claimToken=${token}`)
+  const after = await get(token)
+  t.match(after.text, 'You have asked for your money back')
+  t.match(after.text, address)
+  t.match(after.text, 'Place my order', 'until it goes back the order can be placed')
+  t.equal((await ask(address, 'A'.repeat(43))).status, 404)
+  world.change(token, { refundedAt: 1 })
+  const back = await get(token)
+  t.match(back.text, 'Your money has been sent back')
+  t.notMatch(back.text, 'Place my order')
+})
+
+t.test('a claim that the shop refuses for good says why on the page from which it can be sent again', async t => {
+  const token = world.add({ failure: { reason: 'sold_out', message: 'gone', at: 0 } })
+  world.refusal = new LongError(502, 'Store order failed', 'x', { reason: 'sold_out' }, ['Retry-After', '5'])
+  const answer = await post(token, GOOD)
+  world.refusal = null
+  t.equal(answer.status, 502)
+  t.match(answer.text, 'The store has not enough of it left.')
+  t.match(answer.text, 'claim-refund?claimToken=')
+})

@@ -170,6 +170,13 @@ export class PageWorld {
         return { order: this.order(token), integration: this.integration }
       }
     },
+    refundRequests: {
+      ask: async (slug, token, address) => {
+        if (this.refusal !== null) throw this.refusal
+        if (this.#find(slug, token) === null) throw new LongError(404, 'Order not found', 'There is none.')
+        this.change(token, { refundRequest: { address, type: 'chain', at: PAID_AT } })
+      }
+    },
     storefronts: { bySlug: async slug => slug === this.integration.slug ? this.integration : null },
     catalogs: {
       get: async () => {
