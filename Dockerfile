@@ -1,4 +1,7 @@
-FROM node:24-bookworm-slim AS build
+# A digest would be surer than this tag: docker build --build-arg NODE_IMAGE=node:24.21.0-bookworm-slim@sha256:…
+# (docs/operating.md, "Containers", says how to find it).
+ARG NODE_IMAGE=node:24.21.0-bookworm-slim
+FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json tsconfig.build.json ./
 # The compiler itself is an optional package of its platform; pruning below takes the optional ones away.
@@ -7,12 +10,15 @@ COPY src src
 COPY plugins plugins
 RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts
 
-FROM node:24-bookworm-slim
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 BOLTGATE_DATA=/data
+FROM ${NODE_IMAGE}
+# A configuration that names no mode is production's: no sandbox, no embedded database, no stack traces.
+ENV NODE_ENV=production BOLTGATE_MODE=production HOST=0.0.0.0 PORT=8080 BOLTGATE_DATA=/data
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json gateway.yaml ./
+# What comes with the package is a trial; here the environment decides.
+RUN sed -i '/^mode: development/d' gateway.yaml && ! grep -q '^mode:' gateway.yaml
 COPY src/cli/boltgate.mjs src/cli/boltgate.mjs
 RUN mkdir /data && chown 10001:10001 /data
 USER 10001:10001

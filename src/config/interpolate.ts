@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 /** The environment: names and their values. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -8,7 +10,8 @@ export type Interpolated =
 
 /**
  * Puts environment variables into one text. `${NAME}` must be set and not empty; `${NAME:-default}` takes the default when it
- * is not set or empty; `$${` is a plain `${`. What a variable holds is not looked at again. A problem never shows a value.
+ * is not set or empty; where NAME is neither, but NAME_FILE names a file, its content is taken, without the white space at its
+ * end, as container platforms hand out secrets; `$${` is a plain `${`. What a variable holds is not looked at again. A problem never shows a value.
  */
 export function interpolate (text: string, env: Environment): Interpolated {
   let value = ''
@@ -28,7 +31,17 @@ export function interpolate (text: string, env: Environment): Interpolated {
     const match = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^]*))?$/.exec(text.slice(open + 2, close))
     const [, name, fallback] = match ?? []
     if (name === undefined) return { problem: 'found "${" without the name of a variable; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"' }
-    const found = Object.hasOwn(env, name) ? env[name] : undefined
+    let found = Object.hasOwn(env, name) ? env[name] : undefined
+    const file = Object.hasOwn(env, `${name}_FILE`) ? env[`${name}_FILE`] : undefined
+    if ((found === undefined || found === '') && file !== undefined && file !== '') {
+      try {
+        found = readFileSync(file, 'utf8').trimEnd()
+      } catch (error) {
+        const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+        return { problem: `the file ${file}, which ${name}_FILE names, cannot be read (${code}); name a readable file, or set ${name}` }
+      }
+      if (found === '') return { problem: `the file ${file}, which ${name}_FILE names, is empty` }
+    }
     if (found === undefined || found === '') {
       if (fallback === undefined) {
         const state = found === undefined ? 'is not set' : 'is empty'

@@ -50,6 +50,9 @@ export async function loadConfigText (file: string, text: string, env: Environme
   const findings = new Findings(origin)
   findings.add(problems)
   if (value === undefined) throw new ConfigError(findings.problems)
+  // A file that says nothing of it is for where it runs: an image is production unless told otherwise.
+  const mode = env['BOLTGATE_MODE']
+  if (mode !== undefined && mode !== '' && typeof value === 'object' && value !== null && !('mode' in value)) Object.assign(value, { mode })
   const { value: config, problems: mistakes, references } = readConfig(FileSchema, value, origin)
   findings.add(mistakes)
   if (typeof config !== 'object') throw new ConfigError(findings.problems)

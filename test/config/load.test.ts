@@ -163,6 +163,23 @@ t.test('interpolation: names, defaults, escapes, and no second look at what a va
   for (const text of ['${', '${A', '${}', '${1A}', '${A:default}', '${NONE}', '${EMPTY}', '${toString}']) t.ok('problem' in interpolate(text, env), text)
 })
 
+t.test('interpolation: NAME_FILE gives the content of a file where NAME is not set, and says which file is wrong', async t => {
+  const folder = t.testdir({ secret: 'from a file \n\n', empty: '\n' })
+  t.same(interpolate('x${A}', { A_FILE: `${folder}/secret` }), { value: 'xfrom a file', changed: true })
+  t.match(interpolate('${A:-d}', { A: '', A_FILE: `${folder}/secret` }), { value: 'from a file' })
+  t.match(interpolate('${A}', { A: 'a', A_FILE: `${folder}/none` }), { value: 'a' })
+  t.match(interpolate('${A:-d}', { A_FILE: '' }), { value: 'd' })
+  t.match(interpolate('${A:-d}', { A_FILE: `${folder}/none` }), { problem: /^the file .*none, which A_FILE names, cannot be read \(ENOENT\)/ })
+  t.match(interpolate('${A:-d}', { A_FILE: `${folder}/empty` }), { problem: /is empty$/ }, 'an empty secret is no reason to make one up')
+})
+
+t.test('BOLTGATE_MODE is the mode of a file that names none', async t => {
+  t.equal((await load('data: ./data', { BOLTGATE_MODE: 'development' })).mode, 'development')
+  t.equal((await load('mode: development', { BOLTGATE_MODE: 'production' })).mode, 'development', 'the file has the word')
+  await t.rejects(load('data: ./data', { BOLTGATE_MODE: 'production' }), { message: /production/ }, 'strict as if the file said so')
+  await t.rejects(load('data: ./data', { BOLTGATE_MODE: 'producton' }), { message: /mode/ })
+})
+
 t.test('a key that stands in one alias is read in each place', async t => {
   const config = await load(`chains:
   a: &steps [correlation, forward]

@@ -100,7 +100,7 @@ async function behindGate (t: T): Promise<{ gate: TcpGate, url: string } | null>
 t.test('while PostgreSQL is away, nothing is sold, nothing used up, and no 402 sent', async t => {
   const way = await behindGate(t)
   if (way === null) {
-    t.pass('no TEST_DATABASE_URL')
+    t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
   }
   const database = await openDatabase({ url: way.url, dataDir: tmpdir(), log: silentLog, clock: systemClock })
@@ -111,7 +111,7 @@ t.test('while PostgreSQL is away, nothing is sold, nothing used up, and no 402 s
 t.test('when all connections to PostgreSQL are lost at once, statements fail soon, not after a back-off of many seconds', async t => {
   const way = await behindGate(t)
   if (way === null) {
-    t.pass('no TEST_DATABASE_URL')
+    t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
   }
   const { gate } = way
@@ -133,7 +133,7 @@ t.test('when all connections to PostgreSQL are lost at once, statements fail soo
 t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and serves once it is there', async t => {
   const way = await behindGate(t)
   if (way === null) {
-    t.pass('no TEST_DATABASE_URL')
+    t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
   }
   way.gate.cut()
@@ -153,7 +153,7 @@ t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and
 t.test('while PostgreSQL says nothing, requests are refused in bounded time, none is stuck, and it goes on afterwards', async t => {
   const way = await behindGate(t)
   if (way === null) {
-    t.pass('no TEST_DATABASE_URL')
+    t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
   }
   const database = await openDatabase({ url: way.url, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections: 4, silence: 4_000 })
@@ -194,7 +194,7 @@ t.test('while PostgreSQL says nothing, requests are refused in bounded time, non
 t.test('PostgreSQL may be slow where it was said so, and a statement that takes too long ends as a fault of the database', async t => {
   const way = await behindGate(t)
   if (way === null) {
-    t.pass('no TEST_DATABASE_URL')
+    t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
     return
   }
   const database = await openDatabase({ url: way.url, dataDir: tmpdir(), log: silentLog, clock: systemClock, silence: 2_000 })

@@ -20,7 +20,7 @@ async function shared (t: T, number: number): Promise<Record<string, string> | n
   const database = await freshPostgres(t)
   const redis = await freshRedis(t, number)
   if (database === null || redis === null) {
-    t.pass('no TEST_DATABASE_URL and TEST_REDIS_URL')
+    t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
     return null
   }
   return { DATABASE_URL: database, REDIS_URL: redis, BOLTGATE_SECRET: randomBytes(32).toString('hex') }

@@ -178,6 +178,8 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         await page.route('https://cdn.example/**', route => route.fulfill({ contentType: 'image/svg+xml', body: '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"/>' }))
         const look = async (name: string): Promise<void> => {
           const { width } = screen.viewport
+          // On a busy machine a page can be there before its styles are.
+          await page.waitForFunction('[...document.querySelectorAll("link[rel=stylesheet]")].every(link => link.sheet !== null)')
           t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${name}, ${width}: no horizontal scroll`)
           t.same(await page.evaluate(LOW_CONTRAST), [], `${name}, ${colorScheme}: WCAG AA`)
           t.same(await page.evaluate(SMALL_TARGETS), [], `${name}: tap targets`)

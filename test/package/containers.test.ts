@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { rootFolder } from '../support/gateway.ts'
+
+interface Service {
+  readonly profiles: readonly string[]
+  readonly image?: string
+  readonly environment?: Readonly<Record<string, string>>
+  readonly secrets?: readonly string[]
+  readonly ports?: readonly string[]
+  readonly mem_limit?: string
+  readonly cpus?: number
+  readonly pids_limit?: number
+  readonly read_only?: boolean
+  readonly volumes?: readonly string[]
+  readonly command?: readonly string[]
+}
+
+const read = (name: string): string => readFileSync(join(rootFolder, name), 'utf8')
+const compose = parse(read('compose.yaml'), { merge: true }) as { readonly services: Readonly<Record<string, Service>>, readonly secrets: Readonly<Record<string, { readonly file: string }>> }
+const dockerfile = read('Dockerfile')
+const services = Object.entries(compose.services)
+
+t.test('what `docker compose up` starts is a trial, is called so, and is reached from this machine alone', async t => {
+  t.match(read('.env'), /^COMPOSE_PROFILES=trial$/m)
+  const trial = services.filter(([, { profiles }]) => profiles.includes('trial'))
+  t.same(trial.map(([name]) => name), ['trial'])
+  t.match(compose.services['trial'], { environment: { BOLTGATE_MODE: 'development' }, ports: ['127.0.0.1:8080:8080'] })
+  t.ok(services.every(([, { profiles }]) => profiles.length === 1), 'nothing starts in both')
+})
+
+t.test('the image is production unless it is told otherwise, and runs as nobody', async t => {
+  t.match(dockerfile, /^ENV .*BOLTGATE_MODE=production/m)
+  t.match(dockerfile, "sed -i '/^mode: development/d' gateway.yaml")
+  t.match(read('gateway.yaml'), /^mode: development/m, 'the line that is taken out')
+  t.match(dockerfile, /^USER 10001:10001$/m)
+  const { environment } = compose.services['gateway'] ?? {}
+  t.notOk(environment?.['BOLTGATE_MODE'])
+})
+
+t.test('every service is bounded and every base is named by its full version', async t => {
+  for (const [name, service] of services) {
+    t.ok(service.mem_limit, `${name}: memory`)
+    t.ok(service.cpus, `${name}: processors`)
+    t.ok(service.pids_limit, `${name}: processes`)
+  }
+  const bases = [...dockerfile.matchAll(/^ARG NODE_IMAGE=(.+)$/gm)].map(([, base]) => base)
+  const images = services.flatMap(([, { image }]) => image === undefined ? [] : [/:-(.+)\}$/.exec(image)?.[1]])
+  for (const image of [...bases, ...images]) t.match(image, /^[a-z]+:\d+\.\d+(\.\d+)?-bookworm(-slim)?$/)
+  t.equal(bases.length, 1)
+  t.equal(images.length, 2)
+  t.same([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from), ['${NODE_IMAGE}', '${NODE_IMAGE}'])
+})
+
+t.test('secrets are files: none stands in an environment, an argument or this repository', async t => {
+  for (const [name, { environment = {}, secrets = [] }] of services) {
+    for (const [variable, value] of Object.entries(environment)) {
+      if (!/SECRET|KEY|PASSWORD|DATABASE_URL|REDIS_URL/.test(variable)) continue
+      t.match(variable, /_FILE$/, `${name}: ${variable}`)
+      t.ok(secrets.some(secret => value === `/run/secrets/${secret}`), `${name}: ${variable} is one that it is given`)
+    }
+    for (const secret of secrets) t.equal(compose.secrets[secret]?.file, `secrets/${secret}`)
+  }
+  t.match(read('.gitignore'), /^secrets\/$/m)
+  t.notMatch(read('.env'), /^\w*(SECRET|KEY|PASSWORD)/m)
+})
+
+t.test('Redis asks for a password and keeps what it was told', async t => {
+  const { command = [], volumes } = compose.services['state'] ?? {}
+  const script = command.join(' ')
+  t.match(script, 'requirepass')
+  t.match(script, '--appendonly yes')
+  t.notMatch(script, /--requirepass/, 'an argument is seen by `ps`')
+  t.same(volumes, ['state:/data'])
+})
