@@ -1,4 +1,4 @@
-import { definePlugin, Type, type Context, type CredentialVerdict, type Paid, type RequestOffer, type Step } from '../src/index.ts'
+import { ClientGone, definePlugin, Type, type Context, type CredentialVerdict, type Paid, type RequestOffer, type Step } from '../src/index.ts'
 
 /**
  * Reads and judges the payment credential of a request. What is good goes on with `ctx.payment` set; what is refused is
@@ -42,8 +42,10 @@ export default definePlugin({
       },
       done (ctx, outcome) {
         const lease = ctx.get(paidSlot)?.lease ?? null
+        if (lease === null) return
+        if (!outcome.headSent && outcome.error instanceof ClientGone && ctx.offer !== null) challenges.clientGone(lease, ctx.offer)
         // An error in the place of a head that had been paid for sold nothing either.
-        if (lease !== null && (!outcome.headSent || outcome.source === 'error')) challenges.undelivered(lease)
+        else if (!outcome.headSent || outcome.source === 'error') challenges.undelivered(lease)
       }
     }
   }

@@ -140,6 +140,7 @@ function offerOf ({ subscription, place, expiry }: InvoiceWish, amountSats: numb
     renewal: 'contract',
     grace: null,
     releaseOn: [],
+    afterCrash: 'by-method',
     closed: null,
     errorMembers: {}
   }

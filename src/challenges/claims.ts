@@ -72,13 +72,13 @@ export class Claims {
     return claimed.challenge
   }
 
-  /** Leases for a single-use credential. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
-  async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null): Promise<{ readonly lease: Lease, readonly challenge: Sale } | null> {
+  /** Leases for a single-use credential; `isFinal` as of `Leases.acquire`. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
+  async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null, isFinal = false): Promise<{ readonly lease: Lease, readonly challenge: Sale } | null> {
     let taken: { readonly lease: Lease, readonly claimed: Claimed<Sale> } | null
     try {
       taken = await this.#leases.acquire<Sale>(paymentHash, (key, gateway, until, now) => this.#isHeard(merchantId)
         ? this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond))
-        : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true))
+        : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true), isFinal)
     } catch (error) {
       throw away(error)
     }

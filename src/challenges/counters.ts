@@ -17,10 +17,14 @@ export interface ChallengeCounters {
   payment (source: SaleSource, scheme: SaleScheme, amountSats: number): void
   /** A credential was judged: `ok` or the reason of its refusal. */
   verified (scheme: ClaimScheme, result: string): void
+  /** A client left before the head of what a single-use credential was to buy, and the credential was given back or spent. */
+  clientGone (credential: 'returned' | 'spent'): void
+  /** Leases whose gateway died while their requests were under way, now spent (decision 183). */
+  ambiguous (count: number): void
 }
 
 /** Counts nothing. */
-export const noCounters: ChallengeCounters = { challenge: () => {}, observed: () => {}, payment: () => {}, verified: () => {} }
+export const noCounters: ChallengeCounters = { challenge: () => {}, observed: () => {}, payment: () => {}, verified: () => {}, clientGone: () => {}, ambiguous: () => {} }
 
 /** Counts in the gateway's measurements. */
 export function challengeCounters (metrics: Metrics): ChallengeCounters {
@@ -29,6 +33,8 @@ export function challengeCounters (metrics: Metrics): ChallengeCounters {
   const payments = metrics.counter('boltgate_payments_total', 'Sales: credentials claimed for the first time, store orders, merchants\' payments and months of plans that were paid.', ['source', 'scheme'])
   const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of these sales.', ['source', 'scheme'])
   const verified = metrics.counts('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
+  const gone = metrics.counter('boltgate_clients_gone_total', 'Clients that left before the head of what a single-use credential was to buy, by what became of the credential.', ['credential'])
+  const ambiguous = metrics.counter('boltgate_ambiguous_leases_total', 'Single-use credentials that were spent because their gateway died while the request was under way.', [])
   // Good ones are counted on every paid request: their cells are looked up once.
   const good: Record<ClaimScheme, CountCell> = {
     l402: verified.cell({ scheme: 'l402', result: 'ok' }),
@@ -42,6 +48,8 @@ export function challengeCounters (metrics: Metrics): ChallengeCounters {
       payments.inc({ source, scheme })
       satoshis.inc({ source, scheme }, amountSats)
     },
+    clientGone: credential => { gone.inc({ credential }) },
+    ambiguous: count => { ambiguous.inc({}, count) },
     verified: (scheme, result) => {
       if (result === 'ok') good[scheme].add(1)
       else verified.cell({ scheme, result }).add(1)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Clock, Timer } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { ChallengeStore, Claimed, LeaseKey, Sale } from './store.ts'
+import type { ChallengeStore, Claimed, GivenBack, NewLease, Sale } from './store.ts'
 
 /**
  * One redemption under way. `held`: leased, nothing decided. `spending`: the head went out, the spend is being written.
@@ -11,12 +11,16 @@ import type { ChallengeStore, Claimed, LeaseKey, Sale } from './store.ts'
 export type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
 
 /** A lease as its holder sees it. */
-export interface Lease extends LeaseKey {
+export interface Lease extends NewLease {
   readonly state: LeaseState
+  /** How often its payment came back for a client that had left. */
+  readonly returns: number
 }
 
-interface Held extends LeaseKey {
+interface Held extends NewLease, GivenBack {
   state: LeaseState
+  returns: number
+  isCounted: boolean
   /** Until when we trust it without asking; the database keeps it longer. Milliseconds since the epoch. */
   until: number
   /** Resolved when a release that was asked for is durable or has been given up. */
@@ -24,7 +28,7 @@ interface Held extends LeaseKey {
 }
 
 /** Runs the UPDATE that takes a lease. Times in milliseconds since the epoch. */
-export type Take<C extends Sale> = (key: LeaseKey, gateway: string, until: number, now: number) => Promise<Claimed<C> | null>
+export type Take<C extends Sale> = (key: NewLease, gateway: string, until: number, now: number) => Promise<Claimed<C> | null>
 
 /** What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
 export interface LeaseParts {
@@ -46,7 +50,7 @@ const MAX_DOUBTFUL = 10_000
 /**
  * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent, started
  * when the head of the answer goes out, or released. Both are gathered into one statement for all that wait, and repeated
- * until the database has taken them. While they are held, a heartbeat extends them; when the process dies, they lapse.
+ * until the database has taken them. While they are held, a heartbeat extends them; when the process dies, they lapse: into unspent, or into spent where they are final.
  */
 export class Leases {
   readonly gateway: string
@@ -92,13 +96,13 @@ export class Leases {
   /**
    * Takes the payment for one redemption. `take` runs the one conditional UPDATE, `ChallengeStore.lease`, alone or in a
    * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is away;
-   * then nothing is known to be taken.
+   * then nothing is known to be taken. `isFinal`: when this process dies, the lease lapses into spent (decision 183).
    */
-  async acquire<C extends Sale> (paymentHash: string, take: Take<C>): Promise<{ readonly lease: Lease, readonly claimed: Claimed<C> } | null> {
+  async acquire<C extends Sale> (paymentHash: string, take: Take<C>, isFinal = false): Promise<{ readonly lease: Lease, readonly claimed: Claimed<C> } | null> {
     // A spend of ours that the database has not seen yet is a spend all the same, even when its lease has lapsed.
     if (this.#byHash.get(paymentHash)?.state === 'spending') return null
     const now = this.#clock.now()
-    const held: Held = { paymentHash, leaseId: randomUUID(), state: 'held', until: now + this.#duration, settled: null }
+    const held: Held = { paymentHash, leaseId: randomUUID(), isFinal, returns: 0, isCounted: false, state: 'held', until: now + this.#duration, settled: null }
     let claimed: Claimed<C> | null
     try {
       claimed = await take(held, this.gateway, now + this.#kept, now)
@@ -112,6 +116,7 @@ export class Leases {
       throw error
     }
     if (claimed === null) return null
+    held.returns = claimed.returns
     this.#held.set(held.leaseId, held)
     this.#byHash.set(paymentHash, held)
     this.#heartbeat ??= this.#clock.every(this.#heartbeatEvery, () => { this.#beat() })
@@ -144,15 +149,17 @@ export class Leases {
 
   /**
    * Gives the payment back, also when its spend was begun or done: the answer could not be delivered. Resolves when the next
-   * redemption can have it, or after a short time at most; the write is repeated in any case.
+   * redemption can have it, or after a short time at most; the write is repeated in any case. `isCounted`: for a client that left,
+   * where that is counted (decision 184).
    */
-  async release (lease: Lease): Promise<void> {
+  async release (lease: Lease, isCounted = false): Promise<void> {
     // Every Lease that left this class is a Held.
     const held = lease as Held
     if (held.state === 'lost') return
     if (held.state === 'released') return held.settled?.promise
     this.#spends.delete(held)
     held.state = 'released'
+    held.isCounted = isCounted
     this.#releases.add(held)
     const settled = held.settled ??= Promise.withResolvers<void>()
     this.#flush()
@@ -173,7 +180,7 @@ export class Leases {
     this.#retry?.cancel()
     this.#retry = null
     const lost = this.#spends.size
-    if (lost > 0) this.#log.error({ spends: lost }, 'Spends of delivered credentials could not be written before the end; their payments become usable again')
+    if (lost > 0) this.#log.error({ spends: lost }, 'Spends of delivered credentials could not be written before the end; those of safe methods become usable again')
   }
 
   #forget (held: Held, state: LeaseState): void {

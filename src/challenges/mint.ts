@@ -238,7 +238,7 @@ export class Mint {
     }
     if (request.record !== undefined) await request.record(challenge)
     else await this.#insert(store, database.sql, challenge, offer, charge.alongside ?? null)
-    return { ...challenge, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null }
+    return { ...challenge, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null, leaseIsFinal: false }
   }
 
   async #insert (store: ChallengeStore, sql: Sql, challenge: NewChallenge, offer: Offer, alongside: Alongside | null): Promise<void> {

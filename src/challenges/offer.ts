@@ -9,8 +9,11 @@ import type { PriceGrace } from './price-grace.ts'
 /** Who made an offer; kept with its challenge. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
 
-/** Upstream answers that give a single-use credential back to its payer. */
-export type ReleaseClass = '4xx' | '5xx'
+/** What gives a single-use credential back to its payer: upstream answers, and a client that left before the head. */
+export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
+
+/** What becomes of a single-use credential whose gateway died while its request was under way (decision 183). */
+export type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**
  * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402 and a fresh
@@ -49,6 +52,7 @@ declare module '../gateway/context.ts' {
     /** What else than the very price is taken; null for nothing, as the contract says. */
     readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
+    readonly afterCrash: AfterCrash
     /** Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision 93). */
     readonly closed: { readonly error: string, readonly message: string } | null
     /** Members that this offer's 503 bodies carry besides error and message, such as `proxy_id`. */
@@ -99,6 +103,7 @@ export class RouteOffers {
   readonly #renewal: Renewal
   readonly #grace: PriceGrace | null
   readonly #releaseOn: readonly ReleaseClass[]
+  readonly #afterCrash: AfterCrash
 
   constructor (route: RouteConfig, defaults: RouteDefaults, prices: OfferedPrices | null = null) {
     this.#elsewhere = route.upstream.kind === 'proxy'
@@ -113,6 +118,7 @@ export class RouteOffers {
     this.#renewal = route.renewal
     this.#grace = prices?.grace(this.#place, route.priceGrace) ?? null
     this.#releaseOn = route.releaseOn
+    this.#afterCrash = route.afterCrash
   }
 
   /**
@@ -155,6 +161,7 @@ export class RouteOffers {
       renewal: this.#renewal,
       grace: this.#grace,
       releaseOn: this.#releaseOn,
+      afterCrash: this.#afterCrash,
       closed: null,
       errorMembers: NO_MEMBERS
     }

@@ -255,6 +255,7 @@ export class Producer {
       renewal: 'contract',
       grace: null,
       releaseOn: [],
+      afterCrash: 'by-method',
       closed: null,
       errorMembers: {}
     }

@@ -14,6 +14,7 @@ import { MemoryState } from '../platform/state-memory.ts'
 import type { State } from '../platform/state.ts'
 import { Claims, type OnPaid } from './claims.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
+import { comesBack, isSafe } from './after-crash.ts'
 import { Leases, type Lease } from './leases.ts'
 import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
 import { OfferedPrices } from './offered-prices.ts'
@@ -22,7 +23,7 @@ import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
 import { Revocations } from './revocations.ts'
 import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { Challenge, ChallengeStore, RevokedKind } from './store.ts'
+import type { AmbiguousLease, Challenge, ChallengeStore, RevokedKind } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
 import { isForged, type Paid, type Refusal, type Verdict } from './verdict.ts'
 import { Verifier } from './verify.ts'
@@ -62,6 +63,8 @@ export type OnSettled = (challenge: Challenge) => Promise<void>
 const PURGE_UNPAID = 86_400_000
 const PURGE_PAID = 30 * 86_400_000
 const PURGE_BATCH = 1_000
+/** Milliseconds after a challenge's expiry in which its lapsed lease is looked for; the first look of a process goes back without end. */
+const LAPSED_WITHIN = 3_600_000
 
 /**
  * Pay-per-request: asks for payment, judges what was paid, and sees to it that a single-use credential is used once. The
@@ -74,6 +77,8 @@ export class Challenges {
   readonly leases: Leases
   readonly counters: ChallengeCounters
   readonly prices: OfferedPrices
+  /** Whether lapsed leases of all times have been looked for. */
+  #lapsedLooked = false
   readonly #mint: Mint
   readonly #strangers: Strangers
   readonly #revocations: Revocations
@@ -190,9 +195,51 @@ export class Challenges {
     this.#receipt(head, paid)
   }
 
-  /** The request has ended and its head never went out: whatever was spent for it is given back. */
+  /** The request has failed before its head went out: whatever was spent for it is given back. */
   undelivered (lease: Lease): void {
     void this.leases.release(lease)
+  }
+
+  /**
+   * The client has left before the head of its answer. The upstream may have acted all the same, so the payment comes back only
+   * as often as `comesBack` says, and is spent then.
+   */
+  clientGone (lease: Lease, offer: Offer): void {
+    const isReturned = comesBack(offer, lease.returns)
+    this.counters.clientGone(isReturned ? 'returned' : 'spent')
+    if (isReturned) void this.leases.release(lease, !isSafe(offer.method))
+    else void this.#spendAway(lease)
+  }
+
+  async #spendAway (lease: Lease): Promise<void> {
+    try {
+      await this.leases.spend(lease)
+    } catch (error) {
+      // It lapses: into spent, where it is final.
+      this.#log.warn({ paymentHash: lease.paymentHash, err: error }, 'The credential of a client that left could not be spent')
+    }
+  }
+
+  /** Payments that were spent because their gateway died while the request was under way, newest first. */
+  ambiguous (page: { readonly skip: number, readonly take: number }): Promise<AmbiguousLease[]> {
+    return this.store.ambiguous(page)
+  }
+
+  /** Spends the leases of gateways that died, where they are final (decision 183); a periodic job's. Answers how many. */
+  async spendLapsed (): Promise<number> {
+    const now = this.#clock.now()
+    let spent = 0
+    for (;;) {
+      const some = await this.store.spendLapsed(now, this.#lapsedLooked ? now - LAPSED_WITHIN : 0, PURGE_BATCH)
+      spent += some
+      if (some < PURGE_BATCH) break
+    }
+    this.#lapsedLooked = true
+    if (spent > 0) {
+      this.counters.ambiguous(spent)
+      this.#log.warn({ leases: spent }, 'Gateways died while requests were under way that must not be repeated; their payments count as spent and are listed at /api/admin/leases/ambiguous')
+    }
+    return spent
   }
 
   /** A stored challenge; null when there is none. @throws Unavailable */

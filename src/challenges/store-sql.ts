@@ -1,4 +1,7 @@
-import { REVOCATIONS_CHANNEL, type Bond, type Challenge, type ChallengeStore, type ClaimCondition, type ClaimScheme, type Claimed, type LeaseKey, type Listed, type NewChallenge, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale } from './store.ts'
+import {
+  REVOCATIONS_CHANNEL, type AmbiguousLease, type Bond, type Challenge, type ChallengeStore, type ClaimCondition, type ClaimScheme, type Claimed, type GivenBack, type LeaseKey,
+  type Listed, type NewChallenge, type NewLease, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale
+} from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../platform/database.ts'
 import type { Alongside } from '../providers/provider.ts'
@@ -40,6 +43,8 @@ interface Row {
   paid_at: Date | null
   lease_id: string | null
   lease_until: Date | null
+  lease_final: boolean
+  client_gone: number
   verifications: number
 }
 
@@ -79,12 +84,13 @@ export function readChallenge (row: Row): Challenge {
     scheme: row.scheme,
     paidAt: row.paid_at?.getTime() ?? null,
     leaseId: row.lease_id,
-    leaseUntil: row.lease_until?.getTime() ?? null
+    leaseUntil: row.lease_until?.getTime() ?? null,
+    leaseIsFinal: row.lease_final
   }
 }
 
 function claimed (row: Row | undefined): Claimed | null {
-  return row === undefined ? null : { challenge: readChallenge(row), first: row.verifications === 1 }
+  return row === undefined ? null : { challenge: readChallenge(row), first: row.verifications === 1, returns: row.client_gone }
 }
 
 const HASH = /^[0-9a-f]{64}$/
@@ -98,10 +104,12 @@ function requireSound ({ paymentHash, tokenId, amountSats }: NewChallenge): void
   if (!Number.isSafeInteger(amountSats) || amountSats < 1 || amountSats > MAX_PRICE) throw new RangeError(`The price of a challenge must be a whole number of satoshis from 1 to ${MAX_PRICE}, not ${amountSats}`)
 }
 
-type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'client_key' | 'verifications'>
+type AmbiguousRow = Pick<Row, 'payment_hash' | 'source' | 'merchant_id' | 'proxy_id' | 'method' | 'path' | 'amount_sats'> & { readonly lease_gateway: string, readonly lapsed_at: Date }
+
+type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'client_key' | 'verifications' | 'client_gone'>
 
 function claimedInBrief (row: Brief | undefined): Claimed<Sale> | null {
-  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime(), clientKey: row.client_key }, first: row.verifications === 1 }
+  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime(), clientKey: row.client_key }, first: row.verifications === 1, returns: row.client_gone }
 }
 
 /** Nothing is added while nothing is revoked, which is the rule: the statement of nearly all claims stays one. */
@@ -169,24 +177,24 @@ export class SqlChallengeStore implements ChallengeStore {
       where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
         and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
         ${issuedAfter(sql, condition?.issuedAfter ?? null)}
-      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications` : sql`*`}`
+      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
-  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
-  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
-  async lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null = null, brief = false): Promise<Claimed<Sale> | null> {
+  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
+  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
+  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null = null, brief = false): Promise<Claimed<Sale> | null> {
     const at = new Date(now)
     const [row] = await sql<Row[]>`
       update challenges
-      set state = 'leased', lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = ${new Date(until)},
+      set state = 'leased', lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = ${new Date(until)}, lease_final = ${key.isFinal ?? false},
         scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
       where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
-        and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
+        and (state = 'unspent' or (state = 'leased' and lease_until < ${at} and not lease_final))
         ${bond === null ? sql`` : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
         and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}
         ${issuedAfter(sql, bond.issuedAfter)}`}
-      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications` : sql`*`}`
+      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
@@ -197,7 +205,7 @@ export class SqlChallengeStore implements ChallengeStore {
       set state = 'spent', spent_at = ${at}, lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = null,
         scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
       where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
-        and (state = 'unspent' or (state = 'leased' and lease_until < ${at}))
+        and (state = 'unspent' or (state = 'leased' and lease_until < ${at} and not lease_final))
       returning *`
     return claimed(row)
   }
@@ -229,11 +237,46 @@ export class SqlChallengeStore implements ChallengeStore {
     return rows.map(row => row.lease_id)
   }
 
-  async release (keys: readonly LeaseKey[]): Promise<void> {
-    await this.#database.sql`
-      update challenges set state = 'unspent', spent_at = null, lease_id = null, lease_gateway = null, lease_until = null
-      from unnest(${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[]) as held (hash, lease)
+  async release (keys: readonly GivenBack[]): Promise<void> {
+    const { sql } = this.#database
+    await sql`
+      update challenges set state = 'unspent', spent_at = null, lease_id = null, lease_gateway = null, lease_until = null,
+        client_gone = client_gone + counted
+      from unnest(
+        ${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[], ${keys.map(key => key.isCounted === true ? 1 : 0)}::integer[]
+      ) as held (hash, lease, counted)
       where challenges.payment_hash = held.hash and challenges.lease_id = held.lease and challenges.state in ('leased', 'spent')`
+  }
+
+  async spendLapsed (now: number, expiredAfter: number, limit: number): Promise<number> {
+    const kept = await this.#database.sql`
+      with lapsed as (
+        update challenges set state = 'spent', spent_at = ${new Date(now)}, lease_until = null
+        where payment_hash in (
+          select payment_hash from challenges
+          where source in ('route', 'proxy', 'ping') and expires_at > ${new Date(expiredAfter)}
+            and state = 'leased' and lease_final and lease_until < ${new Date(now)}
+          limit ${limit} for update skip locked)
+        returning lease_id, lease_gateway, payment_hash, source, merchant_id, proxy_id, method, path, amount_sats)
+      insert into ambiguous_leases (lease_id, lease_gateway, payment_hash, source, merchant_id, proxy_id, method, path, amount_sats, lapsed_at)
+      select lapsed.*, ${new Date(now)}::timestamptz from lapsed on conflict (lease_id) do nothing`
+    return kept.count
+  }
+
+  async ambiguous ({ skip, take }: { readonly skip: number, readonly take: number }): Promise<AmbiguousLease[]> {
+    const rows = await this.#database.sql<AmbiguousRow[]>`
+      select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`
+    return rows.map(row => ({
+      paymentHash: row.payment_hash,
+      source: row.source,
+      merchantId: row.merchant_id,
+      proxyId: row.proxy_id,
+      method: row.method,
+      path: row.path,
+      amountSats: Number(row.amount_sats),
+      gateway: row.lease_gateway,
+      lapsedAt: row.lapsed_at.getTime()
+    }))
   }
 
   async settled (paymentHash: string, at: number): Promise<void> {

@@ -67,6 +67,8 @@ export interface Challenge extends NewChallenge {
   readonly paidAt: number | null
   readonly leaseId: string | null
   readonly leaseUntil: number | null
+  /** The lease counts as spent once it has lapsed (decision 183). */
+  readonly leaseIsFinal: boolean
 }
 
 /** As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much as the claim. */
@@ -84,12 +86,41 @@ export interface ClaimCondition {
 export interface Claimed<C extends Sale = Challenge> {
   readonly challenge: C
   readonly first: boolean
+  /** How often the payment came back for a client that had left (decision 184). */
+  readonly returns: number
 }
 
 /** A lease in the database: which payment, and the id that only its holder knows. */
 export interface LeaseKey {
   readonly paymentHash: string
   readonly leaseId: string
+}
+
+/** A lease that is to be taken. */
+export interface NewLease extends LeaseKey {
+  /** It counts as spent once it has lapsed, since its gateway died over it (decision 183). Not so when left out. */
+  readonly isFinal?: boolean
+}
+
+/** A lease that is given back. */
+export interface GivenBack extends LeaseKey {
+  /** Its client left, and its method is one of those that come back so only a few times (decision 184). Not so when left out. */
+  readonly isCounted?: boolean
+}
+
+/** A payment whose gateway died while its request was under way. */
+export interface AmbiguousLease {
+  readonly paymentHash: string
+  readonly source: ChallengeSource
+  readonly merchantId: string | null
+  readonly proxyId: string | null
+  readonly method: string
+  readonly path: string
+  readonly amountSats: number
+  /** The process that held it. */
+  readonly gateway: string
+  /** Milliseconds since the epoch. */
+  readonly lapsedAt: number
 }
 
 /** What a modern credential was made for, as far as its row must say the same for it to be leased at first sight. */
@@ -184,9 +215,9 @@ export interface ChallengeStore {
    * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the row
    * has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
    */
-  lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
+  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
   /** The same, answered in brief. */
-  lease (sql: Sql, key: LeaseKey, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
+  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
   /**
    * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves is
    * spent under the lease id. Null where `lease` would say null.
@@ -197,7 +228,14 @@ export interface ChallengeStore {
   /** Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those that are spent by their lease now. */
   spend (keys: readonly LeaseKey[], now: number): Promise<string[]>
   /** Gives payments back in one statement: leased or spent under exactly this lease id. Others are left alone. */
-  release (keys: readonly LeaseKey[]): Promise<void>
+  release (keys: readonly GivenBack[]): Promise<void>
+  /**
+   * Spends final leases that have lapsed, and keeps them for the operator; both or neither, at most `limit`. Of challenges that
+   * expired before `expiredAfter` none. Times in milliseconds since the epoch. Answers how many.
+   */
+  spendLapsed (now: number, expiredAfter: number, limit: number): Promise<number>
+  /** What `spendLapsed` has kept, newest first. */
+  ambiguous (page: { readonly skip: number, readonly take: number }): Promise<AmbiguousLease[]>
   /**
    * Notes that the invoice has been paid at its provider; the first time counts, unknown hashes are ignored. `outstanding`
    * leaves such rows out (decision 122); nothing else changes by it (decision 109).

@@ -10,6 +10,7 @@ import { parseTimestamp } from '../lightning/timestamp.ts'
 import type { KeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Claims } from './claims.ts'
+import { isFinal } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { boundQuery, type Offer } from './offer.ts'
 import { buys } from './price-grace.ts'
@@ -257,7 +258,7 @@ export class Verifier {
     if (refused !== null) return refused
     if (challenge.state === 'spent') return this.taken(challenge)
     const { paymentHash, amountSats } = challenge
-    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId)
+    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isFinal(offer))
     if (taken === null) return this.taken(await this.#parts.claims.find(paymentHash))
     return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: genuine.credential.id }
   }
@@ -275,7 +276,7 @@ export class Verifier {
     const { merchantId, proxyId, service, method, path } = offer
     const taken = await this.#parts.claims.lease(paymentHash, merchantId, {
       paymentId: credential.id, merchantId, service, method, path, query: boundQuery(offer.query), amountSats, issuedAfter: revocations.until(proxyId, merchantId)
-    })
+    }, isFinal(offer))
     if (taken === null) return null
     return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: credential.id }
   }
@@ -318,7 +319,8 @@ export class Verifier {
     if (challenge === null) return notOurs()
     if (challenge.scheme !== 'payment' && challenge.scheme !== null) return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
     // Between our UPDATE and this reading it may have come back; to the client it was in use.
-    if (challenge.state !== 'spent') return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
+    const isLost = challenge.leaseIsFinal && challenge.leaseUntil !== null && challenge.leaseUntil < this.#parts.clock.now()
+    if (challenge.state !== 'spent' && !isLost) return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
     return paymentRefused('verification-failed', 'redeemed', 'The credential was already redeemed')
   }
 

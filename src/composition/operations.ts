@@ -5,6 +5,7 @@ import { billingOperations } from '../billing/operations.ts'
 import { sandboxBillingOperations } from '../billing/sandbox-operations.ts'
 import { challengeOperations, hasChallenge } from '../challenges/operations.ts'
 import { priceList } from '../challenges/pricing.ts'
+import { leaseOperations } from '../challenges/lease-operations.ts'
 import { revocationOperations } from '../challenges/revocation-operations.ts'
 import { demoOperations } from '../demo/operations.ts'
 import { discoveryOperations } from '../discovery/operations.ts'
@@ -58,6 +59,7 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     ...challengeOperations({
       challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
     }),
+    ...leaseOperations(challenges),
     ...revocationOperations({
       challenges,
       ownerOf: async proxyId => isProxyId(proxyId) ? (await proxyStore.byIds([proxyId]))[0]?.merchantId ?? null : null,

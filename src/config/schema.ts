@@ -223,7 +223,14 @@ export const RouteSchema = Type.Object({
   tokenPath: Type.Union([Type.Literal('exact'), Type.Literal('pattern')], { default: 'exact', description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' }),
   tokenValidity: Type.Optional(Duration({ minimum: '1s', description: 'How long a paid token is accepted, where it is not `payment.tokenValidity`.' })),
   description: Type.Optional(Type.String({ maxLength: 500, description: 'What is sold; stands in invoices, the price list and the OpenAPI document.' })),
-  releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx')]), { default: ['5xx'], description: 'Upstream answers that give a single-use credential back to its payer. Failures of the gateway always do.' }),
+  releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx'), Type.Literal('client-gone')]), {
+    default: ['5xx', 'client-gone'],
+    description: 'What gives a single-use credential back to its payer: upstream answers of 4xx or 5xx, and a client that leaves before the head of its answer, which counts twice at most for methods that are not safe. Failures of the gateway always do.'
+  }),
+  afterCrash: Type.Union([Type.Literal('by-method'), Type.Literal('release'), Type.Literal('spend')], {
+    default: 'by-method',
+    description: 'What becomes of a single-use credential whose gateway died while its request was under way: released, or spent and listed for the operator. by-method releases GET, HEAD, OPTIONS and TRACE and spends the others.'
+  }),
   renewal: Type.Union([Type.Literal('contract'), Type.Literal(402)], { default: 'contract', description: 'What answers a classic token that expired or is for another path, price or merchant: 400, 401 and 403 as the contract says, or 402 with fresh challenge lines, on which clients that keep tokens buy anew. A wrong preimage or signature is 401 in any case. Merchants may choose for their own proxies.' }),
   bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' }))
 }, {

@@ -24,6 +24,8 @@ export interface ScheduleParts {
   readonly challenges: {
     /** Deletes what nobody can use any more (decision 173). */
     purge (): Promise<unknown>
+    /** Spends the leases of gateways that died, where they are final (decision 183). */
+    spendLapsed (): Promise<unknown>
   }
   readonly refunds: {
     /** Looks up refunds that are pending or processing. */
@@ -39,8 +41,8 @@ const SECOND = 1_000
 const HOUR = 3_600_000
 
 /**
- * Every periodic job but those that a domain declares with its own queue (the purge of webhook deliveries). Leases are no job:
- * a dead process's lease lapses by itself, in the statement of whoever asks for it next, so there is nothing to run. Expiries of
+ * Every periodic job but those that a domain declares with its own queue (the purge of webhook deliveries). A dead
+ * process's lease lapses by itself, in the statement of whoever asks for it next; the job only lists those that then count as spent. Expiries of
  * payments are written by each gateway soon after they are due, by the injected Clock; the job does so again where that
  * failed, and shows when it cannot.
  */
@@ -49,6 +51,7 @@ export function schedule ({ clock, payments, challenges, refunds, sandbox }: Sch
     { name: 'payments-expiry', every: 60 * SECOND, title: 'Writes down payments that have expired', run: () => payments.recordExpiries() },
     { name: 'refunds-follow-up', every: 30 * SECOND, title: 'Looks up refunds that are under way', run: () => refunds.followUp(clock.now()) },
     { name: 'payments-purge', every: HOUR, title: 'Gives back order ids of payments that were never made', run: () => payments.purgeReservations() },
+    { name: 'leases-ambiguous', every: 60 * SECOND, title: 'Lists payments whose gateway died while their request was under way', run: () => challenges.spendLapsed() },
     { name: 'challenges-purge', every: HOUR, title: 'Deletes challenges that nobody can use any more', run: () => challenges.purge() },
     ...sandbox === null ? [] : [{ name: 'sandbox-purge', every: HOUR, title: 'Deletes old invoices of the sandbox', run: () => sandbox.purge() }]
   ]

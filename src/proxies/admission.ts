@@ -29,6 +29,8 @@ export interface RouteTerms {
   readonly prefixSegments: number
   /** Where the proxy's merchant has not chosen. */
   readonly renewal: Renewal
+  readonly releaseOn: Offer['releaseOn']
+  readonly afterCrash: Offer['afterCrash']
 }
 
 /** 10 MiB (contract, Limits: Proxy). */
@@ -75,7 +77,7 @@ export class ProxyAdmission {
     this.#admit(ctx, await found, terms)
   }
 
-  #admit (ctx: Context, proxy: ListedProxy | null, { prefixSegments, renewal }: RouteTerms): void {
+  #admit (ctx: Context, proxy: ListedProxy | null, { prefixSegments, renewal, releaseOn, afterCrash }: RouteTerms): void {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
     const prepared = this.#prepare(proxy)
@@ -119,7 +121,8 @@ export class ProxyAdmission {
       bindsDigest: true,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
       grace: graceOf(row.formerPrices, row.priceGraceSeconds, ctx.method, path, merged),
-      releaseOn: RELEASE_ON,
+      releaseOn,
+      afterCrash,
       closed: closed ? CLOSED : null,
       errorMembers: prepared.members
     }
@@ -163,7 +166,6 @@ export class ProxyAdmission {
   }
 }
 
-const RELEASE_ON = Object.freeze(['5xx'] as const)
 
 /** What Allow lists: HEAD goes wherever GET does (decision 6). */
 function served (allowed: readonly string[]): readonly string[] {

@@ -254,6 +254,7 @@ export class Checkout {
       renewal: 'contract',
       grace: null,
       releaseOn: [],
+      afterCrash: 'by-method',
       closed: null,
       errorMembers: {}
     }

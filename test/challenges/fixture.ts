@@ -113,6 +113,8 @@ export class Counted implements ChallengeCounters {
   observed (source: string): void { this.lines.push(`observed ${source}`) }
   payment (source: string, scheme: string, amountSats: number): void { this.lines.push(`payment ${source} ${scheme} ${amountSats}`) }
   verified (scheme: string, result: string): void { this.lines.push(`verified ${scheme} ${result}`) }
+  clientGone (credential: string): void { this.lines.push(`client gone: ${credential}`) }
+  ambiguous (count: number): void { this.lines.push(`ambiguous ${count}`) }
 }
 
 export const settings: ChallengeSettings = {
@@ -177,7 +179,7 @@ export function route (changes: Partial<RouteConfig> = {}): RouteConfig {
   // The parts that only the compiler of routes looks at are left out.
   return {
     name: 'quotes', match: { path: ['/v1/*'] }, chain: 'paid', upstream: { kind: 'url', url: 'http://127.0.0.1:1' },
-    price: 10, tokenPath: 'exact', releaseOn: ['5xx'], renewal: 'contract', priceGrace: 0, ...changes
+    price: 10, tokenPath: 'exact', releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method', renewal: 'contract', priceGrace: 0, ...changes
   } as RouteConfig
 }
 
@@ -187,7 +189,7 @@ export function offer (changes: Partial<Offer> = {}): Offer {
     amountSats: 10, source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:quotes',
     path: '/v1/quote', tokenPath: '/v1/quote', wildcard: false, method: 'GET', query: '', tokenValiditySeconds: 3600,
     invoiceExpirySeconds: 600, description: 'A quote', payee: 'platform', bindsDigest: true, renewal: 'contract', grace: null,
-    releaseOn: ['5xx'], closed: null, errorMembers: {}, ...changes
+    releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method', closed: null, errorMembers: {}, ...changes
   }
 }
 

@@ -23,7 +23,7 @@ await eachDatabase(t, 'a row reads as it was written, and its payment hash is un
   const store = new SqlChallengeStore(database)
   for (const row of [challenge(), challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' })]) {
     await store.insert(database.sql, row)
-    t.same(await store.find(row.paymentHash), { ...row, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null })
+    t.same(await store.find(row.paymentHash), { ...row, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null, leaseIsFinal: false })
     const again = await store.insert(database.sql, row).then(() => null, (error: unknown) => error)
     t.ok(isUniqueViolation(again))
   }

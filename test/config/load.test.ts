@@ -106,7 +106,7 @@ t.test('entries of a chain are resolved, with the settings read by the schema of
 t.test('routes are resolved: lists are lists, prices satoshis, one upstream', async t => {
   const { routes } = await load(design)
   t.match(routes, [
-    { name: 'POST /api/payments', match: { method: ['POST'], path: ['/api/payments', '/api/refunds'] }, upstream: { kind: 'internal', name: 'api' }, tokenPath: 'exact', releaseOn: ['5xx'] },
+    { name: 'POST /api/payments', match: { method: ['POST'], path: ['/api/payments', '/api/refunds'] }, upstream: { kind: 'internal', name: 'api' }, tokenPath: 'exact', releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method' },
     { name: '* /l402/proxy/:proxyId/*', upstream: { kind: 'proxy', param: 'proxyId' } },
     { name: '* api.example.com/v1/*', price: 10, upstream: { kind: 'url', url: 'https://internal.example:8443', timeout: 5000, responseLimit: 10_485_760 } }
   ])

@@ -255,6 +255,7 @@ const rows: Readonly<Record<string, Row>> = {
     path: `/api/admin/refunds/${(await f.refund()).refundId}/settle`, body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
   })),
 
+  adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({ path: '/api/admin/merchants', body: { name: 'a', email: `${unique()}@example.com` }, mine: 'apiKey' })),
   adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),

@@ -74,6 +74,7 @@ const ways: Readonly<Record<string, Way>> = {
   createStorefront: settings('write'), updateStorefront: settings('write'), invalidateStorefrontCache: settings('write'), refreshStorefrontShopInfo: settings('write'),
   adminRetryStorefrontOrder: admin,
 
+  adminListAmbiguousLeases: admin,
   adminListMerchants: admin, adminCreateMerchant: admin, adminGetMerchant: admin, adminUpdateMerchant: admin, adminRegenerateKey: admin,
   adminDeactivateMerchant: admin, adminReactivateMerchant: admin, adminListPendingSubscriptions: admin, adminGetPendingSubscription: admin,
   adminApprovePendingSubscription: admin, adminRejectPendingSubscription: admin

@@ -138,7 +138,7 @@ t.test('the schedule declares what the domains do, and lets failures be seen', a
   const parts = {
     clock,
     payments: { recordExpiries: note('expiries'), purgeReservations: note('reservations') },
-    challenges: { purge: async (): Promise<never> => { throw new Error('away') } },
+    challenges: { purge: async (): Promise<never> => { throw new Error('away') }, spendLapsed: note('lapsed') },
     refunds: { followUp: async (now: number): Promise<void> => { asked.push(`refunds at ${now}`) } },
     sandbox: { purge: note('sandbox') }
   }
@@ -154,5 +154,5 @@ t.test('the schedule declares what the domains do, and lets failures be seen', a
     if (name === 'challenges-purge') await t.rejects(run(AbortSignal.abort()), /away/)
     else await run(AbortSignal.abort())
   }
-  t.strictSame(asked.toSorted(), ['expiries', `refunds at ${clock.now()}`, 'reservations', 'sandbox'])
+  t.strictSame(asked.toSorted(), ['expiries', 'lapsed', `refunds at ${clock.now()}`, 'reservations', 'sandbox'])
 })

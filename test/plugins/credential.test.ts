@@ -380,6 +380,38 @@ t.test('what the answer was decides whether a single-use credential is spent or 
   await allSettled(g)
 })
 
+/** Leaves while the upstream works on a request, and tells what has become of the credential. */
+async function leave (g: Awaited<ReturnType<typeof gate>>, method: string, bought: { readonly lines: readonly string[], readonly preimage: string, readonly paymentHash: string }, changes: Partial<Offer>): Promise<'unspent' | 'spent'> {
+  const waiting = Promise.withResolvers<void>()
+  g.answer = () => { waiting.resolve() }
+  const exchange = g.chain.begin({ target: '/v1/quote', method, ...auth(modern(bought.lines, bought.preimage)), ...merchantOffer({ method, ...changes }) })
+  await waiting.promise
+  exchange.leave()
+  await exchange.result
+  await allSettled(g)
+  return (await g.challenges.store.find(bought.paymentHash))?.state === 'spent' ? 'spent' : 'unspent'
+}
+
+t.test('a credential of an unsafe method comes back twice for clients that left, and of a safe one each time (decision 184)', async t => {
+  const g = await gate(t)
+  const rows: ReadonlyArray<readonly [method: string, changes: Partial<Offer>, states: readonly string[]]> = [
+    ['POST', {}, ['unspent', 'unspent', 'spent']],
+    ['DELETE', {}, ['unspent', 'unspent', 'spent']],
+    ['GET', {}, ['unspent', 'unspent', 'unspent', 'unspent', 'unspent']],
+    ['GET', { releaseOn: ['5xx'] }, ['spent']],
+    ['POST', { releaseOn: [] }, ['spent']]
+  ]
+  for (const [method, changes, states] of rows) {
+    const bought = await g.buy({ method, ...merchantOffer({ method, ...changes }) })
+    const seen: string[] = []
+    for (const _each of states) seen.push(await leave(g, method, bought, changes))
+    t.same(seen, states, `${method} ${JSON.stringify(changes)}`)
+  }
+  const lines = g.counted.lines.filter(line => line.startsWith('client gone'))
+  t.equal(lines.filter(line => line.endsWith('returned')).length, 9)
+  t.equal(lines.filter(line => line.endsWith('spent')).length, 4)
+})
+
 t.test('a client that leaves before the head has its payment back, also while it is being verified', async t => {
   const g = await gate(t)
   const { lines, preimage, paymentHash } = await g.buy()
