@@ -38,7 +38,7 @@ function accounts (administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants',
       summary: 'Merchants, newest first: all of them, or a page',
       query: MerchantQuery,
-      answers: { 200: { description: 'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.', schema: Type.Array(MerchantSummary) } },
+      answers: { 200: { description: 'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.', schema: Type.Array(MerchantSummary), isPaged: true } },
       handle: async ({ query }) => {
         const { list, total, next } = await administration.merchants(query)
         const link = next === null ? [] : ['Link', `</api/admin/merchants?limit=${next.limit}&after=${next.after}>; rel="next"`]

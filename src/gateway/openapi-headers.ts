@@ -7,6 +7,7 @@ export const answerHeaders = Object.freeze({
   CorrelationId: { description: 'The X-Correlation-Id of the request, else a fresh one. Name it when you ask about this request.', required: true, schema: { type: 'string' } },
   IdempotencyReplayed: { description: 'Present when this is the answer to an earlier request with the same key.', schema: { type: 'string', enum: ['true'] } },
   TotalCount: { description: 'How many there are without paging.', required: true, schema: { type: 'integer', minimum: 0 } },
+  Link: { description: 'The address of the next page, as `<…>; rel="next"`; left out on the last.', schema: { type: 'string' } },
   PaymentReceipt: { description: 'base64url of JSON {challengeId, method, reference, status, timestamp}; after a Payment credential.', schema: { type: 'string' } }
 } satisfies Record<string, Json>)
 
@@ -21,6 +22,7 @@ export function successHeaders (operation: AnyOperation, answer: Answer): Json {
   return {
     ...commonHeaders,
     ...(replays ? { 'X-Idempotency-Replayed': reference('IdempotencyReplayed') } : {}),
+    ...(answer.isPaged === true ? { Link: reference('Link') } : {}),
     ...(isPage(answer) ? { 'X-Total-Count': reference('TotalCount') } : {}),
     ...(operation.access === 'credential' || readsCredential(operation) ? { 'Payment-Receipt': reference('PaymentReceipt') } : {})
   }
@@ -36,8 +38,9 @@ function readsCredential (operation: AnyOperation): boolean {
   return operation.headers?.['Authorization'] !== undefined
 }
 
-/** Pages that count what they are a part of say so in the header as well; bare arrays have neither (contract, Refunds). */
-function isPage ({ schema }: Answer): boolean {
+/** Pages that count what they are a part of say so in the header as well; bare arrays have neither (contract, Refunds), unless they say so. */
+function isPage ({ schema, isPaged }: Answer): boolean {
+  if (isPaged === true) return true
   const { properties = {} } = (schema ?? {}) as { properties?: Readonly<Record<string, unknown>> } /* where object schemas keep their members */
   return 'total' in properties && 'offset' in properties
 }

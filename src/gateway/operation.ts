@@ -28,6 +28,8 @@ export interface Answer {
   readonly schema?: TSchema
   /** Media type, when it is not application/json. The handler then gives a string, bytes, or a `StreamBody` (text/event-stream). */
   readonly mediaType?: string
+  /** A bare array that can be read page by page: X-Total-Count says how many there are, and Link where the next page is. */
+  readonly isPaged?: true
 }
 
 /** A request header that an operation reads, for OpenAPI. */
