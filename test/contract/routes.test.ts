@@ -70,9 +70,13 @@ const ways: Readonly<Record<string, Way>> = {
   getStoreCatalog: open('global'), getStoreManifest: open('global'), checkOut: open('global'), claimOrder: open('global'), getStoreOrder: open('global'),
   receiveStoreNotification: open('webhook'),
   getShopPage: open('global'), getClaimPage: open('global'), claimOnPage: open('global'),
-  getStorefront: settings('read'), getStorefrontStats: settings('read'), listStorefrontOrders: settings('read'),
-  createStorefront: settings('write'), updateStorefront: settings('write'), invalidateStorefrontCache: settings('write'), refreshStorefrontShopInfo: settings('write'),
-  adminRetryStorefrontOrder: admin,
+  askForRefund: open('global'), askForRefundOnPage: open('global'),
+  // Decision 36 names them.
+  getStorefront: gated('read'), getStorefrontStats: gated('read'), listStorefrontOrders: gated('read'),
+  createStorefront: gated('write'), updateStorefront: gated('write'),
+  invalidateStorefrontCache: gated('write'), refreshStorefrontShopInfo: gated('write'),
+  adminRetryStorefrontOrder: admin, adminListTroubledOrders: admin,
+  adminListRefunds: admin, adminGetRefund: admin, adminSettleRefund: admin,
 
   adminListAmbiguousLeases: admin,
   adminListMerchants: admin, adminCreateMerchant: admin, adminGetMerchant: admin, adminUpdateMerchant: admin, adminRegenerateKey: admin,
@@ -82,7 +86,7 @@ const ways: Readonly<Record<string, Way>> = {
 
 /** Operations that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
 const SAME_SITE = new Set([
-  'getShopPage', 'getClaimPage', 'claimOnPage', 'receiveStoreNotification',
+  'getShopPage', 'getClaimPage', 'claimOnPage', 'askForRefundOnPage', 'receiveStoreNotification',
   'requestMagicLink', 'submitSignInPage', 'getSession', 'getSignInPage', 'getSignInLink', 'useSignInLink', 'getAccountPage', 'signOut', 'getPayStatus',
   'getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob',
   'receiveBillingNotification', 'getCheckoutDonePage', 'getCheckoutCanceledPage', 'getSandboxBillingPage', 'completeSandboxCheckout', 'cancelSandboxSubscription'])
