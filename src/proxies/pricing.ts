@@ -3,8 +3,10 @@ import type { FormerPrices } from './schema.ts'
 
 type PricedEndpoint = FormerPrices['endpoints'][number]
 
-// Each is evaluated for a request that was paid at another price than that of now.
+// Each is evaluated for a request that was paid at another price than that of now, and every process reads all of them every few
+// seconds with the proxies that it holds.
 const MOST_FORMER = 50
+const MOST_FORMER_PRICES = 500
 const LONGEST_GRACE = 30 * 86_400_000
 
 /** What a request to a proxy costs and for which path its token is good. */
@@ -72,11 +74,25 @@ export function graceOf (former: readonly FormerPrices[], graceSeconds: number, 
 
 type Prices = Pick<FormerPrices, 'endpoints' | 'defaultPriceSats'>
 
-/** The list of former prices after a change at `now`, latest first; the same list where no price has changed. */
+/**
+ * The list of former prices after a change at `now`, latest first; the same list where no price has changed. It holds at most 50
+ * lists with 500 prices together, but always the last; prices that were asked more than once stand where they were asked last.
+ */
 export function withFormer (former: readonly FormerPrices[], before: Prices, after: Prices, now: number): readonly FormerPrices[] {
-  const [old, fresh] = [pricesIn(before), pricesIn(after)]
-  if (JSON.stringify(old) === JSON.stringify(fresh)) return former
-  return [{ until: now, ...old }, ...former.filter(({ until }) => until > now - LONGEST_GRACE)].slice(0, MOST_FORMER)
+  const old = pricesIn(before)
+  if (isSame(old, after)) return former
+  const others = former.filter(prices => prices.until > now - LONGEST_GRACE && !isSame(prices, old))
+  let room = MOST_FORMER_PRICES - countOf(old)
+  const tooMany = others.findIndex(prices => (room -= countOf(prices)) < 0)
+  return [{ until: now, ...old }, ...tooMany < 0 ? others : others.slice(0, tooMany)].slice(0, MOST_FORMER)
+}
+
+function isSame (one: Prices, other: Prices): boolean {
+  return JSON.stringify(pricesIn(one)) === JSON.stringify(pricesIn(other))
+}
+
+function countOf ({ endpoints }: Prices): number {
+  return endpoints.length + 1
 }
 
 function pricesIn ({ defaultPriceSats, endpoints }: Prices): Prices {
