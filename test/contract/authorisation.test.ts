@@ -389,9 +389,10 @@ t.test('a database that is lost at any statement of any operation is 503 with Re
       for (let statements = 0; ; statements++) {
         const refused = database.refused
         database.goesAfter = statements
-        const answer = await ask(method, ASKED_ANEW.has(id) ? await known.ask(f) : asked, key, known.header)
-        database.goesAfter = Number.POSITIVE_INFINITY
-        database.away = false
+        const answer = await ask(method, ASKED_ANEW.has(id) ? await known.ask(f) : asked, key, known.header).finally(() => {
+          database.goesAfter = Number.POSITIVE_INFINITY
+          database.away = false
+        })
         // Some go on without what they lost, such as a refund whose money is on its way.
         if (database.refused === refused || answer.status === verdicts[caller]) {
           t.equal(answer.status, verdicts[caller], `with its database: ${answer.text.slice(0, 300)}`)
