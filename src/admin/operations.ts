@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { GatewayError, ValidationError } from '../gateway/errors.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { adminTexts } from './documented.ts'
 import { invalidWebhookUrl } from '../merchants/webhook-address.ts'
 import {
   Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantQuery, MerchantSummary, PendingQuery,
@@ -26,7 +27,7 @@ const noStore = ['Cache-Control', 'no-store']
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
 export function adminOperations (parts: AdministrationParts): AnyOperation[] {
   const administration = new Administration(parts)
-  return [...accounts(administration), ...acts(administration), ...pendingSubscriptions(administration)]
+  return documented(adminTexts, [...accounts(administration), ...acts(administration), ...pendingSubscriptions(administration)])
 }
 
 function accounts (administration: Administration): AnyOperation[] {

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 import { AccountView, FeaturesView } from '../merchants/account.ts'
 import type { PlanTier } from '../merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../merchants/schema.ts'
@@ -34,7 +35,7 @@ const callbackUrl = Type.String({ description: 'Where webhooks go; the same thin
 const madeSecret = Type.Optional(Type.String({ description: 'The secret that signs webhooks, where this request made one because a callback URL was set and no secret was stored. Shown this once.' }))
 
 /** Body of `POST /api/admin/merchants` (contract, Admin). */
-export const MerchantInput = Type.Object({ name, email, ...keys, callbackUrl: Type.Optional(callbackUrl) })
+export const MerchantInput = Type.Object({ name, email, ...keys, callbackUrl: Type.Optional(callbackUrl) }, { title: 'MerchantInput' })
 export type MerchantInput = Static<typeof MerchantInput>
 
 /** Body of `PUT /api/admin/merchants/{merchantId}`: any of them (contract, Admin; decisions 78, 152 and 154). */
@@ -53,7 +54,7 @@ export const MerchantChange = Type.Object({
     multiCurrencyEnabled: Type.Optional(Type.Boolean()),
     l402Enabled: Type.Optional(Type.Boolean())
   }, { description: 'Flags of the account. They are set after those that come with a planTier of the same request.' }))
-})
+}, { title: 'MerchantChange' })
 export type MerchantChange = Static<typeof MerchantChange>
 
 /** Rows of a page of accounts, where nobody says how many, and at most. */
@@ -74,8 +75,8 @@ export const MerchantSummary = Type.Object({
   planTier: Type.String(),
   subscriptionStatus: nullableText,
   isActive: Type.Boolean(),
-  createdAt: Type.String()
-})
+  createdAt: isoTime()
+}, { title: 'Merchant' })
 export type MerchantSummary = Static<typeof MerchantSummary>
 
 /** What an administrator sees of a merchant: what the merchant sees itself, and more (contract, Merchant account; decision 156). */
@@ -87,11 +88,11 @@ export const MerchantDetail = Type.Object({
   hasWebhookUrl: Type.Boolean(),
   billingCustomerId: nullableText,
   billingSubscriptionId: nullableText
-})
+}, { title: 'MerchantDetail' })
 export type MerchantDetail = Static<typeof MerchantDetail>
 
 /** Answer to a change: the row as it is now. */
-export const ChangedMerchant = Type.Object({ ...MerchantSummary.properties, webhookSecret: madeSecret })
+export const ChangedMerchant = Type.Object({ ...MerchantSummary.properties, webhookSecret: madeSecret }, { title: 'ChangedMerchant' })
 export type ChangedMerchant = Static<typeof ChangedMerchant>
 
 /** Answer to a creation. The key is shown this once. */
@@ -100,13 +101,13 @@ export const CreatedMerchant = Type.Object({
   name: Type.String(),
   email: Type.String(),
   apiKey: Type.String({ description: 'Shown this once.' }),
-  createdAt: Type.String(),
+  createdAt: isoTime(),
   webhookSecret: madeSecret
-})
+}, { title: 'CreatedMerchant' })
 export type CreatedMerchant = Static<typeof CreatedMerchant>
 
 /** Answer to a regeneration. The key is shown this once. */
-export const RegeneratedKey = Type.Object({ merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: Type.String() })
+export const RegeneratedKey = Type.Object({ merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: isoTime() }, { title: 'RegeneratedKey' })
 export type RegeneratedKey = Static<typeof RegeneratedKey>
 
 /** Query of `GET /api/admin/pending-subscriptions`. */
@@ -127,7 +128,7 @@ export const LinkedMerchant = Type.Object({
   linked: Type.Literal(true),
   message: Type.String(),
   webhookSecret: madeSecret
-})
+}, { title: 'LinkedMerchant' })
 export type LinkedMerchant = Static<typeof LinkedMerchant>
 
 /** A pending subscription (contract, Pending subscription). `planTier` is the resolved one. */
@@ -139,13 +140,13 @@ export const PendingSubscriptionView = Type.Object({
   billingSubscriptionId: nullableText,
   planTier: Type.String(),
   subscriptionStatus: nullableText,
-  createdAt: Type.String(),
+  createdAt: isoTime(),
   isApproved: Type.Boolean(),
   isRejected: Type.Boolean(),
-  reviewedAt: nullableText,
+  reviewedAt: isoTimeOrNull(),
   rejectionReason: nullableText,
   linkedMerchantId: nullableInteger
-})
+}, { title: 'PendingSubscription' })
 export type PendingSubscriptionView = Static<typeof PendingSubscriptionView>
 
 /** What a completed checkout without an account leaves behind (decision 171). */

@@ -1,11 +1,12 @@
 import { clientNetwork } from '../gateway/addresses.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { bitcoinTexts } from './documented.ts'
 import { BitcoinPricingView, BitcoinSubscriptionInput, BitcoinSubscriptionView } from './bitcoin-schema.ts'
 import type { BitcoinPlans } from './bitcoin.ts'
 
 /** Plans paid in bitcoin (contract, Billing and checkout; decisions 165 and 167). */
 export function bitcoinOperations (plans: Pick<BitcoinPlans, 'pricing' | 'create'>): AnyOperation[] {
-  return [
+  return documented(bitcoinTexts, [
     defineOperation({
       id: 'getBitcoinPricing',
       method: 'GET',
@@ -40,5 +41,5 @@ export function bitcoinOperations (plans: Pick<BitcoinPlans, 'pricing' | 'create
         return { status: 201, body: created, headers: ['Cache-Control', 'no-store'] }
       }
     })
-  ]
+  ])
 }

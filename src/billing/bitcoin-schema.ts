@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { Step } from './bitcoin-period.ts'
 import type { SoldPlan } from './plans.ts'
@@ -54,15 +55,15 @@ export interface BitcoinInvoice {
 export const BitcoinPlanView = Type.Object({
   ...PlanView.properties,
   priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
-  quoteExpiresAt: Type.String({ description: 'Until when that price stands. ISO 8601, UTC. An invoice keeps its own amount until it expires.' })
-})
+  quoteExpiresAt: isoTime('Until when that price stands. An invoice keeps its own amount until it expires.')
+}, { title: 'BitcoinPlan' })
 
 /** Answer of `GET /api/bitcoin/pricing`. */
 export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
 export type BitcoinPricingView = Static<typeof BitcoinPricingView>
 
 /** Body of `POST /api/bitcoin/create-subscription` (decision 167). */
-export const BitcoinSubscriptionInput = Type.Object(buyer)
+export const BitcoinSubscriptionInput = Type.Object(buyer, { title: 'BitcoinSubscriptionInput' })
 export type BitcoinSubscriptionInput = Static<typeof BitcoinSubscriptionInput>
 
 /** Answer of `POST /api/bitcoin/create-subscription` (decision 167). */
@@ -73,6 +74,6 @@ export const BitcoinSubscriptionView = Type.Object({
   paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
   amountSats: Type.Integer(),
   payUrl: Type.String({ description: 'A page to pay it on. Whoever has the address sees the invoice: treat it as a secret.' }),
-  expiresAt: Type.String({ description: 'Until when it can be paid. ISO 8601, UTC.' })
-})
+  expiresAt: isoTime('Until when it can be paid.')
+}, { title: 'BitcoinSubscription' })
 export type BitcoinSubscriptionView = Static<typeof BitcoinSubscriptionView>

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { billingTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
@@ -17,7 +18,7 @@ const missing: Answer = { description: 'No billing provider is configured.', sch
 
 /** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
 export function billingOperations (billing: Billing): AnyOperation[] {
-  return [
+  return documented(billingTexts, [
     defineOperation({
       id: 'getBillingPricing',
       method: 'GET',
@@ -72,7 +73,8 @@ export function billingOperations (billing: Billing): AnyOperation[] {
       tag: 'Provider notifications',
       access: 'public',
       headers: { 'Stripe-Signature': 'Signs the body.' },
-      // No body schema: the signature is over the bytes, and looked at before anything reads them.
+      // The signature is over the bytes, and looked at before anything reads them.
+      form: { mediaType: 'application/json', schema: Type.Object({}, { description: 'As the billing provider writes it.' }) },
       bodyLimit: NOTIFICATION_LIMIT,
       answers: {
         200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },
@@ -88,7 +90,7 @@ export function billingOperations (billing: Billing): AnyOperation[] {
       }
     }),
     ...endPages()
-  ]
+  ])
 }
 
 /** Where checkouts lead that named no addresses of their own. */

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { ShortError } from '../gateway/errors.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { sandboxBillingTexts } from './documented.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
 import type { SandboxBilling } from './sandbox.ts'
@@ -29,7 +30,7 @@ export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOp
       return { status: 303, body: null, headers: ['Location', `../${session}`, ...BILLING_PAGE_HEADERS] }
     }
   })
-  return [
+  return documented(sandboxBillingTexts, [
     defineOperation({
       ...common,
       id: 'getSandboxBillingPage',
@@ -47,5 +48,5 @@ export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOp
     }),
     act('completeSandboxCheckout', 'complete', 'Complete a checkout of the sandbox: nothing is charged'),
     act('cancelSandboxSubscription', 'cancel', 'Cancel the subscription of a customer portal of the sandbox')
-  ]
+  ])
 }

@@ -24,7 +24,7 @@ export const PlanView = Type.Object({
   interval: Type.Literal('month'),
   trialDays: Type.Integer({ description: 'Days before the first charge; 0 for none.' }),
   features: Type.Array(Type.String(), { description: 'What the plan gives, in words.' })
-})
+}, { title: 'Plan' })
 
 /** Answer of `GET /api/billing/pricing`. */
 export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
@@ -36,17 +36,17 @@ export const CheckoutInput = Type.Object({
   ...buyer,
   successUrl: Type.Optional(address('Where the checkout leads once it is completed; a page of ours when left out.')),
   cancelUrl: Type.Optional(address('Where it leads when it is left; a page of ours when left out.'))
-})
+}, { title: 'PlanCheckoutInput' })
 export type CheckoutInput = Static<typeof CheckoutInput>
 
 /** Its answer. */
 export const CheckoutView = Type.Object({
   sessionId: Type.String(),
   checkoutUrl: Type.String({ description: 'The page of the billing provider where the card is entered.' })
-})
+}, { title: 'PlanCheckout' })
 
 /** Body of `POST /api/billing/customer-portal` (contract, Billing and checkout; decision 169). */
 export const PortalInput = Type.Object({ returnUrl: address('Where the portal leads back to.') })
 
 /** Its answer. */
-export const PortalView = Type.Object({ portalUrl: Type.String({ description: 'Opens the page where the customer manages card and subscription; for a short time, and without a further sign-in.' }) })
+export const PortalView = Type.Object({ portalUrl: Type.String({ description: 'Opens the page where the customer manages card and subscription; for a short time, and without a further sign-in.' }) }, { title: 'CustomerPortal' })

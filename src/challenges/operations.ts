@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { GatewayConfig } from '../config/schema.ts'
-import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { challengeTexts } from './documented.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { ValidationError } from '../gateway/errors.ts'
 import { merchantOf } from '../merchants/principal.ts'
@@ -37,7 +38,7 @@ const Problem = Type.Object({
   detail: Type.String(),
   error: Type.String({ description: 'The title again.' }),
   errors: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()), { description: 'Messages by field, where fields are wrong.' }))
-})
+}, { title: 'L402Problem' })
 
 const Capped = Type.Object({
   ...Problem.properties,
@@ -47,7 +48,7 @@ const Capped = Type.Object({
   current_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
   required_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
   action_required: Type.String()
-})
+}, { title: 'L402PlanCapProblem' })
 
 const mediaType = 'application/problem+json'
 
@@ -71,7 +72,7 @@ export function challengeOperations (parts: ChallengeOperationParts): AnyOperati
   })
   const verifier = new ProducerVerifier({ challenges, clock, publicUrl })
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
-  return [...challengeRows(producer, refuse), ...endpointRows(producer, refuse), ...verifications(verifier, refuse), ...publicOperations(parts, verifier)]
+  return documented(challengeTexts, [...challengeRows(producer, refuse), ...endpointRows(producer, refuse), ...verifications(verifier, refuse), ...publicOperations(parts, verifier)])
 }
 
 type Refuse = NonNullable<AnyOperation['refuse']>

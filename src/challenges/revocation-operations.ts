@@ -1,6 +1,8 @@
 import { Type } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import { LongError, ShortError } from '../gateway/errors.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { revocationTexts } from './documented.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import type { Challenges } from './service.ts'
@@ -15,8 +17,8 @@ export interface RevocationParts {
 
 const ErrorBody = Type.Object({ error: Type.String() })
 const Revoked = Type.Object({
-  issuedUntil: Type.String({ description: 'What was issued up to this moment is refused; what is sold after it is good.' })
-})
+  issuedUntil: isoTime('What was issued up to this moment is refused; what is sold after it is good.')
+}, { title: 'Revocation' })
 
 const PaymentHash = Type.Object({ paymentHash: Type.String() })
 const ProxyId = Type.Object({ proxyId: Type.String() })
@@ -31,7 +33,7 @@ const missing = (what: string) => ({ 404: { description: `There is no such ${wha
  * and by merchants for their own. No plan is asked for it: a leaked token is to be stopped by whoever finds it.
  */
 export function revocationOperations (parts: RevocationParts): AnyOperation[] {
-  return [...ofOperator(parts), ...ofMerchants(parts)]
+  return documented(revocationTexts, [...ofOperator(parts), ...ofMerchants(parts)])
 }
 
 function ofOperator (parts: RevocationParts): AnyOperation[] {

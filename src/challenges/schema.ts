@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 
 /** Highest price of one challenge, in satoshis (decision 105). */
 export const MAX_CHALLENGE_SATS = 1_000_000_000
@@ -22,7 +23,7 @@ export const ChallengeInput = Type.Object({
   description: Type.Optional(Type.String({ maxLength: 1000, description: 'Stands on the invoice; the resource when left out.' })),
   // Its length is looked at by hand, because a header may have taken its place.
   idempotencyKey: Type.Optional(Type.String({ description: `1 to ${MAX_KEY_CHARS} characters; the same as the header, which wins.` }))
-})
+}, { title: 'ChallengeInput' })
 export type ChallengeInput = Static<typeof ChallengeInput>
 
 /** Answer of `POST /api/l402/challenges` (contract; decision 104). */
@@ -30,11 +31,11 @@ export const CreatedChallenge = Type.Object({
   invoice: Type.String({ description: 'BOLT 11.' }),
   macaroon: Type.String({ description: 'Standard base64.' }),
   paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
-  expiresAt: Type.String({ description: 'When the invoice can no longer be paid.' }),
+  expiresAt: isoTime('When the invoice can no longer be paid.'),
   resource: Type.String(),
   priceSats: Type.Integer(),
   mppChallenge: Type.Optional(Type.String({ description: 'The whole value of a WWW-Authenticate header for the Payment scheme; left out when that scheme is off.' }))
-})
+}, { title: 'CreatedChallenge' })
 export type CreatedChallenge = Static<typeof CreatedChallenge>
 
 const status = Type.Enum(['paid', 'unpaid', 'expired'])
@@ -48,11 +49,11 @@ export const ChallengeView = Type.Object({
   resource: Type.String(),
   amountSats: Type.Integer(),
   status,
-  createdAt: Type.String(),
-  paidAt: nullable('string', 'When a credential was verified for the first time.'),
-  expiresAt: Type.String({ description: 'When the invoice can no longer be paid.' }),
+  createdAt: isoTime(),
+  paidAt: isoTimeOrNull('When a credential was verified for the first time.'),
+  expiresAt: isoTime('When the invoice can no longer be paid.'),
   idempotencyKey: nullable('string')
-})
+}, { title: 'ProducerChallenge' })
 export type ChallengeView = Static<typeof ChallengeView>
 
 const limit = Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' }))
@@ -75,7 +76,7 @@ export const ChallengePage = Type.Object({
   offset: Type.Integer(),
   status: nullable('string'),
   since: nullable('string')
-})
+}, { title: 'ProducerChallengePage' })
 export type ChallengePage = Static<typeof ChallengePage>
 
 /** Query of `GET /api/l402/endpoints`. */
@@ -86,13 +87,13 @@ export type EndpointQuery = Static<typeof EndpointQuery>
 export const EndpointPage = Type.Object({
   endpoints: Type.Array(Type.Object({
     resource: Type.String(),
-    createdAt: Type.String({ description: 'When its first challenge was made.' }),
-    retiredAt: nullable('string', 'Null while challenges can be made for it.')
+    createdAt: isoTime('When its first challenge was made.'),
+    retiredAt: isoTimeOrNull('Null while challenges can be made for it.')
   })),
   total: Type.Integer(),
   limit: Type.Integer(),
   offset: Type.Integer()
-})
+}, { title: 'EndpointPage' })
 export type EndpointPage = Static<typeof EndpointPage>
 
 /** Body of `POST /api/l402/endpoints/retire` (decision 85). */
@@ -112,7 +113,7 @@ export const TokenVerdict = Type.Object({
   amountSats: Type.Optional(Type.Integer()),
   paymentHash: Type.Optional(Type.String()),
   error: Type.Optional(Type.String({ description: 'Why it is not valid; the other members are left out then.' }))
-})
+}, { title: 'TokenVerdict' })
 export type TokenVerdict = Static<typeof TokenVerdict>
 
 /** Body of `POST /api/l402/challenges/verify-credential`. */
@@ -134,17 +135,17 @@ export const CredentialVerdict = Type.Object({
   receipt: Type.Optional(Type.String({ description: 'The value of the Payment-Receipt header for the payer.' })),
   error: Type.Optional(Type.String({ description: 'Why it is not valid.' })),
   type: Type.Optional(Type.String({ description: 'The problem type of that reason.' }))
-})
+}, { title: 'CredentialVerdict' })
 export type CredentialVerdict = Static<typeof CredentialVerdict>
 
 /** Answer of `GET /api/l402/status` (contract; decision 128). */
 export const TokenStatus = Type.Object({
   authenticated: Type.Boolean(),
   paymentHash: Type.Optional(Type.String()),
-  expiresAt: Type.Optional(Type.String({ description: 'When the token ends.' })),
+  expiresAt: Type.Optional(isoTime('When the token ends.')),
   remainingRequests: Type.Optional(Type.Unsafe<null>({ type: 'null', description: 'Requests are not counted.' })),
   message: Type.Optional(Type.String({ description: 'Why the request is not authenticated.' }))
-})
+}, { title: 'TokenStatus' })
 export type TokenStatus = Static<typeof TokenStatus>
 
 /** Answer of `GET /api/l402/pricing` (contract; decision 127). */
@@ -157,5 +158,5 @@ export const PriceList = Type.Object({
     description: Type.String()
   })),
   tokenValiditySeconds: Type.Integer()
-})
+}, { title: 'PriceList' })
 export type PriceList = Static<typeof PriceList>

@@ -9,8 +9,8 @@ const QUOTES = Object.freeze([
   'Pay what you owe, and you will know what is your own.'
 ])
 
-const Quote = Type.Object({ quote: Type.String(), paidSats: Type.Integer() })
-const Echo = Type.Object({ echo: Type.Unknown(), paidSats: Type.Integer() })
+const Quote = Type.Object({ quote: Type.String(), paidSats: Type.Integer() }, { title: 'Quote' })
+const Echo = Type.Object({ echo: Type.Unknown(), paidSats: Type.Integer() }, { title: 'Echo' })
 
 /** The upstream `demo` of the default deployment: something to pay for, before there is an API of one's own. */
 export function demoOperations (): AnyOperation[] {
@@ -20,6 +20,8 @@ export function demoOperations (): AnyOperation[] {
       method: 'GET',
       path: '/demo/quote',
       summary: 'A proverb about money',
+      description: 'Something to buy before there is an API of one\'s own: without a credential 402 with an invoice, with it one of a few proverbs.',
+      example: { answers: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
       tag: 'demo',
       access: 'credential',
       answers: { 200: { description: 'The proverb.', schema: Quote } },
@@ -33,6 +35,8 @@ export function demoOperations (): AnyOperation[] {
       method: 'POST',
       path: '/demo/echo',
       summary: 'Sends the JSON body back',
+      description: 'For trying payment with a body: a Payment credential is bound to the very bytes that were challenged. Any JSON will do.',
+      example: { body: { hello: 'world' }, answers: { 200: { echo: { hello: 'world' }, paidSats: 10 } } },
       tag: 'demo',
       access: 'credential',
       body: Type.Unknown(),

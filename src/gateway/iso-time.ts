@@ -1,3 +1,5 @@
+import { Type, type TString } from 'typebox'
+
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+ -]\d{2}:?\d{2})?)?$/
 
 /**
@@ -20,4 +22,16 @@ function isDay (text: string): boolean {
 /** A time without a zone is UTC, as all times of the contract are; the language would take it for the machine's own. */
 function withZone (text: string): string {
   return text.includes('T') && !/(?:Z|[+-]\d{2}:?\d{2})$/.test(text) ? `${text}Z` : text
+}
+
+const FORMAT = { format: 'date-time' } as const
+
+/** A moment in an answer: ISO 8601, UTC. */
+export function isoTime (description?: string): TString {
+  return Type.String({ ...FORMAT, ...(description === undefined ? {} : { description }) })
+}
+
+/** A moment in an answer, or null: as the description says. */
+export function isoTimeOrNull (description?: string): ReturnType<typeof Type.Unsafe<string | null>> {
+  return Type.Unsafe<string | null>({ type: ['string', 'null'], ...FORMAT, ...(description === undefined ? {} : { description }) })
 }

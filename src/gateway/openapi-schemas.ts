@@ -15,7 +15,12 @@ function isObject (value: unknown): value is Json {
  * decimal such as 1e-8 in the form of a float (decision 8).
  */
 export class NamedSchemas {
-  readonly components: Json = {}
+  readonly components: Json
+
+  /** @param known schemas whose names are taken already */
+  constructor (known: Readonly<Json> = {}) {
+    this.components = { ...known }
+  }
 
   /** @throws TypeError when two different schemas have one name */
   write (schema: TSchema): Json {

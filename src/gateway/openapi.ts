@@ -72,7 +72,7 @@ const SECURITY: Readonly<Record<Access, Json[]>> = {
 
 /** Writes operations; what their schemas name goes to the components. */
 class Writer {
-  readonly names = new NamedSchemas()
+  readonly names = new NamedSchemas({ ...errorSchemas, ProxyError: PROXY_ERROR })
 
   parameters (operation: AnyOperation): Json[] {
     const list: Json[] = []
@@ -232,7 +232,7 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
   const { title, description, publicUrl, service = { categories: [], docs: {} } } = facts
   const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
   const components = {
-    schemas: { ...errorSchemas, ProxyError: PROXY_ERROR, ...writer.names.components },
+    schemas: writer.names.components,
     headers: answerHeaders,
     responses: {
       ...Object.fromEntries((Object.keys(refusals) as RefusalName[] /* its own keys */).map(name => [name, refusal(name)])),

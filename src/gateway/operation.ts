@@ -51,6 +51,13 @@ export interface OperationExample {
   readonly answers?: Readonly<Record<number, unknown>>
 }
 
+/** What OpenAPI says of an operation beside its schemas. */
+export interface OperationText {
+  /** What it does and what follows from it: what a caller cannot see from the schemas. */
+  readonly description: string
+  readonly example?: OperationExample
+}
+
 /**
  * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas, calls
  * the handler, and writes what it answers through the schema of that status, which is the whitelist of what may leave.
@@ -82,7 +89,7 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly bodyOptional?: true
   /** What its own 402 asks for, where it sells something by itself and not by the price of a route. */
   readonly sells?: { readonly amountSats: number | null, readonly description: string }
-  /** A body in another form than JSON, which the operation reads by itself; for OpenAPI. */
+  /** A body that the operation reads by itself: a form, or the bytes of whoever signs them; for OpenAPI. */
   readonly form?: { readonly mediaType: string, readonly schema: TSchema }
   /** Request headers that the operation reads, for OpenAPI: a description, or more. */
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
@@ -100,4 +107,19 @@ export type AnyOperation = Omit<Operation, 'handle'> & { handle (input: Input<ne
 /** Declares an operation; only there so that the handler's types follow from the schemas. */
 export function defineOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema> (operation: Operation<P, Q, B>): AnyOperation {
   return operation
+}
+
+/**
+ * Operations with their texts, which stand in a file of their own beside them so that handlers stay readable. Throws TypeError
+ * for an operation without a text, and for a text without an operation.
+ */
+export function documented (texts: Readonly<Record<string, OperationText>>, operations: readonly AnyOperation[]): AnyOperation[] {
+  const ids = new Set(operations.map(({ id }) => id))
+  const lost = Object.keys(texts).filter(id => !ids.has(id))
+  if (lost.length > 0) throw new TypeError(`no operation has the texts of ${lost.join(', ')}`)
+  return operations.map(operation => {
+    const text = texts[operation.id]
+    if (text === undefined) throw new TypeError(`the operation ${operation.id} has no text`)
+    return { ...operation, ...text }
+  })
 }

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { planFeatures, planNames, subscriptionLimits } from './plans.ts'
 import type { Merchant } from './schema.ts'
@@ -17,7 +18,7 @@ export const FeaturesView = Type.Object({
   customBrandingEnabled: Type.Boolean(),
   maxWebhookEndpoints: Type.Integer({ description: 'Reported only: an account has one webhook URL.' }),
   l402Enabled: Type.Boolean({ description: 'False whenever the account is inactive.' })
-})
+}, { title: 'MerchantFeatures' })
 export type FeaturesView = Static<typeof FeaturesView>
 
 /** `onboarding` of an account (contract, Merchant account; decision 73). */
@@ -27,7 +28,7 @@ export const OnboardingView = Type.Object({
   hasActiveProxy: Type.Boolean(),
   proxyCount: Type.Integer({ description: 'Proxies that are not deleted.' }),
   isFullyConfigured: Type.Boolean({ description: 'A provider key and a webhook URL are there.' })
-})
+}, { title: 'MerchantOnboarding' })
 export type OnboardingView = Static<typeof OnboardingView>
 
 /** Answer of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members to it (decision 156). */
@@ -38,10 +39,10 @@ export const AccountView = Type.Object({
   planTier,
   subscriptionStatus: nullableText('Null on a paid plan without a subscription on file.'),
   isActive: Type.Boolean(),
-  createdAt: Type.String(),
+  createdAt: isoTime(),
   features: FeaturesView,
   onboarding: OnboardingView
-})
+}, { title: 'MerchantAccount' })
 export type AccountView = Static<typeof AccountView>
 
 /** Answer of `GET /api/merchant/l402-status` (contract, L402 license status). */
@@ -50,7 +51,7 @@ export const LicenseView = Type.Object({
   planTier,
   subscriptionStatus: nullableText(),
   isActive: Type.Boolean()
-})
+}, { title: 'L402License' })
 export type LicenseView = Static<typeof LicenseView>
 
 /** Answer of `GET /api/merchant/subscription` (contract, Subscription; decision 81). */
@@ -60,15 +61,15 @@ export const SubscriptionView = Type.Object({
   status: nullableText('active, trialing, past_due or canceled; null on a paid plan without a subscription on file.'),
   billingCustomerId: nullableText(),
   limits: Type.Object({ maxMerchants: Type.Integer(), maxEnvironments: Type.Integer(), maxWebhookEndpoints: Type.Integer() })
-})
+}, { title: 'Subscription' })
 export type SubscriptionView = Static<typeof SubscriptionView>
 
 /** Answer of `GET /api/merchant/api-key-info` (decision 65). */
 export const KeyInfoView = Type.Object({
-  createdAt: Type.String({ description: 'When the account got its first key.' }),
-  lastRotatedAt: nullableText('When the key was last regenerated; null when it never was.'),
+  createdAt: isoTime('When the account got its first key.'),
+  lastRotatedAt: isoTimeOrNull('When the key was last regenerated; null when it never was.'),
   keyHint: Type.String({ description: 'The part of the key that is no secret, to tell keys apart.' })
-})
+}, { title: 'ApiKeyInfo' })
 export type KeyInfoView = Static<typeof KeyInfoView>
 
 /** How many proxies an account has that are not deleted, and how many of them are active. */

@@ -1,7 +1,9 @@
 import { Type } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { ShortError, type GatewayError, type ValidationError } from '../gateway/errors.ts'
-import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { merchantTexts } from './documented.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../gateway/validation.ts'
 import { Secret } from '../platform/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
@@ -36,8 +38,8 @@ export interface MerchantOperationParts {
 const MAX_KEY_CHARS = 8192
 
 const ErrorBody = Type.Object({ error: Type.String() })
-const Done = Type.Object({ success: Type.Boolean(), message: Type.String() })
-const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() })
+const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
+const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
 
 const FieldProblem = Type.Object({
   type: Type.String(),
@@ -67,7 +69,7 @@ const slots: Readonly<Record<ProviderSlot, { readonly member: 'primaryApiKey' | 
  * it is what an account is repaired with (decision 36).
  */
 export function merchantOperations (parts: MerchantOperationParts): AnyOperation[] {
-  return [
+  return documented(merchantTexts, [
     ...accountReads(parts),
     keyOperation(parts, 'primary'),
     keyOperation(parts, 'alternate'),
@@ -76,7 +78,7 @@ export function merchantOperations (parts: MerchantOperationParts): AnyOperation
     validateOperation(parts, 'primary'),
     validateOperation(parts, 'alternate'),
     regenerateOperation(parts)
-  ]
+  ])
 }
 
 function accountReads (parts: MerchantOperationParts): AnyOperation[] {
@@ -195,7 +197,7 @@ const WebhookChange = Type.Object({
     type: ['string', 'null'],
     description: `${webhookSecretLength.min} to ${webhookSecretLength.max} characters. Left out it stays; null or empty clears it, and another is made while a URL is set.`
   }))
-})
+}, { title: 'WebhookChange' })
 
 /** `PUT …/webhook-url`: each member left out stays, null or empty clears, and a URL never stands without a secret (decision 67). */
 function webhookOperation (parts: MerchantOperationParts): AnyOperation {
@@ -278,7 +280,7 @@ function regenerateOperation (parts: MerchantOperationParts): AnyOperation {
     answers: {
       200: {
         description: 'The new key, shown this once.',
-        schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: Type.String() })
+        schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: isoTime() })
       },
       404: gone
     },

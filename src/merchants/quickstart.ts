@@ -10,7 +10,7 @@ const Step = Type.Object({
   exampleRequest: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'For a shell in which BOLTGATE_API_KEY holds the key.' }),
   isCompleted: Type.Boolean(),
   isRequired: Type.Boolean()
-})
+}, { title: 'QuickstartStep' })
 type Step = Static<typeof Step>
 
 /** Answer of `GET /api/merchant/quickstart` (contract, Quickstart). */
@@ -23,7 +23,7 @@ export const QuickstartView = Type.Object({
   requiredStepsTotal: Type.Integer(),
   isReadyForProduction: Type.Boolean({ description: 'Every required step is done.' }),
   steps: Type.Array(Step)
-})
+}, { title: 'Quickstart' })
 export type QuickstartView = Static<typeof QuickstartView>
 
 /** What a merchant has done so far, besides what its account says. */

@@ -23,10 +23,13 @@ function receiver (notifications: Notifications, slot: ProviderSlot, id: string,
     method: 'POST',
     path: `/api/webhooks/${slot}`,
     summary,
+    description: 'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
+    example: { body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}', answers: { 200: { received: true } } },
     tag: 'Provider notifications',
     access: 'public',
     query: Type.Object({ account: Type.Optional(Type.String({ maxLength: 20, description: 'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.' })) }),
-    // No body schema: the signature is over the bytes, in whatever type the provider writes them.
+    // The signature is over the bytes, in whatever type the provider writes them.
+    form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },
     answers: {
       200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Received },
       400: { description: 'It cannot be read.', schema: ErrorBody },

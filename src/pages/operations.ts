@@ -1,7 +1,8 @@
 import { Type } from 'typebox'
 import { ShortError } from '../gateway/errors.ts'
 import { EVENT_STREAM_HEADERS } from '../gateway/event-stream.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { pageTexts } from './documented.ts'
 import { PaymentStatusView, type Payment } from '../payments/schema.ts'
 import { asOf, statusAt } from '../payments/states.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -45,7 +46,7 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
   const assets = new PageAssets()
   const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
   const find = (token: string): Promise<Shown | null> => TOKEN.test(token) ? shownBy(parts, token) : Promise.resolve(null)
-  return [
+  return documented(pageTexts, [
     defineOperation({
       id: 'getPayPage',
       method: 'GET',
@@ -105,7 +106,7 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
       }
     }),
     ...assets.operations()
-  ]
+  ])
 }
 
 const NO_STORE = ['Cache-Control', 'no-store']

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { isoTime } from '../gateway/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { checkoutTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { PaymentInput, PaymentStatusView } from './schema.ts'
 import type { Payments } from './service.ts'
@@ -10,12 +12,12 @@ const CheckoutSessionView = Type.Object({
   checkoutUrl: Type.String({ description: 'The pay page, the same as the payUrl of the payment. Treat it as a secret.' }),
   invoiceId: Type.String({ description: '15 digits; the payment is read with it.' }),
   ...PaymentStatusView.properties,
-  expiresAt: Type.String({ description: 'Until when it can be paid. ISO 8601, UTC.' })
-})
+  expiresAt: isoTime('Until when it can be paid.')
+}, { title: 'CheckoutSession' })
 
 /** Checkout sessions: a payment by its page (contract, Billing and checkout; decision 168). */
 export function checkoutOperations (payments: Pick<Payments, 'createOnce' | 'view'>): AnyOperation[] {
-  return [defineOperation({
+  return documented(checkoutTexts, [defineOperation({
     id: 'createCheckoutSession',
     method: 'POST',
     path: '/api/checkout/sessions',
@@ -43,5 +45,5 @@ export function checkoutOperations (payments: Pick<Payments, 'createOnce' | 'vie
         headers: ['Location', `/api/payments/${invoiceId}`, ...headers]
       }
     }
-  })]
+  })])
 }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { defineOperation, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { paymentTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
@@ -15,7 +16,7 @@ const byInvoice = Type.Object({ invoiceId: Type.String() })
 /** Payments of merchants (contract, Endpoints: Payments). */
 export function paymentOperations (payments: Payments): AnyOperation[] {
   const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
-  return [
+  return documented(paymentTexts, [
     defineOperation({
       ...common,
       id: 'createPayment',
@@ -56,7 +57,7 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       },
       handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId)) })
     })
-  ]
+  ])
 }
 
 function readings (payments: Payments, common: { readonly tag: string, readonly access: 'merchant', readonly headers: Readonly<Record<string, string>> }): AnyOperation[] {

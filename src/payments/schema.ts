@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import { CURRENCIES, type Currency } from '../money/currencies.ts'
 import { jsonNumber, type RawJson } from '../money/decimal.ts'
@@ -86,10 +87,9 @@ export const PaymentInput = Type.Object({
     patternProperties: { '^': { type: 'string', maxLength: 500 } },
     description: `Yours; comes back in webhooks. At most ${METADATA_LIMITS.pairs} pairs of texts, keys of 1 to ${METADATA_LIMITS.key} characters.`
   }))
-})
+}, { title: 'PaymentInput' })
 export type PaymentInput = Static<typeof PaymentInput>
 
-const time = (description: string) => Type.String({ description: `${description} ISO 8601, UTC.` })
 const statuses = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const satisfies readonly PaymentStatus[]
 
 /** A payment as create, get, get by order and sync show it (contract, Payment; decisions 7 and 48). */
@@ -107,18 +107,18 @@ export const PaymentView = Type.Object({
   payUrl: Type.String({ description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.' }),
   providerChargeId: Type.String(),
   alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),
-  createdAt: time('When it was made.'),
-  expiresAt: time('Until when it can be paid.'),
-  paidAt: Type.Optional(time('When it was paid; left out until then.')),
+  createdAt: isoTime('When it was made.'),
+  expiresAt: isoTime('Until when it can be paid.'),
+  paidAt: Type.Optional(isoTime('When it was paid; left out until then.')),
   description: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'As it was given; so are the next three.' }),
   customerEmail: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
   customerName: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
   metadata: Type.Unsafe<Readonly<Record<string, string>> | null>({ type: ['object', 'null'], additionalProperties: { type: 'string' } })
-})
+}, { title: 'Payment' })
 export type PaymentView = Static<typeof PaymentView>
 
 /** Answer of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
-export const PaymentStatusView = Type.Object({ status: Type.Enum([...statuses]) })
+export const PaymentStatusView = Type.Object({ status: Type.Enum([...statuses]) }, { title: 'PaymentStatus' })
 
 /** The payment as clients see it. `payment` must be as it reads now (`asOf`). */
 export function paymentView (payment: Payment, publicUrl: string): PaymentView {

@@ -18,7 +18,7 @@ const HealthReport = Type.Object({
     exception: NullableText,
     tags: Type.Array(Type.String())
   }))
-})
+}, { title: 'HealthReport' })
 
 const STATUS = { healthy: 'Healthy', degraded: 'Degraded', unhealthy: 'Unhealthy' } as const
 
@@ -40,13 +40,13 @@ const Budget = Type.Object({
   limit: Type.String({ description: 'A limit that the provider counts for our address, or `account` for those of single keys.' }),
   exhausted: Type.Boolean({ description: 'No invoice can be made for strangers at the moment; for accounts: of some key.' }),
   retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
-})
+}, { title: 'ProviderBudget' })
 type Budget = Static<typeof Budget>
 
 const Ready = Type.Object({
   ready: Type.Boolean(),
   providers: Type.Optional(Type.Array(Budget, { description: 'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.' }))
-})
+}, { title: 'Readiness' })
 
 /** `GET /health` (contract, Health; decision 22) and `GET /ready` for probes. */
 export function healthOperations (database: Database, clock: Clock, readiness: Readiness): AnyOperation[] {
@@ -55,6 +55,16 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     method: 'GET',
     path: '/health',
     summary: 'Health report',
+    description: 'For people and monitors: how the parts are that the gateway needs. Probes of an orchestrator ask /ready.',
+    example: {
+      answers: {
+        200: {
+          status: 'Healthy',
+          totalDuration: 1.84,
+          checks: [{ name: 'database', status: 'Healthy', duration: 1.79, description: null, exception: null, tags: ['db', 'sql'] }]
+        }
+      }
+    },
     tag: 'health',
     access: 'public',
     answers: {
@@ -82,6 +92,8 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     method: 'GET',
     path: '/ready',
     summary: 'Whether the gateway takes traffic',
+    description: 'For load balancers and probes: false while it starts, while it drains, and without its database. It is not throttled.',
+    example: { answers: { 200: { ready: true } } },
     tag: 'health',
     access: 'public',
     answers: {

@@ -8,7 +8,7 @@ const Payment = Type.Object({
   preimage: Type.String({ description: '64 lower-case hex characters.' }),
   paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
   amountSats: Type.Integer()
-})
+}, { title: 'SandboxPayment' })
 
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
@@ -31,6 +31,18 @@ export function providerOperations (options: ProviderOperations): AnyOperation[]
     method: 'POST',
     path: '/sandbox/pay',
     summary: 'Pay an invoice of the sandbox provider',
+    description: 'Stands in the place of a wallet: no money moves, and everything that follows from a payment does. In development alone, ' +
+      'from this machine or with the admin key.',
+    example: {
+      body: { invoice: 'lnbcrt100n1p5q0example' },
+      answers: {
+        200: {
+          preimage: '2f1c6b0a9d8e7f605142332415060708090a0b0c0d0e0f101112131415161718',
+          paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
+          amountSats: 10
+        }
+      }
+    },
     tag: 'Sandbox',
     access: 'public',
     body: Type.Object({

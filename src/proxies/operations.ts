@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Context } from '../gateway/context.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { proxyTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
 import type { ProxyService } from './service.ts'
@@ -14,7 +15,7 @@ const capped = { description: 'A cap of the plan was reached; paying an invoice 
 export function proxyOperations (proxies: ProxyService): AnyOperation[] {
   const common = { tag: 'proxies', access: 'merchant' } as const
   const merchant = (ctx: Context) => merchantOf(ctx)
-  return [
+  return documented(proxyTexts, [
     defineOperation({
       ...common,
       id: 'createProxy',
@@ -81,5 +82,5 @@ export function proxyOperations (proxies: ProxyService): AnyOperation[] {
       answers: { 200: { description: 'What came back; success is false for refusals.', schema: ProbeView }, 404: missing },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.test(merchant(ctx), params.proxyId) })
     })
-  ]
+  ])
 }

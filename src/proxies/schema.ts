@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 
 /** Highest price of one request, in satoshis (decision 105). */
 export const MAX_PRICE_SATS = 1_000_000_000
@@ -30,7 +31,7 @@ const EndpointInput = Type.Object({
   priceSats,
   description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
   tokenPath: Type.Optional(tokenPath)
-})
+}, { title: 'ProxyEndpointInput' })
 
 const settings = {
   description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
@@ -50,11 +51,11 @@ const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE, 'x-rule'
 const targetBaseUrl = Type.String({ minLength: 1, maxLength: 2048, description: 'https address of the API, with a host name and without query; a path in it stands before the request\'s own.' })
 
 /** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */
-export const ProxyInput = Type.Object({ name, targetBaseUrl, defaultPriceSats: priceSats, ...settings })
+export const ProxyInput = Type.Object({ name, targetBaseUrl, defaultPriceSats: priceSats, ...settings }, { title: 'ProxyInput' })
 export type ProxyInput = Static<typeof ProxyInput>
 
 /** Body of `PUT /api/proxy/{proxyId}`: only what changes. */
-export const ProxyChange = Type.Object({ name: Type.Optional(name), targetBaseUrl: Type.Optional(targetBaseUrl), defaultPriceSats: Type.Optional(priceSats), ...settings })
+export const ProxyChange = Type.Object({ name: Type.Optional(name), targetBaseUrl: Type.Optional(targetBaseUrl), defaultPriceSats: Type.Optional(priceSats), ...settings }, { title: 'ProxyChange' })
 export type ProxyChange = Static<typeof ProxyChange>
 
 /** One price of a proxy, as it is stored and answered. */
@@ -102,9 +103,9 @@ export const ProxyView = Type.Object({
   authHeader: nullable('string'),
   hasAuthValue: Type.Boolean(),
   isActive: Type.Boolean(),
-  createdAt: Type.String(),
-  updatedAt: Type.String()
-})
+  createdAt: isoTime(),
+  updatedAt: isoTime()
+}, { title: 'Proxy' })
 export type ProxyView = Static<typeof ProxyView>
 
 /** Answer of `POST /api/proxy/{proxyId}/test` (decision 90). */
@@ -113,5 +114,5 @@ export const ProbeView = Type.Object({
   statusCode: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
   latencyMs: Type.Integer(),
   message: Type.String()
-})
+}, { title: 'ProxyTest' })
 export type ProbeView = Static<typeof ProbeView>

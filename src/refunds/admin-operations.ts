@@ -1,6 +1,8 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import { ShortError } from '../gateway/errors.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { refundAdminTexts } from './documented.ts'
 import { LINE, refundDetails, RefundDetails, TEXT } from './schema.ts'
 import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type Settlement } from './settlement.ts'
 import { LOOKED_UP_FOR } from './states.ts'
@@ -29,26 +31,26 @@ const SettlementInput = Type.Object({
   feeSatoshis: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_100_000_000_000_000, description: 'Network fee, where it is known.' })),
   settledBy: Type.String({ minLength: 1, maxLength: 200, pattern: `(?=.*\\S)${LINE}`, 'x-rule': visible, description: 'Who says so; kept.' }),
   reason: Type.String({ minLength: 1, maxLength: 1000, pattern: `(?=[^]*\\S)${TEXT}`, 'x-rule': visible, description: 'What shows it; kept.' })
-})
+}, { title: 'RefundSettlement' })
 type SettlementInput = Static<typeof SettlementInput>
 
 const AdminRefund = Type.Object({
   ...RefundDetails.properties,
   merchantId: Type.Integer(),
   provider: Type.String({ description: 'The kind that the money came in through, and goes out by.' }),
-  lookedUpUntil: Type.String({ description: 'Until then the provider is asked by itself; ISO 8601, UTC.' }),
+  lookedUpUntil: isoTime('Until then the provider is asked by itself.'),
   settlement: Type.Unsafe<null | object>({
     anyOf: [
-      Type.Object({ outcome: Type.String(), settledBy: Type.String(), reason: Type.String(), correlationId: Type.String(), settledAt: Type.String() }),
+      Type.Object({ outcome: Type.String(), settledBy: Type.String(), reason: Type.String(), correlationId: Type.String(), settledAt: isoTime() }),
       Type.Null()
     ],
     description: 'How it was settled by hand; null while it was not.'
   })
-})
+}, { title: 'AdminRefund' })
 
 /** `/api/admin/refunds`: refunds whose fate only the provider's records show. */
 export function refundAdminOperations (settlements: RefundSettlements): AnyOperation[] {
-  return [
+  return documented(refundAdminTexts, [
     defineOperation({
       ...common,
       id: 'adminListRefunds',
@@ -88,7 +90,7 @@ export function refundAdminOperations (settlements: RefundSettlements): AnyOpera
         body: view(await settlements.settle(params.refundId, settlementOf(body, ctx.correlationId, ctx.now)), ctx.now)
       })
     })
-  ]
+  ])
 }
 
 function settlementOf (input: SettlementInput, correlationId: string, now: number): Settlement {

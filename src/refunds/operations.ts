@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { once } from '../gateway/idempotency.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { refundTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, RefundView } from './schema.ts'
 import type { Refunds } from './service.ts'
@@ -15,7 +16,7 @@ const away = { description: 'The payment provider did not say how the refund sta
 /** `/api/refunds` in all its operations (contract, Refunds). */
 export function refundOperations (refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
-  return [
+  return documented(refundTexts, [
     defineOperation({
       ...common,
       id: 'createRefund',
@@ -78,5 +79,5 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       answers: { 200: { description: 'The refund as it is now.', schema: RefundDetails }, 404: missing, 502: away, 503: away },
       handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId), ctx.now) })
     })
-  ]
+  ])
 }

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import { adviceOn } from './states.ts'
@@ -58,7 +59,7 @@ export const RefundInput = Type.Object({
   amountSatoshis: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_SATS, description: 'Required for every ln refund, where it must equal the amount of the invoice if that has one, and for every refund on the primary provider. Left out, what is left of the payment is refunded.' })),
   email: Type.Optional(Type.String({ maxLength: 200, pattern: LINE, description: 'Who is told by mail once it is confirmed, where it is an address.' })),
   reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))
-})
+}, { title: 'RefundInput' })
 export type RefundInput = Static<typeof RefundInput>
 
 /** Query of `GET /api/refunds`; out of range is clamped (decision 12). */
@@ -98,17 +99,17 @@ export const RefundView = Type.Object({
   refundAddress: Type.String(),
   refundType: Type.Enum([...REFUND_TYPES]),
   transactionHash: nullableText('Over the chain, once it is broadcast.'),
-  createdAt: Type.String(),
+  createdAt: isoTime(),
   message: Type.Optional(Type.String({ description: 'What to do about a refund that the provider has not acknowledged. Left out for all others.' }))
-})
+}, { title: 'CreatedRefund' })
 export type RefundView = Static<typeof RefundView>
 
 /** The refund as get, the lists and sync answer it (decision 61). */
 export const RefundDetails = Type.Object({
   ...RefundView.properties,
-  processedAt: nullableText('When it was confirmed or failed.'),
+  processedAt: isoTimeOrNull('When it was confirmed or failed.'),
   reason: nullableText('As it was given at create.')
-})
+}, { title: 'Refund' })
 export type RefundDetails = Static<typeof RefundDetails>
 
 /** What create shows of a refund, `now` in milliseconds. Both ids of the provider are always the same, null while unknown (decision 7). */

@@ -1,7 +1,8 @@
 import { Type } from 'typebox'
 import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
-import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation, type Result } from '../gateway/operation.ts'
+import { signInTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
@@ -20,6 +21,7 @@ const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const away = { description: 'The database is away. Retry-After says when to come back.' }
 const common = { tag: 'Sign-in', access: 'public' } as const
+const FORM_TYPE = 'application/x-www-form-urlencoded'
 /** Longest form that is read, in bytes: an address and what stands around it. */
 const MOST_FORM = 4096
 
@@ -31,7 +33,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
   const shown = (status: number, body: string, ...headers: string[]): Result => ({ status, body, headers: [...SIGN_IN_HEADERS, ...headers] })
   const go = (where: string, ...headers: string[]): Result => ({ status: 303, body: null, headers: ['Location', where, ...SIGN_IN_HEADERS, ...headers] })
 
-  return [
+  return documented(signInTexts, [
     defineOperation({
       ...common,
       id: 'requestMagicLink',
@@ -78,6 +80,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       method: 'POST',
       path: '/sign-in',
       summary: 'What the form of that page is sent to; counted with the links that programs ask for',
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254 }) }) },
       answers: { 200: page('The same whether or not an account has the address.'), 400: page('The page again: the address is none.'), 503: away },
       async handle ({ ctx }) {
         const email = ((await readForm(ctx)).get('email') ?? '').trim()
@@ -134,6 +137,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       method: 'POST',
       path: '/sign-in/sign-out',
       summary: 'Sign out, by the form of the account\'s page',
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) }) },
       answers: {
         303: { description: 'Signed out, also when nobody was signed in.' },
         403: page('The form is not one of this session\'s pages.'),
@@ -148,13 +152,13 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
         return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
       }
     })
-  ]
+  ])
 }
 
 /** What a form holds; nothing where there is none, or one that is far too long to be ours. */
 async function readForm (ctx: Context): Promise<URLSearchParams> {
   const type = ctx.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
-  if (type !== 'application/x-www-form-urlencoded' || (ctx.body.length ?? 0) > MOST_FORM) return new URLSearchParams()
+  if (type !== FORM_TYPE || (ctx.body.length ?? 0) > MOST_FORM) return new URLSearchParams()
   const bytes = await ctx.body.bytes()
   return new URLSearchParams(bytes.byteLength > MOST_FORM ? '' : Buffer.from(bytes).toString('utf8'))
 }

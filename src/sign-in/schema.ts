@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import { shownStatus } from '../merchants/account.ts'
 import type { CurrentSession } from './service.ts'
 
@@ -21,8 +22,8 @@ export const SessionView = Type.Object({
   planTier: Type.String({ description: 'free, individual or l402.' }),
   subscriptionStatus: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Null on a paid plan without a subscription on file.' }),
   keyHint: Type.String({ description: 'The part of the API key that is no secret.' }),
-  expiresAt: Type.String({ description: 'When the session ends. ISO 8601, UTC.' })
-})
+  expiresAt: isoTime('When the session ends.')
+}, { title: 'Session' })
 export type SessionView = Static<typeof SessionView>
 
 /** Who is signed in, as a program sees it. */

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { storefrontAdminTexts } from './documented.ts'
 import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './order-views.ts'
 import { OrderNotMade } from './public-schema.ts'
 import type { Orders } from './orders.ts'
@@ -10,7 +11,7 @@ const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
 /** What the administrator does with orders: sees those that need somebody, and has one made that its store did not take at the claim (decision 146). */
 export function storefrontAdminOperations (orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
-  return [
+  return documented(storefrontAdminTexts, [
     defineOperation({
       id: 'adminListTroubledOrders',
       method: 'GET',
@@ -44,5 +45,5 @@ export function storefrontAdminOperations (orders: Pick<Orders, 'retry' | 'troub
       },
       handle: async ({ params }) => ({ status: 200, body: orderView(await orders.retry(params.orderId)) })
     })
-  ]
+  ])
 }

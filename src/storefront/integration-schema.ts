@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import type { RawJson } from '../money/decimal.ts'
 import type { Integration } from './schema.ts'
 import { usd } from './usd.ts'
@@ -50,11 +51,11 @@ export const IntegrationInput = Type.Object({
   storefrontDomain: Type.String({ maxLength: MAX_HOST, pattern: HOST, 'x-rule': 'Must be a host name alone, such as example.myshopify.com.', description: 'Where the shop is, at its platform.' }),
   ...credentials,
   ...settings
-})
+}, { title: 'StoreInput' })
 export type IntegrationInput = Static<typeof IntegrationInput>
 
 /** Body of `PUT /api/merchant/storefront`: only what changes. */
-export const IntegrationChange = Type.Object({ ...credentials, ...settings })
+export const IntegrationChange = Type.Object({ ...credentials, ...settings }, { title: 'StoreChange' })
 export type IntegrationChange = Static<typeof IntegrationChange>
 
 const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
@@ -79,9 +80,9 @@ export const IntegrationView = Type.Object({
   listInRegistry: Type.Boolean(),
   registryCategories: text('A JSON array as text.'),
   registryDescription: text('As it was given.'),
-  createdAt: Type.String(),
-  updatedAt: Type.String()
-})
+  createdAt: isoTime(),
+  updatedAt: isoTime()
+}, { title: 'Store' })
 export type IntegrationView = Static<typeof IntegrationView>
 
 /** Whether the platform can be asked: a token is stored, or what a token is got with. */

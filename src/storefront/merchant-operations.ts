@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { storefrontMerchantTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './integration-schema.ts'
 import type { Storefronts } from './integrations.ts'
@@ -24,7 +25,7 @@ const opening = { description: 'A problem where a member does not fit; an error 
 
 /** `/api/merchant/storefront` in all its operations (contract, Storefront merchant endpoints; decisions 141 to 145 and 149). */
 export function storefrontMerchantOperations (parts: StorefrontMerchantParts): AnyOperation[] {
-  return [...store(parts), ...acts(parts), ...reports(parts)]
+  return documented(storefrontMerchantTexts, [...store(parts), ...acts(parts), ...reports(parts)])
 }
 
 function store ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {

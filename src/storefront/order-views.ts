@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 import type { RawJson } from '../money/decimal.ts'
 import type { StoreStats } from './orders.ts'
 import { failureWords } from './order-making.ts'
@@ -43,17 +44,17 @@ const row = {
 /** What an order needs somebody for; each is left out where it needs nobody. */
 const trouble = {
   failure: Type.Optional(Type.Object({
-    reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']), message: Type.String(), failedAt: Type.String()
+    reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']), message: Type.String(), failedAt: isoTime()
   }, { description: 'Why the shop did not make the paid order.' })),
-  refundRequest: Type.Optional(Type.Object({ refundAddress: Type.String(), refundType: Type.Enum(['chain', 'ln']), requestedAt: Type.String() }, {
+  refundRequest: Type.Optional(Type.Object({ refundAddress: Type.String(), refundType: Type.Enum(['chain', 'ln']), requestedAt: isoTime() }, {
     description: 'Where the buyer wants the money back. POST /api/refunds with the orderId as invoiceId gives it.'
   })),
-  canceledAt: Type.Optional(Type.String({ description: 'When the shop called the order off.' })),
-  refundedAt: Type.Optional(Type.String({ description: 'When all that was paid had been given back.' }))
+  canceledAt: Type.Optional(isoTime('When the shop called the order off.')),
+  refundedAt: Type.Optional(isoTime('When all that was paid had been given back.'))
 }
 
 /** An order in the list of its merchant (contract, Storefront merchant endpoints). */
-export const OrderRow = Type.Object({ ...row, createdAt: Type.String(), ...trouble })
+export const OrderRow = Type.Object({ ...row, createdAt: isoTime(), ...trouble }, { title: 'StoreOrderRow' })
 export type OrderRow = Static<typeof OrderRow>
 
 /** An order with all that is shown of one (contract, Storefront integration resources: Order). */
@@ -62,11 +63,11 @@ export const OrderView = Type.Object({
   trackingNumber: text('Once it is shipped.'),
   trackingCarrier: text('Once it is shipped.'),
   trackingUrl: text('Once it is shipped.'),
-  createdAt: Type.String(),
-  paidAt: text('Null until it is paid.'),
-  shippedAt: text('Null until it is shipped.'),
+  createdAt: isoTime(),
+  paidAt: isoTimeOrNull('Null until it is paid.'),
+  shippedAt: isoTimeOrNull('Null until it is shipped.'),
   ...trouble
-})
+}, { title: 'StoreOrder' })
 export type OrderView = Static<typeof OrderView>
 
 /** What a merchant sees of an order in the list. */
@@ -99,7 +100,7 @@ export function buyerView (order: Order): OrderView {
 }
 
 /** An order in the administrator's list. */
-export const AdminOrderRow = Type.Object({ ...OrderRow.properties, merchantId: Type.Integer() })
+export const AdminOrderRow = Type.Object({ ...OrderRow.properties, merchantId: Type.Integer() }, { title: 'AdminStoreOrderRow' })
 
 /** What the administrator sees of an order in the list. */
 export function adminOrderRow (order: Order): Static<typeof AdminOrderRow> {
@@ -127,8 +128,8 @@ const counters = {
   totalPaidUsd: dollars('A number of US dollars, of paid orders only.'),
   fulfilled: Type.Integer({ description: 'Those shipped since are among them.' }),
   shipped: Type.Integer(),
-  firstOrderAt: text('Null when there was no order yet.'),
-  lastOrderAt: text('Null when there was no order yet.')
+  firstOrderAt: isoTimeOrNull('Null when there was no order yet.'),
+  lastOrderAt: isoTimeOrNull('Null when there was no order yet.')
 }
 
 /** Answer of `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
@@ -136,7 +137,7 @@ export const StatsView = Type.Object({
   merchantId: Type.Integer(),
   total: Type.Object({ totalIntegrations: Type.Integer(), ...counters }),
   byStore: Type.Array(Type.Object({ slug: Type.String(), storefrontDomain: Type.String(), ...counters }))
-})
+}, { title: 'StoreStats' })
 export type StatsView = Static<typeof StatsView>
 
 /** The counters of a merchant with its store; without one all are 0. Orders that were purged still count. */

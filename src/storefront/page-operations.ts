@@ -1,10 +1,11 @@
 import { Type } from 'typebox'
 import { foreseen, LongError, Unavailable, ValidationError, type GatewayError } from '../gateway/errors.ts'
 import { HeaderList, type ReadonlyHeaders } from '../gateway/headers.ts'
-import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation, type Result } from '../gateway/operation.ts'
+import { storefrontPageTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../pages/document.ts'
-import { checkForm, formErrors, readForm, readRefundForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
+import { checkForm, FIELDS, formErrors, MAXIMA, readForm, readRefundForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
 import { address, claimPage, failedPage, formPage, missingOrderPage, onlyCountryOf, orderPage, type ClaimPageFacts } from './claim-page.ts'
 import { LONGEST_ADDRESS } from './refund-panel.ts'
 import { ALREADY_CLAIMED } from './order-making.ts'
@@ -49,6 +50,11 @@ const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
 const Slug = Type.Object({ slug: Type.String() })
 const ClaimQuery = Type.Object({ claimToken: Type.Optional(Type.String({ description: 'The claim token: it alone opens the page.' })) })
+const FORM_TYPE = 'application/x-www-form-urlencoded'
+const ClaimForm = Type.Object({
+  ...Object.fromEntries(FIELDS.map(field => [field, Type.Optional(Type.String({ maxLength: MAXIMA[field] }))])),
+  change: Type.Optional(Type.String({ description: 'Where it is there, the form is shown again with these values and nothing is claimed.' }))
+})
 const LongRefusal = Type.Object({ error: Type.String(), message: Type.String() })
 
 /** A form that needs nobody's credential: its token is all the authority there is, so other sites cannot forge what they do not know. */
@@ -65,7 +71,7 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
     return found === null || found.order.status === 'PendingPayment' ? null : { ...found, claimToken }
   }
   const claimed = (facts: ClaimPageFacts): Result => ({ status: 303, body: null, headers: ['Location', address(facts), ...FORM_PAGE_HEADERS] })
-  return [
+  return documented(storefrontPageTexts, [
     defineOperation({
       id: 'getShopPage',
       method: 'GET',
@@ -114,12 +120,13 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
       id: 'claimOnPage',
       method: 'POST',
       path: '/storefront/:slug/claim',
-      summary: 'Take in the form of the claim page (application/x-www-form-urlencoded): email, firstName, lastName, country, address1, address2, city, province, zip, phone',
+      summary: 'Take in the form of the claim page',
       tag: 'pages',
       access: 'public',
       params: Slug,
       query: ClaimQuery,
-      // No body schema: it is a form, and what is wrong with it is said beside its fields.
+      // What is wrong with a form is said beside its fields.
+      form: { mediaType: FORM_TYPE, schema: ClaimForm },
       answers: {
         200: { description: 'The form again, to change what was filled in.', mediaType: HTML_TYPE },
         303: { description: 'The order is claimed, now or before; its page is at `Location`.' },
@@ -158,11 +165,12 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
       id: 'askForRefundOnPage',
       method: 'POST',
       path: '/storefront/:slug/claim-refund',
-      summary: 'Take in the form of the claim page that asks for the money back (application/x-www-form-urlencoded): refundAddress',
+      summary: 'Take in the form of the claim page that asks for the money back',
       tag: 'pages',
       access: 'public',
       params: Slug,
       query: ClaimQuery,
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ refundAddress: Type.String({ minLength: 26, maxLength: LONGEST_ADDRESS }) }) },
       answers: {
         303: { description: 'The shop sees it; the claim page at `Location` says so.' },
         400: { description: 'The claim page with what is wrong; an error, when the form cannot be read at all.', mediaType: HTML_TYPE },
@@ -185,7 +193,7 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
         return { status: 400, body: claimPage(now, assets, { given, refusal: wrong ?? error?.message ?? null }), headers: FORM_PAGE_HEADERS }
       }
     })
-  ]
+  ])
 }
 
 /** Whether nothing more is asked of the buyer. */

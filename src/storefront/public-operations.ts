@@ -1,7 +1,8 @@
 import { Type } from 'typebox'
 import { challengeLines, offeredSchemes } from '../challenges/replies.ts'
 import type { Challenges } from '../challenges/service.ts'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { storefrontPublicTexts } from './documented.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Catalogs } from './catalogs.ts'
@@ -50,7 +51,7 @@ const PRIVATE = ['Cache-Control', 'private, no-store']
 
 /** Everything below `/api/storefront/{slug}` and the receiver of the platforms' notifications (contract, Storefront). */
 export function storefrontPublicOperations (parts: StorefrontPublicParts): AnyOperation[] {
-  return [...browsing(parts), ...buying(parts), receiving(parts)]
+  return documented(storefrontPublicTexts, [...browsing(parts), ...buying(parts), receiving(parts)])
 }
 
 function browsing ({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyOperation[] {
@@ -193,7 +194,8 @@ function receiving ({ fulfilments }: StorefrontPublicParts): AnyOperation {
     tag: 'Provider notifications',
     access: 'public',
     params: Slug,
-    // No body schema: the signature is over the bytes, and looked at before anything reads them.
+    // The signature is over the bytes, and looked at before anything reads them.
+    form: { mediaType: 'application/json', schema: Type.Object({}, { description: 'As the platform writes it.' }) },
     bodyLimit: NOTIFICATION_LIMIT,
     answers: {
       200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Type.Object({ received: Type.Literal(true) }) },

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime } from '../gateway/iso-time.ts'
 import type { Challenge } from '../challenges/store.ts'
 import type { RawJson } from '../money/decimal.ts'
 import { CART_LIMITS } from './cart.ts'
@@ -11,7 +12,6 @@ const nullableText = (description: string) => Type.Unsafe<string | null>({ type:
 // Open, because the writer would print a number of a schema through a double (decision 8).
 const dollars = (description = 'A number of US dollars.') => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 const orderStatus = Type.Enum(['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'])
-const time = Type.String({ description: 'ISO 8601, UTC.' })
 
 /** Answer of the catalog (contract, Storefront). */
 export const CatalogView = Type.Object({
@@ -30,7 +30,7 @@ export const CatalogView = Type.Object({
     imageUrl: nullableText('Null where the product has none.'),
     variants: Type.Array(Type.Object({ variantId: Type.Integer(), title: Type.String(), priceUsd: dollars(), available: Type.Boolean() }))
   }))
-})
+}, { title: 'Catalog' })
 
 /** A store's catalog as buyers see it. */
 export function catalogView ({ slug, shipping }: Integration, { storeName, products }: Catalog): Static<typeof CatalogView> {
@@ -61,7 +61,7 @@ export const CheckoutBody = Type.Object({
     quantity: Type.Integer({ minimum: 1, maximum: CART_LIMITS.quantity })
   }), { minItems: 1, maxItems: CART_LIMITS.lines, description: `At most ${CART_LIMITS.total} pieces together.` }),
   email: Type.Optional(Type.String({ format: 'email', maxLength: 254, description: 'Who is sent the claim page once the payment provider reports the payment.' }))
-})
+}, { title: 'Cart' })
 
 /** The 402 of a checkout. It never has a claim token, by design (contract, Checkout 402 response). */
 export const CheckoutChallenge = Type.Object({
@@ -73,12 +73,12 @@ export const CheckoutChallenge = Type.Object({
   taxNote: Type.Null(),
   totalUsd: dollars('A number of US dollars: subtotal, shipping and tax.'),
   totalSats: Type.Integer({ description: 'What the invoice asks for, at the exchange rate of this moment.' }),
-  claimExpiresAt: time,
+  claimExpiresAt: isoTime(),
   invoice: Type.String({ description: 'BOLT 11.' }),
   macaroonBase64: Type.String(),
   paymentHash: Type.String(),
-  invoiceExpiresAt: time
-})
+  invoiceExpiresAt: isoTime()
+}, { title: 'OrderChallenge' })
 
 /** What a checkout asks for. */
 export function challengeView (order: Order, challenge: Challenge): Static<typeof CheckoutChallenge> {
@@ -106,7 +106,7 @@ export const PaidOrderView = Type.Object({
   storefrontOrderNumber: nullableText('The store\'s number of the order; null until it is claimed.'),
   claimPageUrl: nullableText('Where a person says where the order goes, and sees how far it is. Its claimToken is the order\'s. Null when it can be read no longer.'),
   message: Type.String()
-})
+}, { title: 'PaidOrder' })
 
 /** What is said of a paid order. */
 export function paidOrderView (order: Order, claimPageUrl: string | null): Static<typeof PaidOrderView> {
@@ -134,7 +134,7 @@ export const ClaimBody = Type.Object({
     country: Type.String({ minLength: 1, maxLength: 100, description: 'Two letters (ISO 3166-1), or the English name.' }),
     phone: optional(30)
   })
-})
+}, { title: 'ClaimInput' })
 export type ClaimBody = Static<typeof ClaimBody>
 
 /** What says that a store did not take a paid order. */
@@ -143,16 +143,16 @@ export const OrderNotMade = Type.Object({
   message: Type.String(),
   reason: Type.Optional(Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed'], { description: 'Left out for what may pass by itself.' })),
   choices: Type.Optional(Type.Array(Type.Enum(['wait', 'refund']), { description: 'What the buyer can do, where there is a reason.' }))
-})
+}, { title: 'OrderNotMade' })
 
 /** Body of a buyer's wish to have the money back. */
 export const RefundRequestBody = Type.Object({
   claimToken: Type.String({ 'x-judged': true, description: 'The order\'s token in claimPageUrl.' }),
   refundAddress: Type.String({ minLength: 26, maxLength: 500, pattern: '^[\\x21-\\x7e]+$', 'x-rule': 'Must have no spaces.', description: 'A Bitcoin address, or a BOLT 11 invoice for at most what was paid. The merchant pays it by hand: have an invoice last for days.' })
-})
+}, { title: 'RefundRequestInput' })
 
 /** How far an order is (contract, Order status): all that is shown of one but who bought it. */
-export const OrderStatusView = Type.Omit(OrderView, ['email'])
+export const OrderStatusView = Type.Omit(OrderView, ['email'], { title: 'BuyerOrder' })
 
 function iso (ms: number): string {
   return new Date(ms).toISOString()

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
+import { isoTimeOrNull } from '../gateway/iso-time.ts'
 import type { WebhookFacts } from '../gateway/openapi.ts'
+import type { OperationText } from '../gateway/operation.ts'
 
 const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
@@ -12,7 +14,7 @@ const PaymentEvent = Type.Object({
   alternateChargeId: Type.Optional(Type.String({ description: 'Where the alternate provider made the invoice.' })),
   providerChargeId: Type.Optional(Type.String({ description: 'Where the primary provider made it.' })),
   provider: Type.Optional(Type.Enum(['primary'])),
-  paidAt: nullableText('When it was paid; null until then.'),
+  paidAt: isoTimeOrNull('When it was paid; null until then.'),
   metadata: nullableText('A text that holds the JSON given at creation.')
 }, { title: 'PaymentEvent' })
 
@@ -56,3 +58,36 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
     }
   }
 })
+
+const delivery = {
+  id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
+  event: 'payment.paid',
+  invoiceId: '482910573648201',
+  paymentHash: HASH,
+  status: 'failed',
+  url: 'https://shop.example.com/webhooks',
+  attempts: 6,
+  responseStatus: 500,
+  responseBody: 'Internal Server Error',
+  error: 'The answer was 500.',
+  createdAt: '2026-11-22T10:15:30.000Z',
+  lastAttemptAt: '2026-11-22T10:31:05.000Z',
+  nextAttemptAt: null,
+  deliveredAt: null
+}
+
+/** What OpenAPI says of the operations that show what was sent. */
+export const webhookTexts: Readonly<Record<string, OperationText>> = {
+  listWebhookDeliveries: {
+    description: 'Each event is one delivery, however many attempts it took. Look here when a webhook did not arrive: ' +
+      'responseStatus, responseBody and error say what your server answered last.',
+    example: { answers: { 200: { deliveries: [delivery], total: 1, limit: 50, offset: 0 } } }
+  },
+  resendWebhookDelivery: {
+    description: 'It goes to the address that is set now, signed with the secret that is set now.',
+    example: {
+      params: { id: delivery.id },
+      answers: { 202: { ...delivery, status: 'pending', nextAttemptAt: '2026-11-22T11:00:00.000Z' } }
+    }
+  }
+}

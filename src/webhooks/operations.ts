@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { webhookTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { DeliveryPage, DeliveryQuery, DeliveryView } from './schema.ts'
 import type { Webhooks } from './service.ts'
@@ -10,7 +11,7 @@ const away = { description: 'The database is away. Retry-After says when to come
 /** The history of a merchant's webhooks, and resending by hand (decision 161). */
 export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
-  return [
+  return documented(webhookTexts, [
     defineOperation({
       ...common,
       id: 'listWebhookDeliveries',
@@ -43,5 +44,5 @@ export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
       },
       handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
     })
-  ]
+  ])
 }

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 
 /** How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no other follows by itself. */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
@@ -48,11 +49,11 @@ export const DeliveryView = Type.Object({
   responseStatus: nullable('integer', 'What the last attempt was answered; null when nobody answered.'),
   responseBody: nullable('string', 'The first KiB of that answer\'s body.'),
   error: nullable('string', 'Why the last attempt failed.'),
-  createdAt: Type.String(),
-  lastAttemptAt: nullable('string', 'When the last attempt ended.'),
-  nextAttemptAt: nullable('string', 'When the next attempt is due; null when none follows by itself.'),
-  deliveredAt: nullable('string', 'When it was delivered for the first time.')
-})
+  createdAt: isoTime(),
+  lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
+  nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none follows by itself.'),
+  deliveredAt: isoTimeOrNull('When it was delivered for the first time.')
+}, { title: 'Delivery' })
 export type DeliveryView = Static<typeof DeliveryView>
 
 /** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
@@ -70,7 +71,7 @@ export const DeliveryPage = Type.Object({
   total: Type.Integer({ description: 'Without paging; also in X-Total-Count.' }),
   limit: Type.Integer(),
   offset: Type.Integer()
-})
+}, { title: 'DeliveryPage' })
 export type DeliveryPage = Static<typeof DeliveryPage>
 
 function iso (time: number | null): string | null {

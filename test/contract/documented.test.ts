@@ -1,0 +1,65 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import t from 'tap'
+import { startGateway } from '../support/gateway.ts'
+
+type Json = Record<string, unknown>
+interface Body { readonly content?: Readonly<Record<string, { readonly schema?: Json, readonly example?: unknown }>> }
+interface Parameter { readonly in: string, readonly name: string, readonly schema: Json, readonly example?: unknown }
+interface Operation {
+  readonly operationId: string
+  readonly tags: readonly string[]
+  readonly summary?: string
+  readonly description?: string
+  readonly parameters?: readonly Parameter[]
+  readonly requestBody?: Body
+  readonly responses: Readonly<Record<string, Body & { readonly $ref?: string }>>
+}
+interface Document { readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>, readonly components: Json }
+
+t.test('every operation says what it does and shows one request and its answer', async t => {
+  const gateway = await startGateway(t)
+  const document = (await gateway.send('GET', '/api/openapi.json')).json() as Document
+  const ajv = new Ajv2020({ strict: false, allErrors: true })
+  addFormats.default(ajv)
+  ajv.addSchema({ $id: 'document', components: document.components })
+  const fault = (schema: Json, value: unknown): string | null => {
+    const validate = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/components/', '"document#/components/')) as Json)
+    return validate(value) ? null : ajv.errorsText(validate.errors)
+  }
+  const operations = Object.values(document.paths).flatMap(item => Object.values(item)).filter(({ operationId }) => operationId !== undefined)
+  t.ok(operations.length > 100)
+  const examples = new Set<string>()
+  for (const { operationId: id, tags, description, parameters = [], requestBody, responses } of operations) {
+    t.ok((description ?? '').length > 30, `${id} has a description`)
+    // What stands behind a price of the operator's has an API of its own.
+    if (tags.includes('Paid')) continue
+    for (const { name, schema, example } of parameters.filter(parameter => parameter.in === 'path')) {
+      t.not(example, undefined, `${id} shows a ${name}`)
+      t.equal(fault(schema, example), null, `${id}: the ${name} that it shows fits`)
+    }
+    const bodies: ReadonlyArray<readonly [what: string, body: Body]> = [
+      ...requestBody === undefined ? [] : [['request', requestBody]] as const,
+      ...Object.entries(responses).filter(([status, answer]) => status.startsWith('2') && answer.$ref === undefined)
+    ]
+    for (const [what, { content = {} }] of bodies) {
+      for (const [mediaType, { schema, example }] of Object.entries(content)) {
+        if (schema === undefined || (what !== 'request' && (mediaType !== 'application/json' || schema['properties'] === undefined) && schema['$ref'] === undefined && schema['items'] === undefined)) continue
+        t.not(example, undefined, `${id} shows its ${what}`)
+        t.equal(fault(schema, example), null, `${id}: the ${what} that it shows fits`)
+        examples.add(id)
+      }
+    }
+  }
+  t.ok(examples.size > 75)
+})
+
+t.test('resources have names, and the moments in them a format', async t => {
+  const gateway = await startGateway(t)
+  const { components: { schemas } } = (await gateway.send('GET', '/api/openapi.json')).json() as { components: { schemas: Record<string, { properties: Record<string, Json> }> } }
+  for (const name of ['Payment', 'Refund', 'MerchantAccount', 'Proxy', 'ProducerChallenge', 'Subscription', 'Store', 'StoreOrder', 'Delivery', 'PendingSubscription', 'HealthReport', 'Quickstart']) {
+    t.ok(schemas[name], name)
+    const { createdAt } = schemas[name]?.properties ?? {}
+    if (createdAt !== undefined) t.equal(createdAt['format'], 'date-time', `${name}.createdAt`)
+  }
+})
