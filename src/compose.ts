@@ -38,7 +38,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
   const { clock, log, secrets } = around
   const running: Running = { config, serving: false }
   const parts = await openParts(running, around, closers)
-  const { metrics, state, merchants, payees, challenges, directory, forwarder, payments, jobs } = parts
+  const { metrics, state, merchants, payees, challenges, directory, forwarder, payments, jobs, billing } = parts
   const mounted = mountOperations(parts, running, around)
   const internals: ReadonlyMap<string, InternalUpstream> = new Map([['api', new InternalUpstream(mounted.api)], ['demo', new InternalUpstream(mounted.demo)]])
   const services: SteadyServices = {
@@ -80,6 +80,8 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     // What the others find out at once may have to be told by a job.
     await jobs.start()
     await payments.start()
+    // Nobody waits for the billing provider but who buys a plan.
+    void billing.start()
   }
   return new App({ running, around, challenges, closers, gateway, listener, operations: mounted.all, compile: compileFor, follow })
 }

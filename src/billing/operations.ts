@@ -13,7 +13,7 @@ const NOTIFICATION_LIMIT = 1_048_576
 const Received = Type.Object({ received: Type.Literal(true) })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
 const refused: Answer = { description: 'The billing provider refused.' }
-const away: Answer = { description: 'The billing provider or the database is away. Retry-After says when to come back.' }
+const away: Answer = { description: 'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.' }
 const missing: Answer = { description: 'No billing provider is configured.', schema: Type.Object({ error: Type.String() }) }
 
 /** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */

@@ -1,4 +1,5 @@
 import type { PlanTier } from '../merchants/plans.ts'
+import type { SoldPlan } from './plans.ts'
 
 /** Kinds of billing providers. */
 export type BillingKind = 'stripe' | 'sandbox'
@@ -36,6 +37,20 @@ export interface BilledSubscription {
   readonly merchantId: number | null
   readonly email: string | null
   readonly customerName: string | null
+}
+
+/** What a plan's price at its provider charges. */
+export interface BilledPrice {
+  /** For people: where to look. */
+  readonly priceId: string
+  /** In the smallest unit of the currency; null where it is not one fixed amount (tiers, metered use, decided by the buyer). */
+  readonly amount: number | null
+  /** ISO 4217, lower case. */
+  readonly currency: string
+  /** How often it is charged: each `count` `interval`s; null for a price that is charged once. */
+  readonly every: { readonly interval: string, readonly count: number } | null
+  /** False for one that has been archived, with which nothing can be bought. */
+  readonly isActive: boolean
 }
 
 /** Something has changed: which subscription it was. What has changed is read anew, since notifications overtake each other. */
@@ -76,6 +91,8 @@ export function isCardSubscription (subscriptionId: string): boolean {
 export interface BillingProvider {
   readonly kind: BillingKind
   createCheckout (request: CheckoutRequest): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }>
+  /** What a sold plan costs there; null when there is no such price. */
+  price (plan: SoldPlan): Promise<BilledPrice | null>
   /** Address of a page where the customer manages cards and subscription. */
   portal (customerId: string, returnUrl: string): Promise<string>
   /** Null when there is none. */

@@ -4,7 +4,8 @@ import type { Clock } from '../platform/clock.ts'
 import type { Database, TransactionSql } from '../platform/database.ts'
 import { randomToken, type Random } from '../platform/ids.ts'
 import { readEvent } from './event.ts'
-import { BillingError, type BilledSubscription, type BillingEvent, type BillingProvider, type CheckoutRequest } from './provider.ts'
+import { planPricesUsd, type SoldPlan } from './plans.ts'
+import { BillingError, type BilledPrice, type BilledSubscription, type BillingEvent, type BillingProvider, type CheckoutRequest } from './provider.ts'
 
 /** What the sandbox is made of. */
 export interface SandboxBillingOptions {
@@ -83,6 +84,10 @@ export class SandboxBilling implements BillingProvider {
     const kept: KeptCheckout = wanted
     const sessionId = await this.#insert('cs_sandbox_', 'checkout', kept, null, idempotencyKey)
     return { sessionId, checkoutUrl: this.#address(sessionId) }
+  }
+
+  async price (plan: SoldPlan): Promise<BilledPrice> {
+    return { priceId: `price_sandbox_${plan}`, amount: planPricesUsd[plan] * 100, currency: 'usd', every: { interval: 'month', count: 1 }, isActive: true }
   }
 
   async portal (customerId: string, returnUrl: string): Promise<string> {

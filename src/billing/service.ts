@@ -10,6 +10,7 @@ import type { Log } from '../platform/log.ts'
 import { isLive } from './current.ts'
 import { listedPlans, parseSoldPlan, type ListedPlan } from './plans.ts'
 import { BillingError, isCardSubscription, type BillingProvider } from './provider.ts'
+import type { PriceCheck } from './price-check.ts'
 import type { CheckoutInput } from './schema.ts'
 import type { CardSubscriptions } from './subscriptions.ts'
 
@@ -19,8 +20,10 @@ export interface BillingParts {
   readonly provider: BillingProvider | null
   /** Null exactly where the provider is. */
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'> | null
+  /** Null exactly where the provider is. */
+  readonly prices: Pick<PriceCheck, 'look' | 'agree'> | null
   readonly database: Pick<Database, 'sql'>
-  readonly jobs: Pick<Jobs, 'queue' | 'enqueue'>
+  readonly jobs: Pick<Jobs, 'queue' | 'enqueue' | 'every'>
   readonly log: Log
   /** Addresses that buyers are sent to must be https there. */
   readonly production: boolean
@@ -39,6 +42,9 @@ const QUEUE = 'billing'
 /** The pauses between them add up to more than an hour. */
 const RETRIES = 10
 const CONCURRENCY = 2
+const PRICES = 'billing-prices'
+/** Milliseconds between looks of the job at the prices. */
+const PRICES_EVERY = 3_600_000
 
 /**
  * Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). What becomes of a checkout
@@ -50,10 +56,20 @@ export class Billing {
   /** Declares its queue: before the jobs start. */
   constructor (parts: BillingParts) {
     this.#parts = parts
-    const { jobs, subscriptions } = parts
+    const { jobs, subscriptions, prices } = parts
+    if (prices !== null) jobs.every(PRICES, PRICES_EVERY, 'Compares the listed prices of the plans with those that the billing provider charges', () => prices.look())
     if (subscriptions === null) return
     jobs.queue<Reread>(QUEUE, { title: 'The billing provider said that a subscription has changed: ask how it stands', concurrency: CONCURRENCY, retries: RETRIES },
       ({ data }) => subscriptions.refresh(data.subscriptionId))
+  }
+
+  /** A first look at the prices of the provider: what is wrong is in the log and the metrics before anybody buys. It never rejects. */
+  async start (): Promise<void> {
+    try {
+      await this.#parts.prices?.look()
+    } catch (error) {
+      this.#parts.log.error({ err: error }, 'the prices of the plans could not be read at the billing provider, so none is sold by card before they can; a restricted key needs the right to read prices')
+    }
   }
 
   /** The publicly listed plans. */
@@ -66,7 +82,8 @@ export class Billing {
    * Opens a checkout. `merchant` is whose key came with the request: the subscription becomes that account's, with a trial if it
    * has never had a subscription by card. Anybody else's waits for approval (decision 171).
    * @throws ShortError 400 for a plan that is not sold here and for an account that has one already; ValidationError for
-   *   an address; ConfigurationMissing 500, LongError 502, Unavailable 503
+   *   an address; ConfigurationMissing 500, LongError 502, Unavailable 503, also where the provider would charge another
+   *   price than is listed
    */
   async createCheckout (input: CheckoutInput, merchant: Merchant | null): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }> {
     const provider = this.#provider()
@@ -75,6 +92,7 @@ export class Billing {
     const cancelUrl = this.#address('/cancelUrl', input.cancelUrl) ?? `${this.#parts.publicUrl()}/billing/canceled`
     if (merchant !== null) refuseSecond(merchant)
     const isFirst = merchant === null || merchant.billingCustomerId === null
+    await this.#asking(this.#parts.prices?.agree(plan) ?? Promise.resolve())
     return await this.#asking(provider.createCheckout({
       plan,
       email: input.email.toLowerCase(),

@@ -4,7 +4,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Secret } from '../platform/secrets.ts'
 import { readEvent } from './event.ts'
 import type { SoldPlan } from './plans.ts'
-import { BillingError, type BilledSubscription, type BillingEvent, type BillingProvider, type CheckoutRequest } from './provider.ts'
+import { BillingError, type BilledPrice, type BilledSubscription, type BillingEvent, type BillingProvider, type CheckoutRequest } from './provider.ts'
 
 /** How Stripe is asked. */
 export interface StripeBillingOptions {
@@ -82,6 +82,22 @@ export class StripeBilling implements BillingProvider {
     }, { idempotencyKey })
   }
 
+  async price (plan: SoldPlan): Promise<BilledPrice | null> {
+    try {
+      const { id, unit_amount: amount, currency, recurring, active } = await this.#stripe.prices.retrieve(this.#options.prices[plan])
+      return {
+        priceId: id,
+        amount: recurring?.usage_type === 'metered' ? null : amount,
+        currency: currency.toLowerCase(),
+        every: recurring === null ? null : { interval: recurring.interval, count: recurring.interval_count },
+        isActive: active
+      }
+    } catch (error) {
+      if (isMissing(error)) return null
+      throw billingError(error)
+    }
+  }
+
   async portal (customerId: string, returnUrl: string): Promise<string> {
     return (await asking(this.#stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }))).url
   }
@@ -90,7 +106,7 @@ export class StripeBilling implements BillingProvider {
     try {
       return this.#read(await this.#stripe.subscriptions.retrieve(subscriptionId, { expand: ['customer'] }))
     } catch (error) {
-      if (error instanceof Stripe.errors.StripeInvalidRequestError && error.statusCode === 404) return null
+      if (isMissing(error)) return null
       throw billingError(error)
     }
   }
@@ -155,6 +171,10 @@ async function asking<T> (call: Promise<T>): Promise<T> {
   } catch (error) {
     throw billingError(error)
   }
+}
+
+function isMissing (error: unknown): boolean {
+  return error instanceof Stripe.errors.StripeInvalidRequestError && error.statusCode === 404
 }
 
 function isCustomerGone (error: unknown): boolean {

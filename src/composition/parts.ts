@@ -1,5 +1,6 @@
 import { SqlAdminStore } from '../admin/store.ts'
 import { openBilling } from '../billing/open.ts'
+import { PriceCheck } from '../billing/price-check.ts'
 import { Recheck } from '../billing/recheck.ts'
 import { Billing } from '../billing/service.ts'
 import { SqlCardSubscriptionStore } from '../billing/store.ts'
@@ -195,7 +196,8 @@ export async function openParts (running: Running, around: Surroundings, closers
   const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
   webhooks.declare()
-  const billing = new Billing({ provider: cards.provider, subscriptions, database, jobs, log, production, publicUrl, settings: () => running.config })
+  const planPrices = cards.provider === null ? null : new PriceCheck({ provider: cards.provider, clock, log, metrics })
+  const billing = new Billing({ provider: cards.provider, prices: planPrices, subscriptions, database, jobs, log, production, publicUrl, settings: () => running.config })
   if (cards.sandbox !== null) cards.sandbox.notify = (signature, body) => billing.receive(signature, body)
   declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })

@@ -22,6 +22,14 @@ export interface HeldSubscription {
   readonly metadata: Readonly<Record<string, string>>
 }
 
+/** A price as the fake keeps it: `recurring` null for one that is charged once. */
+export interface HeldPrice {
+  active: boolean
+  unit_amount: number | null
+  currency: string
+  recurring: { interval: string, interval_count: number, usage_type: 'licensed' | 'metered' } | null
+}
+
 interface Customer { readonly id: string, readonly email: string, readonly name: string | null }
 interface Session { readonly id: string, readonly form: ReadonlyMap<string, string>, subscription: string | null }
 interface Answered { readonly status: number, readonly body: object }
@@ -49,6 +57,8 @@ export class FakeStripe {
   readonly webhookSecret = 'whsec_the_secret_of_the_endpoint'
   readonly price = 'price_individual'
   readonly requests: SeenRequest[] = []
+  /** By id; `price` is one of $49 each month. */
+  readonly prices = new Map<string, HeldPrice>([[this.price, { active: true, unit_amount: 4900, currency: 'usd', recurring: { interval: 'month', interval_count: 1, usage_type: 'licensed' } }]])
   readonly subscriptions = new Map<string, HeldSubscription>()
   readonly customers = new Map<string, Customer>()
   readonly sessions = new Map<string, Session>()
@@ -162,6 +172,8 @@ export class FakeStripe {
   #act (method: string, path: string, form: ReadonlyMap<string, string>): Answered {
     const subscriptionId = /^\/v1\/subscriptions\/(sub_\w+)$/.exec(path)?.[1]
     if (method === 'GET' && subscriptionId !== undefined) return this.#subscription(subscriptionId)
+    const priceId = /^\/v1\/prices\/(\w+)$/.exec(path)?.[1]
+    if (method === 'GET' && priceId !== undefined) return this.#price(priceId)
     const allowed = method === 'POST' ? PARAMETERS[path] : undefined
     if (allowed === undefined) throw new Refusal(404, 'invalid_request_error', 'resource_missing', `Unrecognized request URL (${method}: ${path}).`)
     for (const name of form.keys()) if (!allowed.test(name)) throw new Refusal(400, 'invalid_request_error', 'parameter_unknown', `Received unknown parameter: ${name}`, name)
@@ -172,7 +184,9 @@ export class FakeStripe {
 
   #session (form: ReadonlyMap<string, string>): Answered {
     if (form.get('mode') !== 'subscription' || form.get('line_items[0][quantity]') !== '1') throw new Refusal(400, 'invalid_request_error', 'parameter_missing', 'Missing required param: line_items.', 'line_items')
-    if (form.get('line_items[0][price]') !== this.price) throw new Refusal(400, 'invalid_request_error', 'resource_missing', 'No such price', 'line_items[0][price]')
+    const price = this.prices.get(form.get('line_items[0][price]') ?? '')
+    if (price === undefined) throw new Refusal(400, 'invalid_request_error', 'resource_missing', 'No such price', 'line_items[0][price]')
+    if (!price.active) throw new Refusal(400, 'invalid_request_error', 'price_inactive', 'The price specified is inactive.', 'line_items[0][price]')
     if (!URL.canParse(form.get('success_url') ?? '')) throw new Refusal(400, 'invalid_request_error', 'url_invalid', 'Not a valid URL', 'success_url')
     if (form.has('customer') && form.has('customer_email')) throw new Refusal(400, 'invalid_request_error', 'parameter_invalid', 'You may only specify one of these parameters: customer, customer_email.', 'customer')
     const email = form.get('customer_email')
@@ -180,6 +194,12 @@ export class FakeStripe {
     const id = `cs_test_${randomBytes(24).toString('hex')}`
     this.sessions.set(id, { id, form, subscription: null })
     return { status: 200, body: { id, object: 'checkout.session', mode: 'subscription', status: 'open', url: `${this.url}/c/pay/${id}`, subscription: null } }
+  }
+
+  #price (id: string): Answered {
+    const held = this.prices.get(id)
+    if (held === undefined) throw new Refusal(404, 'invalid_request_error', 'resource_missing', `No such price: '${id}'`, 'price')
+    return { status: 200, body: { id, object: 'price', billing_scheme: 'per_unit', type: held.recurring === null ? 'one_time' : 'recurring', ...held } }
   }
 
   #portal (form: ReadonlyMap<string, string>): Answered {
