@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../platform/clock.ts'
-import type { Database } from '../platform/database.ts'
+import type { Database, Sql } from '../platform/database.ts'
 import type { Log } from '../platform/log.ts'
 import type { PriceGrace } from './price-grace.ts'
 
@@ -59,15 +59,20 @@ export class OfferedPrices {
     await this.#syncing
     if (!this.#started) return
     // The processes that go on with other prices hear until when these were asked.
-    this.#unwritten = true
-    await this.sync()
+    await this.#quietly(() => this.#unwritten ? this.#sync() : this.#writeAsked(this.#database.sql, this.#now))
   }
 
   /** Writes what is not written and reads again. Never rejects. */
   sync (): Promise<void> {
-    return this.#syncing ??= this.#sync().catch((error: unknown) => {
+    return this.#syncing ??= this.#quietly(() => this.#sync()).finally(() => { this.#syncing = null })
+  }
+
+  async #quietly (step: () => Promise<void>): Promise<void> {
+    try {
+      await step()
+    } catch (error) {
       this.#log.warn({ err: error }, 'Former prices could not be written and read; payments of a price before the last change may be refused')
-    }).finally(() => { this.#syncing = null })
+    }
   }
 
   async #sync (): Promise<void> {
@@ -83,7 +88,15 @@ export class OfferedPrices {
     const since = new Date(this.#clock.now() - LONGEST_GRACE)
     const rows = await this.#database.sql<{ place: string, amount_sats: bigint, asked_until: Date }[]>`
       select place, amount_sats, asked_until from offered_prices where place = any(${[...this.#now.keys()]}) and asked_until > ${since}`
-    for (const row of rows) this.#asked(row.place, Number(row.amount_sats), row.asked_until.getTime())
+    const latest = new Map<string, { readonly amountSats: number, readonly until: number }>()
+    for (const row of rows) {
+      const [amountSats, until] = [Number(row.amount_sats), row.asked_until.getTime()]
+      this.#asked(row.place, amountSats, until)
+      if (until > (latest.get(row.place)?.until ?? 0)) latest.set(row.place, { amountSats, until })
+    }
+    // Where a process with another price has ended since, that would count as asked until the next change.
+    const overtaken = [...this.#now].filter(([place, amountSats]) => (latest.get(place)?.amountSats ?? amountSats) !== amountSats)
+    if (overtaken.length > 0) await this.#writeAsked(this.#database.sql, overtaken)
   }
 
   #asked (place: string, amountSats: number, until: number): void {
@@ -110,13 +123,19 @@ export class OfferedPrices {
         from unnest(${now.map(([place]) => place)}::text[], ${now.map(([, amountSats]) => amountSats)}::bigint[]) as asked (place, amount_sats)
         where offered_prices.place = asked.place and offered_prices.amount_sats <> asked.amount_sats and offered_prices.asked_until < ${new Date(at)}
           and offered_prices.asked_until = (select max(last.asked_until) from offered_prices last where last.place = asked.place)`
-      // Later than what it follows, so that it is the one that was asked last.
-      await tx`
-        insert into offered_prices (place, amount_sats, asked_until)
-        select asked.place, asked.amount_sats, ${new Date(at + 1)}
-        from unnest(${now.map(([place]) => place)}::text[], ${now.map(([, amountSats]) => amountSats)}::bigint[]) as asked (place, amount_sats)
-        on conflict (place, amount_sats) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
+      await this.#writeAsked(tx, now)
       await tx`delete from offered_prices where asked_until < ${new Date(at - 2 * LONGEST_GRACE)} and not place = any(${now.map(([place]) => place)})`
     })
+  }
+
+  /** Prices that are asked at this moment, later than what they follow: so each is the one of its place that was asked last. */
+  async #writeAsked (sql: Sql, prices: Iterable<readonly [place: string, amountSats: number]>): Promise<void> {
+    const asked = [...prices]
+    if (asked.length === 0) return
+    await sql`
+      insert into offered_prices (place, amount_sats, asked_until)
+      select asked.place, asked.amount_sats, ${new Date(this.#clock.now() + 1)}
+      from unnest(${asked.map(([place]) => place)}::text[], ${asked.map(([, amountSats]) => amountSats)}::bigint[]) as asked (place, amount_sats)
+      on conflict (place, amount_sats) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
   }
 }
