@@ -38,7 +38,7 @@ const rawHeaders = [
   'X-Request-Id', '0190d2f2-6c1e-7a3b-9f00-1234567890ab', 'Cookie', 'theme=dark', 'Connection', 'keep-alive'
 ]
 const rules = { headerCount: 200, upgrading: false, takesAnySegment: () => false }
-const noBody: RequestBody = Object.freeze({ length: 0, limit: Infinity, collected: null, bytes: async () => new Uint8Array(), stream: () => null }) as unknown as RequestBody // never read here
+const noBody: RequestBody = { length: 0, limit: Infinity, collected: null, bytes: async () => new Uint8Array(), stream: () => null } as unknown as RequestBody // never read here
 
 function contextOf (headers: HeaderList): Context {
   return new Context({
