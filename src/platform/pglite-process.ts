@@ -8,6 +8,7 @@ import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { PGlite } from '@electric-sql/pglite'
 import { FolderInUse, lockFolder, type FolderLock } from './folder-lock.ts'
+import { answerTo, isIdle, Upkeep } from './pglite-upkeep.ts'
 import { frame, receiveFrameSync, sendFrameSync, type FrameKind } from './pglite-frames.ts'
 import { readImage } from './pglite-image.ts'
 import { unpackInto } from './tar.ts'
@@ -120,6 +121,7 @@ async function opened (): Promise<PGlite> {
 }
 
 const database = await opened()
+const upkeep = new Upkeep()
 say(frame.ready, '')
 for (;;) {
   const asked = nextFrame()
@@ -132,7 +134,9 @@ for (;;) {
     break
   }
   try {
-    say(frame.answer, await database.execProtocolRaw(asked.bytes))
+    const answer = await answerTo(database, asked.bytes)
+    say(frame.answer, answer)
+    if (upkeep.due() && isIdle(answer)) await upkeep.run(database)
   } catch (error) {
     say(frame.broken, reason(error))
   }
