@@ -1,18 +1,8 @@
-import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
+import { routePrice, type Priced } from '../config/sale.ts'
 import { routePlace } from './offer.ts'
 import type { PriceList } from './schema.ts'
 
 const PROXIES = '/l402/proxy/*'
-
-type Priced = Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
-
-/** The price of an operator's route in satoshis, 0 for a free one; null where its chain asks nobody to pay, or merchants set the prices. */
-function routePrice ({ payment, chains }: Priced, route: RouteConfig): number | null {
-  if (route.upstream.kind === 'proxy') return null
-  // A route that names no price has the default one, where its chain asks for payment at all.
-  const asks = chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
-  return route.price ?? (asks ? payment.defaultPrice : null)
-}
 
 /** What the operator's routes cost, by place. */
 export function routePrices (config: Priced): ReadonlyMap<string, number> {

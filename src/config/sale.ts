@@ -1,7 +1,7 @@
 import { quote, type Path } from './diagnose.ts'
 import type { ReadEntry } from './chains.ts'
 import type { Findings } from './checks.ts'
-import type { RouteConfig, WhenConfig } from './schema.ts'
+import type { GatewayConfig, RouteConfig, WhenConfig } from './schema.ts'
 
 /** What plugins say of themselves by which a chain can be seen to sell: who asks for money, who takes it, who names the price. */
 type SaleFact = 'challenge' | 'payment' | 'target'
@@ -21,6 +21,17 @@ export function alwaysHolds (when: WhenConfig | undefined, match: Pick<RouteConf
   // A condition's path is literal up to its star: `/a/:id` in it is no parameter.
   return path === undefined || match.path.every(pattern => path.some(covering =>
     covering.endsWith('/*') ? pattern.startsWith(covering.slice(0, -1)) : pattern === covering && !/[:*]/.test(pattern)))
+}
+
+/** As much of a configuration as says what its routes cost. */
+export type Priced = Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
+
+/** The price of an operator's route in satoshis, 0 for a free one; null where its chain asks nobody to pay, or merchants set the prices. */
+export function routePrice ({ payment, chains }: Pick<Priced, 'payment' | 'chains'>, route: RouteConfig): number | null {
+  if (route.upstream.kind === 'proxy') return null
+  // A route that names no price has the default one, where its chain asks for payment at all.
+  const asks = chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
+  return route.price ?? (asks ? payment.defaultPrice : null)
 }
 
 /** Whether a route takes money for the operator: it has a price, or the default one because its chain asks without any. */

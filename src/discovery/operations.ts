@@ -11,7 +11,7 @@ import { llmsText, type ListedStore } from './llms.ts'
 export interface DiscoveryFacts {
   publicUrl (): string
   /** The configuration of the moment; another object after each reload. */
-  config (): Pick<GatewayConfig, 'payment' | 'routes' | 'discovery'>
+  config (): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery'>
   /** What `/api/l402/pricing` says. */
   prices (): PriceList
   /** Every operation that is mounted; asked for when a document is first read. */
@@ -41,9 +41,10 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
     return { categories: facts.config().discovery.categories, docs }
   }
   const write = (which: 'sale' | 'whole'): string => {
-    const { routes, payment } = facts.config()
-    const priceOf = operationPrices(routes)
-    const priced = pricedRoutes(routes)
+    const config = facts.config()
+    const { payment } = config
+    const priceOf = operationPrices(config)
+    const priced = pricedRoutes(config)
     // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
     const isForSale = (operation: AnyOperation): boolean => operation.access === 'credential' && (priceOf(operation)?.amountSats ?? null) !== null
     const operations = which === 'whole'
@@ -90,12 +91,12 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
       description: 'What is for sale, how it is paid for, which stores there are, and where to read on.',
       answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
       async handle () {
-        const { routes, payment } = facts.config()
+        const config = facts.config()
         const text = llmsText({
-          serviceName: payment.serviceName,
+          serviceName: config.payment.serviceName,
           description: DESCRIPTION,
           publicUrl: facts.publicUrl(),
-          pricedRoutes: pricedRoutes(routes),
+          pricedRoutes: pricedRoutes(config),
           stores: await facts.stores()
         })
         return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
@@ -116,7 +117,7 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
           publicUrl: facts.publicUrl(),
           categories: config.discovery.categories,
           prices: facts.prices(),
-          pricedRoutes: pricedRoutes(config.routes)
+          pricedRoutes: pricedRoutes(config)
         })
         return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
       }

@@ -1,3 +1,4 @@
+import { routePrice, type Priced } from '../config/sale.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import type { Json } from './openapi-errors.ts'
 import type { AnyOperation } from './operation.ts'
@@ -25,15 +26,15 @@ export function openApiPath (path: string): string {
   return path.replaceAll(/:([A-Za-z_][A-Za-z0-9_]*)/g, '{$1}').replace(/\*$/, '{path}')
 }
 
-function priceOf (route: RouteConfig): number | null {
-  return route.upstream.kind === 'proxy' ? null : route.price ?? 0
+function priceOf (config: Priced, route: RouteConfig): number | null {
+  return route.upstream.kind === 'proxy' ? null : routePrice(config, route) ?? 0
 }
 
 /** The routes of a configuration that cost something, in the form of the document. */
-export function pricedRoutes (routes: readonly RouteConfig[]): PricedRoute[] {
+export function pricedRoutes (config: Priced): PricedRoute[] {
   const out: PricedRoute[] = []
-  for (const route of routes) {
-    const amountSats = priceOf(route)
+  for (const route of config.routes) {
+    const amountSats = priceOf(config, route)
     if (amountSats === 0) continue
     for (const path of route.match.path) {
       out.push({
@@ -49,16 +50,16 @@ export function pricedRoutes (routes: readonly RouteConfig[]): PricedRoute[] {
 }
 
 /** Tells what the route that an operation is reached by costs; null where it is free. */
-export function operationPrices (routes: readonly RouteConfig[]): (operation: AnyOperation) => Price | null {
+export function operationPrices (config: Priced): (operation: AnyOperation) => Price | null {
   const router = new Router<RouteConfig>()
-  for (const route of routes) {
+  for (const route of config.routes) {
     for (const path of route.match.path) router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
   }
   return operation => {
     const path = operation.path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x')
     const route = router.find('', operation.method, path)?.value
     if (route === undefined) return null
-    const amountSats = priceOf(route)
+    const amountSats = priceOf(config, route)
     return amountSats === 0 ? null : { amountSats, description: operation.summary }
   }
 }

@@ -18,7 +18,7 @@ const LIMIT = 64 * 1024
 
 t.test('the short document prices what is for sale, and the whole one everything', async t => {
   const yaml = defaultYaml({
-    replace: [['  # Merchants\' proxies, kept', '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  # Merchants\' proxies, kept']]
+    replace: [['  # Merchants\' proxies, kept', '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  - { match: { path: /unnamed, method: GET }, chain: paid, upstream: { url: "http://127.0.0.1:9" } }\n  # Merchants\' proxies, kept']]
   })
   const gateway = await startGateway(t, { yaml })
   const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document
@@ -38,6 +38,12 @@ t.test('the short document prices what is for sale, and the whole one everything
         if (operation['x-payment-info'] !== undefined) t.ok('402' in operation.responses, `${operation.operationId} declares its 402`)
       }
     }
+  })
+
+  await t.test('a route that names no price is offered at the default one, which its chain asks', async t => {
+    t.equal((await gateway.send('GET', '/unnamed')).status, 402)
+    t.equal(amountOf(sale, 'get', '/unnamed'), '10')
+    t.match((await gateway.send('GET', '/llms.txt')).text, /\/unnamed/)
   })
 
   await t.test('no path is offered that is not there', async t => {

@@ -105,7 +105,7 @@ export function loadText (yaml: string, env: Readonly<Record<string, string>>): 
 
 /** Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts them. */
 function lookAt (operations: readonly AnyOperation[], config: GatewayConfig): Look {
-  const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config.routes), priceOf: operationPrices(config.routes) }))
+  const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config), priceOf: operationPrices(config) }))
   const routes = new Router<boolean>()
   for (const { match, upstream } of config.routes) {
     for (const path of match.path) routes.add({ host: match.host ?? null, methods: match.method ?? [], path }, upstream.kind === 'internal')
