@@ -39,6 +39,9 @@ interface Node {
 /** Nodes whose connections are kept; only idle ones above it are let go. */
 const MAX_NODES = 1000
 
+/** lnd's own default, which tools that make keys for wallets write. */
+const GRPC_PORT = '10009'
+
 const CERTIFICATE_FAULTS = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT',
   'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'CERT_SIGNATURE_FAILURE', 'CERT_UNTRUSTED', 'INVALID_CA', 'CERT_REJECTED', 'ERR_TLS_CERT_ALTNAME_INVALID'
@@ -72,7 +75,7 @@ export class LndConnections {
     try {
       return await run(node.http)
     } catch (error) {
-      throw error instanceof KeyUnusable ? error.refusal : error
+      throw error instanceof KeyUnusable ? error.refusal : named(error, connection)
     } finally {
       node.calls--
       this.#trim()
@@ -90,6 +93,7 @@ export class LndConnections {
     const { guard, timeout, clock } = this.#options
     const budget = this.#budget
     const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
+    const isPinned = certificate !== null
     const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
     return new ProviderHttp({
       url: origin,
@@ -98,7 +102,7 @@ export class LndConnections {
       budget,
       authorize: macaroon => ({ 'grpc-metadata-macaroon': macaroon }),
       messageOf: body => readFault(body)?.message ?? null,
-      connect: inOurTerms(connector)
+      connect: inOurTerms(connector, isPinned)
     })
   }
 
@@ -114,21 +118,38 @@ export class LndConnections {
 }
 
 /** Whatever fails before the connection stands, nothing was sent. */
-function inOurTerms (connector: Connector): Connector {
+function inOurTerms (connector: Connector, isPinned: boolean): Connector {
   return (wanted, callback) => {
     connector(wanted, (...result) => {
       const [error, socket] = result
       if (error === null) callback(null, socket)
-      else callback(faultOf(error), null)
+      else callback(faultOf(error, isPinned), null)
     })
   }
 }
 
-function faultOf (error: Error): Error {
+/**
+ * The commonest mistake in a key, said beside what failed. It stays an unavailability, and says as before whether anything was
+ * sent: REST may be served at that port.
+ */
+function named (error: unknown, { origin }: LndConnection): unknown {
+  if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || new URL(origin).port !== GRPC_PORT) return error
+  const text = `${error.message} The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
+  return error instanceof NothingSent
+    ? new NothingSent(text, error.retryAfter, error.cause, error.fault)
+    : new ProviderUnavailable(text, error.retryAfter, error.cause, error.fault)
+}
+
+/** `isPinned`: the key holds a certificate, which alone is trusted. */
+function faultOf (error: Error, isPinned: boolean): Error {
   if (error instanceof AddressRefused) return new KeyUnusable(`The host in the lnd key cannot be called: ${error.message}`)
   if (error instanceof NameUnresolved) return new NothingSent('The host name in the lnd key has no address.', 5, undefined, 'network')
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable('The node shows another TLS certificate than the one in the lnd key.')
+  if (CERTIFICATE_FAULTS.has(code)) {
+    return new KeyUnusable(isPinned
+      ? 'The node shows another TLS certificate than the one in the lnd key.'
+      : 'The lnd key holds no cert, and no authority that is trusted here signed the TLS certificate of the node: add its tls.cert to the key, as cert=<base64url>.')
+  }
   if (code === 'CERT_HAS_EXPIRED') return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
   // The code alone: the text holds the address.
   return new NothingSent('The lnd node cannot be reached at the moment.', 5, new Error(code === '' ? 'the connection failed' : code), 'network')

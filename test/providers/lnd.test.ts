@@ -1,4 +1,6 @@
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { Secret } from '../../src/platform/secrets.ts'
@@ -124,10 +126,41 @@ t.test('another certificate than the pinned one is refused before anything is se
   const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
   for (const certificate of [selfSigned({ names: ['localhost', '127.0.0.1'] }).certificate, null]) {
     await t.rejects(lnd.createCharge(new Secret(lndConnect(host, certificate, macaroon)), request), errorLike({
-      name: 'ProviderRefused', reason: 'key', message: 'The node shows another TLS certificate than the one in the lnd key.'
+      name: 'ProviderRefused',
+      reason: 'key',
+      message: certificate === null
+        ? 'The lnd key holds no cert, and no authority that is trusted here signed the TLS certificate of the node: add its tls.cert to the key, as cert=<base64url>.'
+        : 'The node shows another TLS certificate than the one in the lnd key.'
     }), certificate === null ? 'the public authorities do not know it' : 'the same names do not help')
   }
   t.same(node.requests, [])
+})
+
+t.test('a key without a certificate is good where a trusted authority signed the node\'s', async t => {
+  const { node, lnd, key } = await setUp(t)
+  const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
+  const before = getCACertificates('default')
+  t.teardown(() => { setDefaultCACertificates(before) })
+  setDefaultCACertificates([...before, node.certificate])
+  t.match(await lnd.validateKey(new Secret(lndConnect(node.url.slice('https://'.length), null, macaroon))), { isValid: true })
+})
+
+t.test('who cannot be reached at the port of gRPC is told that the key needs the port of REST', { skip: process.platform === 'linux' ? false : 'only Linux answers on all of 127/8' }, async t => {
+  const address = '127.77.3.9'
+  const { open, key } = await setUp(t)
+  const { certificate, key: tlsKey } = selfSigned({ names: [address] })
+  const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
+  const named = (port: number): Secret<string> => new Secret(lndConnect(`${address}:${port}`, certificate, macaroon))
+  const asOperator = (operatorKey: Secret<string>): Promise<unknown> => open({ operatorKey }).createCharge(operatorKey, request)
+  const said = /cannot be reached.*names port 10009, which is gRPC's.*port of its REST API, 8080/
+  await t.rejects(asOperator(named(10_009)), errorLike({ name: 'NothingSent', fault: 'network', message: said }), 'nobody listens')
+  await t.rejects(asOperator(named(10_010)), errorLike({ name: 'NothingSent', message: 'The lnd node cannot be reached at the moment.' }))
+
+  // gRPC speaks HTTP/2 alone: it ends what begins otherwise.
+  const server = createTlsServer({ cert: certificate, key: tlsKey }, socket => { socket.end() }).listen(10_009, address)
+  t.teardown(() => { server.close() })
+  await once(server, 'listening')
+  await t.rejects(asOperator(named(10_009)), errorLike({ name: 'ProviderUnavailable', fault: 'network', message: said }), 'as one who may have been heard')
 })
 
 t.test('a pinned certificate without the host\'s name is enough, an expired one is not', async t => {
