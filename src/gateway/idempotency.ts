@@ -1,4 +1,4 @@
-import { idempotencyKeyReused } from './errors.ts'
+import { idempotencyKeyReused, ShortError } from './errors.ts'
 
 /** The idempotency key under which a request runs (contract, Limits; decisions 18 to 20). */
 export interface Idempotency {
@@ -23,7 +23,7 @@ export class IdempotencyKeyTaken extends Error {
  * Makes something once for each key, where the key stands in the row of what was made (decision 185): it outlives the replays
  * that the shared state keeps, and every restart.
  * @param find what the key has made before
- * @param make rejects with `IdempotencyKeyTaken` when another was faster
+ * @param make rejects with `IdempotencyKeyTaken` when another was faster, or with a `ShortError` that what it made may be the reason of
  * @returns what was made now or before, with the headers that say so
  * @throws ShortError 400 for a key that was used with another body
  */
@@ -42,7 +42,8 @@ export async function once<T> (
   try {
     return { made: await make(), headers: [] }
   } catch (error) {
-    const meanwhile = error instanceof IdempotencyKeyTaken ? await kept() : null
+    // What the first request has made can be why a second one is refused: nothing is left to refund, or the order id is taken.
+    const meanwhile = error instanceof IdempotencyKeyTaken || error instanceof ShortError ? await kept() : null
     if (meanwhile === null) throw error
     return meanwhile
   }

@@ -79,11 +79,11 @@ void eachDatabase(t, 'a refund under an idempotency key', async (t: T, database)
     }
   })
 
-  await t.test('is made once by processes that share no state', async t => {
-    const body = await partial()
+  for (const amountSatoshis of [400, 1000]) await t.test(`is made once by processes that share no state, ${amountSatoshis} of 1000 satoshis`, async t => {
+    const body = await partial(amountSatoshis)
     const asked = provider.asked.length
     const processes = await Promise.all(Array.from({ length: 8 }, () => started(f, f.another())))
-    const answers = await Promise.all(processes.map(ask => ask('race', body)))
+    const answers = await Promise.all(processes.map(ask => ask(`race ${amountSatoshis}`, body)))
     t.equal(provider.asked.length, asked + 1)
     t.equal(new Set(answers.map(({ status, data }) => `${status} ${String(data['refundId'])}`)).size, 1, 'all were answered with it')
     t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
