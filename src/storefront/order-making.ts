@@ -117,10 +117,18 @@ export class OrderMaking {
       const before = claim.askedAt === null ? null : await this.#parts.platform.findOrder(access, orderId)
       if (before !== null) return await this.#write(orderId, before)
       if (claim.askedAt !== null && clock.now() - claim.askedAt < SEARCH_LAG) throw new StorePlatformError('away', 'The store may have taken the order before; it is looked for.', { retryAfter: SEARCH_LAG / 1000 })
-      // Whoever stood still for so long has lost the claim, and another may be asking.
-      if (!await claims.asking(orderId, claim.owner, clock.now())) throw beingClaimed()
-      const made = await this.#ask(access, newOrder(order, known), time => { askedAt = time })
-      return await this.#write(orderId, made)
+      let wanted = newOrder(order, known)
+      for (;;) {
+        // Whoever stood still for so long has lost the claim, and another may be asking.
+        if (!await claims.asking(orderId, claim.owner, clock.now())) throw beingClaimed()
+        try {
+          return await this.#write(orderId, await this.#ask(access, wanted, time => { askedAt = time }))
+        } catch (error) {
+          const holdId = await this.#heldMeanwhile(wanted, error)
+          if (holdId === null) throw error
+          wanted = { ...wanted, holdId }
+        }
+      }
     } catch (error) {
       if (error instanceof LongError) throw error
       await claims.release(orderId, claim.owner, askedAt, error instanceof StorePlatformError ? `${error.fault}: ${error.message}` : 'unforeseen')
@@ -202,6 +210,12 @@ export class OrderMaking {
       if (found === null) throw error
       return found
     }
+  }
+
+  /** What holds an order's goods since a moment ago, where they were gone because of that: what took the last piece is the order's own. */
+  async #heldMeanwhile (order: NewStoreOrder, error: unknown): Promise<string | null> {
+    if (order.holdId !== null || !(error instanceof StorePlatformError) || !error.isSoldOut) return null
+    return (await this.#parts.orders.get(order.sourceIdentifier))?.holdId ?? null
   }
 
   #write (orderId: string, made: StoreOrder): Promise<StoredOrder> {

@@ -133,6 +133,7 @@ export class SqlOrderStore implements OrderStore {
     const rows = await this.#database.sql<Row[]>`
       update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
         select id from storefront_orders where paid_at is not null and claimed_at is null and hold_asked_at is null and claim_expires_at > ${new Date(now)}
+          and not exists (select 1 from storefront_claims where order_id = storefront_orders.id and lease_until > ${new Date(now)})
         order by paid_at limit ${limit} for update skip locked)
       returning *`
     return rows.map(read)

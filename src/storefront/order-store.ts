@@ -73,7 +73,7 @@ export interface OrderStore {
   markPaid (sql: TransactionSql, orderId: string, facts: PaidFacts): Promise<void>
   markMailed (sql: TransactionSql, orderId: string, at: number): Promise<void>
   markClaimed (sql: TransactionSql, orderId: string, facts: ClaimedFacts): Promise<void>
-  /** Takes paid orders whose shop was not asked yet to hold their goods, and notes that it is asked, in one statement. */
+  /** Takes paid orders that nobody is having made and whose shop was not asked yet to hold their goods, and notes that it is asked, in one statement. */
   takeToHold (now: number, limit: number): Promise<StoredOrder[]>
   /** Notes what holds an order's goods; null for nothing any more. */
   held (orderId: string, holdId: string | null): Promise<void>

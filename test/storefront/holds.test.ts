@@ -1,5 +1,6 @@
 /** Goods of paid orders are held until they are claimed: when, for how long, and that none are counted twice. */
 import t from 'tap'
+import { StorePlatformError } from '../../src/storefront/platform.ts'
 import { BODY, claimBody, openShop } from './fixture.ts'
 import { fault, mugs, shopify } from './shopify-fixture.ts'
 import { MUG } from './test-platform.ts'
@@ -36,6 +37,44 @@ t.test('a shop that cannot hold them is asked once, but for one that asked to wa
   }
   t.equal((await shop.claim(claimBody(claimToken))).status, 200)
   t.match(shop.platform.made, [{ holdId: null }])
+})
+
+t.test('a claim beside a hold that takes the last piece gets that piece', async t => {
+  const shop = await openShop(t)
+  const { claimToken } = await shop.paid()
+  const answered = Promise.withResolvers<void>()
+  shop.platform.gates.set('hold', answered.promise)
+  const holding = shop.storefront.holds.run()
+  while (shop.platform.holds.size === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
+  const create = shop.platform.createOrder.bind(shop.platform)
+  shop.platform.createOrder = async (store, order) => {
+    if (order.holdId !== null) return await create(store, order)
+    answered.resolve()
+    await holding
+    throw new StorePlatformError('refused', 'The store has not enough in stock', { isSoldOut: true })
+  }
+  t.equal((await shop.claim(claimBody(claimToken))).status, 200)
+  t.match(shop.platform.made, [{ holdId: 'hold-0' }])
+  t.same(shop.failed, [], 'nobody was told that it is sold out')
+})
+
+t.test('nothing is held for an order that is being made', async t => {
+  const shop = await openShop(t)
+  const { claimToken } = await shop.paid()
+  const answered = Promise.withResolvers<void>()
+  shop.platform.gates.set('createOrder', answered.promise)
+  const claiming = shop.claim(claimBody(claimToken))
+  while (shop.platform.made.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
+  await shop.storefront.holds.run()
+  t.equal(shop.platform.holds.size, 0)
+  answered.resolve()
+  t.equal((await claiming).status, 200)
+})
+
+t.test('what is held is found by an index, since it is looked for every 20 seconds', async t => {
+  const { database: { sql } } = await openShop(t)
+  const indexes = await sql`select indexname from pg_indexes where tablename = 'storefront_orders' and indexdef like '%(hold_asked_at) WHERE (hold_id IS NOT NULL)'`
+  t.equal(indexes.length, 1)
 })
 
 t.test('at Shopify a draft order reserves the goods: nobody else can buy them, and the paid order is made', async t => {

@@ -22,6 +22,7 @@ import { proxyRenewal } from './0022-proxy-renewal.ts'
 import { priceGrace } from './0023-price-grace.ts'
 import { idempotencyKeys } from './0024-idempotency-keys.ts'
 import { leasesAfterACrash } from './0025-leases-after-a-crash.ts'
+import { heldOrders } from './0029-held-orders.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -30,5 +31,5 @@ import { leasesAfterACrash } from './0025-leases-after-a-crash.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, priceGrace, idempotencyKeys, leasesAfterACrash
+  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, priceGrace, idempotencyKeys, leasesAfterACrash, heldOrders
 ]
