@@ -32,6 +32,22 @@ const ChallengePaidEvent = Type.Object({
   paidAt: Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
 }, { title: 'ChallengePaidEvent' })
 
+const StoreOrderFailedEvent = Type.Object({
+  event: Type.Enum(['storefront.order.failed']),
+  orderId: Type.String(),
+  status: Type.Enum(['PaidAwaitingDetails']),
+  reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']),
+  message: Type.String({ description: 'What the store\'s platform says.' }),
+  totalUsd: Type.Number(),
+  paidSats: Type.Integer(),
+  paymentHash: Type.String(),
+  email: nullableText('As it was given at checkout; null where none was.'),
+  merchantId: Type.Integer(),
+  createdAt: Type.String({ format: 'date-time' }),
+  paidAt: Type.String({ format: 'date-time' }),
+  failedAt: Type.String({ format: 'date-time' })
+}, { title: 'StoreOrderFailedEvent' })
+
 const HASH = '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123'
 
 /** The requests that are sent to a merchant's webhook URL, for OpenAPI (contract, Events). */
@@ -55,6 +71,17 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
       event: 'l402.challenge.paid', paymentHash: HASH, resource: '/l402/proxy/weather-3fa9c1/v1/today', amountSats: 10, status: 'paid',
       merchantId: 1, source: 'proxy', proxyId: 'weather-3fa9c1', idempotencyKey: null,
       createdAt: '2026-11-22T10:15:00.000Z', paidAt: '2026-11-22T10:15:30.000Z'
+    }
+  },
+  'storefront.order.failed': {
+    summary: 'A shop did not make a paid order',
+    description: 'Sent once for each order and reason. The order can be made later, or its money given back: POST /api/refunds with orderId as invoiceId.',
+    schema: StoreOrderFailedEvent,
+    example: {
+      event: 'storefront.order.failed', orderId: 'ord_5f1c8e0d3a9b7c24', status: 'PaidAwaitingDetails', reason: 'sold_out',
+      message: 'The store has not enough in stock: Unable to reserve inventory', totalUsd: 46.16, paidSats: 46_160, paymentHash: HASH,
+      email: 'ada@example.com', merchantId: 1, createdAt: '2026-11-22T10:15:00.000Z', paidAt: '2026-11-22T10:15:30.000Z',
+      failedAt: '2026-11-22T10:20:00.000Z'
     }
   }
 })

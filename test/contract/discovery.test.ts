@@ -72,7 +72,7 @@ t.test('the short document prices what is for sale, and the whole one everything
       t.match(document['x-service-info'], { categories: ['api'], docs: { apiReference: `${gateway.url}/api/openapi.json`, llms: `${gateway.url}/llms.txt` } })
       t.strictSame(document.security, [])
     }
-    t.strictSame(Object.keys(whole.webhooks ?? {}).includes('l402.challenge.paid'), true)
+    t.same(Object.keys(whole.webhooks ?? {}), ['payment.status', 'l402.challenge.paid', 'storefront.order.failed'], 'every request that merchants are sent')
   })
 
   await t.test('amounts have a type, resources a name, and nothing that is named is missing', async t => {

@@ -17,7 +17,7 @@ import { BODY, claimBody, claimsOf, openShop, type Shop } from './fixture.ts'
 const MINUTE = 60_000
 const SOLD_OUT = new StorePlatformError('refused', 'The store has not enough in stock: Unable to reserve inventory', { isSoldOut: true })
 
-async function refunding (shop: Shop): Promise<{ readonly provider: FakeProvider, refund (orderId: string, amountSatoshis: number): Promise<Refund> }> {
+async function refunding (shop: Shop): Promise<{ readonly provider: FakeProvider, refund (orderId: string, amountSatoshis: number): Promise<Refund>, sync (refundId: string): Promise<Refund> }> {
   const provider = new FakeProvider(shop.clock)
   const [row] = await shop.database.sql<Array<{ provider_kind: FakeProvider['kind'] }>>`select provider_kind from challenges limit 1`
   provider.kind = row?.provider_kind ?? 'sandbox'
@@ -30,7 +30,7 @@ async function refunding (shop: Shop): Promise<{ readonly provider: FakeProvider
     store: new SqlRefundStore(shop.database), database: shop.database, clock: shop.clock, random: systemRandom, log: silentLog, sources: shop.storefront.refundSources,
     payees: new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer), merchant: async () => merchant, onConfirmed: async () => {}
   })
-  return { provider, refund: (orderId, amountSatoshis) => refunds.create(merchant, { invoiceId: orderId, refundAddress: addressOf(), amountSatoshis }) }
+  return { provider, sync: refundId => refunds.sync(merchant, refundId), refund: (orderId, amountSatoshis) => refunds.create(merchant, { invoiceId: orderId, refundAddress: addressOf(), amountSatoshis }) }
 }
 
 /** A shop whose only order is paid, and was refused for stock that is gone. */
@@ -108,6 +108,17 @@ t.test('POST /api/refunds with an order\'s id gives back what was paid, never mo
   t.match(await refund(orderId, totalSats - 100), { status: 'confirmed' })
   t.equal(provider.sent.reduce((sum, { amountSats }) => sum + amountSats, 0), totalSats)
   t.match(await shop.orders.get(orderId), { refundedAt: shop.clock.now() })
+})
+
+t.test('a refund is shown and synced after its order was purged', async t => {
+  const shop = await openShop(t)
+  const { orderId } = await shop.paid()
+  const { refund, sync } = await refunding(shop)
+  const { refundId } = await refund(orderId, 100)
+  await shop.database.sql`update refunds set transaction_hash = null where refund_id = ${refundId}`
+  shop.clock.advance(31 * 24 * 60 * MINUTE)
+  t.equal(await shop.storefront.orders.purge(), 1)
+  t.match(await sync(refundId), { refundId, status: 'confirmed', transactionHash: null })
 })
 
 t.test('a refund that failed lets the order be made again', async t => {
