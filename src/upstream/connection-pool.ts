@@ -60,7 +60,8 @@ export class ConnectionPool implements ConnectionOwner {
     this.#dialer = dialer
     this.#options = options
     this.#patience = Deadlines.ticks(options.keepAlive)
-    this.#round = new Round(options.perClient ?? Number.POSITIVE_INFINITY)
+    const { connections, perClient = Number.POSITIVE_INFINITY } = options
+    this.#round = new Round(perClient, Math.ceil(connections / 2))
   }
 
   /** Sends a request as soon as a connection is free. The handler is told of everything that follows, refusals too. */
@@ -103,17 +104,26 @@ export class ConnectionPool implements ConnectionOwner {
       if (idle >= this.#limit(connection)) connection.destroy()
       else if (idle >= LOOSE) connection.unref()
     }
-    this.#round.look()
-    if (this.#idle.length === 0 && this.#all.size >= this.#options.connections) this.#reclaim()
+    this.#round.look(tick)
+    this.#reclaim()
   }
 
-  /** Every connection is taken and somebody waits: takes them from the clients that have kept theirs from being used the longest. */
+  /**
+   * Somebody waits because every connection is taken, or all that those may have who kept others waiting before: takes them
+   * from the clients that have kept theirs from being used for too long, first from those who did it before.
+   */
   #reclaim (): void {
-    const wanted = this.#round.wanted(this.#all.size)
+    const all = this.#all.size
+    const full = this.#idle.length === 0 && all >= this.#options.connections
+    if (!full && !this.#round.crowdedBehind) return
+    const wanted = (full ? this.#round.wanted(all) : 0) + (this.#round.crowdedBehind ? this.#round.wantedBehind(all) : 0)
     if (wanted === 0) return
-    const kept = [...this.#all].filter(connection => connection.dawdling > PATIENCE)
-    kept.sort((one, other) => other.dawdling - one.dawdling)
-    for (const connection of kept.slice(0, wanted)) connection.giveUp()
+    const kept = [...this.#all].filter(connection => connection.dawdling > PATIENCE && (full || hasDawdled(connection)))
+    kept.sort((one, other) => Number(hasDawdled(other)) - Number(hasDawdled(one)) || other.dawdling - one.dawdling)
+    for (const connection of kept.slice(0, wanted)) {
+      if (connection.share !== null) this.#round.dawdled(connection.share)
+      connection.giveUp()
+    }
   }
 
   /** Ticks that a connection may be idle. */
@@ -236,6 +246,11 @@ export class ConnectionPool implements ConnectionOwner {
 
 function flush (pool: ConnectionPool): void {
   pool.flush()
+}
+
+/** Its client has lost a connection lately because it kept others waiting. */
+function hasDawdled ({ share }: UpstreamConnection): boolean {
+  return share !== null && share.dawdledAt !== null
 }
 
 function remove (from: UpstreamConnection[], connection: UpstreamConnection): void {

@@ -119,3 +119,23 @@ t.test('where all connections are kept by clients that read or send next to noth
     t.equal(await status, 200, name)
   }
 })
+
+t.test('addresses that lost connections for that have half of them at most for a minute, and nobody else waits for any, however often they come back', async t => {
+  for (const [name, bytes] of [['large answers', LARGE], ['bodies of unknown length', CHUNKED]] as const) {
+    const { slow, honest, begun, running, clock, until } = await setting(t)
+    const attack = (): void => { for (let count = 0; count < 100; count++) slow(address(count % 8), bytes) }
+    attack()
+    await until(() => begun.length === CONNECTIONS)
+    const asked = honest()
+    const tick = setInterval(() => { clock.advance(100) }, 10)
+    t.teardown(() => { clearInterval(tick) })
+    t.equal(await asked, 200, name)
+    // Until each of the addresses has been found out; it is for a moment that fewer run whenever some are cut.
+    let looks = 0
+    await until(() => (looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0) > 40)
+    clearInterval(tick)
+    attack()
+    // No time passes any more, so that none of these can wait for a connection that somebody keeps.
+    for (let count = 0; count < 50; count++) t.equal(await honest(), 200, name)
+  }
+})
