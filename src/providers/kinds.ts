@@ -9,13 +9,13 @@ import { guarded } from './breaker.ts'
 import { callLimits, type Budgets, type CallBudget } from './budgets.ts'
 import { lndHost, LndProvider } from './lnd.ts'
 import { loadNodeKey } from './node-key.ts'
-import { OpenNodeProvider } from './opennode.ts'
+import { OPENNODE_LIVE, OpenNodeProvider } from './opennode.ts'
 import type { ProviderSeat } from './payees.ts'
 import type { Provider, ProviderKind } from './provider.ts'
 import { SandboxProvider } from './sandbox.ts'
 import { SqlSandboxStore } from './sandbox-store.ts'
 import { InvoiceSigner } from './signer.ts'
-import { StrikeProvider } from './strike.ts'
+import { STRIKE_LIVE, StrikeProvider } from './strike.ts'
 
 /** What the providers are made from. */
 export interface ProviderOptions {
@@ -62,6 +62,15 @@ interface KindOptions {
   receiver (): string | null
 }
 
+/**
+ * Where a kind is called, the same however the address is written: two slots of one service share its budget, or together they
+ * would call it more often than it allows.
+ */
+function originOf (kind: Exclude<ProviderKind, 'sandbox'>, url: string | null): string {
+  if (url !== null) return new URL(url).origin
+  return kind === 'strike' ? STRIKE_LIVE : kind === 'opennode' ? OPENNODE_LIVE : ''
+}
+
 /** One line for each kind; behind a circuit breaker, which knows the hosts that its keys choose. */
 const KINDS: Partial<Record<Exclude<ProviderKind, 'sandbox'>, (options: KindOptions) => Provider>> = {
   // An lnd node's host stands in its key: a merchant's must be public, the operator's own may be anywhere (decision 71).
@@ -87,7 +96,7 @@ export function openProviders (options: ProviderOptions): Providers {
     if (kind !== 'sandbox') {
       const make = KINDS[kind]
       if (make === undefined) throw new ProviderKindError(`lightning.${slot}.kind is ${kind}, which this version cannot speak yet; it can speak ${['sandbox', ...Object.keys(KINDS)].join(', ')}`)
-      const budget = options.budgets?.of(kind, url ?? '', callLimits(kind, url ?? null, callsPerMinute ?? null))
+      const budget = options.budgets?.of(kind, originOf(kind, url ?? null), callLimits(kind, url ?? null, callsPerMinute ?? null))
       const provider = make({
         url: url ?? null, ownKey, timeout, mode, clock: options.clock, receiver: () => options.receiver?.(slot) ?? null, ...(budget === undefined ? {} : { budget })
       })

@@ -11,7 +11,8 @@ import type {
 } from './provider.ts'
 import { NothingSent, ProviderHttp, unusableAnswer, type CallProvider, type ConnectHow, type ProviderAnswer, type ProviderCall } from './provider-call.ts'
 
-const LIVE = 'https://api.opennode.com'
+/** Address of the live service. */
+export const OPENNODE_LIVE = 'https://api.opennode.com'
 
 /** What the provider needs. */
 export interface OpenNodeOptions {
@@ -79,7 +80,7 @@ export class OpenNodeProvider implements Provider {
     this.#clock = options.clock
     this.#receiver = options.receiver
     this.#http = new ProviderHttp({
-      url: (options.url ?? LIVE).replace(/\/v[12]\/?$/, ''),
+      url: (options.url ?? OPENNODE_LIVE).replace(/\/v[12]\/?$/, ''),
       timeout: options.timeout,
       clock: options.clock,
       budget: options.budget ?? noBudget('opennode', options.clock),

@@ -24,7 +24,8 @@ export interface StrikeOptions {
   readonly budget?: CallBudget
 }
 
-const LIVE = 'https://api.strike.me'
+/** Address of the live service. */
+export const STRIKE_LIVE = 'https://api.strike.me'
 const CREATE = 'partner.receive-request.create'
 const READ = 'partner.receive-request.read'
 /** The limit of 1,000 calls in 10 minutes from one address, with an hour of lock-out, under which all of receiving falls. */
@@ -75,7 +76,7 @@ export class StrikeProvider implements Provider {
   constructor (options: StrikeOptions) {
     this.#clock = options.clock
     this.#http = new ProviderHttp({
-      url: (options.url ?? LIVE).replace(/\/v1\/?$/, ''),
+      url: (options.url ?? STRIKE_LIVE).replace(/\/v1\/?$/, ''),
       timeout: options.timeout,
       clock: options.clock,
       budget: options.budget ?? noBudget('strike', options.clock),

@@ -3,6 +3,7 @@ import { Strangers } from '../../src/challenges/strangers.ts'
 import { Metrics } from '../../src/platform/metrics.ts'
 import { MemoryState } from '../../src/platform/state-memory.ts'
 import { StateUnavailable, type State } from '../../src/platform/state.ts'
+import { openProviders } from '../../src/providers/kinds.ts'
 import { Budgets, callLimits, tokensToKeep, type CallBudget, type Stranger } from '../../src/providers/budgets.ts'
 import { NothingSent } from '../../src/providers/errors.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -228,4 +229,25 @@ t.test('processes over one Redis have one budget', { skip: url === null ? 'TEST_
   await t.rejects(processes[1]?.budget.spend('others', null, 'keyed') ?? Promise.resolve(), errorLike({ retryAfter: 30 }))
   await processes[0]?.strangers.wish('a', 'route:a')
   t.match((await processes[2]?.strangers.wish('a', 'route:a'))?.stranger, { unpaid: 1, inPlace: 1 })
+})
+
+t.test('two slots of one service share its budget, however its address is written', t => {
+  const { budgets, clock } = rig()
+  const none: CallBudget[] = []
+  const made = new Proxy(budgets, {
+    get: (target, name) => name !== 'of'
+      ? Reflect.get(target, name) as unknown
+      : (...call: Parameters<Budgets['of']>) => {
+          const budget = target.of(...call)
+          none.push(budget)
+          return budget
+        }
+  })
+  const slot = { kind: 'strike', timeout: 1000, key: 'a key of the operator' } as const
+  const lightning = { primary: slot, alternate: { ...slot, url: 'https://api.strike.me/v1' } }
+  const providers = openProviders({ mode: 'production', lightning, dataDir: '/nowhere', database: { sql: null as never }, clock, budgets: made } as never)
+  t.teardown(() => providers.close())
+  t.equal(none.length, 2)
+  t.equal(none[0], none[1])
+  t.end()
 })
