@@ -115,3 +115,18 @@ export const revocationTexts: Readonly<Record<string, OperationText>> = {
     example: { params: { proxyId: 'weather-3fa9c1' }, answers: revoked }
   }
 }
+
+/** What OpenAPI says of leases that lapsed. */
+export const leaseTexts: Readonly<Record<string, OperationText>> = {
+  adminListAmbiguousLeases: {
+    description: 'Somebody has paid, and may have been answered or not. Compare with the upstream\'s own records, and refund who got nothing.',
+    example: {
+      answers: {
+        200: [{
+          paymentHash: HASH, source: 'proxy', merchantId: '7', proxyId: 'weather-3fa9c1', method: 'POST', path: '/l402/proxy/weather-3fa9c1/orders', amountSats: 10,
+          gateway: '0199f1d0-5a5b-7c5d-8e5f-606162636465', lapsedAt: '2026-11-22T10:16:30.000Z'
+        }]
+      }
+    }
+  }
+}

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
-import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
+import { isoTime } from '../gateway/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { leaseTexts } from './documented.ts'
 import type { AmbiguousLease } from './store.ts'
 import type { Challenges } from './service.ts'
 
@@ -20,12 +22,12 @@ const Ambiguous = Type.Object({
   path: Type.String({ description: 'What the credential was for, without its query.' }),
   amountSats: Type.Integer(),
   gateway: Type.String({ description: 'The process that died; other leases of it have the same.' }),
-  lapsedAt: Type.String({ description: 'Until when its lease was held. ISO 8601, UTC.' })
-})
+  lapsedAt: isoTime('Until when its lease was held.')
+}, { title: 'AmbiguousLease' })
 
 /** `GET /api/admin/leases/ambiguous`: payments whose gateway died while their request was under way (decision 183). */
 export function leaseOperations (challenges: Pick<Challenges, 'ambiguous'>): AnyOperation[] {
-  return [defineOperation({
+  return documented(leaseTexts, [defineOperation({
     id: 'adminListAmbiguousLeases',
     method: 'GET',
     path: '/api/admin/leases/ambiguous',
@@ -39,7 +41,7 @@ export function leaseOperations (challenges: Pick<Challenges, 'ambiguous'>): Any
       const take = Math.min(100, Math.max(1, query.take ?? 50))
       return { status: 200, body: (await challenges.ambiguous({ skip, take })).map(view) }
     }
-  })]
+  })])
 }
 
 function view ({ lapsedAt, ...lease }: AmbiguousLease) {
