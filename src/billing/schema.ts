@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { WEB_ADDRESS } from '../gateway/openapi-schemas.ts'
 
 /** A plain address: nothing that a mail header could be broken with, and nothing that billing providers refuse. */
 const EMAIL = "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*$"
@@ -11,7 +12,7 @@ const MAX_URL = 2048
 
 /** Members of every body that buys a plan, by card or in bitcoin (decisions 166 and 167). What `plan` may be `parseSoldPlan` says. */
 export const buyer = Object.freeze({
-  plan: Type.String({ maxLength: 100, description: 'individual. The Business plan (l402, l402microtransactions) is sold by contact only, and retired names are refused.' }),
+  plan: Type.String({ maxLength: 100, 'x-openapi': { enum: ['individual'] }, description: 'individual. The Business plan (l402, l402microtransactions) is sold by contact only, and retired names are refused.' }),
   email: Type.String({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL, 'x-rule': 'Must be an email address, such as name@example.com.', description: 'Compared and stored in lower case.' }),
   customerName: Type.Optional(Type.String({ minLength: 1, maxLength: MAX_NAME, pattern: NAME, 'x-rule': 'Must have a visible character, and no control characters.' }))
 })
@@ -29,7 +30,7 @@ export const PlanView = Type.Object({
 /** Answer of `GET /api/billing/pricing`. */
 export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
 
-const address = (description: string) => Type.String({ maxLength: MAX_URL, description: `${description} An http or https address; https in production.` })
+const address = (description: string) => Type.String({ maxLength: MAX_URL, 'x-openapi': WEB_ADDRESS, description: `${description} An http or https address; https in production.` })
 
 /** Body of `POST /api/billing/create-checkout-session` (decision 166). */
 export const CheckoutInput = Type.Object({

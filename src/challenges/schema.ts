@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
+import { isoTime, isoTimeOrNull, isoTimeQuery } from '../gateway/iso-time.ts'
 
 /** Highest price of one challenge, in satoshis (decision 105). */
 export const MAX_CHALLENGE_SATS = 1_000_000_000
@@ -62,7 +62,7 @@ const offset = Type.Optional(Type.Integer({ description: '0 unless said; clamped
 /** Query of `GET /api/l402/challenges`. */
 export const ChallengeQuery = Type.Object({
   status: Type.Optional(status),
-  since: Type.Optional(Type.String({ description: 'ISO 8601; only challenges that were created then or later.' })),
+  since: Type.Optional(isoTimeQuery('ISO 8601; only challenges that were created then or later.')),
   limit,
   offset
 })

@@ -35,3 +35,8 @@ export function isoTime (description?: string): TString {
 export function isoTimeOrNull (description?: string): ReturnType<typeof Type.Unsafe<string | null>> {
   return Type.Unsafe<string | null>({ type: ['string', 'null'], ...FORMAT, ...(description === undefined ? {} : { description }) })
 }
+
+/** A moment in a query, as `readIsoTime` reads it: what is wrong with it is said in the operation's own form of error. */
+export function isoTimeQuery (description: string): TString {
+  return Type.String({ 'x-openapi': { anyOf: [{ format: 'date-time' }, { format: 'date' }] }, description })
+}

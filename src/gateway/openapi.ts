@@ -87,7 +87,8 @@ class Writer {
       // Query schemas are objects; their members are the parameters.
       const { properties, required } = membersOf(this.names.write(operation.query))
       for (const [name, { description, ...schema }] of Object.entries(properties)) {
-        list.push({ name, in: 'query', required: required.includes(name), ...described(description), schema })
+        // An empty value is the same as none.
+        list.push({ name, in: 'query', required: required.includes(name), allowEmptyValue: true, ...described(description), schema })
       }
     }
     for (const [name, facts] of Object.entries(operation.headers ?? {})) {
@@ -131,7 +132,7 @@ class Writer {
     const list = this.parameters(operation)
     if (list.length > 0) out['parameters'] = list
     if (body !== undefined) {
-      out['requestBody'] = { required: bodyOptional !== true, content: contentOf([['application/json', this.names.write(body)]], example?.body) }
+      out['requestBody'] = { required: bodyOptional !== true, content: contentOf([['application/json', this.names.writeBody(body)]], example?.body) }
     } else if (form !== undefined) {
       out['requestBody'] = { required: true, content: contentOf([[form.mediaType, this.names.write(form.schema)]], example?.body) }
     }

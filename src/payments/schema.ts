@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { WEB_ADDRESS } from '../gateway/openapi-schemas.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import { CURRENCIES, type Currency } from '../money/currencies.ts'
@@ -81,7 +82,7 @@ export const PaymentInput = Type.Object({
   description: Type.Optional(Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })),
   customerEmail: Type.Optional(Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })),
   customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
-  successUrl: Type.Optional(Type.String({ maxLength: 2048, description: 'Where the pay page leads once it is paid: an http or https address.' })),
+  successUrl: Type.Optional(Type.String({ maxLength: 2048, 'x-openapi': WEB_ADDRESS, description: 'Where the pay page leads once it is paid: an http or https address.' })),
   metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
     type: 'object',
     patternProperties: { '^': { type: 'string', maxLength: 500 } },

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
+import { isoTime, isoTimeOrNull, isoTimeQuery } from '../gateway/iso-time.ts'
 
 /** How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no other follows by itself. */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
@@ -59,7 +59,7 @@ export type DeliveryView = Static<typeof DeliveryView>
 /** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
 export const DeliveryQuery = Type.Object({
   status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
-  since: Type.Optional(Type.String({ description: 'ISO 8601; only events of then or later.' })),
+  since: Type.Optional(isoTimeQuery('ISO 8601; only events of then or later.')),
   limit: Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' })),
   offset: Type.Optional(Type.Integer({ description: '0 unless said; clamped to at least 0.' }))
 })
