@@ -19,8 +19,8 @@ export default definePlugin({
     const [segments] = counts
     if (segments === undefined || counts.size !== 1) throw new TypeError('all paths of a proxy route must have as many segments before the rest')
     const { proxies } = services
-    const { renewal, releaseOn, afterCrash } = route.config
-    const terms = { prefixSegments: segments, renewal, releaseOn, afterCrash }
+    const { renewal, order = null, releaseOn, afterCrash } = route.config
+    const terms = { prefixSegments: segments, renewal, order, releaseOn, afterCrash }
     return {
       request: ctx => proxies.admit(ctx, ctx.params[param] ?? '', terms)
     }

@@ -32,7 +32,7 @@ const settings: ChallengeSettings = {
 const offer: Offer = {
   amountSats: 10, source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:quotes', path: '/v1/quote', tokenPath: '/v1/quote',
   wildcard: false, method: 'GET', query: '', tokenValiditySeconds: 3600, invoiceExpirySeconds: 3600, description: 'A quote', payee: 'platform', bindsDigest: false,
-  renewal: 'contract', grace: null, releaseOn: ['5xx'], afterCrash: 'by-method', closed: null, errorMembers: {}
+  renewal: 'contract', order: null, grace: null, releaseOn: ['5xx'], afterCrash: 'by-method', closed: null, errorMembers: {}
 }
 
 /** A node that signs its invoices here and tells their preimages. */

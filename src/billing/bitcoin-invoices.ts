@@ -138,6 +138,7 @@ function offerOf ({ subscription, place, expiry }: InvoiceWish, amountSats: numb
     payee: 'platform',
     bindsDigest: false,
     renewal: 'contract',
+    order: null,
     grace: null,
     releaseOn: [],
     afterCrash: 'by-method',

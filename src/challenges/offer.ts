@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import type { RouteConfig } from '../config/schema.ts'
 import type { Context, RequestOffer } from '../gateway/context.ts'
 import { routedPath } from '../gateway/path.ts'
+import type { SchemeOrder } from '../lightning/accept-payment.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import type { OfferedPrices } from './offered-prices.ts'
 import type { PriceGrace } from './price-grace.ts'
@@ -49,6 +50,8 @@ declare module '../gateway/context.ts' {
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
     readonly renewal: Renewal
+    /** Which line of its 402 stands first for a client without a wish; null for the one that `payment.order` puts there. */
+    readonly order: SchemeOrder | null
     /** What else than the very price is taken; null for nothing, as the contract says. */
     readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
@@ -101,6 +104,7 @@ export class RouteOffers {
   readonly #invoiceExpirySeconds: number
   readonly #description: string
   readonly #renewal: Renewal
+  readonly #order: SchemeOrder | null
   readonly #grace: PriceGrace | null
   readonly #releaseOn: readonly ReleaseClass[]
   readonly #afterCrash: AfterCrash
@@ -116,6 +120,7 @@ export class RouteOffers {
     this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
     this.#description = route.description ?? addressOf(route, defaults.publicHost)
     this.#renewal = route.renewal
+    this.#order = route.order ?? null
     this.#grace = prices?.grace(this.#place, route.priceGrace) ?? null
     this.#releaseOn = route.releaseOn
     this.#afterCrash = route.afterCrash
@@ -159,6 +164,7 @@ export class RouteOffers {
       payee: 'platform',
       bindsDigest: true,
       renewal: this.#renewal,
+      order: this.#order,
       grace: this.#grace,
       releaseOn: this.#releaseOn,
       afterCrash: this.#afterCrash,

@@ -253,6 +253,7 @@ export class Producer {
       payee: 'merchant',
       bindsDigest: false,
       renewal: 'contract',
+      order: null,
       grace: null,
       releaseOn: [],
       afterCrash: 'by-method',

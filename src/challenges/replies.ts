@@ -1,6 +1,6 @@
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Reply } from '../gateway/reply.ts'
-import { challengeSchemes, paymentFirst, type Scheme } from '../lightning/accept-payment.ts'
+import { challengeSchemes, inOrder, paymentFirst, type Scheme, type SchemeOrder } from '../lightning/accept-payment.ts'
 import { l402Challenge, lsatChallenge } from '../lightning/l402-header.ts'
 import { paymentProblem } from '../lightning/payment-problem.ts'
 import type { ChallengeSettings } from './settings.ts'
@@ -40,14 +40,17 @@ export function paymentLine (challenge: Challenge): string | null {
 }
 
 /**
- * Which schemes the answer offers, in their order: the configuration's, as far as Accept-Payment does not ask for another. A
+ * Which schemes the answer offers, in their order: the offer's own or else the configuration's, as far as Accept-Payment does not ask for another. A
  * client that has just presented a Payment credential (`paysByPayment`) speaks that scheme, and some read the first line only.
  */
-export function offeredSchemes (settings: ChallengeSettings, headers: ReadonlyHeaders, paysByPayment = false): readonly Scheme[] {
-  if (!headers.has('accept-payment')) return paysByPayment && settings.orderByClient ? paymentFirst(settings.schemes) : settings.schemes
-  const schemes = challengeSchemes(settings.schemes, headers.all('accept-payment').join(', '))
+export function offeredSchemes (
+  settings: ChallengeSettings, headers: ReadonlyHeaders, { order = null, paysByPayment = false }: { readonly order?: SchemeOrder | null, readonly paysByPayment?: boolean } = {}
+): readonly Scheme[] {
+  const usual = order === null ? settings.schemes : inOrder(settings.schemes, order)
+  if (!headers.has('accept-payment')) return paysByPayment && settings.orderByClient ? paymentFirst(usual) : usual
+  const schemes = challengeSchemes(usual, headers.all('accept-payment').join(', '))
   // With a fixed order the client can still leave the Payment line out, but not move it.
-  return settings.orderByClient || schemes.length < settings.schemes.length ? schemes : settings.schemes
+  return settings.orderByClient || schemes.length < usual.length ? schemes : usual
 }
 
 /** One WWW-Authenticate line for each scheme, as a flat list of headers. */
@@ -69,8 +72,8 @@ export function challengeLines (challenge: Challenge, schemes: readonly Scheme[]
  * The 402: with the contract's body, or as a problem when a Payment credential was refused, when the client prefers problems,
  * or when L402 is not offered (decision 126). What speaks against the credential that was sent stands in either.
  */
-export function paymentRequired (challenge: Challenge, refused: Refusal, headers: ReadonlyHeaders, settings: ChallengeSettings): Reply {
-  const schemes = offeredSchemes(settings, headers, refused.kind === 'payment')
+export function paymentRequired (challenge: Challenge, refused: Refusal, headers: ReadonlyHeaders, settings: ChallengeSettings, order: SchemeOrder | null): Reply {
+  const schemes = offeredSchemes(settings, headers, { order, paysByPayment: refused.kind === 'payment' })
   const lines = challengeLines(challenge, schemes, settings)
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
   const message = `This resource costs ${challenge.amountSats} ${challenge.amountSats === 1 ? 'satoshi' : 'satoshis'}. Pay the Lightning invoice and send the request again with the credential.`

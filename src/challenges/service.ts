@@ -168,7 +168,7 @@ export class Challenges {
   async answer (ctx: Context, offer: Offer, refusal: Refusal): Promise<Reply> {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal))) return classicRefused(refusal)
     const { challenge } = await this.#challenge(ctx, offer)
-    return paymentRequired(challenge, refusal, ctx.headers, this.settings)
+    return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order)
   }
 
   /**

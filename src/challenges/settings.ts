@@ -1,6 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { checkRealm } from '../lightning/payment-challenge.ts'
-import type { Scheme } from '../lightning/accept-payment.ts'
+import { inOrder, type Scheme } from '../lightning/accept-payment.ts'
 import type { RouteDefaults } from './offer.ts'
 
 /** What pay-per-request takes from the configuration. Times in milliseconds. Frozen; a reload makes a new one. */
@@ -31,8 +31,7 @@ export function challengeSettings (config: Pick<GatewayConfig, 'payment' | 'serv
   const realm = payment.realm === '' ? hostOf(server.publicUrl, server.listen.host) : payment.realm
   const fault = checkRealm(realm)
   if (fault !== null) throw new Error(`payment.realm: ${fault}`)
-  const paymentFirst = payment.order === 'payment-first'
-  const schemes: Scheme[] = (paymentFirst ? ['payment', 'l402'] as const : ['l402', 'payment'] as const).filter(scheme => payment.schemes.includes(scheme))
+  const schemes = inOrder([...new Set(payment.schemes)], payment.order === 'payment-first' ? 'payment-first' : 'l402-first')
   return Object.freeze({
     realm,
     schemes,

@@ -232,6 +232,9 @@ export const RouteSchema = Type.Object({
     description: 'What becomes of a single-use credential whose gateway died while its request was under way: released, or spent and listed for the operator. by-method releases GET, HEAD, OPTIONS and TRACE and spends the others.'
   }),
   renewal: Type.Union([Type.Literal('contract'), Type.Literal(402)], { default: 'contract', description: 'What answers a classic token that expired or is for another path, price or merchant: 400, 401 and 403 as the contract says, or 402 with fresh challenge lines, on which clients that keep tokens buy anew. A wrong preimage or signature is 401 in any case. Merchants may choose for their own proxies.' }),
+  order: Type.Optional(Type.Union([Type.Literal('l402-first'), Type.Literal('payment-first')], {
+    description: 'Which line of a 402 stands first, where it is not as `payment.order` says: payment-first is for clients of the Payment scheme that read the first line alone. Accept-Payment still moves the lines where `payment.order` is auto.'
+  })),
   bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' }))
 }, {
   ...describe('A route.'),

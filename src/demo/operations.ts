@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import type { Context } from '../gateway/context.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 
 const QUOTES = Object.freeze([
@@ -12,23 +13,36 @@ const QUOTES = Object.freeze([
 const Quote = Type.Object({ quote: Type.String(), paidSats: Type.Integer() }, { title: 'Quote' })
 const Echo = Type.Object({ echo: Type.Unknown(), paidSats: Type.Integer() }, { title: 'Echo' })
 
+/** Sells a quote. */
+const quote = {
+  method: 'GET',
+  tag: 'demo',
+  access: 'credential',
+  example: { answers: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
+  answers: { 200: { description: 'The proverb.', schema: Quote } },
+  handle ({ ctx }: { readonly ctx: Context }) {
+    const quote = QUOTES[Math.floor(ctx.now / 1000) % QUOTES.length] ?? ''
+    return { status: 200, body: { quote, paidSats: ctx.payment?.amountSats ?? 0 } }
+  }
+} as const
+
 /** The upstream `demo` of the default deployment: something to pay for, before there is an API of one's own. */
 export function demoOperations (): AnyOperation[] {
   return [
     defineOperation({
+      ...quote,
       id: 'getDemoQuote',
-      method: 'GET',
       path: '/demo/quote',
       summary: 'A proverb about money',
-      description: 'Something to buy before there is an API of one\'s own: without a credential 402 with an invoice, with it one of a few proverbs.',
-      example: { answers: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
-      tag: 'demo',
-      access: 'credential',
-      answers: { 200: { description: 'The proverb.', schema: Quote } },
-      handle ({ ctx }) {
-        const quote = QUOTES[Math.floor(ctx.now / 1000) % QUOTES.length] ?? ''
-        return { status: 200, body: { quote, paidSats: ctx.payment?.amountSats ?? 0 } }
-      }
+      description: 'Something to buy before there is an API of one\'s own: without a credential 402 with an invoice, with it one of a few proverbs.'
+    }),
+    defineOperation({
+      ...quote,
+      id: 'getDemoCharge',
+      path: '/demo/charge',
+      summary: 'The same proverb, for clients of the Payment scheme',
+      description: 'Some clients read the first line of WWW-Authenticate alone. Here that is the Payment line; everywhere else it is ' +
+        'the L402 line, unless Accept-Payment asks for the other.'
     }),
     defineOperation({
       id: 'postDemoEcho',

@@ -69,5 +69,14 @@ export function paymentFirst (enabled: readonly Scheme[]): readonly Scheme[] {
   return enabled.length === 2 ? PAYMENT_FIRST : enabled
 }
 
+/** Which scheme's line stands first in a 402. */
+export type SchemeOrder = 'l402-first' | 'payment-first'
+
+/** The same schemes in this order. */
+export function inOrder (enabled: readonly Scheme[], order: SchemeOrder): readonly Scheme[] {
+  return enabled.length < 2 ? enabled : order === 'payment-first' ? PAYMENT_FIRST : L402_FIRST
+}
+
 const L402_ONLY: readonly Scheme[] = Object.freeze(['l402'])
+const L402_FIRST: readonly Scheme[] = Object.freeze(['l402', 'payment'])
 const PAYMENT_FIRST: readonly Scheme[] = Object.freeze(['payment', 'l402'])

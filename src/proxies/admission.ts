@@ -29,6 +29,7 @@ export interface RouteTerms {
   readonly prefixSegments: number
   /** Where the proxy's merchant has not chosen. */
   readonly renewal: Renewal
+  readonly order: Offer['order']
   readonly releaseOn: Offer['releaseOn']
   readonly afterCrash: Offer['afterCrash']
 }
@@ -77,7 +78,7 @@ export class ProxyAdmission {
     this.#admit(ctx, await found, terms)
   }
 
-  #admit (ctx: Context, proxy: ListedProxy | null, { prefixSegments, renewal, releaseOn, afterCrash }: RouteTerms): void {
+  #admit (ctx: Context, proxy: ListedProxy | null, { prefixSegments, renewal, order, releaseOn, afterCrash }: RouteTerms): void {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
     const prepared = this.#prepare(proxy)
@@ -120,6 +121,7 @@ export class ProxyAdmission {
       payee: 'merchant',
       bindsDigest: true,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
+      order,
       grace: graceOf(row.formerPrices, row.priceGraceSeconds, ctx.method, path, merged),
       releaseOn,
       afterCrash,

@@ -252,6 +252,7 @@ export class Checkout {
       payee: 'merchant',
       bindsDigest: false,
       renewal: 'contract',
+      order: null,
       grace: null,
       releaseOn: [],
       afterCrash: 'by-method',

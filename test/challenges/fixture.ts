@@ -188,7 +188,7 @@ export function offer (changes: Partial<Offer> = {}): Offer {
   return {
     amountSats: 10, source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:quotes',
     path: '/v1/quote', tokenPath: '/v1/quote', wildcard: false, method: 'GET', query: '', tokenValiditySeconds: 3600,
-    invoiceExpirySeconds: 600, description: 'A quote', payee: 'platform', bindsDigest: true, renewal: 'contract', grace: null,
+    invoiceExpirySeconds: 600, description: 'A quote', payee: 'platform', bindsDigest: true, renewal: 'contract', order: null, grace: null,
     releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method', closed: null, errorMembers: {}, ...changes
   }
 }

@@ -91,6 +91,7 @@ const rows: Readonly<Record<string, Row>> = {
   getTokenStatus: plain(anyone(200), '/api/l402/status'),
   getPing: plain(anyone(402), '/l402/test/ping'),
   getDemoQuote: plain(anyone(402), '/demo/quote'),
+  getDemoCharge: plain(anyone(402), '/demo/charge'),
   postDemoEcho: plain(anyone(402), '/demo/echo', {}),
   paySandboxInvoice: row(adminOrNone(200, 403), async f => ({ path: '/sandbox/pay', body: { invoice: (await f.challenge()).invoice }, mine: 'preimage' })),
 

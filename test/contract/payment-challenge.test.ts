@@ -2,7 +2,7 @@ import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/macaroon.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
-import { buy, challengeOf, credentialOf, type Answer } from '../support/gateway.ts'
+import { buy, challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'
 
@@ -101,6 +101,19 @@ t.test('which challenges a 402 carries, in which order, under which configuratio
     t.equal(answer.status, 402)
     t.equal(namesOf(answer), lines, `${settings}, Accept-Payment: ${acceptPayment ?? 'none'}`)
   }
+})
+
+t.test('a route\'s own order stands before the configuration\'s, and a client\'s wish before both', async t => {
+  const gateway = await startGateway(t)
+  const linesOf = async (path: string, acceptPayment: string | null): Promise<string> =>
+    namesOf(await gateway.send('GET', path, { headers: acceptPayment === null ? {} : { 'accept-payment': acceptPayment } }))
+  t.equal(await linesOf('/demo/charge', null), 'Payment L402')
+  t.equal(await linesOf('/demo/charge', 'lightning/charge;q=0'), 'L402')
+  t.equal(await linesOf('/demo/charge', 'tempo/charge'), 'Payment L402')
+  t.equal(await linesOf('/demo/quote', null), 'L402 Payment', 'everything else stays as the contract says')
+  await gateway.reload(defaultYaml({ replace: [['order: payment-first', 'order: l402-first']] }))
+  t.equal(await linesOf('/demo/charge', null), 'L402 Payment')
+  t.equal(await linesOf('/demo/charge', 'lightning/charge'), 'Payment L402')
 })
 
 t.test('the form of a first 402: application/problem+json where it is asked for, or where L402 is off (decision 126)', async t => {

@@ -29,7 +29,7 @@ const ways: Readonly<Record<string, Way>> = {
   getReady: way('admin if any', null), getMetrics: way('admin if any', null),
   paySandboxInvoice: way('admin if any', 'global'),
   getPricing: open('read'), getTokenStatus: open('read'),
-  getPing: open('global'), getDemoQuote: open('global'), postDemoEcho: open('global'),
+  getPing: open('global'), getDemoQuote: open('global'), getDemoCharge: open('global'), postDemoEcho: open('global'),
 
   createChallenge: gated('global', 'l402'), listChallenges: gated('global', 'l402'), getChallenge: gated('global', 'l402'),
   listEndpoints: gated('global', 'l402'), retireEndpoint: gated('global', 'l402'),

@@ -6,6 +6,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
+import { startGateway } from '../support/gateway.ts'
 import { lightningClient, loadMppx, mppxProgram, type MppxClient } from './mppx-client.ts'
 import { eachDoor, openShop, sandboxWallet, type SandboxWallet } from './setting.ts'
 
@@ -20,17 +21,17 @@ interface Validation {
   readonly endpoints: ReadonlyArray<{ readonly challenge: readonly Check[], readonly errorHandling: readonly Check[] }>
 }
 
-/** Runs `mppx validate` and answers its verdicts. */
-async function validate (t: T, url: string, options: readonly string[]): Promise<Validation> {
+/** Runs `mppx validate` and answers its verdicts and its exit code. */
+async function validate (t: T, url: string, options: readonly string[] = []): Promise<Validation & { readonly code: unknown }> {
   const folder = temporaryFolder(t)
   // Into a file: the program ends itself before a pipe has taken everything.
   const output = join(folder, 'output.json')
   const file = openSync(output, 'w')
   // Neither the home of whoever runs the tests nor their programs are its business.
   const child = spawn(process.execPath, [program ?? '', 'validate', url, '--output-json', ...options], { env: { HOME: folder, PATH: '' }, stdio: ['ignore', file, 'ignore'] })
-  await once(child, 'exit')
+  const [code]: unknown[] = await once(child, 'exit')
   closeSync(file)
-  return JSON.parse(readFileSync(output, 'utf8')) as Validation // the program's own format
+  return { ...JSON.parse(readFileSync(output, 'utf8')) as Validation /* the program's own format */, code }
 }
 
 t.test('mppx', { skip }, async t => {
@@ -116,6 +117,15 @@ t.test('mppx', { skip }, async t => {
     const answers = await Promise.all(Array.from({ length: 10 }, async () => (await client.fetch(`${gateway.url}${shop.operated}&at=once`)).status))
     t.same(answers, Array.from({ length: 10 }, () => 200))
     t.equal(new Set(wallet.paid).size, 10)
+  })
+
+  await t.test('mppx\'s own validator finds its way by itself on a fresh install, and no check fails', async t => {
+    const fresh = await startGateway(t)
+    const { code, discovery, endpoints } = await validate(t, fresh.url)
+    t.equal(code, 0)
+    const checks = [...discovery.checks, ...endpoints.flatMap(endpoint => [...endpoint.challenge, ...endpoint.errorHandling])]
+    t.same(checks.filter(check => check.severity === 'fail'), [])
+    t.ok(checks.some(check => check.label === 'Challenge parseable' && check.severity === 'pass'), 'one endpoint puts the Payment line first')
   })
 
   await t.test('mppx\'s own validator has nothing to say against a gateway that puts Payment first', async t => {
