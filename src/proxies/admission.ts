@@ -115,7 +115,7 @@ export class ProxyAdmission {
       wildcard: price.pattern?.endsWith('/*') ?? false,
       method: ctx.method,
       query: ctx.query,
-      tokenValiditySeconds: row.tokenValiditySeconds,
+      tokenValiditySeconds: price.tokenValiditySeconds ?? row.tokenValiditySeconds,
       invoiceExpirySeconds: this.#settings.invoiceExpirySeconds(),
       description: row.description ?? row.name,
       payee: 'merchant',

@@ -15,7 +15,7 @@ const proxy = {
   description: null,
   targetBaseUrl: 'https://api.example.com/v1',
   defaultPriceSats: 10,
-  endpoints: [{ method: 'GET', pathPattern: '/today/*', priceSats: 5, description: null, tokenPath: 'exact' }],
+  endpoints: [{ method: 'GET', pathPattern: '/today/*', priceSats: 5, description: null, tokenPath: 'exact', tokenValiditySeconds: null }],
   tokenValiditySeconds: 3600,
   timeout: 30,
   renewal: 'default',

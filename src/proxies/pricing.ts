@@ -1,7 +1,8 @@
 import type { PriceGrace } from '../challenges/price-grace.ts'
-import type { FormerPrices } from './schema.ts'
+import type { Endpoint, FormerPrices } from './schema.ts'
 
-type PricedEndpoint = FormerPrices['endpoints'][number]
+/** Of a former price nobody asks for how long its tokens were good. */
+type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<Endpoint, 'tokenValiditySeconds'>>
 
 // Each is evaluated for a request that was paid at another price than that of now, and every process reads all of them every few
 // seconds with the proxies that it holds.
@@ -14,6 +15,8 @@ export interface Price {
   readonly amountSats: number
   /** The endpoint's pattern when it sells the whole of it; null when the token is good for the request's own path. */
   readonly pattern: string | null
+  /** Seconds for which its token is good; null where the proxy says it. */
+  readonly tokenValiditySeconds: number | null
 }
 
 /** `/a/*` takes what begins with `/a/`, and not `/a` itself (decision 114); other patterns take the very path. */
@@ -33,8 +36,8 @@ export function priceOf (endpoints: readonly PricedEndpoint[], defaultPriceSats:
     if (!matches(endpoint.pathPattern, path)) continue
     if (best === null || isMoreSpecific(endpoint, best)) best = endpoint
   }
-  if (best === null) return { amountSats: defaultPriceSats, pattern: null }
-  return { amountSats: best.priceSats, pattern: best.tokenPath === 'pattern' ? best.pathPattern : null }
+  if (best === null) return { amountSats: defaultPriceSats, pattern: null, tokenValiditySeconds: null }
+  return { amountSats: best.priceSats, pattern: best.tokenPath === 'pattern' ? best.pathPattern : null, tokenValiditySeconds: best.tokenValiditySeconds ?? null }
 }
 
 function isMoreSpecific (candidate: PricedEndpoint, than: PricedEndpoint): boolean {
@@ -52,14 +55,20 @@ export function pathAllowed (allowed: readonly string[], blocked: readonly strin
   return allowed.length === 0 || allowed.some(pattern => matches(pattern, path))
 }
 
+interface Priced {
+  readonly defaultPriceSats: number
+  readonly endpoints: readonly PricedEndpoint[]
+}
+
 /**
  * The dearer of two spellings of a path that upstreams may take for the same, `path` and `merged` (decision 91): a request that could be
  * either costs that, and buys no pattern.
  */
-export function priceOfEither (prices: Pick<FormerPrices, 'endpoints' | 'defaultPriceSats'>, method: string, path: string, merged: string): Price {
+export function priceOfEither (prices: Priced, method: string, path: string, merged: string): Price {
   const price = priceOf(prices.endpoints, prices.defaultPriceSats, method, path)
   if (merged === path) return price
-  return { amountSats: Math.max(price.amountSats, priceOf(prices.endpoints, prices.defaultPriceSats, method, merged).amountSats), pattern: null }
+  const other = priceOf(prices.endpoints, prices.defaultPriceSats, method, merged)
+  return { ...(other.amountSats > price.amountSats ? other : price), pattern: null }
 }
 
 /** What else than its price of now a request's payment may be of: null where the merchant gives no grace. */

@@ -21,6 +21,8 @@ const pathPattern = Type.String({ minLength: 1, maxLength: 500, pattern: PATTERN
 const priceSats = Type.Integer({ minimum: 0, maximum: MAX_PRICE_SATS, description: 'Satoshis for one request; 0 is free.' })
 const tokenPath = Type.Enum(['exact', 'pattern'], { description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' })
 
+const tokenValiditySeconds = (description: string) => Type.Integer({ minimum: 60, maximum: 31_536_000, description })
+
 const renewal = Type.Enum(['default', 'contract', 402], { description: 'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.' })
 
 const priceGrace = Type.Integer({ minimum: 0, maximum: 2_592_000, description: 'Seconds after a change of a price for which what was paid at the price before it is served. With any, what paid more than the present price is always served; with 0 a payment must be of the very price.' })
@@ -30,13 +32,14 @@ const EndpointInput = Type.Object({
   pathPattern,
   priceSats,
   description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
-  tokenPath: Type.Optional(tokenPath)
+  tokenPath: Type.Optional(tokenPath),
+  tokenValiditySeconds: Type.Optional(tokenValiditySeconds('Seconds for which a token that was paid here is good; the proxy\'s when left out.'))
 }, { title: 'ProxyEndpointInput' })
 
 const settings = {
   description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
   endpoints: Type.Optional(Type.Array(EndpointInput, { maxItems: MAX_LIST, description: 'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.' })),
-  tokenValiditySeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000, description: 'Seconds for which a paid token is good.' })),
+  tokenValiditySeconds: Type.Optional(tokenValiditySeconds('Seconds for which a paid token is good, where its endpoint does not say.')),
   timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_TIMEOUT_SECONDS, description: 'Seconds until the upstream must have answered.' })),
   renewal: Type.Optional(renewal),
   priceGrace: Type.Optional(priceGrace),
@@ -66,6 +69,8 @@ export interface Endpoint {
   readonly priceSats: number
   readonly description: string | null
   readonly tokenPath: 'exact' | 'pattern'
+  /** Seconds for which a token that was paid here is good; null where the proxy says it. */
+  readonly tokenValiditySeconds: number | null
 }
 
 const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> => Type.Unsafe<string | null>({ type: [type, 'null'] })
@@ -91,7 +96,8 @@ export const ProxyView = Type.Object({
     pathPattern: Type.String(),
     priceSats: Type.Integer(),
     description: nullable('string'),
-    tokenPath: Type.String()
+    tokenPath: Type.String(),
+    tokenValiditySeconds: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null where the proxy\'s own is meant.' })
   })),
   tokenValiditySeconds: Type.Integer(),
   timeout: Type.Integer(),

@@ -225,7 +225,8 @@ function endpointsOf (inputs: NonNullable<ProxyInput['endpoints']>): Endpoint[] 
       pathPattern,
       priceSats: input.priceSats,
       description: input.description ?? null,
-      tokenPath: input.tokenPath ?? 'exact'
+      tokenPath: input.tokenPath ?? 'exact',
+      tokenValiditySeconds: input.tokenValiditySeconds ?? null
     }
   })
 }

@@ -66,7 +66,8 @@ interface DatabaseRow {
   description: string | null
   target_base_url: string
   default_price_sats: bigint
-  endpoints: Endpoint[]
+  /** Rows of older versions lack members. */
+  endpoints: Array<Omit<Endpoint, 'tokenValiditySeconds'> & Partial<Pick<Endpoint, 'tokenValiditySeconds'>>>
   token_validity_seconds: number
   timeout_seconds: number
   renewal: 'default' | 'contract' | '402'
@@ -192,7 +193,7 @@ function fromDatabase (row: DatabaseRow): ProxyRow {
     description: row.description,
     targetBaseUrl: row.target_base_url,
     defaultPriceSats: Number(row.default_price_sats),
-    endpoints: row.endpoints,
+    endpoints: row.endpoints.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null })),
     tokenValiditySeconds: row.token_validity_seconds,
     timeoutSeconds: row.timeout_seconds,
     renewal: row.renewal === '402' ? 402 : row.renewal,

@@ -154,3 +154,23 @@ t.test('/l402/test/ping: 402, then pong; the Payment credential once', async t =
   t.equal((await shop.gateway.send('GET', '/l402/test/ping', authorization(modern))).status, 402)
   t.equal((await shop.gateway.send('POST', '/l402/test/ping')).status, 405)
 })
+
+t.test('Caveats ExpiresAt: "configurable per endpoint", of a proxy too; what the proxy says is for the others', async t => {
+  const clock = new ManualClock()
+  const shop = await openShop(t, { clock })
+  const { gateway } = shop
+  const { id, path } = await shop.proxy({ tokenValiditySeconds: 600, endpoints: [{ pathPattern: '/short/*', priceSats: 5, tokenValiditySeconds: 60 }] })
+  t.match((await gateway.merchantSend('GET', `/api/proxy/${id}`)).json(), { tokenValiditySeconds: 600, endpoints: [{ tokenValiditySeconds: 60 }] })
+  for (const tokenValiditySeconds of [59, 31_536_001, 60.5, '60']) {
+    t.equal((await gateway.merchantSend('PUT', `/api/proxy/${id}`, { endpoints: [{ pathPattern: '/short/*', priceSats: 5, tokenValiditySeconds }] })).status, 400, String(tokenValiditySeconds))
+  }
+  const [short, long] = [await buy(gateway, `${path}/short/a`), await buy(gateway, `${path}/long`)]
+  clock.advance(59_000)
+  t.equal((await gateway.send('GET', `${path}/short/a`, authorization(short))).status, 200)
+  t.equal((await gateway.send('GET', `${path}/long`, authorization(long))).status, 200)
+  clock.advance(2_000)
+  const expired = await gateway.send('GET', `${path}/short/a`, authorization(short))
+  t.equal(expired.status, 403)
+  t.match(expired.text, /expired/i)
+  t.equal((await gateway.send('GET', `${path}/long`, authorization(long))).status, 200)
+})

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { comparablePath as comparable } from '../../src/gateway/path.ts'
-import { matches, pathAllowed, priceOf } from '../../src/proxies/pricing.ts'
+import { matches, pathAllowed, priceOf, priceOfEither } from '../../src/proxies/pricing.ts'
 import type { Endpoint } from '../../src/proxies/schema.ts'
 
 function endpoint (pathPattern: string, priceSats: number, more: Partial<Endpoint> = {}): Endpoint {
-  return { method: null, pathPattern, priceSats, description: null, tokenPath: 'exact', ...more }
+  return { method: null, pathPattern, priceSats, description: null, tokenPath: 'exact', tokenValiditySeconds: null, ...more }
 }
 
 t.test('a pattern with a method goes before one without, then the longest, else the default (decision 91)', async t => {
@@ -22,7 +22,7 @@ t.test('a pattern with a method goes before one without, then the longest, else 
   ]
   for (const [method, path, price] of cases) t.equal(priceOf(endpoints, 9, method, path).amountSats, price, `${method} ${path}`)
   t.equal(priceOf([], 9, 'GET', '/').amountSats, 9)
-  t.same(priceOf([endpoint('/free', 0)], 9, 'GET', '/free'), { amountSats: 0, pattern: null }, '0 is free')
+  t.same(priceOf([endpoint('/free', 0)], 9, 'GET', '/free'), { amountSats: 0, pattern: null, tokenValiditySeconds: null }, '0 is free')
 })
 
 t.test('of an exact path and a pattern as long, the exact one has the price', async t => {
@@ -34,6 +34,15 @@ t.test('of an exact path and a pattern as long, the exact one has the price', as
 t.test('only an endpoint that asks for it sells its whole pattern (decision 114)', async t => {
   t.equal(priceOf([endpoint('/a/*', 1, { tokenPath: 'pattern' })], 9, 'GET', '/a/x').pattern, '/a/*')
   t.equal(priceOf([endpoint('/a/*', 1)], 9, 'GET', '/a/x').pattern, null)
+})
+
+t.test('a token is good for as long as its endpoint says; of two spellings, as the dearer one says', async t => {
+  const endpoints = [endpoint('/a/*', 5, { tokenValiditySeconds: 60 }), endpoint('/b', 7, { tokenValiditySeconds: 90 }), endpoint('/c', 3)]
+  t.equal(priceOf(endpoints, 9, 'GET', '/a/x').tokenValiditySeconds, 60)
+  t.equal(priceOf(endpoints, 9, 'GET', '/c').tokenValiditySeconds, null, 'the proxy says it')
+  t.equal(priceOf(endpoints, 9, 'GET', '/elsewhere').tokenValiditySeconds, null)
+  t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/a//x', '/b'), { amountSats: 7, pattern: null, tokenValiditySeconds: 90 })
+  t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/b', '/c'), { amountSats: 7, pattern: null, tokenValiditySeconds: 90 })
 })
 
 t.test('/a/* takes what begins with /a/ and not /a (decision 114)', async t => {

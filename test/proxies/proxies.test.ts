@@ -35,7 +35,7 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
     const proxy = created.json() as Record<string, unknown>
     t.match(proxy, {
       proxyId: /^wetter-mehr-[0-9a-f]{6}$/, name: 'Wetter & Mehr', description: 'd', targetBaseUrl: 'https://api.example.com/v1', defaultPriceSats: 3,
-      endpoints: [{ method: 'POST', pathPattern: '/a/*', priceSats: 7, description: 'x', tokenPath: 'exact' }],
+      endpoints: [{ method: 'POST', pathPattern: '/a/*', priceSats: 7, description: 'x', tokenPath: 'exact', tokenValiditySeconds: null }],
       tokenValiditySeconds: 3600, timeout: 30, renewal: 'default', priceGrace: 0, allowedMethods: [], allowedPaths: [], blockedPaths: [], authHeader: 'X-Key', hasAuthValue: true,
       isActive: true, createdAt: /Z$/, updatedAt: /Z$/
     })
