@@ -1,4 +1,4 @@
-import { AuthThrottled, clientNetwork, ConfigurationMissing, definePlugin, LongError, Type, type AdminPrincipal, type Context, type Reply } from '../src/index.ts'
+import { AuthThrottled, clientNetwork, ConfigurationMissing, definePlugin, LongError, Type, type AdminPrincipal, type Context, type Reply, type UpstreamRequest } from '../src/index.ts'
 
 /** Name of the cookie that stands for the key in a browser. */
 const COOKIE = 'boltgate_jobs'
@@ -27,6 +27,24 @@ function shownBy (ctx: Context): Shown | null {
   return value === undefined ? null : { how: 'cookie', value: value.trim() }
 }
 
+function withoutKey (query: string): string {
+  return query.replace(QUERY_KEY, '').replace(/^&/, '')
+}
+
+/** What showed the key here is nothing for an upstream: with any of it somebody could act as the operator. */
+function keepBack (out: UpstreamRequest): void {
+  out.headers.delete('x-admin-key')
+  const at = out.path.indexOf('?')
+  const query = at < 0 ? '' : out.path.slice(at + 1)
+  const rest = withoutKey(query)
+  if (rest !== query) out.path = rest === '' ? out.path.slice(0, at) : `${out.path.slice(0, at)}?${rest}`
+  const cookies = out.headers.all('cookie').join(';').split(';').map(cookie => cookie.trim())
+  const others = cookies.filter(cookie => !cookie.startsWith(`${COOKIE}=`))
+  if (others.length === cookies.length) return
+  if (others.length === 0) out.headers.delete('cookie')
+  else out.headers.set('cookie', others.join('; '))
+}
+
 function decoded (value: string): string {
   return new URLSearchParams(`value=${value}`).get('value') ?? ''
 }
@@ -46,7 +64,7 @@ function isSafe (method: string): boolean {
 
 /** Keeps a session in the browser in the key's place, and takes the key out of the address. */
 function signedIn (ctx: Context, session: string): Reply {
-  const rest = ctx.query.replace(QUERY_KEY, '').replace(/^&/, '')
+  const rest = withoutKey(ctx.query)
   const cookie = `${COOKIE}=${session}; Path=/jobs; Max-Age=${SESSION / 1000}; HttpOnly; SameSite=Strict${ctx.secure ? '; Secure' : ''}`
   const clean = `./${ctx.path.slice(ctx.path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`
   return { status: 303, headers: ['Location', clean, 'Set-Cookie', cookie, 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'], body: null }
@@ -55,7 +73,7 @@ function signedIn (ctx: Context, session: string): Reply {
 /** Establishes the operator for the dashboard of jobs (contract, Authentication 2 and 6; decisions 28 and 38). */
 export default definePlugin({
   name: 'dashboard-auth',
-  description: 'Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page\'s request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard\'s own page, by Sec-Fetch-Site or Origin, else it is 403. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.',
+  description: 'Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page\'s request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard\'s own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.',
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
   uses: ['adminKey', 'authThrottle'],
   provides: ['principal'],
@@ -79,7 +97,7 @@ export default definePlugin({
         ctx.principal = admin
         if (shown.how === 'query' && isSafe(ctx.method)) return signedIn(ctx, adminKey.session(ctx.now + SESSION))
       },
-      upstream (_ctx, out) { out.headers.delete('x-admin-key') }
+      upstream (_ctx, out) { keepBack(out) }
     }
   }
 })

@@ -9,10 +9,11 @@ import type { HeaderList } from './headers.ts'
 /** Go on (nothing), answer now (a reply), or either of them later. */
 export type Step = void | Reply | Promise<void | Reply>
 
-/** The request as it will go to the upstream; plugins may change its headers just before it leaves. */
+/** The request as it will go to the upstream; plugins may change its headers and its path just before it leaves. */
 export interface UpstreamRequest {
   readonly method: string
-  readonly path: string
+  /** As it will stand in the request line, with its query. */
+  path: string
   readonly headers: HeaderList
 }
 

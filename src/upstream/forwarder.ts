@@ -144,11 +144,13 @@ export class Forwarder {
     this.#pools.close()
   }
 
-  #send (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, host: string): void | Promise<void> {
+  #send (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, wanted: string, host: string): void | Promise<void> {
     if (responder.gone) return
     const headers = new HeaderList(requestHeaders(ctx, host, target.untrusted, target.requestHeaders, target.underscoreHeaders))
     if (circular(headers.get('via'))) throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
-    responder.forwarding({ method: ctx.method, path, headers })
+    const out = { method: ctx.method, path: wanted, headers }
+    responder.forwarding(out)
+    const { path } = out
     const refusal = refusedByClient(path, headers)
     if (refusal !== null) {
       if (refusal.startsWith('the path')) throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
