@@ -94,6 +94,8 @@ export class Listener implements ConnectionHost, LaneHost {
     })
     // Node would leave out the lines above its limit without a word; the front door counts them instead.
     this.#server.maxHeadersCount = 0
+    // Node would end our side with the client's, which may wait for its answer. Documented for net, not for http, so it has no type.
+    Object.assign(this.#server, { httpAllowHalfOpen: true })
     // It had one listener when it was made: its own reader, which gets its connections from us.
     const [readByNode] = this.#server.listeners('connection')
     if (readByNode === undefined) throw new TypeError('node:http has no reader of connections')
@@ -361,10 +363,13 @@ export class Listener implements ConnectionHost, LaneHost {
   #drain (timeoutMs: number): Promise<void> {
     this.draining = true
     return new Promise(resolve => {
+      // Neither the clock's timers nor connections that are not being read hold the process, which would end before they have.
+      const hold = setInterval(() => { /* nothing to do */ }, 60_000)
       const cut = this.#options.clock.after(timeoutMs, () => {
         for (const socket of this.#connections.keys()) socket.destroy()
       })
       this.#server.close(() => {
+        clearInterval(hold)
         cut.cancel()
         this.#sweep?.cancel()
         resolve()

@@ -212,9 +212,11 @@ export class ResponseWire implements Wire {
     return this.#opener(target, accepted, this)
   }
 
-  /** As `LaneWire` does it; node:http ends our side with the client's, so that there is nothing to find out here. */
+  /** As `LaneWire` does it; an HTTP/1.0 client knows no interim answers (RFC 9110, section 15.2) and is waited for. */
   probe (): boolean {
-    return this.#stage === FRESH
+    if (this.#stage !== FRESH || this.gone) return false
+    if (!this.#old) this.#connection.socket.write(PROBE, 'latin1')
+    return true
   }
 
   /** Sends the head when no piece of the body has taken it along, else the piece that was kept for it. */

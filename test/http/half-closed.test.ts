@@ -8,8 +8,8 @@ async function until (holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(resolve => { setTimeout(resolve, 2) })
 }
 
-for (const fastLane of [true]) {
-  const way = 'a plain request'
+for (const fastLane of [true, false]) {
+  const way = fastLane ? 'on the fast lane' : 'over node:http'
 
   t.test(`a client that ends its side behind a whole request gets an answer that takes a moment: ${way}`, async t => {
     const asked: Array<{ ctx: Context, wire: Wire }> = []
@@ -70,3 +70,54 @@ for (const fastLane of [true]) {
     await client.until('late')
   })
 }
+
+const long = `X-Long: ${'x'.repeat(10_000)}\r\n`
+
+for (const [what, request] of [
+  ['a body in chunks', 'POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n'],
+  ['HTTP/1.0', 'GET /1 HTTP/1.0\r\n\r\n'],
+  ['HTTP/1.0 that stays', 'GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n'],
+  ['a head above what the fast lane reads', `GET /1 HTTP/1.1\r\nHost: a\r\n${long}\r\n`],
+  ['a plain request before it', `GET /0 HTTP/1.1\r\nHost: a\r\n\r\nGET /1 HTTP/1.1\r\nHost: a\r\n${long}\r\n`]
+] as const) {
+  t.test(`a client that ends its side gets its answer where node:http reads it, and nothing but answers if it speaks HTTP/1.0: ${what}`, async t => {
+    const clock = new ManualClock()
+    const wires: Wire[] = []
+    const door = await openDoor(t, {
+      clock,
+      handle (ctx, wire) {
+        if (ctx.target === '/0') reply(wire, 200, 'before')
+        else wires.push(wire)
+      }
+    })
+    const client = await door.connect()
+    client.send(request)
+    client.socket.end()
+    await until(() => wires.length === 1)
+    for (let looks = 0; looks < 4; looks++) {
+      await new Promise(resolve => { setTimeout(resolve, 5) })
+      clock.advance(500)
+    }
+    if (wires[0] !== undefined) reply(wires[0], 200, 'late')
+    t.equal((await client.ending()).how, 'end')
+    t.match(client.received, /late$/)
+    t.equal(client.received.includes('100 Continue'), !what.startsWith('HTTP/1.0'))
+  })
+}
+
+t.test('a half-closed client whose answer never comes is cut where the drain ends', async t => {
+  const clock = new ManualClock()
+  const wires: Wire[] = []
+  const door = await openDoor(t, { fastLane: false, clock, handle (_ctx, wire) { wires.push(wire) } })
+  const client = await door.connect()
+  client.send('GET / HTTP/1.0\r\n\r\n')
+  client.socket.end()
+  await until(() => wires.length === 1)
+  if (wires[0] === undefined) throw new Error('no request')
+  const { closed } = watchWire(wires[0])
+  client.close()
+  const drained = door.listener.drain(1000)
+  clock.advance(1000)
+  await drained
+  t.equal(await closed, false)
+})
