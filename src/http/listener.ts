@@ -41,6 +41,12 @@ export interface ListenerOptions {
 /** Upgrades to another version of HTTP or to TLS may be ignored (RFC 9110, section 7.8): those requests are answered as plain ones. */
 const IGNORED_UPGRADE = /^(?:h2c?|h3|tls\/|http\/)/i
 
+/**
+ * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again comes after
+ * 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
+ */
+const BACKLOG = 4096
+
 /** Most bytes of a head on the fast lane. Its header values are slices of it, and one that is kept keeps the whole. */
 const LANE_HEAD = 8 * 1024
 
@@ -123,7 +129,7 @@ export class Listener implements ConnectionHost, LaneHost {
   listen (host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
-      this.#server.listen({ host, port }, () => {
+      this.#server.listen({ host, port, backlog: BACKLOG }, () => {
         this.#server.off('error', reject)
         const { clock, limits } = this.#options
         this.#sweep = clock.every(sweepInterval(limits), () => { this.#enforce() })
