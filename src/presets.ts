@@ -27,7 +27,7 @@ const SERVICE = `routes:
 
 /** Pays invoices of the sandbox, for `boltgate pay`: from this machine, or with the admin key. */
 const SANDBOX = `routes:
-  - { match: { path: /sandbox/pay, method: POST }, chain: service-sandbox, upstream: { internal: api } }
+  - { match: { path: [ /sandbox/pay, /sandbox/state ], method: POST }, chain: service-sandbox, upstream: { internal: api } }
 `
 
 /** What a file need not spell out, in the form of a file. */

@@ -2,6 +2,7 @@ import type { OperationText } from '../gateway/operation.ts'
 
 const plan = { planTier: 'individual', name: 'Individual', priceUsd: 29, interval: 'month', trialDays: 0, features: ['Refunds', 'Pay per request'] }
 const buyer = { plan: 'individual', email: 'buyer@example.com', customerName: 'Grace' }
+const byPortal = { session: 'bps_sandbox_uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR8sTw' }
 const bySession = { session: 'cs_sandbox_uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR8sTw' }
 
 /** What OpenAPI says of plans that are paid by card. */
@@ -48,7 +49,15 @@ export const sandboxBillingTexts: Readonly<Record<string, OperationText>> = {
   },
   cancelSandboxSubscription: {
     description: 'What the page\'s button is sent to: the subscription ends at once, and the account is on the free plan.',
-    example: { params: { session: bySession.session.replace('cs_', 'bps_') } }
+    example: { params: byPortal }
+  },
+  failSandboxCard: {
+    description: 'What the page\'s button is sent to: the subscription is past_due, as when a card was refused, until the card works again.',
+    example: { params: byPortal }
+  },
+  recoverSandboxCard: {
+    description: 'What the page\'s button is sent to: a subscription that was past_due is active again.',
+    example: { params: byPortal }
   }
 }
 

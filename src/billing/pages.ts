@@ -55,12 +55,17 @@ export class BillingPages {
 
   #portal ({ subscriptions, returnUrl }: SandboxSession & { kind: 'portal' }, sessionId: string): string {
     const isOpen = subscriptions.some(({ status }) => isLive(status))
+    const isFailing = subscriptions.some(({ status }) => status === 'past_due')
+    const button = (name: string, words: string): VNode =>
+      html`<form class="form" method="post" action=${`${sessionId}/${name}`}><button class="button" type="submit">${words}</button></form>`
     return this.#page('Subscription', '../../', html`
       <h1 class="result-heading">Your subscription</h1>
       ${subscriptions.map(({ plan, status, currentPeriodEnd }) => html`
         <p class="result-words">${plan === null ? 'A plan' : planNames[plan]}: ${status}${currentPeriodEnd === null || !isLive(status) ? '' : `, until ${new Date(currentPeriodEnd).toISOString().slice(0, 10)}`}.</p>`)}
       <p class="result-words">This is the sandbox: there is no card, and nothing is charged.</p>
-      ${isOpen ? html`<form class="form" method="post" action=${`${sessionId}/cancel`}><button class="button" type="submit">Cancel the subscription now</button></form>` : null}
+      ${isOpen || isFailing ? button('cancel', 'Cancel the subscription now') : null}
+      ${isOpen ? button('fail', 'Let the card fail') : null}
+      ${isFailing ? button('recover', 'Let the card work again') : null}
       <p><a rel="noreferrer" href=${returnUrl}>Go back</a></p>`)
   }
 

@@ -15,7 +15,7 @@ export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOp
   if (sandbox === null) return []
   const pages = new BillingPages()
   const common = { tag: 'Sandbox', access: 'public', params: Session } as const
-  const act = (id: string, name: 'complete' | 'cancel', summary: string): AnyOperation => defineOperation({
+  const act = (id: string, name: 'complete' | 'cancel' | 'fail' | 'recover', summary: string): AnyOperation => defineOperation({
     ...common,
     id,
     method: 'POST',
@@ -47,6 +47,8 @@ export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOp
       }
     }),
     act('completeSandboxCheckout', 'complete', 'Complete a checkout of the sandbox: nothing is charged'),
-    act('cancelSandboxSubscription', 'cancel', 'Cancel the subscription of a customer portal of the sandbox')
+    act('cancelSandboxSubscription', 'cancel', 'Cancel the subscription of a customer portal of the sandbox'),
+    act('failSandboxCard', 'fail', 'Have the card of a customer portal of the sandbox fail'),
+    act('recoverSandboxCard', 'recover', 'Have that card work again')
   ])
 }

@@ -63,7 +63,7 @@ const TOLERANCE = 300
 
 /**
  * A billing provider that takes no money, for development: its checkout is a page of ours with one button. Everything is kept in
- * the database; trials end and periods are renewed by themselves, as cards that always work would have it, and nobody is told of
+ * the database; trials end and periods are renewed by themselves, as cards would have it that work, and nobody is told of
  * that, as where notifications are lost. What people do on its pages is reported like Stripe does it: signed, to the same
  * receiver. Its secret is the process's own, since it only ever tells itself.
  */
@@ -160,6 +160,28 @@ export class SandboxBilling implements BillingProvider {
     return true
   }
 
+  /** Has the card of a portal's customer fail: its subscriptions are past due. Again, it only reports it again. False when there is no such portal. */
+  async fail (sessionId: string): Promise<boolean> {
+    return await this.#turn(sessionId, 'past_due')
+  }
+
+  /** The card of a portal's customer works again. False when there is no such portal. */
+  async recover (sessionId: string): Promise<boolean> {
+    return await this.#turn(sessionId, 'active')
+  }
+
+  async #turn (sessionId: string, status: 'past_due' | 'active'): Promise<boolean> {
+    const turned = await this.#options.database.transaction(async tx => {
+      const row = await this.#find(tx, sessionId)
+      if (row?.kind !== 'portal') return null
+      return await tx<{ id: string }[]>`
+        update sandbox_subscriptions set status = ${status} where customer_id = ${row.customer_id} and status = any(${status === 'active' ? ['past_due'] : ['active', 'trialing']}) returning subscription_id as id`
+    })
+    if (turned === null) return false
+    for (const { id } of turned) await this.#report('customer.subscription.updated', { object: 'subscription', id })
+    return true
+  }
+
   #address (sessionId: string): string {
     return `${this.#options.publicUrl()}/billing/sandbox/${sessionId}`
   }
@@ -197,7 +219,7 @@ export class SandboxBilling implements BillingProvider {
   async #asOfNow (tx: TransactionSql, row: SubscriptionRow): Promise<BilledSubscription> {
     const now = this.#options.clock.now()
     const end = row.current_period_end.getTime()
-    const isDue = row.status !== 'canceled' && end <= now
+    const isDue = row.status !== 'canceled' && row.status !== 'past_due' && end <= now
     const currentPeriodEnd = isDue ? end + (Math.floor((now - end) / PERIOD) + 1) * PERIOD : end
     const status = isDue ? 'active' : row.status
     if (isDue) await tx`update sandbox_subscriptions set status = ${status}, current_period_end = ${new Date(currentPeriodEnd)} where subscription_id = ${row.subscription_id}`

@@ -81,7 +81,7 @@ export function gatewayYaml ({ upstream, path, price, provider }: Wishes): strin
   - match: { path: [ /ready, /metrics ], method: GET }
     chain: service-probe
     upstream: { internal: api }
-  - match: { path: /sandbox/pay, method: POST }
+  - match: { path: [ /sandbox/pay, /sandbox/state ], method: POST }
     chain: service-sandbox
     upstream: { internal: api }
 `

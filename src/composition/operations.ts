@@ -42,6 +42,7 @@ export interface Mounted {
 export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
   const { production, metrics, budgets, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, news, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
   const { clock, log, database, publicUrl } = around
+  const { sandbox } = providers
   const all: AnyOperation[] = []
   const api: AnyOperation[] = [
     ...healthOperations(database, clock, { ready: () => running.serving, budgets: () => budgets.report() }),
@@ -55,7 +56,7 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
       icon: ICON_SVG,
       stores: async () => (await storefront.storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription }))
     }),
-    ...providerOperations({ sandbox: providers.sandbox, mode: running.config.mode, onSettled: settled }),
+    ...providerOperations({ sandbox, mode: running.config.mode, onSettled: settled, onChanged: paymentHash => payments.settled(paymentHash) }),
     ...challengeOperations({
       challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
     }),
@@ -92,7 +93,7 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     ...checkoutOperations(payments),
     ...refundOperations(refunds),
     ...refundAdminOperations(refundSettlements),
-    ...pageOperations({ payments, others: [bitcoinPlans], watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandboxHint: !production }),
+    ...pageOperations({ payments, others: [bitcoinPlans], watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandbox: production || sandbox === null ? null : { pay: async invoice => { await settled((await sandbox.settle(invoice)).paymentHash) } } }),
     ...adminOperations({
       database,
       store: new SqlAdminStore(database),

@@ -276,7 +276,7 @@ export const FileSchema = Type.Object({
   chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order. `paid` and `public` are built in, as `boltgate routes` shows; a chain of the same name replaces one.' }),
   upstreams: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), NamedUpstreamSchema, { default: {}, 'x-name': 'upstream', description: 'HTTP upstreams that several routes share, by name.' }),
   routes: Type.Array(RouteSchema, { default: [], description: 'What is served; the most specific match wins.' }),
-  use: Type.Array(Type.Enum([...PRESET_NAMES]), { default: [...PRESET_NAMES], uniqueItems: true, description: 'Routes that need not be spelled out: `service` has /health, /ready, /metrics, /openapi.json, /llms.txt and their like, `sandbox` has /sandbox/pay outside production. A path that a route of this file takes is left to it.' }),
+  use: Type.Array(Type.Enum([...PRESET_NAMES]), { default: [...PRESET_NAMES], uniqueItems: true, description: 'Routes that need not be spelled out: `service` has /health, /ready, /metrics, /openapi.json, /llms.txt and their like, `sandbox` has /sandbox/pay and /sandbox/state outside production. A path that a route of this file takes is left to it.' }),
   log: Type.Object({
     level: Type.Enum(['error', 'warn', 'info', 'debug', 'silent'], { default: 'info', description: 'Least important lines that are written.' })
   }, describe('Log lines, as JSON on standard output.')),

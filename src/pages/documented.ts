@@ -17,6 +17,11 @@ export const pageTexts: Readonly<Record<string, OperationText>> = {
     description: 'For pages that cannot follow events: ask every few seconds.',
     example: { params: byToken, answers: { 200: { status: 'unpaid' } } }
   },
+  payOnPayPage: {
+    description: 'Does what POST /sandbox/pay does, for a browser on the gateway\'s own machine, without a program. There is no such button on ' +
+      'invoices of real providers.',
+    example: { params: byToken }
+  },
   getPageStyle: {
     description: 'A hash of the content stands in the name; only the names that the pages of this version use are there.',
     example: { params: { name: 'pay-0123456789ab' } }

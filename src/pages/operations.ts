@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
-import { ShortError } from '../gateway/errors.ts'
+import { LongError, ShortError } from '../gateway/errors.ts'
 import { EVENT_STREAM_HEADERS } from '../gateway/event-stream.ts'
+import { isLocalCaller } from '../gateway/local-caller.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { pageTexts } from './documented.ts'
 import { PaymentStatusView, type Payment } from '../payments/schema.ts'
@@ -8,8 +9,9 @@ import { asOf, statusAt } from '../payments/states.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { PageAssets } from './assets.ts'
-import { HTML_TYPE, PAGE_HEADERS } from './document.ts'
+import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from './document.ts'
 import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
+import { isFinal } from './pay-view.ts'
 import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
 
@@ -31,8 +33,8 @@ export interface PageParts {
   readonly log: Log
   /** Without a slash at the end. */
   publicUrl (): string
-  /** Whether the page of an invoice of the sandbox says how it is paid: in development alone. */
-  readonly sandboxHint: boolean
+  /** Pays an invoice of the sandbox, in development alone; null where there is none. */
+  readonly sandbox: { pay (invoice: string): Promise<void> } | null
 }
 
 /** 32 random bytes in base64url (decision 53). What has another form is not looked up: `/pay/<invoiceId>` is not a way in. */
@@ -59,13 +61,19 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
         200: { description: 'The page; also of payments that are paid or have expired.', mediaType: HTML_TYPE },
         404: { description: 'A page that says that there is no such payment.', mediaType: HTML_TYPE }
       },
-      async handle ({ params }) {
+      async handle ({ ctx, params }) {
         const found = await find(params.payToken)
         if (found === null) return missing
         const now = clock.now()
         const payment = asOf(found.payable, now)
-        const sandboxCommand = parts.sandboxHint && payment.kind === 'sandbox' ? sandboxPayCommand(parts.publicUrl(), payment.invoice) : null
-        return { status: 200, body: payPage({ payment, merchantName: found.payee, now, sandboxCommand, statusAddress: found.statusAddress }, assets.names), headers: PAGE_HEADERS }
+        const isSandbox = parts.sandbox !== null && payment.kind === 'sandbox'
+        const sandboxCommand = isSandbox ? sandboxPayCommand(parts.publicUrl(), payment.invoice) : null
+        const sandboxAction = isSandbox && payment.status === 'unpaid' && isLocalCaller(ctx) ? `${params.payToken}/sandbox` : null
+        return {
+          status: 200,
+          body: payPage({ payment, merchantName: found.payee, now, sandboxCommand, sandboxAction, statusAddress: found.statusAddress }, assets.names),
+          headers: sandboxAction === null ? PAGE_HEADERS : FORM_PAGE_HEADERS
+        }
       }
     }),
     defineOperation({
@@ -103,6 +111,28 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
         const found = await find(params.payToken)
         if (found === null) throw new ShortError(404, 'Payment not found')
         return { status: 200, body: { status: statusAt(found.payable, clock.now()) }, headers: NO_STORE }
+      }
+    }),
+    defineOperation({
+      id: 'payOnPayPage',
+      method: 'POST',
+      path: '/pay/:payToken/sandbox',
+      summary: 'Pay what a pay page shows at the sandbox, by the button of the page',
+      tag: 'Sandbox',
+      access: 'public',
+      params: PayToken,
+      answers: {
+        303: { description: 'Paid, or it could not be paid any more; the page at `Location` shows which.' },
+        403: { description: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.' },
+        404: { description: 'There is no such payment, or the sandbox did not make its invoice.' }
+      },
+      async handle ({ ctx, params }) {
+        const found = await find(params.payToken)
+        if (found === null || parts.sandbox === null || found.payable.kind !== 'sandbox') throw new ShortError(404, 'Payment not found')
+        if (!isLocalCaller(ctx)) throw new LongError(403, 'Forbidden', 'The button pays from the gateway\'s own machine alone.')
+        const status = statusAt(found.payable, clock.now())
+        if (!isFinal(status)) await parts.sandbox.pay(found.payable.invoice)
+        return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
       }
     }),
     ...assets.operations()

@@ -99,12 +99,19 @@ function due (view: PayView): VNode {
       ${bitcoinUri(payment) === null ? null : html`
         ${copyField('Or on-chain, to this Bitcoin address', payment.onchainAddress ?? '')}
         <p class="more"><a href=${bitcoinUri(payment)}>Open in an on-chain wallet</a></p>`}
-      ${view.sandboxCommand === null ? null : html`
-        <div class="notice">
-          <p><strong>Sandbox: no real money.</strong> Pay this invoice from a terminal on the gateway’s machine:</p>
-          ${copyField('Command', view.sandboxCommand)}
-        </div>`}
+      ${sandboxNotice(view)}
     </section>`
+}
+
+/** How an invoice of the sandbox is paid: by a button for whoever may, else by the command. */
+function sandboxNotice ({ sandboxAction = null, sandboxCommand }: PayView): VNode | null {
+  if (sandboxCommand === null) return null
+  return html`
+    <div class="notice">
+      <p><strong>Sandbox: no real money.</strong> ${sandboxAction === null ? 'Pay this invoice from a terminal on the gateway’s machine:' : 'Pay this invoice here, or from a terminal:'}</p>
+      ${sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in the sandbox</button></form>`}
+      ${copyField('Command', sandboxCommand)}
+    </div>`
 }
 
 function clock ({ payment, now }: PayView): VNode {

@@ -11,6 +11,8 @@ export interface PayFacts {
   readonly now: number
   /** A command that pays the invoice at the sandbox; null where nobody can pay so. */
   readonly sandboxCommand: string | null
+  /** Where a button of the page pays it at the sandbox, relative to the page; null where the reader may not, or nobody can. */
+  readonly sandboxAction?: string | null
   /** Where the page's program asks for the status while it cannot listen, relative to the page; that of a payment unless said. */
   readonly statusAddress?: string
 }

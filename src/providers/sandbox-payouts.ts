@@ -6,6 +6,9 @@ import { ProviderRefused } from './errors.ts'
 import type { Payout, PayoutDestination, PayoutRequest } from './provider.ts'
 import type { SandboxPayout } from './sandbox-store.ts'
 
+/** A payout to this address is taken and then fails, so that this can be tried. Its bytes say `sandbox refund fails`. */
+export const FAILING_ADDRESS = 'bcrt1qwdskuerzdauzqun9ve6kuepqveskjmrn0wlvnf'
+
 /** Milliseconds until a payout over the chain is broadcast. */
 const CHAIN_DELAY = 5_000
 /** Satoshis for one output at one satoshi for each byte, about. */
@@ -33,9 +36,10 @@ export function draftPayout (request: PayoutRequest, now: number, random: Random
 
 /** How a payout stands at `now`, in milliseconds. */
 export function payoutAt (payout: SandboxPayout, now: number): Payout {
-  const { payoutId, feeSats, transactionHash, confirmsAt } = payout
-  return now < confirmsAt
-    ? { payoutId, status: 'processing', feeSats: 0, transactionHash: null, processedAt: null }
+  const { payoutId, feeSats, transactionHash, confirmsAt, destination } = payout
+  if (now < confirmsAt) return { payoutId, status: 'processing', feeSats: 0, transactionHash: null, processedAt: null }
+  return destination.toLowerCase() === FAILING_ADDRESS
+    ? { payoutId, status: 'failed', feeSats: 0, transactionHash: null, processedAt: confirmsAt }
     : { payoutId, status: 'confirmed', feeSats, transactionHash, processedAt: confirmsAt }
 }
 

@@ -17,7 +17,19 @@ export interface SandboxInvoice {
   readonly createdAt: number
   readonly expiresAt: number
   readonly settledAt: number | null
+  /** What somebody who tries things out had it become; null for nothing. It says nothing any more once it is settled. */
+  readonly state: 'processing' | 'underpaid' | null
+  /** Satoshis that came in part. */
+  readonly receivedSats: number
 }
+
+/** An invoice as it is made. */
+export type NewSandboxInvoice = Omit<SandboxInvoice, 'settledAt' | 'state' | 'receivedSats'>
+
+/** A state that an unpaid invoice can be brought into. */
+export type SandboxState =
+  | { readonly state: 'processing' | 'expired' }
+  | { readonly state: 'underpaid', /** Less than the invoice asks for. */ readonly receivedSats: number }
 
 /** What came of settling. */
 export type Settlement =
@@ -53,10 +65,16 @@ export type PayoutVerdict =
 /** The sandbox's memory of its invoices and payouts. */
 export interface SandboxStore {
   /** Remembers a new invoice; once it resolves, any process can settle it. */
-  insert (invoice: Omit<SandboxInvoice, 'settledAt'>): Promise<void>
+  insert (invoice: NewSandboxInvoice): Promise<void>
   /** The same as a part of somebody else's statement: remembered once that is durable. */
-  inserting (invoice: Omit<SandboxInvoice, 'settledAt'>): Alongside
+  inserting (invoice: NewSandboxInvoice): Alongside
   byChargeId (chargeId: string): Promise<SandboxInvoice | null>
+  byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null>
+  /**
+   * Brings an invoice that can still be paid into a state, as payments come there: what came in part is only ever more, and neither
+   * expires nor becomes undecided again. `now` in milliseconds. @returns the invoice, or null where it cannot become that
+   */
+  bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
   /**
    * Settles the invoice with this hash in one statement: of many at once each is told `paid` with the same preimage and the
    * same first `settledAt`. An expired one is never settled, one settled in time stays paid afterwards.
@@ -83,6 +101,8 @@ interface Row {
   created_at: Date
   expires_at: Date
   settled_at: Date | null
+  state: SandboxInvoice['state']
+  received_sats: bigint
 }
 
 interface PayoutRow {
@@ -106,11 +126,11 @@ export class SqlSandboxStore implements SandboxStore {
     this.#sql = sql
   }
 
-  async insert (invoice: Omit<SandboxInvoice, 'settledAt'>): Promise<void> {
+  async insert (invoice: NewSandboxInvoice): Promise<void> {
     await this.inserting(invoice)(this.#sql)
   }
 
-  inserting (invoice: Omit<SandboxInvoice, 'settledAt'>): Alongside {
+  inserting (invoice: NewSandboxInvoice): Alongside {
     return sql => sql`
       insert into sandbox_invoices (charge_id, payment_hash, preimage, invoice, amount_sats, description, created_at, expires_at)
       values (${invoice.chargeId}, ${invoice.paymentHash}, ${invoice.preimage}, ${invoice.invoice}, ${invoice.amountSats},
@@ -123,6 +143,26 @@ export class SqlSandboxStore implements SandboxStore {
     return row === undefined ? null : read(row)
   }
 
+  async byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null> {
+    const sql = this.#sql
+    const [row] = await sql<Row[]>`select * from sandbox_invoices where payment_hash = ${paymentHash}`
+    return row === undefined ? null : read(row)
+  }
+
+  async bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null> {
+    const sql = this.#sql
+    const at = new Date(now)
+    const open = sql`payment_hash = ${paymentHash} and settled_at is null and expires_at > ${at}`
+    const [row] = to.state === 'underpaid'
+      ? await sql<Row[]>`
+          update sandbox_invoices set state = 'underpaid', received_sats = ${to.receivedSats}
+          where ${open} and received_sats < ${to.receivedSats} and amount_sats > ${to.receivedSats} returning *`
+      : to.state === 'processing'
+        ? await sql<Row[]>`update sandbox_invoices set state = 'processing' where ${open} and state is distinct from 'underpaid' returning *`
+        : await sql<Row[]>`update sandbox_invoices set state = null, expires_at = ${at} where ${open} and state is distinct from 'underpaid' returning *`
+    return row === undefined ? null : read(row)
+  }
+
   async settle (paymentHash: string, now: number): Promise<Settlement> {
     const sql = this.#sql
     const [settled] = await sql<Row[]>`
@@ -130,8 +170,8 @@ export class SqlSandboxStore implements SandboxStore {
       where payment_hash = ${paymentHash} and (settled_at is not null or expires_at > ${new Date(now)})
       returning *`
     if (settled !== undefined) return { kind: 'paid', invoice: read(settled) }
-    const [left] = await sql<Row[]>`select * from sandbox_invoices where payment_hash = ${paymentHash}`
-    return left === undefined ? { kind: 'unknown' } : { kind: 'expired', invoice: read(left) }
+    const left = await this.byPaymentHash(paymentHash)
+    return left === null ? { kind: 'unknown' } : { kind: 'expired', invoice: left }
   }
 
   async payOut (payout: SandboxPayout): Promise<PayoutVerdict> {
@@ -180,7 +220,9 @@ function read (row: Row): SandboxInvoice {
     description: row.description,
     createdAt: row.created_at.getTime(),
     expiresAt: row.expires_at.getTime(),
-    settledAt: row.settled_at === null ? null : row.settled_at.getTime()
+    settledAt: row.settled_at === null ? null : row.settled_at.getTime(),
+    state: row.state,
+    receivedSats: Number(row.received_sats)
   }
 }
 

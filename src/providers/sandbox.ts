@@ -1,14 +1,16 @@
 import { hash, randomUUID } from 'node:crypto'
 import { LongError } from '../gateway/errors.ts'
+import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import { decodeInvoice, InvoiceError, shortDescription, type InvoiceTerms } from '../lightning/bolt11.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isConnectionFault } from '../platform/database.ts'
 import { systemRandom, type Random } from '../platform/ids.ts'
 import type { Secret } from '../platform/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider } from './provider.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification } from './provider.ts'
+import { readSandboxNotification } from './sandbox-notification.ts'
 import { draftPayout, payoutAt } from './sandbox-payouts.ts'
-import type { SandboxStore } from './sandbox-store.ts'
+import type { SandboxState, SandboxStore } from './sandbox-store.ts'
 import { SignerStopped } from './signer.ts'
 
 /** What signs the sandbox's invoices: `InvoiceSigner`, or a test's own. */
@@ -31,6 +33,15 @@ export interface SandboxPayment {
   readonly preimage: string
   readonly paymentHash: string
   readonly amountSats: number
+}
+
+/** An invoice of the sandbox as it was brought into a state. */
+export interface BroughtInvoice {
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  readonly state: SandboxState['state']
+  readonly amountSats: number
+  readonly receivedSats: number
 }
 
 const capabilities: Capabilities = Object.freeze({
@@ -119,7 +130,9 @@ export class SandboxProvider implements Provider {
     const row = await this.#store.byChargeId(chargeId).catch((error: unknown) => { throw away(error) })
     if (row === null) return null
     if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
-    return { status: row.expiresAt <= this.#clock.now() ? 'expired' : 'unpaid', receivedSats: 0, settledAt: null }
+    // What was on its way and never came expires; what came in part stays here.
+    const status = row.state === 'underpaid' ? row.state : row.expiresAt <= this.#clock.now() ? 'expired' : row.state ?? 'unpaid'
+    return { status, receivedSats: row.receivedSats, settledAt: null }
   }
 
   /** Pays over Lightning at once, over the chain five seconds later by the clock. The same reference gives the same payout. */
@@ -158,13 +171,43 @@ export class SandboxProvider implements Provider {
     const paymentHash = readHash(invoice)
     const settlement = await this.#store.settle(paymentHash, this.#clock.now()).catch((error: unknown) => { throw away(error) })
     if (settlement.kind === 'unknown') {
-      throw new LongError(404, 'Invoice not found', 'The sandbox made no invoice with this payment hash; it can pay only its own.')
+      throw unknownInvoice()
     }
     if (settlement.kind === 'expired') {
       throw new LongError(400, 'Invoice expired', `The invoice could be paid until ${new Date(settlement.invoice.expiresAt).toISOString()}; ask for a new one.`)
     }
     const { preimage, amountSats } = settlement.invoice
     return { preimage, paymentHash, amountSats }
+  }
+
+  /**
+   * Brings an invoice of the sandbox into a state, so that what follows from it can be tried. Whoever keeps its payment is to look it
+   * up then, as when it was paid.
+   * @param receivedSats of an underpaid one; half of what it asks for unless said
+   * @throws LongError 400 for a text that is no invoice and for an amount that is not in part, 404 for an invoice of somebody else's, 409
+   *   where the invoice cannot become that any more; ProviderUnavailable when the database is away
+   */
+  async bring (invoice: string, state: SandboxState['state'], receivedSats: number | null): Promise<BroughtInvoice> {
+    const paymentHash = readHash(invoice)
+    try {
+      const row = await this.#store.byPaymentHash(paymentHash)
+      if (row === null) throw unknownInvoice()
+      const part = receivedSats ?? Math.floor(row.amountSats / 2)
+      if (state !== 'underpaid' && receivedSats !== null) throw new LongError(400, 'Invalid amount', 'receivedSats is for underpaid alone.')
+      if (state === 'underpaid' && (part < 1 || part >= row.amountSats)) {
+        throw new LongError(400, 'Invalid amount', `A part of an invoice for ${row.amountSats} sat is at least 1 and less than that, not ${part}.`)
+      }
+      const brought = await this.#store.bring(paymentHash, state === 'underpaid' ? { state, receivedSats: part } : { state }, this.#clock.now())
+      if (brought === null) throw new LongError(409, 'Not possible any more', `The invoice is paid, has expired, or has as much of its amount already: it cannot become ${state}.`)
+      return { paymentHash, state, amountSats: brought.amountSats, receivedSats: brought.receivedSats }
+    } catch (error) {
+      throw away(error)
+    }
+  }
+
+  /** A notification as a provider would send it: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. Nobody sends one by itself. */
+  readNotification (headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
+    return readSandboxNotification(headers, body)
   }
 
   /** Deletes invoices that expired 30 days ago; a periodic job's. A payment is not looked up for so long. */
@@ -186,6 +229,10 @@ function faultOf (key: Secret<string>): ProviderRefused | null {
 
 function lacksScope (key: Secret<string>, name: string, scope: string): ProviderRefused | null {
   return key.reveal() === name ? new ProviderRefused('scope', `The provider key lacks the scope ${scope}.`, scope) : null
+}
+
+function unknownInvoice (): LongError {
+  return new LongError(404, 'Invoice not found', 'The sandbox made no invoice with this payment hash; it can pay only its own.')
 }
 
 function readHash (invoice: string): string {

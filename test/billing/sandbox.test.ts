@@ -74,6 +74,23 @@ t.test('the sandbox of billing', async t => {
     await t.rejects(sandbox.portal('cus_unknown', 'https://shop.example'), errorLike({ name: 'BillingError', fault: 'refused' }))
   })
 
+  await t.test('the portal has the card fail and work again: past_due is not renewed by itself, and what is canceled stays so', async t => {
+    const subscriptionId = await complete({ trialDays: 0 })
+    const { customerId = '' } = await sandbox.subscription(subscriptionId) ?? {}
+    const portal = async (): Promise<string> => (await sandbox.portal(customerId, 'https://shop.example/account')).split('/').at(-1) ?? ''
+    t.equal(await sandbox.fail(await portal()), true)
+    t.match(heard.at(-1), { type: 'customer.subscription.updated', subscriptionId })
+    t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
+    clock.advance(40 * DAY)
+    t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
+    t.equal(await sandbox.recover(await portal()), true)
+    t.match(await sandbox.subscription(subscriptionId), { status: 'active' })
+    await sandbox.cancel(await portal())
+    await sandbox.recover(await portal())
+    t.match(await sandbox.subscription(subscriptionId), { status: 'canceled' })
+    t.equal(await sandbox.fail('bps_sandbox_unknown'), false)
+  })
+
   await t.test('a known customer stays the same one', async t => {
     const { customerId = '' } = await sandbox.subscription(await complete()) ?? {}
     t.match(await sandbox.subscription(await complete({ customerId, merchantId: 7 })), { customerId, merchantId: 7 })

@@ -93,6 +93,7 @@ const rows: Readonly<Record<string, Row>> = {
   getDemoQuote: plain(anyone(402), '/demo/quote'),
   getDemoCharge: plain(anyone(402), '/demo/charge'),
   postDemoEcho: plain(anyone(402), '/demo/echo', {}),
+  setSandboxState: row(adminOrNone(200, 403), async f => ({ path: '/sandbox/state', body: { invoice: (await f.challenge()).invoice, state: 'processing' }, mine: 'paymentHash' })),
   paySandboxInvoice: row(adminOrNone(200, 403), async f => ({ path: '/sandbox/pay', body: { invoice: (await f.challenge()).invoice }, mine: 'preimage' })),
 
   createChallenge: plain(merchant(200), '/api/l402/challenges', { resource: 'a', priceSats: 1 }),
@@ -174,8 +175,8 @@ const rows: Readonly<Record<string, Row>> = {
   listWebhookDeliveries: row(merchant(200), async f => ({ path: '/api/merchant/webhooks/deliveries', mine: await f.delivery() })),
   resendWebhookDelivery: row(merchant(202, 404), async f => ({ path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend` })),
   // The sandbox sends no notifications; what real kinds send is judged by its signature.
-  receivePrimaryNotification: plain(anyone(404), '/api/webhooks/primary', {}),
-  receiveAlternateNotification: plain(anyone(404), '/api/webhooks/alternate', {}),
+  receivePrimaryNotification: plain(anyone(400), '/api/webhooks/primary', {}),
+  receiveAlternateNotification: plain(anyone(400), '/api/webhooks/alternate', {}),
   getJobsDashboard: dashboard(admin(200), '/jobs'),
   retryJob: dashboard(admin(404), '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'),
 
@@ -183,6 +184,7 @@ const rows: Readonly<Record<string, Row>> = {
   getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
   followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
   getPayStatus: row(anyone(200), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/status` })),
+  payOnPayPage: row(anyone(303), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/sandbox` })),
   getPageStyle: row(anyone(200), async f => ({ path: await assetOf(f, 'css') })),
   getPageScript: row(anyone(200), async f => ({ path: await assetOf(f, 'js') })),
 
@@ -210,6 +212,8 @@ const rows: Readonly<Record<string, Row>> = {
   getSandboxBillingPage: row(anyone(200), async f => ({ path: await checkoutPage(f) })),
   completeSandboxCheckout: row(anyone(303), async f => ({ path: `${await checkoutPage(f)}/complete` })),
   cancelSandboxSubscription: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/cancel'),
+  failSandboxCard: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/fail'),
+  recoverSandboxCard: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/recover'),
 
   // Payment and claim token are the authorisation; nobody's key is.
   getStoreCatalog: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/catalog` })),

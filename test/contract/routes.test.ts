@@ -27,7 +27,7 @@ const ways: Readonly<Record<string, Way>> = {
   getWholeOpenApi: open('global'), getL402Manifest: open('global'),
   // Probes (decision 22); without a key they pass, with one it must be the admin's.
   getReady: way('admin if any', null), getMetrics: way('admin if any', null),
-  paySandboxInvoice: way('admin if any', 'global'),
+  paySandboxInvoice: way('admin if any', 'global'), setSandboxState: way('admin if any', 'global'),
   getPricing: open('read'), getTokenStatus: open('read'),
   getPing: open('global'), getDemoQuote: open('global'), getDemoCharge: open('global'), postDemoEcho: open('global'),
 
@@ -46,7 +46,7 @@ const ways: Readonly<Record<string, Way>> = {
   createPayment: way('merchant', 'payment-create', 'account', true), createRefund: way('merchant', 'payment-create', 'refunds', true),
   getPayment: gated('read'), getPaymentByOrder: gated('read'), syncPayment: gated('global'), getPaymentStatus: open('read'),
   getRefund: gated('read'), listRefunds: gated('read'), listRefundsOfInvoice: gated('read'), syncRefund: gated('global'),
-  getPayPage: open('global'), followPayment: open('global'), getPayStatus: open('global'), getPageStyle: open('read'), getPageScript: open('read'),
+  getPayPage: open('global'), followPayment: open('global'), getPayStatus: open('global'), payOnPayPage: open('global'), getPageStyle: open('read'), getPageScript: open('read'),
 
   // Decision 168: its policy and idempotency stand with payments.
   createCheckoutSession: way('merchant', 'payment-create', 'account', true),
@@ -66,6 +66,7 @@ const ways: Readonly<Record<string, Way>> = {
   receiveBillingNotification: open('webhook'),
   getCheckoutDonePage: open('global'), getCheckoutCanceledPage: open('global'),
   getSandboxBillingPage: open('global'), completeSandboxCheckout: open('global'), cancelSandboxSubscription: open('global'),
+  failSandboxCard: open('global'), recoverSandboxCard: open('global'),
 
   getStoreCatalog: open('global'), getStoreManifest: open('global'), checkOut: open('global'), claimOrder: open('global'), getStoreOrder: open('global'),
   receiveStoreNotification: open('webhook'),
@@ -87,9 +88,9 @@ const ways: Readonly<Record<string, Way>> = {
 /** Operations that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
 const SAME_SITE = new Set([
   'getShopPage', 'getClaimPage', 'claimOnPage', 'askForRefundOnPage', 'receiveStoreNotification',
-  'requestMagicLink', 'submitSignInPage', 'getSession', 'getSignInPage', 'getSignInLink', 'useSignInLink', 'getAccountPage', 'signOut', 'getPayStatus',
+  'requestMagicLink', 'submitSignInPage', 'getSession', 'getSignInPage', 'getSignInLink', 'useSignInLink', 'getAccountPage', 'signOut', 'getPayStatus', 'payOnPayPage',
   'getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob',
-  'receiveBillingNotification', 'getCheckoutDonePage', 'getCheckoutCanceledPage', 'getSandboxBillingPage', 'completeSandboxCheckout', 'cancelSandboxSubscription'])
+  'receiveBillingNotification', 'getCheckoutDonePage', 'getCheckoutCanceledPage', 'getSandboxBillingPage', 'completeSandboxCheckout', 'cancelSandboxSubscription', 'failSandboxCard', 'recoverSandboxCard'])
 
 type Settings = Readonly<Record<string, unknown>>
 

@@ -20,7 +20,7 @@ function mustBeSecret (t: T, answer: PageAnswer): void {
 }
 
 t.test('the address of a page is kept nowhere, and the page loads nothing but its own', async t => {
-  const world = new PageWorld({ sandboxHint: true })
+  const world = new PageWorld({ sandbox: true })
   for (const status of ['unpaid', 'processing', 'underpaid', 'paid', 'expired', 'refunded'] as const) {
     const answer = await world.get(`/pay/${world.add({ status, kind: 'sandbox', successUrl: 'https://shop.example/' }).payToken}`)
     t.equal(answer.status, 200, `${status}: expired and paid ones still resolve`)
@@ -64,7 +64,7 @@ t.test('assets: the hash of the content in the name, kept for ever; 404 for all 
 
 t.test('the operations can be mounted side by side', async t => {
   t.doesNotThrow(() => new InternalUpstream(pageOperations({
-    payments: { byPayToken: async () => null }, watch: { watch: () => () => {} }, merchant: async () => null, clock: new ManualClock(), log: silentLog, publicUrl: () => '', sandboxHint: false
+    payments: { byPayToken: async () => null }, watch: { watch: () => () => {} }, merchant: async () => null, clock: new ManualClock(), log: silentLog, publicUrl: () => '', sandbox: null
   })))
 })
 

@@ -4,6 +4,7 @@ import type { Test as T } from 'tap'
 import { GatewayError } from '../../src/gateway/errors.ts'
 import type { AnyOperation, Result } from '../../src/gateway/operation.ts'
 import { isStreamBody, type Reply, type StreamBody, type StreamSink } from '../../src/gateway/reply.ts'
+import { HeaderList } from '../../src/gateway/headers.ts'
 import { Router } from '../../src/gateway/router.ts'
 import { pageOperations } from '../../src/pages/operations.ts'
 import type { Payment, PaymentStatus } from '../../src/payments/schema.ts'
@@ -25,7 +26,12 @@ export class PageWorld {
   fault: Error | null = null
   readonly operations: readonly AnyOperation[]
 
-  constructor (options: { readonly sandboxHint?: boolean } = {}) {
+  /** Where readers come from. */
+  peerAddress = '203.0.113.9'
+  /** Invoices that were paid at the sandbox by a button. */
+  readonly paid: string[] = []
+
+  constructor (options: { readonly sandbox?: boolean } = {}) {
     this.operations = pageOperations({
       payments: {
         byPayToken: async token => {
@@ -44,7 +50,7 @@ export class PageWorld {
       clock: this.clock,
       log: silentLog,
       publicUrl: () => 'http://127.0.0.1:8080',
-      sandboxHint: options.sandboxHint ?? false
+      sandbox: options.sandbox === true ? { pay: async invoice => { this.paid.push(invoice) } } : null
     })
   }
 
@@ -111,8 +117,8 @@ export class PageWorld {
     const found = router.find('', 'GET', path)
     if (found === null) return new PageAnswer(404, [], '{}')
     try {
-      // The pages read nothing but their parameters.
-      const { status, headers = [], body } = await found.value.handle({ params: found.params } as never) as Result & { readonly body: Reply['body'] }
+      // The pages read nothing but their parameters, and whether the reader is on this machine.
+      const { status, headers = [], body } = await found.value.handle({ params: found.params, ctx: { peerAddress: this.peerAddress, headers: new HeaderList() } } as never) as Result & { readonly body: Reply['body'] }
       return new PageAnswer(status, ['Content-Type', found.value.answers[status]?.mediaType ?? 'application/json', ...headers], body)
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error

@@ -133,7 +133,7 @@ t.test('an on-chain fallback is offered where the provider supplies one', async 
 
 t.test('in development an invoice of the sandbox says how it is paid, and no other does', async t => {
   const command = `curl http://127.0.0.1:8080/sandbox/pay -H 'Content-Type: application/json' -d '{"invoice":"${INVOICE}"}'`.replaceAll('"', '&quot;')
-  const hinting = new PageWorld({ sandboxHint: true })
+  const hinting = new PageWorld({ sandbox: true })
   const page = await pageOf(hinting, { kind: 'sandbox' })
   t.match(page, command)
   t.notMatch(await pageOf(hinting, { kind: 'lnd' }), 'sandbox/pay')

@@ -120,6 +120,8 @@ t.test('a database that is away before the payout is unavailable, one that goes 
     insert: row => real.insert(row),
     inserting: row => real.inserting(row),
     byChargeId: id => real.byChargeId(id),
+    byPaymentHash: hash => real.byPaymentHash(hash),
+    bring: (hash, to, now) => real.bring(hash, to, now),
     settle: (hash, now) => real.settle(hash, now),
     payoutByReference: reference => real.payoutByReference(reference),
     purge: (before, limit) => real.purge(before, limit),

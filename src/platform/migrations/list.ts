@@ -22,6 +22,7 @@ import { proxyRenewal } from './0022-proxy-renewal.ts'
 import { priceGrace } from './0023-price-grace.ts'
 import { idempotencyKeys } from './0024-idempotency-keys.ts'
 import { leasesAfterACrash } from './0025-leases-after-a-crash.ts'
+import { sandboxStates } from './0027-sandbox-states.ts'
 import { heldOrders } from './0029-held-orders.ts'
 
 /**
@@ -31,5 +32,5 @@ import { heldOrders } from './0029-held-orders.ts'
 export const migrations: readonly Migration[] = [
   merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
   providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, priceGrace, idempotencyKeys, leasesAfterACrash, heldOrders
+  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, priceGrace, idempotencyKeys, leasesAfterACrash, sandboxStates, heldOrders
 ]
