@@ -184,7 +184,7 @@ const rows: Readonly<Record<string, Row>> = {
   getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
   followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
   getPayStatus: row(anyone(200), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/status` })),
-  payOnPayPage: row(anyone(303), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/sandbox` })),
+  payOnPayPage: row(anyone(403), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/sandbox` })),
   getPageStyle: row(anyone(200), async f => ({ path: await assetOf(f, 'css') })),
   getPageScript: row(anyone(200), async f => ({ path: await assetOf(f, 'js') })),
 
