@@ -14,6 +14,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/first-store.ts'
 import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
+import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { forSale, hasWallet } from './for-sale.ts'
 import { needsRestart } from './restart.ts'
 import type { Output } from './output.ts'
@@ -42,29 +43,41 @@ export async function start (args: readonly string[], out: Output): Promise<numb
 async function run (file: string, out: Output): Promise<number> {
   const loaded = await loadWithPlugins(file, process.env)
   const log = createLog({ level: loaded.config.log.level })
-  if (loaded.config.server.workers > 1 && cluster.isPrimary) return await superviseWorkers(loaded.config, log, () => prepareOnce(loaded.config, log))
+  if (loaded.config.server.workers > 1 && cluster.isPrimary) {
+    const work = new FirstWork()
+    await prepareOnce(loaded.config, log, work)
+    return await superviseWorkers(loaded.config, log, work)
+  }
   return await new Process(file, loaded, log, out).run()
 }
 
 /**
  * Before the first worker starts: tables and keys, made by one process. While the database is away the workers start all the
- * same and answer 503 (decision 22); this goes on trying beside them.
+ * same and answer 503 (decision 22); this goes on trying beside them, and none is ready before it is done.
  */
-async function prepareOnce (config: GatewayConfig, log: Log): Promise<void> {
+async function prepareOnce (config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
   const secrets = loadSecrets(config)
   const { prepare } = await import('../first-start.ts')
   const database = await openDatabase({ url: config.database.url, dataDir: config.data, log, clock: systemClock, connections: 1, image: ownImage() })
   try {
     await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
+    work.done()
   } catch (error) {
     if (!isConnectionFault(error)) throw error
     log.error({ err: error }, 'the database is away: workers start without it')
-    systemClock.after(RETRY_MS, () => {
-      prepareOnce(config, log).catch((fault: unknown) => { log.error({ err: fault }, 'the database could not be prepared') })
-    })
+    prepareLater(config, log, work)
   } finally {
     await database.close()
   }
+}
+
+function prepareLater (config: GatewayConfig, log: Log, work: FirstWork): void {
+  systemClock.after(RETRY_MS, () => {
+    prepareOnce(config, log, work).catch((fault: unknown) => {
+      log.error({ err: fault }, 'the database could not be prepared; trying again')
+      prepareLater(config, log, work)
+    })
+  })
 }
 
 /** One serving process: the only one, or a worker. */
@@ -76,6 +89,8 @@ class Process {
   #config: GatewayConfig
   #loaded: Loaded
   #publicUrl = ''
+  /** This process waits for its supervisor to prepare the database. */
+  #waits: boolean
 
   constructor (file: string, loaded: Loaded, log: Log, out: Output) {
     this.#file = file
@@ -83,6 +98,7 @@ class Process {
     this.#config = loaded.config
     this.#log = log
     this.#out = out
+    this.#waits = awaitsFirstWork(() => { this.#waits = false })
   }
 
   async run (): Promise<number> {
@@ -122,12 +138,14 @@ class Process {
     return 0
   }
 
-  /** False while the database is away; anything else that goes wrong stops the start. */
+  /** False while the database is away or the supervisor has not done its work there; anything else that goes wrong stops the start. */
   async #prepared (database: Database, secrets: Secrets): Promise<boolean> {
     const { prepare } = await import('../first-start.ts')
     try {
       await prepare({ config: this.#config, database, secrets, clock: this.#clock, log: this.#log, firstMerchant: !cluster.isWorker })
-      return true
+      if (!this.#waits) return true
+      this.#log.info({ pid: process.pid }, 'the database is there; the supervisor prepares it')
+      return false
     } catch (error) {
       if (!isConnectionFault(error)) throw error
       this.#log.error({ err: error }, 'the database is away: answering 503 and trying again')

@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Log } from '../platform/log.ts'
+import type { FirstWork } from './first-work.ts'
 
 /** A worker that ended by itself is replaced after this, so that one that cannot start does not spin. */
 const FIRST_REPLACE_MS = 1_000
@@ -12,8 +13,7 @@ const LAST_REPLACE_MS = 30_000
  * SIGTERM. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to listen,
  * as with a port in use: trying again would not help, and whoever started us must hear of it.
  */
-export async function superviseWorkers (config: GatewayConfig, log: Log, prepareOnce: () => Promise<void>): Promise<number> {
-  await prepareOnce()
+export async function superviseWorkers (config: GatewayConfig, log: Log, firstWork: FirstWork): Promise<number> {
   let ending: 'stopped' | 'failed' | null = null
   let everListened = false
   let replaceAfter = FIRST_REPLACE_MS
@@ -33,7 +33,8 @@ export async function superviseWorkers (config: GatewayConfig, log: Log, prepare
     else reject(new Error('The workers ended before they could listen; giving up. Their own lines say why.'))
   }
   const fork = (): void => {
-    const worker = cluster.fork()
+    const worker = cluster.fork(firstWork.environment)
+    firstWork.tell(worker)
     worker.on('listening', () => {
       everListened = true
       replaceAfter = FIRST_REPLACE_MS

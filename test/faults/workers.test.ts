@@ -6,6 +6,11 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
 import { buy, challengeOf, rootFolder } from '../support/gateway.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { openDatabase } from '../../src/platform/database.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { migrate } from '../../src/platform/migrations.ts'
+import { migrations } from '../../src/platform/migrations/list.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres, freshRedis, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
 import { openGate } from './tcp-gate.ts'
@@ -165,6 +170,39 @@ t.test('workers start while the database is away, answer 503, and serve once it 
     return answers.every(answer => answer.status === 200) ? true : null
   })
   t.equal((await gateway.send('GET', path)).status, 402)
+})
+
+t.test('no worker is ready before the supervisor has made the first merchant, whoever reaches the database first', async t => {
+  const env = await shared(t, 13)
+  if (env === null) return
+  const url = env['DATABASE_URL'] ?? ''
+  const tables = await openDatabase({ url, dataDir: temporaryFolder(t), log: silentLog, clock: systemClock, connections: 1 })
+  await migrate(tables, migrations, { clock: systemClock, log: silentLog })
+  await tables.close()
+  const own = new URL(url)
+  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
+  gate.cut()
+  own.host = `127.0.0.1:${gate.port}`
+  const gateway = await spawnGateway(t, {
+    yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }), env: { ...env, DATABASE_URL: own.href }, workers: 2, until: 'listening without a database'
+  })
+  const sql = postgres(url, { max: 2, onnotice: () => {} })
+  t.teardown(() => sql.end())
+  const ready = async (): Promise<number[]> => (await Promise.all(Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } })))).map(({ status }) => status)
+  await sql.begin(async tx => {
+    // The workers may read, and the supervisor cannot write.
+    await tx`lock table merchants in share row exclusive mode`
+    gate.open()
+    await eventually('the supervisor at its work', 30_000, async () => (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length > 0 ? true : null)
+    // Twice: one that goes on after the first look is ready soon after it.
+    await eventually('both workers waiting at the database', 30_000, async () => {
+      const waits = gateway.log.filter(line => line['msg'] === 'the database is there; the supervisor prepares it').map(line => line['pid'])
+      return new Set(waits).size === 2 && waits.length >= 2 * 2 ? true : null
+    })
+    t.same(new Set(await ready()), new Set([503]))
+  })
+  await eventually('both workers being ready', 30_000, async () => (await ready()).every(status => status === 200) ? true : null)
+  t.equal((await gateway.merchantSend('GET', '/api/merchant/me')).status, 200, 'whose key is there')
 })
 
 t.test('workers that cannot listen are not tried for ever: one clear line, and exit 1', async t => {
