@@ -74,7 +74,7 @@ export function billingOperations (billing: Billing): AnyOperation[] {
       access: 'public',
       headers: { 'Stripe-Signature': 'Signs the body.' },
       // The signature is over the bytes, and looked at before anything reads them.
-      form: { mediaType: 'application/json', schema: Type.Object({}, { description: 'As the billing provider writes it.' }) },
+      form: { mediaType: 'application/json', schema: Type.Object({}, { additionalProperties: true, description: 'As the billing provider writes it.' }) },
       bodyLimit: NOTIFICATION_LIMIT,
       answers: {
         200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },

@@ -87,8 +87,11 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/challenges',
       summary: 'Make a challenge for a resource that you serve yourself',
       headers: {
-        'Idempotency-Key': 'At most 200 characters. While the invoice lives, the same key with the same resource and price gives the same challenge.',
-        'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
+        'Idempotency-Key': {
+          description: 'At most 200 characters. While the invoice lives, the same key with the same resource and price gives the same challenge.',
+          pattern: '\\S'
+        },
+        'X-Idempotency-Key': { description: 'The same; Idempotency-Key goes before it.', pattern: '\\S' }
       },
       body: ChallengeInput,
       answers: {

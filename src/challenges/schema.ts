@@ -22,7 +22,7 @@ export const ChallengeInput = Type.Object({
   priceSats: Type.Integer({ minimum: 1, maximum: MAX_CHALLENGE_SATS, description: 'Satoshis.' }),
   description: Type.Optional(Type.String({ maxLength: 1000, description: 'Stands on the invoice; the resource when left out.' })),
   // Its length is looked at by hand, because a header may have taken its place.
-  idempotencyKey: Type.Optional(Type.String({ description: `1 to ${MAX_KEY_CHARS} characters; the same as the header, which wins.` }))
+  idempotencyKey: Type.Optional(Type.String({ 'x-openapi': { minLength: 1, maxLength: MAX_KEY_CHARS, pattern: '\\S' }, description: `1 to ${MAX_KEY_CHARS} characters; the same as the header, which wins.` }))
 }, { title: 'ChallengeInput' })
 export type ChallengeInput = Static<typeof ChallengeInput>
 

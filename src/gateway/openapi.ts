@@ -142,7 +142,7 @@ class Writer {
     return out
   }
 
-  webhook ({ summary, description, schema, example }: WebhookFacts): Json {
+  webhook (event: string, { summary, description, schema, example }: WebhookFacts): Json {
     const signature = {
       name: 'X-Service-Signature',
       in: 'header',
@@ -152,6 +152,7 @@ class Writer {
     }
     return {
       post: {
+        operationId: `on${event.replaceAll(/(?:^|[^A-Za-z0-9]+)([a-z0-9])/g, (_all, first: string) => first.toUpperCase())}`,
         summary,
         description,
         tags: ['Webhooks'],
@@ -229,7 +230,7 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
       if (!list.some(entry => entry['name'] === name)) list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
     }
   }
-  const webhooks = Object.fromEntries(Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(webhook)]))
+  const webhooks = Object.fromEntries(Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)]))
   const { title, description, publicUrl, service = { categories: [], docs: {} } } = facts
   const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
   const components = {

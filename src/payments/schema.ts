@@ -86,6 +86,7 @@ export const PaymentInput = Type.Object({
   metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
     type: 'object',
     patternProperties: { '^': { type: 'string', maxLength: 500 } },
+    'x-openapi': { maxProperties: METADATA_LIMITS.pairs, propertyNames: { minLength: 1, maxLength: METADATA_LIMITS.key } },
     description: `Yours; comes back in webhooks. At most ${METADATA_LIMITS.pairs} pairs of texts, keys of 1 to ${METADATA_LIMITS.key} characters.`
   }))
 }, { title: 'PaymentInput' })

@@ -51,7 +51,7 @@ const settings = {
   isActive: Type.Optional(Type.Boolean())
 }
 const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE, 'x-rule': PLAIN })
-const targetBaseUrl = Type.String({ minLength: 1, maxLength: 2048, description: 'https address of the API, with a host name and without query; a path in it stands before the request\'s own.' })
+const targetBaseUrl = Type.String({ minLength: 1, maxLength: 2048, 'x-openapi': { format: 'uri', pattern: '^https://' }, description: 'https address of the API, with a host name and without query; a path in it stands before the request\'s own.' })
 
 /** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */
 export const ProxyInput = Type.Object({ name, targetBaseUrl, defaultPriceSats: priceSats, ...settings }, { title: 'ProxyInput' })

@@ -80,7 +80,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       method: 'POST',
       path: '/sign-in',
       summary: 'What the form of that page is sent to; counted with the links that programs ask for',
-      form: { mediaType: FORM_TYPE, schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254 }) }) },
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) }) },
       answers: { 200: page('The same whether or not an account has the address.'), 400: page('The page again: the address is none.'), 503: away },
       async handle ({ ctx }) {
         const email = ((await readForm(ctx)).get('email') ?? '').trim()

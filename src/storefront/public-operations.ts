@@ -195,7 +195,7 @@ function receiving ({ fulfilments }: StorefrontPublicParts): AnyOperation {
     access: 'public',
     params: Slug,
     // The signature is over the bytes, and looked at before anything reads them.
-    form: { mediaType: 'application/json', schema: Type.Object({}, { description: 'As the platform writes it.' }) },
+    form: { mediaType: 'application/json', schema: Type.Object({}, { additionalProperties: true, description: 'As the platform writes it.' }) },
     bodyLimit: NOTIFICATION_LIMIT,
     answers: {
       200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Type.Object({ received: Type.Literal(true) }) },

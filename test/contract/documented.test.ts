@@ -63,3 +63,23 @@ t.test('resources have names, and the moments in them a format', async t => {
     if (createdAt !== undefined) t.equal(createdAt['format'], 'date-time', `${name}.createdAt`)
   }
 })
+
+t.test('the document says what is taken as the reader takes it: null for what may be left out, an empty value in a query, rules looked at by hand', async t => {
+  const gateway = await startGateway(t)
+  interface Schema { readonly type?: unknown, readonly enum?: readonly unknown[], readonly pattern?: string, readonly anyOf?: readonly unknown[] }
+  const { components: { schemas }, paths, webhooks } = (await gateway.send('GET', '/api/openapi.json')).json() as {
+    components: { schemas: Record<string, { properties: Record<string, Schema> }> }
+    paths: Record<string, Record<string, { parameters: ReadonlyArray<{ name: string, in: string, allowEmptyValue?: boolean, schema: Schema }> }>>
+    webhooks: Record<string, { post: { operationId: string } }>
+  }
+  const payment = schemas['PaymentInput']?.properties ?? {}
+  t.same(payment['description']?.type, ['string', 'null'])
+  t.same(payment['orderId']?.type, 'string', 'what is required is not null')
+  t.equal(payment['successUrl']?.pattern, '^https?://')
+  t.same(schemas['PlanCheckoutInput']?.properties['plan']?.enum, ['individual'])
+  t.same(schemas['ProxyEndpointInput']?.properties['method']?.enum?.at(-1), null)
+  t.same(schemas['Payment']?.properties['orderId']?.type, 'string', 'answers stay as they are')
+  const since = paths['/api/l402/challenges']?.['get']?.parameters.find(({ name }) => name === 'since')
+  t.match(since, { in: 'query', allowEmptyValue: true, schema: { anyOf: [{ format: 'date-time' }, { format: 'date' }] } })
+  t.equal(webhooks['payment.status']?.post.operationId, 'onPaymentStatus')
+})
