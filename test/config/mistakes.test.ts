@@ -105,11 +105,11 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'rechallenge, which helped no client', from: 'price: 10 sats', to: 'price: 10 sats\n    rechallenge: true',
-    line: 'gateway.yaml:27:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, priceGrace, tokenPath, tokenValidity, description, releaseOn, renewal, bodyLimit'
+    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash, order and 2 more'
   },
   {
     name: 'a grace for prices that are merchants\' own', from: '    upstream: { proxy: ":proxyId" }', to: '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',
-    line: 'gateway.yaml:24:5: routes[1].priceGrace: found a grace for prices on a route of merchants\' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy'
+    line: 'gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants\' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy'
   },
   {
     name: 'a cap that is no longer there', from: 'tokenValidity: 1h', to: 'maxOutstanding: { proxy: 1000 }',

@@ -42,14 +42,23 @@ class Raw {
 /** Every operation of a document that takes a body or a query and can be asked without paying. */
 export function targetsOf (document: Json): Target[] {
   const targets: Target[] = []
+  const { schemas } = document['components'] as { schemas: Json } /* made by us */
+  /** The schema with what it refers to put in. */
+  const whole = (schema: unknown): unknown => {
+    if (Array.isArray(schema)) return schema.map(whole)
+    if (typeof schema !== 'object' || schema === null) return schema
+    const { $ref } = schema as { $ref?: unknown }
+    if (typeof $ref === 'string') return whole(schemas[$ref.replace('#/components/schemas/', '')])
+    return Object.fromEntries(Object.entries(schema).map(([name, inner]) => [name, whole(inner)]))
+  }
   for (const [path, item] of Object.entries(document['paths'] as Record<string, Json> /* made by us */)) {
     for (const [method, operation] of Object.entries(item)) {
       const { operationId, requestBody, parameters = [], security = [] } = operation as {
         operationId?: string, requestBody?: { required: boolean, content: Record<string, { schema: Json }> }, parameters?: Array<{ name: string, in: string, schema: Json }>, security?: Json[]
       } /* OpenAPI's own forms */
       if (operationId === undefined || security.some(one => 'l402' in one)) continue
-      const query = Object.fromEntries(parameters.filter(one => one.in === 'query').map(one => [one.name, one.schema]))
-      const body = requestBody?.content['application/json']?.schema ?? null
+      const query = Object.fromEntries(parameters.filter(one => one.in === 'query').map(one => [one.name, whole(one.schema) as Json]))
+      const body = (whole(requestBody?.content['application/json']?.schema) as Json | undefined) ?? null
       if (body === null && Object.keys(query).length === 0) continue
       const access = security.some(one => 'adminKey' in one) ? 'admin' : security.length > 0 ? 'merchant' : 'public'
       targets.push({ id: operationId, method: method.toUpperCase(), path, access, body, optional: requestBody?.required === false, query })
