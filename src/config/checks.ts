@@ -204,12 +204,17 @@ export function checkKeys ({ lightning }: FileConfig, keyFault: ((kind: string, 
   }
 }
 
-/** Whoever sells needs an account that the money goes to. Only the sandbox can do without a key. */
-export function checkOperatorKey ({ lightning: { primary } }: FileConfig, selling: readonly RouteConfig[], findings: Findings): void {
+/**
+ * Whoever sells needs an account that the money goes to. Only the sandbox can do without a key. In development it is a
+ * warning: merchants with keys of their own can be tried beside routes of the operator that answer 503.
+ */
+export function checkOperatorKey ({ mode, lightning: { primary } }: FileConfig, selling: readonly RouteConfig[], findings: Findings): void {
   if (selling.length === 0 || primary.kind === 'sandbox' || primary.key !== undefined) return
   const lines = formatNames(selling.map(({ at }) => String(at.line)))
   const who = selling.length === 1 ? `the route on line ${lines} has a price` : `the routes on lines ${lines} have a price`
-  findings.report(['lightning', 'primary', 'key'], `found nothing, but ${who}; allowed: the provider key that its payments go to`)
+  const message = `found nothing, but ${who}; allowed: the provider key that its payments go to`
+  if (mode === 'production') findings.report(['lightning', 'primary', 'key'], message)
+  else findings.warn(['lightning', 'primary', 'key'], message)
 }
 
 /** What only stripe needs, and cannot be without. */

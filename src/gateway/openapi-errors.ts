@@ -45,6 +45,11 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
     error: only('Payment Required'),
     message: text,
     l402: object({ macaroon: text, invoice: text, amount_sats: { type: 'integer' }, payment_hash: text, expires_at: { type: 'string', format: 'date-time' } })
+  }, {
+    detail: { ...text, description: 'Why the credential that was sent is refused.' },
+    details: text,
+    allowed: text,
+    requested: text
   })
 })
 

@@ -78,15 +78,18 @@ export function callLimits (kind: Exclude<ProviderKind, 'sandbox'>, url: string 
   const own = perMinute === null ? null : { burst: perMinute, perMinute }
   switch (kind) {
     case 'strike': {
-      const isLive = url === null || new URL(url).host === 'api.strike.me'
+      const host = url === null ? 'api.strike.me' : new URL(url).host
+      // Another address is a server of somebody's own, whose limits are not Strike's.
+      if (host !== 'api.strike.me' && host !== 'api.dev.strike.me') return { ofAddress: own === null ? {} : { others: own }, ofAccount: NO_LIMIT }
+      const isLive = host === 'api.strike.me'
       const others = own ?? (isLive ? { burst: 100, perMinute: 85 } : { burst: 35, perMinute: 30 })
       const quotes = isLive ? { burst: 40, perMinute: 200 } : { burst: 15, perMinute: 70 }
       return { ofAddress: { others, 'payment quotes': quotes, executions: quotes }, ofAccount: NO_LIMIT }
     }
     case 'opennode':
-      return { ofAddress: {}, ofAccount: own ?? { burst: 300, perMinute: 600 } }
+      return { ofAddress: {}, ofAccount: own ?? (url === null || new URL(url).host.endsWith('opennode.com') ? { burst: 300, perMinute: 600 } : NO_LIMIT) }
     case 'lnd':
-      return { ofAddress: {}, ofAccount: own ?? { burst: 500, perMinute: 3_000 } }
+      return { ofAddress: {}, ofAccount: own ?? { burst: 1_000, perMinute: 12_000 } }
   }
 }
 

@@ -51,8 +51,6 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
   // Keys.
   ['a key of lnd that is none', file('throttle', up, 'lightning: { primary: { kind: lnd, key: abc } }\n'), /^gateway\.yaml:1:41: lightning\.primary\.key: The lnd key must have the form lndconnect:\/\//],
   ['a key of strike that no header can carry', file('throttle', up, 'lightning: { alternate: { kind: strike, key: "a b" } }\n'), /^gateway\.yaml:1:46: lightning\.alternate\.key: found a key with spaces/],
-  ['a price without the key that it is paid to, in development too', file('throttle, credential, challenge', `price: 1, ${up}`, 'lightning: { primary: { kind: lnd } }\n'), /^gateway\.yaml:1:14: lightning\.primary\.key: found nothing, but the route on line 5 has a price; allowed: the provider key that its payments go to$/],
-  ['the same for the default price', file('throttle, credential, challenge', up, 'lightning: { primary: { kind: strike } }\n'), /lightning\.primary\.key: found nothing, but the route on line 5 has a price/],
   // Texts.
   ['a tab', 'chains:\n\tc: [ throttle ]\n', /^gateway\.yaml:2:1: found a tab in the indentation; allowed: spaces only, such as two in the place of each tab$/],
   ['a colon that is missing', 'mode development\n# on\nlightning:\n  primary: { kind: sandbox }\n', /^gateway\.yaml:1:1: found a line without the colon of "key: value"/],
@@ -103,6 +101,11 @@ ${route('/a', 'price: 1, ')}${route('/b', 'price: 0, ')}${route('/c', '')}`), [
 })
 
 t.test('check warns of what may be meant, and passes it', async t => {
+  for (const price of ['price: 1, ', '']) {
+    t.match(await check(file('throttle, credential, challenge', `${price}${up}`, 'lightning: { primary: { kind: lnd } }\n')), [
+      /^warning: gateway\.yaml:1:14: lightning\.primary\.key: found nothing, but the route on line 5 has a price; allowed: the provider key that its payments go to$/
+    ], 'merchants can be tried without a key of the operator in development')
+  }
   t.same(await check(file('credential, challenge', `price: 10, ${up}`)), [
     'warning: gateway.yaml:2:20: chains.c[1]: found "challenge" without an earlier throttle: anybody can have invoices made without limit'
   ])

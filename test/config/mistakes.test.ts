@@ -105,7 +105,7 @@ const mistakes: readonly Mistake[] = [
   },
   {
     name: 'rechallenge, which helped no client', from: 'price: 10 sats', to: 'price: 10 sats\n    rechallenge: true',
-    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash, order and 2 more'
+    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash, renewal and 2 more'
   },
   {
     name: 'a grace for prices that are merchants\' own', from: '    upstream: { proxy: ":proxyId" }', to: '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',

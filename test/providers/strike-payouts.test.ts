@@ -10,6 +10,7 @@ import { StrikeProvider } from '../../src/providers/strike.ts'
 import { startFakeStrike, type FakeStrike, type StrikeFault } from '../fakes/strike.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { ProviderUnavailable } from '../../src/providers/errors.ts'
 
 const CANARY = 'canary-key-77fe21'
 const key = new Secret(CANARY)
@@ -157,7 +158,7 @@ for (const [kind, quote] of [['lightning', /POST .*lightning$/], ['chain', /POST
       const request = requests[kind]()
       fake.fail(fault, quote)
       const caught: unknown = await strike.createPayout(key, request).catch((error: unknown) => error)
-      t.match(caught, { name: 'ProviderUnavailable' })
+      t.ok(caught instanceof ProviderUnavailable, inspect(caught))
       t.notMatch(inspect(caught, { depth: 20, showHidden: true }), CANARY)
       t.equal(fake.account.payments.size, 0)
       for (const provider of [strike, another()]) await provider.lookUpPayout(key, request, null).catch(() => null)
