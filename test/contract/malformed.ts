@@ -53,10 +53,12 @@ export function targetsOf (document: Json): Target[] {
   }
   for (const [path, item] of Object.entries(document['paths'] as Record<string, Json> /* made by us */)) {
     for (const [method, operation] of Object.entries(item)) {
-      const { operationId, requestBody, parameters = [], security = [] } = operation as {
-        operationId?: string, requestBody?: { required: boolean, content: Record<string, { schema: Json }> }, parameters?: Array<{ name: string, in: string, schema: Json }>, security?: Json[]
+      const { operationId, tags = [], requestBody, parameters = [], security = [] } = operation as {
+        operationId?: string, tags?: string[], requestBody?: { required: boolean, content: Record<string, { schema: Json }> }, parameters?: Array<{ name: string, in: string, schema: Json }>, security?: Json[]
       } /* OpenAPI's own forms */
       if (operationId === undefined || security.some(one => 'l402' in one)) continue
+      // What is signed over its bytes is refused before anybody reads it.
+      if (tags.includes('Provider notifications')) continue
       const query = Object.fromEntries(parameters.filter(one => one.in === 'query').map(one => [one.name, whole(one.schema) as Json]))
       const body = (whole(requestBody?.content['application/json']?.schema) as Json | undefined) ?? null
       if (body === null && Object.keys(query).length === 0) continue
