@@ -53,7 +53,7 @@ export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 
 /** Body of `POST /api/refunds` (contract, Create refund body). */
 export const RefundInput = Type.Object({
-  invoiceId: Type.String({ minLength: 1, maxLength: 100, description: 'Invoice to refund, or the id of a store\'s order.' }),
+  invoiceId: Type.String({ minLength: 1, maxLength: 100, pattern: LINE, description: 'Invoice to refund, or the id of a store\'s order.' }),
   refundAddress: Type.String({ minLength: 26, maxLength: 500, pattern: LINE, description: 'Bitcoin address, or BOLT 11 invoice that has not expired and that no other refund pays.' }),
   refundType: Type.Optional(Type.Enum([...REFUND_TYPES], { description: 'chain unless said; must match the kind of refundAddress.' })),
   amountSatoshis: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_SATS, description: 'Required for every ln refund, where it must equal the amount of the invoice if that has one, and for every refund on the primary provider. Left out, what is left of the payment is refunded.' })),

@@ -76,6 +76,8 @@ function isRowId (id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
 }
 
+const SLUG = /^[a-z0-9-]{1,63}$/
+
 /** Stores in the database's table `storefronts`. */
 export class SqlIntegrationStore implements IntegrationStore {
   readonly #database: Database
@@ -104,8 +106,10 @@ export class SqlIntegrationStore implements IntegrationStore {
     }
   }
 
-  bySlug (slug: string): Promise<Integration | null> {
-    return this.#one(this.#database.sql<Row[]>`select * from storefronts where slug = ${slug}`)
+  async bySlug (slug: string): Promise<Integration | null> {
+    // No store has such a name, and the database takes no NUL in a text.
+    if (!SLUG.test(slug)) return null
+    return await this.#one(this.#database.sql<Row[]>`select * from storefronts where slug = ${slug}`)
   }
 
   async byId (id: number): Promise<Integration | null> {
