@@ -76,7 +76,7 @@ t.test('use leaves the gateway\'s own addresses out, production the wallet', asy
   const paths = async (yaml: string): Promise<string[]> => (await loadText(yaml, {})).config.routes.flatMap(({ match }) => match.path)
   const route = 'routes:\n  - { match: { path: /a }, chain: public, upstream: { url: "https://a.example" } }\n'
   t.same(await paths(`use: []\n${route}`), ['/a'])
-  t.same(await paths(`use: [ sandbox ]\n${route}`), ['/a', '/sandbox/pay'])
+  t.same(await paths(`use: [ sandbox ]\n${route}`), ['/a', '/sandbox/pay', '/sandbox/state'])
   const production = `mode: production
 server: { publicUrl: https://api.example.com }
 secrets: { master: 0123456789abcdef0123456789abcdef }

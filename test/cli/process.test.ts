@@ -202,7 +202,7 @@ t.test('the start tells a newcomer the address, what is sold, one command to try
   await eventually('the lines for people', 60_000, async () => gateway.said.length >= 5 ? true : null)
   t.same(gateway.said, [
     `boltgate is listening on ${gateway.url}`,
-    '  Sells:   /demo/* for 10 sats, and 1 more (npx boltgate routes)',
+    '  Sells:   /demo/* for 10 sats, and 2 more (npx boltgate routes)',
     `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
     `  Shop:    ${gateway.url}/api/storefront/demo/catalog`,
     `  Keys:    ${join(gateway.data, 'keys.json')}`
