@@ -1,7 +1,7 @@
 import type { Merchant } from '../merchants/schema.ts'
 import type { CardSubscription } from './store.ts'
 
-/** Whether a status gives full access (contract, Subscription: trialing is treated as active). */
+/** Whether a status gives full access (contract, Subscription: treated as active). */
 export function isLive (status: string | null): boolean {
   return status === 'active' || status === 'trialing'
 }

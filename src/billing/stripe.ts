@@ -21,7 +21,7 @@ export interface StripeBillingOptions {
   readonly clock: Clock
 }
 
-/** Seconds that a signed notification is good for (wire/providers.md, 5). */
+/** Seconds that a signed notification is good for, as in Stripe's own libraries (docs.stripe.com/webhooks). */
 const TOLERANCE = 300
 /** A call that was lost is repeated once, with the same idempotency key. */
 const RETRIES = 1

@@ -11,7 +11,7 @@ export function routePrices (config: Priced): ReadonlyMap<string, number> {
 }
 
 /**
- * The price list (contract, `/api/l402/pricing`; decision 127): what the operator's routes cost, the ping among them, and one
+ * The price list (contract, Pay-per-request gating: /api/l402/pricing; decision 127): what the operator's routes cost, the ping among them, and one
  * line for all proxies of merchants, whose prices are theirs. Free routes are left out.
  */
 export function priceList (config: Priced): PriceList {

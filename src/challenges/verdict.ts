@@ -53,7 +53,7 @@ export type Refusal = Exclude<Verdict, Paid>
 /** No credential; one object for all requests. */
 export const UNPAID: Unpaid = Object.freeze({ kind: 'none' })
 
-/** 400: the credential's form is wrong (contract, Errors: preimage not 64 lower-case hex). */
+/** 400: the credential's form is wrong (contract, Errors: preimage not exactly 64). */
 export function badCredential (message: string): ClassicRefused {
   return { kind: 'classic', status: 400, detail: printable(message), body: { error: 'Bad Request', message }, reason: 'malformed' }
 }

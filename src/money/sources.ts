@@ -11,7 +11,7 @@ export interface SourcePrice {
   readonly at: number | null
 }
 
-/** How a source is asked, and how its answer is read (wire/providers.md, Price feeds). */
+/** How a source is asked, and how its answer is read. */
 export interface PriceSource {
   /** Scheme and host of the public API. */
   readonly url: string

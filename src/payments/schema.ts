@@ -8,7 +8,7 @@ import type { TransactionSql } from '../platform/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 
-/** The states of a payment (contract, States: Payment; decisions 39 and 40). */
+/** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
 export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
 
 /** A merchant's payment as it is kept. Times in milliseconds since the epoch. */

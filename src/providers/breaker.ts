@@ -37,7 +37,7 @@ interface Trouble {
 /**
  * The circuit breakers of one provider, one for each host. Kept in memory, by each process for itself.
  *
- * Our own, although the design names cockatiel: its breaker reads `Date.now` and says neither when it may be tried again,
+ * Our own and not the package cockatiel: its breaker reads `Date.now` and says neither when it may be tried again,
  * which Retry-After must tell, nor refuses at once while a trial call runs (its callers wait for the outcome).
  */
 class Breakers {

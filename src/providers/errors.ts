@@ -60,7 +60,7 @@ export class ProviderRefused extends LongError {
 
 /**
  * The answer to a payout was lost, so that it may have been sent: look it up by its reference, and never ask again
- * (decision 57; wire/http.md, Exactly once).
+ * (decision 57).
  */
 export class PayoutUncertain extends Error {
   override name = 'PayoutUncertain'

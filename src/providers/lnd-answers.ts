@@ -2,7 +2,7 @@ import { shortDescription } from '../lightning/bolt11.ts'
 import type { ChargeState, Payout } from './provider.ts'
 
 /**
- * Reads what lnd's REST API answers (wire/providers.md, LND REST). Its 64-bit numbers are texts, its bytes base64. What is
+ * Reads what lnd's REST API answers (lightning.engineering/api-docs/api/lnd). Its 64-bit numbers are texts, its bytes base64. What is
  * missing or of another type reads as null, and only what a caller needs makes an answer unusable.
  */
 

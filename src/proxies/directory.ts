@@ -26,7 +26,7 @@ export interface DirectorySources {
   open (row: ProxyRow): string | null
 }
 
-/** How often everything that is held is read again (contract through design: prices reach every process in 5 s). */
+/** How often everything that is held is read again: a changed price reaches every process within these 5 seconds. */
 const REREAD_MS = 4_000
 /** An id that was not there is asked for again after this, so that a flood of made-up ids seldom reaches the database. */
 const UNKNOWN_MS = 2_000

@@ -43,7 +43,7 @@ const RESERVED_HEADERS = new Set([
   'x-forwarded-proto', 'x-correlation-id', 'accept-payment', 'content-type', 'content-encoding'
 ])
 
-/** The rules of merchants' proxies (contract, Proxy; decisions 84, 87, 89 to 92). */
+/** The rules of merchants' proxies (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
 export class ProxyService {
   readonly #parts: ProxyServiceParts
 

@@ -4,7 +4,7 @@ import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import { adviceOn } from './states.ts'
 
-/** The states of a refund (contract, States: Refund). */
+/** The states of a refund (contract, States and transitions: Refund). */
 export const REFUND_STATUSES = ['pending', 'processing', 'confirmed', 'failed'] as const
 export type RefundStatus = typeof REFUND_STATUSES[number]
 
@@ -76,7 +76,7 @@ export interface Page {
   readonly take: number
 }
 
-/** The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Pagination; decision 12). */
+/** The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Limits: Pagination; decision 12). */
 export function pageOf (query: Pick<RefundQuery, 'skip' | 'take'>): Page {
   return {
     skip: Math.min(Math.max(query.skip ?? 0, 0), MAX_SKIP),

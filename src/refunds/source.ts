@@ -63,7 +63,7 @@ export interface RefundedPayments {
   applyChange (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: Readonly<Record<string, never>>, tellMerchant: boolean): Promise<unknown>
 }
 
-/** The states from which money can be given back (contract, States: Refund). */
+/** The states from which money can be given back (contract, States and transitions: Refund). */
 const REFUNDABLE: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
 
 /** Payments as money that can be given back. */

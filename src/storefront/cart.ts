@@ -8,7 +8,7 @@ export interface CartLine {
   readonly quantity: number
 }
 
-/** Most lines, most of each, and most of all together (contract, Storefront cart). */
+/** Most lines, most of each, and most of all together (contract, Limits: Storefront cart). */
 export const CART_LIMITS = Object.freeze({ lines: 10, quantity: 10, total: 10 })
 
 /**

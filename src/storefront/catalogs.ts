@@ -41,7 +41,7 @@ const MOST_STORES = 500
 const SOLD_FROM = 3_600_000
 
 /**
- * Catalogs of the stores, kept for a while (contract, catalog "cached"; decision 144). Of any number of requests one asks the
+ * Catalogs of the stores, kept for a while (contract, Storefront: cached; decision 144). Of any number of requests one asks the
  * platform; while it is away, the last catalog is served, and it is not asked again before it said it may be.
  */
 export class Catalogs {

@@ -18,7 +18,7 @@ export interface ClaimMailFacts {
 }
 
 /**
- * The mail that tells the buyer where to say where a paid order goes (contract, Storefront order; Notifications 7); null for
+ * The mail that tells the buyer where to say where a paid order goes (contract, Storefront order; Events 7); null for
  * an order without an address to send it to. Whoever reads it can claim the order, so it is queued sealed and never logged.
  */
 export function claimMail (facts: ClaimMailFacts): Mail | null {

@@ -151,7 +151,7 @@ export const RefundRequestBody = Type.Object({
   refundAddress: Type.String({ minLength: 26, maxLength: 500, pattern: '^[\\x21-\\x7e]+$', 'x-rule': 'Must have no spaces.', description: 'A Bitcoin address, or a BOLT 11 invoice for at most what was paid. The merchant pays it by hand: have an invoice last for days.' })
 }, { title: 'RefundRequestInput' })
 
-/** How far an order is (contract, Order status): all that is shown of one but who bought it. */
+/** How far an order is (contract, Claim body: Order status): all that is shown of one but who bought it. */
 export const OrderStatusView = Type.Omit(OrderView, ['email'], { title: 'BuyerOrder' })
 
 function iso (ms: number): string {

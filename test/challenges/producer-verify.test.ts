@@ -273,7 +273,7 @@ t.test('verify-credential: when only the database\'s answer was lost, the paymen
 })
 
 void eachDatabase(t, 'credentials at once', async (t: T, database) => {
-  await t.test('of 40 concurrent verify-credential calls on two gateways exactly one consumes (contract, atomic)', async t => {
+  await t.test('of 40 concurrent verify-credential calls on two gateways exactly one consumes (contract, Pay-per-request challenge: atomic)', async t => {
     const f = await producer(t, {}, database)
     const merchant = await f.merchant()
     const elsewhere = await f.elsewhere()

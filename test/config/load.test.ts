@@ -24,7 +24,7 @@ async function linesOf (text: string, env: Environment = {}, options: LoadOption
   }
 }
 
-const design = `mode:      development                  # production is strict
+const example = `mode:      development                  # production is strict
 server:    { listen: "\${HOST:-127.0.0.1}:\${PORT:-8080}", publicUrl: "\${PUBLIC_URL:-}", workers: 1, trustedProxies: [] }
 secrets:   { master: "\${BOLTGATE_SECRET:-}", previous: [] }
 data:      "\${BOLTGATE_DATA:-./data}"
@@ -59,8 +59,8 @@ routes:
     upstream: { url: https://internal.example:8443, timeout: 5s, responseLimit: 10MiB }
 `
 
-t.test('the file of the design loads with its defaults', async t => {
-  const config = await load(design)
+t.test('a file with every kind of setting loads with its defaults', async t => {
+  const config = await load(example)
   t.same(config.server.listen, { host: '127.0.0.1', port: 8080 })
   t.equal(config.server.publicUrl, 'http://127.0.0.1:8080', 'derived from listen (decision 21)')
   t.equal(config.server.limits.headerDeadline, 10_000)
@@ -75,7 +75,7 @@ t.test('the file of the design loads with its defaults', async t => {
 })
 
 t.test('the policies of the contract are built in, and the file may replace one and add others', async t => {
-  const { policies } = await load(design)
+  const { policies } = await load(example)
   t.same(policies['global'], { limit: 50, window: 60_000, by: 'principal' })
   t.same(policies['burst'], { limit: 10, window: 60_000, sliding: 4, by: 'address' })
   const builtIn = (await load('mode: development')).policies
@@ -93,7 +93,7 @@ t.test('the policies of the contract are built in, and the file may replace one 
 })
 
 t.test('entries of a chain are resolved, with the settings read by the schema of their plugin', async t => {
-  const { chains } = await load(design)
+  const { chains } = await load(example)
   t.match(chains['paid'], [
     { plugin: 'correlation', config: {}, disabled: false, mode: 'enforce' },
     { plugin: 'throttle', config: { policy: 'burst' }, mode: 'observe', when: { method: ['POST'], path: ['/a', '/b/*'], header: ['x-test'] }, at: { file: 'gateway.yaml', line: 15, column: 7 } },
@@ -104,7 +104,7 @@ t.test('entries of a chain are resolved, with the settings read by the schema of
 })
 
 t.test('routes are resolved: lists are lists, prices satoshis, one upstream', async t => {
-  const { routes } = await load(design)
+  const { routes } = await load(example)
   t.match(routes, [
     { name: 'POST /api/payments', match: { method: ['POST'], path: ['/api/payments', '/api/refunds'] }, upstream: { kind: 'internal', name: 'api' }, tokenPath: 'exact', releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method' },
     { name: '* /l402/proxy/:proxyId/*', upstream: { kind: 'proxy', param: 'proxyId' } },
@@ -124,7 +124,7 @@ routes: [{ match: { path: /a }, chain: free, upstream: qoutes }]`), ['gateway.ya
 })
 
 t.test('everything is frozen, all the way down', async t => {
-  const config = await load(design)
+  const config = await load(example)
   const walk = (value: unknown, path: string): void => {
     if (typeof value !== 'object' || value === null) return
     t.ok(Object.isFrozen(value), path)
@@ -295,9 +295,9 @@ t.test('no text whatever makes the loader throw anything but a ConfigError', asy
 })
 
 t.test('no edit of a sound file makes the loader throw anything but a ConfigError', async () => {
-  const edit = fc.record({ at: fc.nat(design.length), drop: fc.nat(12), put: fc.string({ unit: fc.constantFrom(...'{}[]:,-&*! \n\t${}"\'~0a'), maxLength: 4 }) })
+  const edit = fc.record({ at: fc.nat(example.length), drop: fc.nat(12), put: fc.string({ unit: fc.constantFrom(...'{}[]:,-&*! \n\t${}"\'~0a'), maxLength: 4 }) })
   await fc.assert(fc.asyncProperty(fc.array(edit, { minLength: 1, maxLength: 4 }), edits => {
-    let text = design
+    let text = example
     for (const { at, drop, put } of edits) text = text.slice(0, at) + put + text.slice(at + drop)
     return onlyConfigErrors(text)
   }), { numRuns: 300 })

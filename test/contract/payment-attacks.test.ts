@@ -43,7 +43,7 @@ t.test('"Classic tokens are reusable until expiry, only for the same path": what
   }
 })
 
-t.test('prices of a proxy cannot be walked round (contract, Proxy; decisions 91 and 94)', async t => {
+t.test('prices of a proxy cannot be walked round (contract, Pay-per-request gating; decisions 91 and 94)', async t => {
   const shop = await openShop(t)
   const proxy = await shop.proxy({
     defaultPriceSats: 1,

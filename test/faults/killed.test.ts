@@ -81,7 +81,7 @@ await onEach('what a gateway told before it was killed, it knows afterwards', as
   })
   t.equal(keyed.status, 200, keyed.text)
   const proxy = (await first.merchantSend('POST', '/api/proxy', { name: 'Shop', targetBaseUrl: upstream.origin, defaultPriceSats: 5 })).json() as { proxyId: string }
-  // The head goes out while its spend is being written (the design's choice): durable is what the database says is spent.
+  // The head goes out while its spend is being written: durable is what the database says is spent.
   for (const authorization of spent) {
     await eventually('a durable spend', 60_000, async () => {
       const { detail } = (await first.send('GET', path, { headers: { authorization } })).json() as { detail: string }

@@ -79,7 +79,7 @@ async function withReceipts (t: T): Promise<{ fixed: Fixture, queued: Array<{ ma
   return { fixed, queued }
 }
 
-t.test('receipt recipient: the customer gets one receipt when the payment is paid (contract, Create payment)', async t => {
+t.test('receipt recipient: the customer gets one receipt when the payment is paid (contract, Create payment body)', async t => {
   const { fixed: { payments, merchant, primary, clock }, queued } = await withReceipts(t)
   const account = await merchant()
   const made = await payments.create(account, { orderId: 'o-1', amount: '10', currency: 'USD', customerEmail: 'ada@example.org', description: 'Tea' })
