@@ -16,7 +16,7 @@ import type { Snapshot } from './gateway/snapshot.ts'
 import { createListener, type Listener } from './http/listener.ts'
 import { AdminKey } from './merchants/admin-key.ts'
 import { AuthThrottle } from './merchants/auth-throttle.ts'
-import { correlationId } from './platform/ids.ts'
+import { correlationId } from './system/ids.ts'
 import { ProxyAdmission, RESPONSE_LIMIT } from './proxies/admission.ts'
 
 /**

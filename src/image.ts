@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { shapeOf, type Migration } from './platform/migrations.ts'
-import { migrations as allMigrations } from './platform/migrations/list.ts'
-import { imageName } from './platform/pglite-image.ts'
+import { shapeOf, type Migration } from './database/migrations.ts'
+import { migrations as allMigrations } from './database/migrations/list.ts'
+import { imageName } from './database/pglite/image.ts'
 
 // A built package has it beside its files; a checkout among the things that an installation may make anew.
 const folder = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../node_modules/.cache/boltgate/' : '../image/', import.meta.url))

@@ -1,8 +1,8 @@
 import type { GatewayConfig } from './config/schema.ts'
 import { KeyRing as MacaroonKeys } from './lightning/root-key.ts'
-import { randomToken } from './platform/ids.ts'
-import { loadMasters, readKeys, writeKeys, type Keys } from './platform/keyfile.ts'
-import { KeyRing, Secret } from './platform/secrets.ts'
+import { randomToken } from './system/ids.ts'
+import { loadMasters, readKeys, writeKeys, type Keys } from './keys/keyfile.ts'
+import { KeyRing, Secret } from './keys/secrets.ts'
 
 /** The secrets of a gateway, from the configuration or the data folder. */
 export interface Secrets {

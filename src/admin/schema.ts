@@ -4,7 +4,7 @@ import { AccountView, FeaturesView } from '../merchants/account.ts'
 import type { PlanTier } from '../merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../merchants/schema.ts'
 import { webhookSecretLength } from '../merchants/webhook-address.ts'
-import type { TransactionSql } from '../platform/database.ts'
+import type { TransactionSql } from '../database/database.ts'
 
 /** Longest name of an account, in characters. */
 const MAX_NAME = 200

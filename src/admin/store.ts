@@ -1,4 +1,4 @@
-import type { Database, Sql, TransactionSql } from '../platform/database.ts'
+import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { resolveTier } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'

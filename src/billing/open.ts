@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../config/schema.ts'
-import { Secret } from '../platform/secrets.ts'
+import { Secret } from '../keys/secrets.ts'
 import type { BillingProvider } from './provider.ts'
-import { SandboxBilling, type SandboxBillingOptions } from './sandbox.ts'
+import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
 /** The billing provider of a configuration. */
 export interface OpenedBilling {
@@ -22,7 +22,7 @@ export async function openBilling ({ billing }: Pick<GatewayConfig, 'billing'>, 
   // The check of the configuration has said so before, with line and column.
   if (key === undefined || webhookSecret === undefined || individual === undefined) throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
   // Loaded only where it is used, for the memory that it takes.
-  const { StripeBilling } = await import('./stripe.ts')
+  const { StripeBilling } = await import('./stripe/stripe.ts')
   const provider = new StripeBilling({ key: new Secret(key), webhookSecret: new Secret(webhookSecret), prices: { individual }, url, timeout, clock: around.clock })
   return { provider, sandbox: null }
 }

@@ -4,7 +4,7 @@ import { PageAssets, type AssetNames } from '../pages/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../pages/document.ts'
 import { isLive } from './current.ts'
 import { planPricesUsd } from './plans.ts'
-import type { SandboxSession } from './sandbox.ts'
+import type { SandboxSession } from './sandbox/sandbox.ts'
 
 /** Headers of the pages of billing: their buttons are forms that go nowhere else, and they have no program. */
 export const BILLING_PAGE_HEADERS: readonly string[] = Object.freeze(FORM_PAGE_HEADERS.map(value =>

@@ -1,7 +1,7 @@
 import { Unavailable } from '../gateway/errors.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import { planPricesUsd, soldPlans, type SoldPlan } from './plans.ts'
 import type { BilledPrice, BillingProvider } from './provider.ts'
 

@@ -1,9 +1,9 @@
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
 import { planNames } from '../merchants/plans.ts'
-import type { Mail } from '../platform/mail.ts'
-import { GRACE, type Step } from './bitcoin-period.ts'
-import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin-schema.ts'
-import { payUrl } from './bitcoin.ts'
+import type { Mail } from '../mail/mail.ts'
+import { GRACE, type Step } from './bitcoin/period.ts'
+import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
+import { payUrl } from './bitcoin/bitcoin.ts'
 
 /** What a mail about the end of a period is written from. */
 export interface ReminderFacts {

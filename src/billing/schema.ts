@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { WEB_ADDRESS } from '../gateway/openapi-schemas.ts'
+import { WEB_ADDRESS } from '../gateway/openapi/schemas.ts'
 
 /** A plain address: nothing that a mail header could be broken with, and nothing that billing providers refuse. */
 const EMAIL = "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*$"

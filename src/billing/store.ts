@@ -1,5 +1,5 @@
 import type { PlanTier } from '../merchants/plans.ts'
-import type { Database, Sql, TransactionSql } from '../platform/database.ts'
+import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import type { BilledSubscription } from './provider.ts'
 
 /** A subscription by card as it was last written down. Times in milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../platform/database.ts'
+import type { Database, Sql } from '../database/database.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'

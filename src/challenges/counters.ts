@@ -1,4 +1,4 @@
-import type { CountCell, Metrics } from '../platform/metrics.ts'
+import type { CountCell, Metrics } from '../telemetry/metrics.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { ClaimScheme } from './store.ts'
 

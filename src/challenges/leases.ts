@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { Unavailable } from '../gateway/errors.ts'
-import type { Clock, Timer } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Clock, Timer } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
 import type { ChallengeStore, Claimed, GivenBack, NewLease, Sale } from './store.ts'
 
 /**

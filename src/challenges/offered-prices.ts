@@ -1,6 +1,6 @@
-import type { Clock, Timer } from '../platform/clock.ts'
-import type { Database, Sql } from '../platform/database.ts'
-import type { Log } from '../platform/log.ts'
+import type { Clock, Timer } from '../system/clock.ts'
+import type { Database, Sql } from '../database/database.ts'
+import type { Log } from '../telemetry/log.ts'
 import type { PriceGrace } from './price-grace.ts'
 
 /** Longest time for which a former price may be taken, in milliseconds. */

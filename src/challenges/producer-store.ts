@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../platform/database.ts'
+import type { Database, Sql } from '../database/database.ts'
 import type { ChallengeStatus } from './schema.ts'
 import type { Challenge } from './store.ts'
 import { readChallenge } from './store-sql.ts'

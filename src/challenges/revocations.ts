@@ -1,6 +1,6 @@
-import type { Clock, Timer } from '../platform/clock.ts'
-import type { Database } from '../platform/database.ts'
-import type { Log } from '../platform/log.ts'
+import type { Clock, Timer } from '../system/clock.ts'
+import type { Database } from '../database/database.ts'
+import type { Log } from '../telemetry/log.ts'
 import { REVOCATIONS_CHANNEL, type ChallengeStore, type Listed, type RevokedKind } from './store.ts'
 
 // With the reading itself it stays below the 5 seconds that are promised.

@@ -3,7 +3,7 @@ import {
   type Listed, type NewChallenge, type NewLease, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale
 } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
-import type { Database, Sql } from '../platform/database.ts'
+import type { Database, Sql } from '../database/database.ts'
 import type { Alongside } from '../providers/provider.ts'
 
 /** A row of `challenges` as the client gives it. Where a member is narrower than text, the statements here write nothing else. */

@@ -1,4 +1,4 @@
-import type { Sql } from '../platform/database.ts'
+import type { Sql } from '../database/database.ts'
 import type { Alongside } from '../providers/provider.ts'
 import type { ChallengeSource } from './offer.ts'
 

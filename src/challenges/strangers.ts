@@ -1,4 +1,4 @@
-import { StateUnavailable, type Maybe, type State } from '../platform/state.ts'
+import { StateUnavailable, type Maybe, type State } from '../state/state.ts'
 import type { Stranger } from '../providers/budgets.ts'
 
 /** Half-life of what a client left unpaid: an hour later an eighth of it counts. */

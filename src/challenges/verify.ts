@@ -8,7 +8,7 @@ import { parsePaymentToken, type PaymentCredential } from '../lightning/payment-
 import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
 import { parseTimestamp } from '../lightning/timestamp.ts'
 import type { KeyRing } from '../lightning/root-key.ts'
-import type { Clock } from '../platform/clock.ts'
+import type { Clock } from '../system/clock.ts'
 import type { Claims } from './claims.ts'
 import { isFinal } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
-import { keysPath, rotateMaster, writeKeys, readKeys } from '../platform/keyfile.ts'
-import { randomToken } from '../platform/ids.ts'
-import { Secret } from '../platform/secrets.ts'
+import { keysPath, rotateMaster, writeKeys, readKeys } from '../keys/keyfile.ts'
+import { randomToken } from '../system/ids.ts'
+import { Secret } from '../keys/secrets.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import { UsageError, type Output } from './output.ts'
 

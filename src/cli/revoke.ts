@@ -5,7 +5,7 @@ import { readAuthorization } from '../lightning/credential.ts'
 import { decodeIdentifier, decodeMacaroonBase64, MacaroonError } from '../lightning/macaroon.ts'
 import { parsePaymentToken } from '../lightning/payment-credential.ts'
 import { isHex32, paymentHashOf } from '../lightning/preimage.ts'
-import { readKeys } from '../platform/keyfile.ts'
+import { readKeys } from '../keys/keyfile.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import { UsageError, type Output } from './output.ts'
 

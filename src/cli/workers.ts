@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { GatewayConfig } from '../config/schema.ts'
-import type { Log } from '../platform/log.ts'
+import type { Log } from '../telemetry/log.ts'
 import type { FirstWork } from './first-work.ts'
 
 /** A worker that ended by itself is replaced after this, so that one that cannot start does not spin. */

@@ -1,4 +1,4 @@
-import type { Log } from '../platform/log.ts'
+import type { Log } from '../telemetry/log.ts'
 
 type Close = () => void | Promise<void>
 

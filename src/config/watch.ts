@@ -1,7 +1,7 @@
 import { watch as watchFolder } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import type { Clock, Timer } from '../platform/clock.ts'
+import type { Clock, Timer } from '../system/clock.ts'
 
 /** What the watcher needs from outside. */
 export interface WatchOptions {

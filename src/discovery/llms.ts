@@ -1,4 +1,4 @@
-import type { PricedRoute } from '../gateway/openapi-paid.ts'
+import type { PricedRoute } from '../gateway/openapi/paid.ts'
 
 /** A store that wants to be found (`listInRegistry`). */
 export interface ListedStore {

@@ -1,5 +1,5 @@
 import type { PriceList } from '../challenges/schema.ts'
-import type { PricedRoute } from '../gateway/openapi-paid.ts'
+import type { PricedRoute } from '../gateway/openapi/paid.ts'
 
 /** What the manifest tells of. */
 export interface ManifestFacts {

@@ -5,7 +5,7 @@ import { HeaderList } from './headers.ts'
 import { routedPath } from './path.ts'
 import type { Hooks, Step } from './plugin.ts'
 import type { Reply } from './reply.ts'
-import type { Log } from '../platform/log.ts'
+import type { Log } from '../telemetry/log.ts'
 
 /** Whether a chain entry takes part in a request. */
 export type Condition = (ctx: Context) => boolean

@@ -1,4 +1,4 @@
-import { isConnectionFault } from '../platform/database-errors.ts'
+import { isConnectionFault } from '../database/errors.ts'
 import type { WholeReply } from './reply.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'

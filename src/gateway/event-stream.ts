@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.ts'
+import type { Clock } from '../system/clock.ts'
 import type { StreamBody } from './reply.ts'
 
 /** One server-sent event (WHATWG HTML, 9.2 "Server-sent events"). */

@@ -1,4 +1,4 @@
-import type { Metrics } from '../platform/metrics.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import { LongError } from './errors.ts'
 import { isLocalCaller } from './local-caller.ts'
 import { defineOperation, type AnyOperation } from './operation.ts'

@@ -1,8 +1,8 @@
 import type { PolicyConfig } from '../config/schema.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import type { State } from '../platform/state.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import type { State } from '../state/state.ts'
 
 /**
  * What a plugin can ask for in `uses`. The engine brings these five; domains add theirs by declaration merging

@@ -4,8 +4,8 @@ import { methodNotAllowed, notFound } from './errors.ts'
 import { Exchange, type ExchangeEvents } from './exchange.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
 import type { Router } from './router.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
 import type { Wire } from './wire.ts'
 
 /** A route as it is walked: nothing about it is left to decide. */

@@ -2,7 +2,7 @@ import { Compile } from 'typebox/compile'
 import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { ValidationError } from './errors.ts'
-import { MAX_DEPTH, tooDeep } from '../platform/json-depth.ts'
+import { MAX_DEPTH, tooDeep } from './json-depth.ts'
 
 // The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
 Settings.Set({ maxErrors: 256 })

@@ -5,7 +5,7 @@ import { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy-3'
 import { ClientGone, LongError } from '../gateway/errors.ts'
 import type { TunnelAnswer, TunnelResult, TunnelTarget } from '../gateway/wire.ts'
-import type { Clock, Timer } from '../platform/clock.ts'
+import type { Clock, Timer } from '../system/clock.ts'
 import { headerLine } from './reply-framing.ts'
 
 /** The client's connection, and the request that asked to change it. */

@@ -1,5 +1,5 @@
-import type { Clock } from '../platform/clock.ts'
-import type { Jobs } from '../platform/jobs.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Jobs } from './jobs.ts'
 
 /** Work that is done again and again, in one process at a time of all that share the database. */
 export interface PeriodicJob {

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { html } from '../pages/document.ts'
-import type { Mail } from '../platform/mail.ts'
+import type { Mail } from './mail.ts'
 
 /** One line of a mail's table. */
 export type Fact = readonly [name: string, value: string]

@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { parseSender } from '../config/formats.ts'
 import type { GatewayConfig } from '../config/schema.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
-import type { Mailer, Sender } from '../platform/mail.ts'
-import { FolderMailer } from '../platform/mail-folder.ts'
-import { Secret } from '../platform/secrets.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Mailer, Sender } from './mail.ts'
+import { FolderMailer } from './folder.ts'
+import { Secret } from '../keys/secrets.ts'
 
 /** Who files come from where nobody is named. */
 const NOBODY: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })
@@ -17,7 +17,7 @@ export async function openMailer (config: Pick<GatewayConfig, 'mode' | 'data' | 
   const from = parseSender(config.mail.from) ?? NOBODY
   if (config.mail.smtp !== '') {
     // Loaded only where it is used, for the memory that it takes.
-    const { SmtpMailer } = await import('../platform/mail-smtp.ts')
+    const { SmtpMailer } = await import('./smtp.ts')
     return new SmtpMailer({ url: new Secret(config.mail.smtp), from, requireTls: production, clock })
   }
   const folder = join(config.data, 'mail')

@@ -1,9 +1,9 @@
-import type { Clock } from '../platform/clock.ts'
-import type { Database, Sql, TransactionSql } from '../platform/database.ts'
-import type { Jobs, JsonObject } from '../platform/jobs.ts'
-import type { Log } from '../platform/log.ts'
-import { MailFailed, type Mail, type Mailer } from '../platform/mail.ts'
-import type { SealedPlace, Sealer } from '../platform/secrets.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import type { Jobs, JsonObject } from '../jobs/jobs.ts'
+import type { Log } from '../telemetry/log.ts'
+import { MailFailed, type Mail, type Mailer } from './mail.ts'
+import type { SealedPlace, Sealer } from '../keys/secrets.ts'
 
 /** The queue of mail, as it is called at /jobs. */
 export const MAIL_QUEUE = 'mail'

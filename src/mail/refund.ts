@@ -1,6 +1,6 @@
 import { satoshisText } from '../pages/amounts.ts'
-import type { TransactionSql } from '../platform/database.ts'
-import { isMailAddress, type Mail } from '../platform/mail.ts'
+import type { TransactionSql } from '../database/database.ts'
+import { isMailAddress, type Mail } from './mail.ts'
 import type { Refund } from '../refunds/schema.ts'
 import { factsMail, type Fact } from './facts-mail.ts'
 import { oneLine, shortSubject } from './plain-text.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { equalText } from '../platform/constant-time.ts'
-import type { Secret } from '../platform/secrets.ts'
+import { equalText } from '../keys/constant-time.ts'
+import type { Secret } from '../keys/secrets.ts'
 
 declare module '../gateway/services.ts' {
   interface Services { readonly adminKey: AdminKey }

@@ -1,6 +1,6 @@
-import type { Clock } from '../platform/clock.ts'
-import { MemoryState } from '../platform/state-memory.ts'
-import { StateUnavailable, type State } from '../platform/state.ts'
+import type { Clock } from '../system/clock.ts'
+import { MemoryState } from '../state/memory.ts'
+import { StateUnavailable, type State } from '../state/state.ts'
 
 declare module '../gateway/services.ts' {
   interface Services { readonly authThrottle: AuthThrottle }

@@ -1,5 +1,5 @@
-import { randomToken } from '../platform/ids.ts'
-import { Secret } from '../platform/secrets.ts'
+import { randomToken } from '../system/ids.ts'
+import { Secret } from '../keys/secrets.ts'
 import type { Merchants } from './service.ts'
 
 /** An account as `data/keys.json` names it. */

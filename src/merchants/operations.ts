@@ -5,7 +5,7 @@ import { ShortError, type GatewayError, type ValidationError } from '../gateway/
 import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
 import { merchantTexts } from './documented.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../gateway/validation.ts'
-import { Secret } from '../platform/secrets.ts'
+import { Secret } from '../keys/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { KeyVerdict } from '../providers/provider.ts'

@@ -1,4 +1,4 @@
-import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
 import type { ProviderSlot, SealedValue } from '../providers/account.ts'
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'

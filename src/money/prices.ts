@@ -1,5 +1,5 @@
 import { Unavailable } from '../gateway/errors.ts'
-import { systemClock, type Clock } from '../platform/clock.ts'
+import { systemClock, type Clock } from '../system/clock.ts'
 import type { Currency, FiatCurrency } from './currencies.ts'
 import { inUnits, knownDecimal, type Decimal } from './decimal.ts'
 

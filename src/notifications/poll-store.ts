@@ -1,5 +1,5 @@
-import type { Database } from '../platform/database.ts'
-import type { JsonValue } from '../platform/jobs.ts'
+import type { Database } from '../database/database.ts'
+import type { JsonValue } from '../jobs/jobs.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import { FIRST_STATE, type PollState } from './poll-plan.ts'

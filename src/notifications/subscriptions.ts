@@ -1,5 +1,5 @@
-import type { Database } from '../platform/database.ts'
-import type { SealedPlace } from '../platform/secrets.ts'
+import type { Database } from '../database/database.ts'
+import type { SealedPlace } from '../keys/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 

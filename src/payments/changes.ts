@@ -1,5 +1,5 @@
-import type { Clock } from '../platform/clock.ts'
-import type { Database, TransactionSql } from '../platform/database.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Database, TransactionSql } from '../database/database.ts'
 import type { ChargeState } from '../providers/provider.ts'
 import type { OnPaymentChange, Payment, PaymentStatus } from './schema.ts'
 import { due, moreReceived, next, stepped } from './states.ts'

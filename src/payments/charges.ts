@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../platform/database.ts'
+import type { Database, Sql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { PaymentStatus } from './schema.ts'

@@ -2,11 +2,11 @@ import { hash, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { Unavailable } from '../gateway/errors.ts'
 import { shortDescription, type InvoiceTerms } from '../lightning/bolt11.ts'
-import type { Clock } from '../platform/clock.ts'
-import { systemRandom, type Random } from '../platform/ids.ts'
-import { loadNodeKey } from '../providers/node-key.ts'
+import type { Clock } from '../system/clock.ts'
+import { systemRandom, type Random } from '../system/ids.ts'
+import { loadNodeKey } from '../providers/lnd/node-key.ts'
 import type { Charge } from '../providers/provider.ts'
-import { InvoiceSigner, SignerStopped } from '../providers/signer.ts'
+import { InvoiceSigner, SignerStopped } from '../providers/sandbox/signer.ts'
 
 /** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
 export const DEMO_EXPIRY_SECONDS = 600

@@ -1,10 +1,10 @@
 import { Type, type Static } from 'typebox'
-import { WEB_ADDRESS } from '../gateway/openapi-schemas.ts'
+import { WEB_ADDRESS } from '../gateway/openapi/schemas.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import { CURRENCIES, type Currency } from '../money/currencies.ts'
 import { jsonNumber, type RawJson } from '../money/decimal.ts'
-import type { TransactionSql } from '../platform/database.ts'
+import type { TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 

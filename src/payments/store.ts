@@ -1,7 +1,7 @@
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/idempotency.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
-import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../platform/database.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'

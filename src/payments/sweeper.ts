@@ -1,5 +1,5 @@
-import type { Clock, Timer } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Clock, Timer } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
 import type { PaymentKey } from './changes.ts'
 import type { DuePayment, PaymentStore, ProviderSeatName } from './store.ts'
 

@@ -1,5 +1,5 @@
-import type { Database } from '../platform/database.ts'
-import type { Log } from '../platform/log.ts'
+import type { Database } from '../database/database.ts'
+import type { Log } from '../telemetry/log.ts'
 
 /** Channel on which the invoice id of a changed payment is told to every process, when the change is committed. */
 export const PAYMENT_CHANNEL = 'boltgate_payments'

@@ -1,4 +1,4 @@
-import type { SealedPlace } from '../platform/secrets.ts'
+import type { SealedPlace } from '../keys/secrets.ts'
 
 /** The two places in which a provider can stand (contract, Naming convention); which kind stands there is the configuration's. */
 export type ProviderSlot = 'primary' | 'alternate'

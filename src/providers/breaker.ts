@@ -1,5 +1,5 @@
-import type { Clock } from '../platform/clock.ts'
-import type { Secret } from '../platform/secrets.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Secret } from '../keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import type { Provider } from './provider.ts'
 import { NothingSent } from './provider-call.ts'

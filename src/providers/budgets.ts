@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
-import type { Clock } from '../platform/clock.ts'
-import type { Metrics } from '../platform/metrics.ts'
-import { MemoryState } from '../platform/state-memory.ts'
-import { StateUnavailable, type Bucket, type Maybe, type State } from '../platform/state.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { MemoryState } from '../state/memory.ts'
+import { StateUnavailable, type Bucket, type Maybe, type State } from '../state/state.ts'
 import { NothingSent } from './errors.ts'
 import type { ProviderKind } from './provider.ts'
 

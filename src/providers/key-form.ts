@@ -1,4 +1,4 @@
-import { LndConnectError, readLndConnect } from './lndconnect.ts'
+import { LndConnectError, readLndConnect } from './lnd/lndconnect.ts'
 
 /**
  * What is wrong with the form of a provider key, as far as it can be seen without asking anybody; undefined where nothing is. The

@@ -3,7 +3,7 @@ import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
 import { isLocalCaller } from '../gateway/local-caller.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
-import type { SandboxProvider } from './sandbox.ts'
+import type { SandboxProvider } from './sandbox/sandbox.ts'
 
 const Payment = Type.Object({
   preimage: Type.String({ description: '64 lower-case hex characters.' }),

@@ -1,5 +1,5 @@
 import { ConfigurationMissing } from '../gateway/errors.ts'
-import type { Sealer, Secret } from '../platform/secrets.ts'
+import type { Sealer, Secret } from '../keys/secrets.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import { ProviderKeyRequired } from './errors.ts'
 import type { Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from './provider.ts'

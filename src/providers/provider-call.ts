@@ -1,6 +1,6 @@
 import { Pool } from 'undici'
-import type { Clock, Timer } from '../platform/clock.ts'
-import type { Secret } from '../platform/secrets.ts'
+import type { Clock, Timer } from '../system/clock.ts'
+import type { Secret } from '../keys/secrets.ts'
 import type { CallBudget, Standing } from './budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
 

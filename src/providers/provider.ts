@@ -1,8 +1,8 @@
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
-import type { Sql, SqlPart } from '../platform/database.ts'
-import type { Secret } from '../platform/secrets.ts'
+import type { Sql, SqlPart } from '../database/database.ts'
+import type { Secret } from '../keys/secrets.ts'
 import type { Standing } from './budgets.ts'
 
 /** The kinds of provider that `gateway.yaml` can name. */

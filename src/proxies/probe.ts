@@ -1,4 +1,4 @@
-import type { Clock } from '../platform/clock.ts'
+import type { Clock } from '../system/clock.ts'
 import { AddressRefused, NameUnresolved } from '../upstream/guard.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 import type { ProbeView } from './schema.ts'

@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../platform/database.ts'
+import type { Database, Sql } from '../database/database.ts'
 import type { Renewal } from '../challenges/offer.ts'
 import type { Endpoint, FormerPrices } from './schema.ts'
 

@@ -1,7 +1,7 @@
 import { canBecome, statusAt } from '../payments/states.ts'
 import type { Payment, PaymentStatus } from '../payments/schema.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
-import type { TransactionSql } from '../platform/database.ts'
+import type { TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 

@@ -1,5 +1,5 @@
 import type { Idempotency, Kept } from '../gateway/idempotency.ts'
-import type { Database, TransactionSql } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { ProviderKind } from '../providers/provider.ts'
 import type { SettledRefund, Settlement, SettlementOutcome, RefundViewName } from './settlement.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Context } from '../gateway/context.ts'
-import { equalText } from '../platform/constant-time.ts'
+import { equalText } from '../keys/constant-time.ts'
 import { SESSION_LIFE } from './lives.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
-import type { Mail } from '../platform/mail.ts'
+import type { Mail } from '../mail/mail.ts'
 import { LINK_LIFE } from './lives.ts'
 
 /** What a mail with a link is written from. */

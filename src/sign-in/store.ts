@@ -1,4 +1,4 @@
-import type { Database, TransactionSql } from '../platform/database.ts'
+import type { Database, TransactionSql } from '../database/database.ts'
 
 /** A link that was mailed. Times in milliseconds since the epoch. */
 export interface NewLink {

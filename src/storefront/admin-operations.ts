@@ -1,9 +1,9 @@
 import { Type } from 'typebox'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { storefrontAdminTexts } from './documented.ts'
-import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './order-views.ts'
+import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './orders/views.ts'
 import { OrderNotMade } from './public-schema.ts'
-import type { Orders } from './orders.ts'
+import type { Orders } from './orders/orders.ts'
 
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const OrderId = Type.Object({ orderId: Type.String() })

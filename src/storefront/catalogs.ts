@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { Unavailable } from '../gateway/errors.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
 import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { Integration } from './schema.ts'
 

@@ -4,7 +4,7 @@ import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import { checkGrant, serviceCaveat } from '../lightning/caveats.ts'
 import { readCredential, type Credential } from '../lightning/credential.ts'
 import { paymentHashOf } from '../lightning/preimage.ts'
-import type { Clock } from '../platform/clock.ts'
+import type { Clock } from '../system/clock.ts'
 import type { Integration } from './schema.ts'
 
 /** What the payment credential of a request says about a store's orders. */

@@ -1,6 +1,6 @@
 import { LongError } from '../gateway/errors.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
-import { countryCode } from './countries.ts'
+import { countryCode } from './pages/countries.ts'
 import type { BuyerLocation } from './schema.ts'
 
 /** The header that says where a checkout's goods go. */

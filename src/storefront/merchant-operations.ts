@@ -2,10 +2,10 @@ import { Type } from 'typebox'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { storefrontMerchantTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
-import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './integration-schema.ts'
-import type { Storefronts } from './integrations.ts'
-import { orderPage, OrderRow, orderRow, OrdersQuery, StatsView, statsView } from './order-views.ts'
-import type { Orders } from './orders.ts'
+import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './stores/integration-schema.ts'
+import type { Storefronts } from './stores/integrations.ts'
+import { orderPage, OrderRow, orderRow, OrdersQuery, StatsView, statsView } from './orders/views.ts'
+import type { Orders } from './orders/orders.ts'
 
 /** What the merchant's side of the shop needs. */
 export interface StorefrontMerchantParts {

@@ -1,4 +1,4 @@
-import type { Secret } from '../platform/secrets.ts'
+import type { Secret } from '../keys/secrets.ts'
 import type { BuyerLocation, OrderItem, OrderTax, ShippingAddress, Tracking } from './schema.ts'
 
 /** Kinds of store platforms. */

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../platform/clock.ts'
+import type { Clock, Timer } from '../system/clock.ts'
 
 /** Something that is given up when nothing happens for a while. */
 export interface Waiting {

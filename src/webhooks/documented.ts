@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { isoTimeOrNull } from '../gateway/iso-time.ts'
-import type { WebhookFacts } from '../gateway/openapi.ts'
+import type { WebhookFacts } from '../gateway/openapi/openapi.ts'
 import type { OperationText } from '../gateway/operation.ts'
 
 const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })

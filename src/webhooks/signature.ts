@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Secret } from '../platform/secrets.ts'
+import type { Secret } from '../keys/secrets.ts'
 
 /**
  * The value of X-Service-Signature: `t=<unix seconds>,v1=<hex>`, the hex being HMAC-SHA256, keyed with the UTF-8 bytes of the

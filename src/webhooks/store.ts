@@ -1,4 +1,4 @@
-import type { Database, Sql, TransactionSql } from '../platform/database.ts'
+import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
 /** An event as it is written. Times in milliseconds since the epoch. */

@@ -8,8 +8,8 @@ import { accountView, type ProxyCounts } from '../../src/merchants/account.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { Merchants } from '../../src/merchants/service.ts'
 import { SqlMerchantStore, type MerchantStore } from '../../src/merchants/store.ts'
-import type { Database } from '../../src/platform/database.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import type { Database } from '../../src/database/database.ts'
+import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 export type Json = Record<string, unknown>

@@ -2,7 +2,7 @@ import t, { type Test as T } from 'tap'
 import type { ApprovedSubscription } from '../../src/admin/schema.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import type { TransactionSql } from '../../src/platform/database.ts'
+import type { TransactionSql } from '../../src/database/database.ts'
 import { eachDatabase } from '../support/database.ts'
 import { administration, sameKeys, type Json } from './fixture.ts'
 

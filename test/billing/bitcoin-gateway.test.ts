@@ -1,5 +1,5 @@
 import t from 'tap'
-import { JobTable } from '../../src/platform/jobs-table.ts'
+import { JobTable } from '../../src/jobs/table.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 

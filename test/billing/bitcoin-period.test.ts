@@ -1,5 +1,5 @@
 import t from 'tap'
-import { dueStep, extended, GRACE, monthAfter } from '../../src/billing/bitcoin-period.ts'
+import { dueStep, extended, GRACE, monthAfter } from '../../src/billing/bitcoin/period.ts'
 
 const at = (text: string): number => Date.parse(`${text}Z`)
 const DAY = 86_400_000

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { JobTable } from '../../src/platform/jobs-table.ts'
+import { JobTable } from '../../src/jobs/table.ts'
 import { pricesYaml, startFakePrices } from '../fakes/prices.ts'
 import { strikeTill } from '../journeys/tills.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'

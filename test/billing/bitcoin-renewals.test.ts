@@ -1,7 +1,7 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
-import type { Mail } from '../../src/platform/mail.ts'
+import type { Mail } from '../../src/mail/mail.ts'
 import { DAY, fixture, iso, type Fixture } from './bitcoin-fixture.ts'
 
 const HOUR = 3_600_000

@@ -2,8 +2,8 @@ import t, { type Test as T } from 'tap'
 import { Leases, type Lease } from '../../src/challenges/leases.ts'
 import type { Challenge } from '../../src/challenges/store.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
-import type { Clock } from '../../src/platform/clock.ts'
-import { silentLog } from '../../src/platform/log.ts'
+import type { Clock } from '../../src/system/clock.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
 import { fixture, freshAddress, offer, WatchedStore, type Fixture } from './fixture.ts'
 
 interface Gateway {

@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { OfferedPrices } from '../../src/challenges/offered-prices.ts'
-import type { Database } from '../../src/platform/database.ts'
-import { silentLog } from '../../src/platform/log.ts'
+import type { Database } from '../../src/database/database.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 

@@ -7,7 +7,7 @@ import { challengeCounters } from '../../src/challenges/counters.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
 import { HeaderList } from '../../src/gateway/headers.ts'
 import { KeyRing } from '../../src/lightning/root-key.ts'
-import { Metrics } from '../../src/platform/metrics.ts'
+import { Metrics } from '../../src/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
 import type { Challenge } from '../../src/challenges/store.ts'
 

@@ -3,7 +3,7 @@ import { mkdtemp, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { systemClock } from '../../src/platform/clock.ts'
+import { systemClock } from '../../src/system/clock.ts'
 import { watchConfig, type WatchOptions } from '../../src/config/watch.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 

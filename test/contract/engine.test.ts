@@ -9,7 +9,7 @@ import { defineOperation } from '../../src/gateway/operation.ts'
 import { definePlugin, type Hooks } from '../../src/gateway/plugin.ts'
 import { Router } from '../../src/gateway/router.ts'
 import { bodyReader, queryReader } from '../../src/gateway/validation.ts'
-import { silentLog, type Log } from '../../src/platform/log.ts'
+import { silentLog, type Log } from '../../src/telemetry/log.ts'
 import { builtInPlugins } from '../../src/plugins.ts'
 import { startGateway } from '../support/gateway.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Type } from 'typebox'
-import { openApiDocument } from '../../src/gateway/openapi.ts'
+import { openApiDocument } from '../../src/gateway/openapi/openapi.ts'
 import { defineOperation } from '../../src/gateway/operation.ts'
 import { OpenApiCheck, type Answered } from '../support/openapi-check.ts'
 import { startGateway } from '../support/gateway.ts'

@@ -3,7 +3,7 @@ import { bech32 } from '@scure/base'
 import { AddressError, readAddress } from '../../src/lightning/address.ts'
 import { decodeInvoice, encodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
-import type { Clock } from '../../src/platform/clock.ts'
+import type { Clock } from '../../src/system/clock.ts'
 
 /** What a charge can be. */
 export type ChargeStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'refunded' | 'expired'

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import type { FiatCurrency } from '../../src/money/currencies.ts'
 import type { SourceName } from '../../src/money/sources.ts'
-import { systemClock, type Clock } from '../../src/platform/clock.ts'
+import { systemClock, type Clock } from '../../src/system/clock.ts'
 
 /** What goes wrong with a source's answers. `odd pair` answers about another pair than it was asked for. */
 export type PriceFault = 'hang' | 'server error' | 'rate limit' | 'redirect' | 'html' | 'empty' | 'broken off' | 'odd pair' | 'no price' | 'zero' | 'stale' | 'outlier' | 'own error'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/platform/clock.ts'
+import type { Clock } from '../../src/system/clock.ts'
 
 /** A variant and what is left of it. Amounts in cents. */
 export interface FakeVariant { readonly id: number, title: string, priceCents: number, stock: number, policy: 'DENY' | 'CONTINUE', tracked: boolean, requiresShipping: boolean }

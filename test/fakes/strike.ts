@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { AddressError } from '../../src/lightning/address.ts'
 import { InvoiceError, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
-import { systemClock, type Clock } from '../../src/platform/clock.ts'
+import { systemClock, type Clock } from '../../src/system/clock.ts'
 import { StrikeAccount, type HeldReceive } from './strike-account.ts'
 import { form, invalid, listQuery, StrikeRefusal, text, type Money } from './strike-forms.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Charge, ChargeRequest } from '../../src/providers/provider.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
-import { SandboxProvider } from '../../src/providers/sandbox.ts'
+import { SandboxProvider } from '../../src/providers/sandbox/sandbox.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { buy } from '../support/gateway.ts'
 import { openShop } from '../security/shop.ts'

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Type } from 'typebox'
 import { harness } from '../../src/gateway/harness.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
-import { openApiDocument } from '../../src/gateway/openapi.ts'
+import { openApiDocument } from '../../src/gateway/openapi/openapi.ts'
 import { defineOperation } from '../../src/gateway/operation.ts'
 
 const Body = Type.Object({ reason: Type.Optional(Type.String({ maxLength: 5 })) })

@@ -5,7 +5,7 @@ import type { Wire } from '../../src/gateway/wire.ts'
 import type { RefusalEvent } from '../../src/http/connection.ts'
 import { defaultLimits, type ListenerLimits } from '../../src/http/deadlines.ts'
 import { createListener, type Listener } from '../../src/http/listener.ts'
-import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { type Clock, systemClock } from '../../src/system/clock.ts'
 import { RawClient } from '../support/raw-client.ts'
 
 /** A listener on a free port, closed with its test. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Test as T } from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
-import type { Clock } from '../../src/platform/clock.ts'
+import type { Clock } from '../../src/system/clock.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
 import type { ProviderKind } from '../../src/providers/provider.ts'
 import { startFakeLnd, type Permission } from '../fakes/lnd.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { TransactionSql } from '../../src/platform/database.ts'
-import type { Mail } from '../../src/platform/mail.ts'
+import type { TransactionSql } from '../../src/database/database.ts'
+import type { Mail } from '../../src/mail/mail.ts'
 import { refundMails } from '../../src/mail/refund.ts'
 import type { Refund } from '../../src/refunds/schema.ts'
 

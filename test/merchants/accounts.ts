@@ -1,7 +1,7 @@
 import { Merchants, type CreateMerchant } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { systemClock, type Clock } from '../../src/platform/clock.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import type { Answer, TestGateway } from '../support/gateway.ts'
 
 /** An account of a running gateway, and what sends with its key. */

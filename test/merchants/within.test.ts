@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { Merchants } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { eachDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { errorLike } from '../support/error-like.ts'

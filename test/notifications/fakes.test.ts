@@ -4,7 +4,7 @@ import { startFakeStrike, type FakeStrike } from '../fakes/strike.ts'
 import { challengeOf, defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { silentLog } from '../../src/platform/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
 import { signed } from './fixture.ts'
 
 interface World {

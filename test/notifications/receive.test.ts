@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
-import { JobsNotStarted } from '../../src/platform/database-errors.ts'
-import { Secret } from '../../src/platform/secrets.ts'
+import { JobsNotStarted } from '../../src/database/errors.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { fixture, paid, signed } from './fixture.ts'
 
 const RECEIVED = { status: 200, text: '{"received":true}' }

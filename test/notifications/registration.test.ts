@@ -1,8 +1,8 @@
 import t from 'tap'
 import { Registration } from '../../src/notifications/registration.ts'
 import { SqlSubscriptionStore } from '../../src/notifications/subscriptions.ts'
-import { systemRandom } from '../../src/platform/ids.ts'
-import { Secret } from '../../src/platform/secrets.ts'
+import { systemRandom } from '../../src/system/ids.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderRefused } from '../../src/providers/errors.ts'
 import { fixture, until, type Fixture } from './fixture.ts'
 

@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
 import { pageOperations } from '../../src/pages/operations.ts'
-import { silentLog } from '../../src/platform/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { Heard, PageWorld, type PageAnswer } from './page-server.ts'
 

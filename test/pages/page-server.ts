@@ -9,7 +9,7 @@ import { Router } from '../../src/gateway/router.ts'
 import { pageOperations } from '../../src/pages/operations.ts'
 import type { Payment, PaymentStatus } from '../../src/payments/schema.ts'
 import { statusAt } from '../../src/payments/states.ts'
-import { silentLog } from '../../src/platform/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 /** An invoice of BOLT 11's own examples, of the length that invoices have. */

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import t from 'tap'
-import type { Log } from '../../src/platform/log.ts'
+import type { Log } from '../../src/telemetry/log.ts'
 import { startGateway } from '../support/gateway.ts'
 
 t.test('the address of a pay page stands in no line of the log, however it is asked for (contract, Payment: treat it as a secret)', async t => {

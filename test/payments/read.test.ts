@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Secret } from '../../src/platform/secrets.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { anInput, fixture } from './fixture.ts'
 

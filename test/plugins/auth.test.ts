@@ -4,7 +4,7 @@ import { harness, MemoryState, StateUnavailable, type Harness, type HarnessReque
 import { AdminKey } from '../../src/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
-import { Secret } from '../../src/platform/secrets.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { aMerchant } from '../merchants/a-merchant.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 

@@ -3,7 +3,7 @@ import dashboardAuth from '../../plugins/dashboard-auth.ts'
 import { harness, MemoryState, type HarnessRequest } from '../../src/index.ts'
 import { AdminKey } from '../../src/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
-import { Secret } from '../../src/platform/secrets.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const KEY = 'the admin key'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Secret } from '../../src/platform/secrets.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { guarded } from '../../src/providers/breaker.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable, type ProviderFault } from '../../src/providers/errors.ts'
 import { NothingSent } from '../../src/providers/provider-call.ts'

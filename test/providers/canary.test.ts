@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
-import { createLog } from '../../src/platform/log.ts'
+import { createLog } from '../../src/telemetry/log.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 
 const MERCHANT = 'canary-merchant-5d1f0c7e92'

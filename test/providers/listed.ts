@@ -1,4 +1,4 @@
-import type { Secret } from '../../src/platform/secrets.ts'
+import type { Secret } from '../../src/keys/secrets.ts'
 import type { Provider, SettledCharge } from '../../src/providers/provider.ts'
 
 /** What a kind lists as settled since a time, in milliseconds since the epoch, from the beginning of its list. */

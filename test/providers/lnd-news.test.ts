@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
-import { Secret } from '../../src/platform/secrets.ts'
-import { LndProvider } from '../../src/providers/lnd.ts'
+import { Secret } from '../../src/keys/secrets.ts'
+import { LndProvider } from '../../src/providers/lnd/lnd.ts'
 import type { SettledList } from '../../src/providers/provider.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { startFakeLnd } from '../fakes/lnd.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { LndConnectError, readLndConnect } from '../../src/providers/lndconnect.ts'
+import { LndConnectError, readLndConnect } from '../../src/providers/lnd/lndconnect.ts'
 import { selfSigned } from '../fakes/certificate.ts'
 import { lndConnect } from '../fakes/lnd.ts'
 

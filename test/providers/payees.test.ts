@@ -1,5 +1,5 @@
 import t from 'tap'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot, SealedValue } from '../../src/providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { Payees } from '../../src/providers/payees.ts'

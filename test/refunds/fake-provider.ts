@@ -1,6 +1,6 @@
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import type { Capabilities, Charge, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from '../../src/providers/provider.ts'
-import type { Secret } from '../../src/platform/secrets.ts'
+import type { Secret } from '../../src/keys/secrets.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 
 /** What becomes of a request to pay out. `lost after` has paid when its answer is lost, `lost before` has not. */

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import t from 'tap'
-import type { Log } from '../../src/platform/log.ts'
+import type { Log } from '../../src/telemetry/log.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { linksTo, mailedLinks } from './mails.ts'
 

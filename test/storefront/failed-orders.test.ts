@@ -1,9 +1,9 @@
 /** Paid orders that their shop does not make: who is told what, and how the money goes back, once. */
 import t from 'tap'
-import { silentLog } from '../../src/platform/log.ts'
-import { systemRandom } from '../../src/platform/ids.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { systemRandom } from '../../src/system/ids.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { Payees } from '../../src/providers/payees.ts'
 import { StorePlatformError } from '../../src/storefront/platform.ts'
 import { Refunds } from '../../src/refunds/service.ts'

@@ -1,7 +1,7 @@
 /** What a gateway adds to the shop's operations: routes, headers, CORS, limits, the shapes of errors, and what is logged. */
 import t from 'tap'
-import type { Log } from '../../src/platform/log.ts'
-import { silentLog } from '../../src/platform/log.ts'
+import type { Log } from '../../src/telemetry/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
 import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
 
 const SHOP = '/api/storefront/demo'

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { messageOf, type Mail } from '../../src/platform/mail.ts'
-import { systemClock } from '../../src/platform/clock.ts'
-import { claimMail } from '../../src/storefront/claim-mail.ts'
+import { messageOf, type Mail } from '../../src/mail/mail.ts'
+import { systemClock } from '../../src/system/clock.ts'
+import { claimMail } from '../../src/storefront/claims/mail.ts'
 import type { Order } from '../../src/storefront/schema.ts'
 import { anOrder } from './page-world.ts'
 

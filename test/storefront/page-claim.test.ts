@@ -1,7 +1,7 @@
 import t from 'tap'
 import { LongError, Unavailable, ValidationError } from '../../src/gateway/errors.ts'
-import { MAXIMA, type Field } from '../../src/storefront/claim-form.ts'
-import { ALREADY_CLAIMED } from '../../src/storefront/order-making.ts'
+import { MAXIMA, type Field } from '../../src/storefront/pages/claim-form.ts'
+import { ALREADY_CLAIMED } from '../../src/storefront/orders/making.ts'
 import { CATALOG, GOOD, PageWorld, servePages, anIntegration } from './page-world.ts'
 
 const world = new PageWorld()

@@ -1,7 +1,7 @@
 /** A claim that begins while the purge is at work. */
 import t from 'tap'
-import type { TransactionSql } from '../../src/platform/database.ts'
-import { SqlOrderStore } from '../../src/storefront/order-store-sql.ts'
+import type { TransactionSql } from '../../src/database/database.ts'
+import { SqlOrderStore } from '../../src/storefront/orders/store-sql.ts'
 import { DAY, openShop, type Shop } from './fixture.ts'
 
 /** A store of orders that has `between` happen once the first statement of a transaction is done, as if somebody had committed it by then. */

@@ -1,6 +1,6 @@
 import { NoDeprecatedCustomRule, parse, validate } from 'graphql'
 import t from 'tap'
-import { OPERATIONS } from '../../src/storefront/shopify-operations.ts'
+import { OPERATIONS } from '../../src/storefront/shopify/operations.ts'
 import { adminSchema, MOST_POINTS, pointsOf } from '../fakes/shopify-schema.ts'
 
 /** As many as are asked for at a time. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { BuyerLocation } from '../../src/storefront/schema.ts'
-import { money, orderTag, taxRate } from '../../src/storefront/shopify-orders.ts'
+import { money, orderTag, taxRate } from '../../src/storefront/shopify/orders.ts'
 import { fault, faultOf, mugs, shopify } from './shopify-fixture.ts'
 
 t.test('tax', async t => {

@@ -1,6 +1,6 @@
 /** What a merchant must allow the app, by what the published schema says of each topic and mutation. */
 import t from 'tap'
-import { NOTICE_SCOPE, SCOPES, TOPICS } from '../../src/storefront/shopify-operations.ts'
+import { NOTICE_SCOPE, SCOPES, TOPICS } from '../../src/storefront/shopify/operations.ts'
 import { adminSchema } from '../fakes/shopify-schema.ts'
 import { fault, faultOf, legacyStoreOf, shopify } from './shopify-fixture.ts'
 

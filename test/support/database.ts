@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import type { Test as T } from 'tap'
 import { makeImage, makeTables } from '../../src/image-making.ts'
-import { systemClock, type Clock } from '../../src/platform/clock.ts'
-import { openDatabase, type Database } from '../../src/platform/database.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { migrate, shapeOf, type Migration } from '../../src/platform/migrations.ts'
-import { migrations as allMigrations } from '../../src/platform/migrations/list.ts'
-import { PgliteServer } from '../../src/platform/pglite.ts'
+import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { openDatabase, type Database } from '../../src/database/database.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { migrate, shapeOf, type Migration } from '../../src/database/migrations.ts'
+import { migrations as allMigrations } from '../../src/database/migrations/list.ts'
+import { PgliteServer } from '../../src/database/pglite/pglite.ts'
 
 /** How a test's databases are made. */
 export interface TestDatabaseOptions {

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import type { Test as T } from 'tap'
-import { silentLog } from '../../src/platform/log.ts'
-import { MemoryState } from '../../src/platform/state-memory.ts'
-import { openRedisState, type RedisState } from '../../src/platform/state-redis.ts'
-import type { State } from '../../src/platform/state.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { MemoryState } from '../../src/state/memory.ts'
+import { openRedisState, type RedisState } from '../../src/state/redis.ts'
+import type { State } from '../../src/state/state.ts'
 import { ManualClock } from './manual-clock.ts'
 
 /** The address of a Redis to test with, or null. */

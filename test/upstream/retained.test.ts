@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { systemClock } from '../../src/platform/clock.ts'
+import { systemClock } from '../../src/system/clock.ts'
 import type { CallController, CallHandler } from '../../src/upstream/connection.ts'
 import { ConnectionPool } from '../../src/upstream/connection-pool.ts'
 import { Dialer } from '../../src/upstream/connector.ts'

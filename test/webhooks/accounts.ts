@@ -1,9 +1,9 @@
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { Merchants } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import type { Clock } from '../../src/platform/clock.ts'
-import type { Database } from '../../src/platform/database.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/secrets.ts'
+import type { Clock } from '../../src/system/clock.ts'
+import type { Database } from '../../src/database/database.ts'
+import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 
 /** What signs the webhooks of `anAccount`. */
 export const secretText = 'a secret that the merchant chose'

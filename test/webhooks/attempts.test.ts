@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Secret } from '../../src/platform/secrets.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { SqlWebhookStore } from '../../src/webhooks/store.ts'
 import { isAuthentic, type Received } from '../fakes/receiver.ts'
 import { secretText } from './accounts.ts'

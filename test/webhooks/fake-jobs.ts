@@ -1,5 +1,5 @@
-import type { Database, Sql, TransactionSql } from '../../src/platform/database.ts'
-import type { EnqueueOptions, JobPage, JobsParts, Jobs, JsonObject, QueueOptions, QueueView, RunJob } from '../../src/platform/jobs.ts'
+import type { Database, Sql, TransactionSql } from '../../src/database/database.ts'
+import type { EnqueueOptions, JobPage, JobsParts, Jobs, JsonObject, QueueOptions, QueueView, RunJob } from '../../src/jobs/jobs.ts'
 
 /** A job that waits. Times in milliseconds since the epoch. */
 export interface Waiting {

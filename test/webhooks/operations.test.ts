@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Secret } from '../../src/platform/secrets.ts'
+import { Secret } from '../../src/keys/secrets.ts'
 import { isAuthentic } from '../fakes/receiver.ts'
 import { secretText } from './accounts.ts'
 import { fixture } from './fixture.ts'

@@ -1,9 +1,9 @@
 /** The gateway before real lnd nodes: one that the gateway asks for invoices, one that pays them. */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { Secret } from '../../../src/platform/secrets.ts'
-import { systemClock } from '../../../src/platform/clock.ts'
-import { LndProvider } from '../../../src/providers/lnd.ts'
+import { Secret } from '../../../src/keys/secrets.ts'
+import { systemClock } from '../../../src/system/clock.ts'
+import { LndProvider } from '../../../src/providers/lnd/lnd.ts'
 import { AddressGuard } from '../../../src/upstream/guard.ts'
 import { decodeInvoice } from '../../../src/lightning/bolt11.ts'
 import type { PayoutRequest } from '../../../src/providers/provider.ts'

@@ -1,0 +1,357 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { existsSync, mkdirSync } from 'node:fs'
+import { isAbsolute, join, relative } from 'node:path'
+import postgres from 'postgres'
+import type { Clock } from '../system/clock.ts'
+import { OutsideTransaction } from './errors.ts'
+import { lockFolder, type FolderLock } from './folder-lock.ts'
+import type { Log } from '../telemetry/log.ts'
+import { PgliteServer } from './pglite/pglite.ts'
+import { addArrayTypes } from './postgres/arrays.ts'
+import { PostgresListener } from './postgres/listener.ts'
+import { Silence } from './postgres/silence.ts'
+import { postgresSocket, tlsOf } from './postgres/socket.ts'
+import { beginOn } from './transaction.ts'
+import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
+
+export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './errors.ts'
+
+/**
+ * A handle that runs SQL: the database's own or a transaction's. Tagged templates only; values become parameters.
+ *
+ * How values travel, the same on PostgreSQL and on the embedded database:
+ * - `bigint` columns and `count(*)` arrive as BigInt (write `count(*)::int` for a number); both BigInt and number may be sent.
+ * - `integer`, `smallint`, floats: number. `numeric`: string, never a float that was computed with (decision 8).
+ * - `timestamptz`: Date, in milliseconds. Send Dates that come from the Clock; never write `now()`, which has microseconds
+ *   and is nobody's injected clock (decision 9: what is written must compare equal when read).
+ * - `jsonb`: send with `sql.json(value)`, an object; a string would be stored as a JSON string. Arrives parsed.
+ * - `bytea`: Buffer. Arrays: `sql.array([...])` or `= any(${list})`.
+ * - `undefined` as a value is an error; say null.
+ */
+export type Sql = postgres.ISql<{ bigint: bigint }>
+
+/** A statement, or a part of one, that was built with a handle's template; awaiting it would run it. */
+export type SqlPart = postgres.PendingQuery<postgres.Row[]>
+
+/** A transaction's handle; `savepoint(fn)` nests. */
+export type TransactionSql = postgres.TransactionSql<{ bigint: bigint }>
+
+/** What a health check found (decision 22). */
+export interface Health {
+  status: 'healthy' | 'degraded' | 'unhealthy'
+  /** Milliseconds that the check took. */
+  ms: number
+  /** Why it is unhealthy, without address or secrets; null else. */
+  error: string | null
+}
+
+/** One SQL database: PostgreSQL, or the embedded one behind the same client. */
+export interface Database {
+  readonly kind: 'postgres' | 'pglite'
+  /**
+   * The outer handle: each statement is its own transaction. Inside `transaction` it throws OutsideTransaction, on both
+   * kinds, because on the embedded one it would wait for itself for ever.
+   */
+  readonly sql: Sql
+  /**
+   * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in, and
+   * make no network call inside: reserve the row, call, then write.
+   * `slow`: its statements may take longer than a request would wait, as those of migrations do.
+   * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
+   */
+  transaction<T> (run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
+  /**
+   * Calls `heard` with the payload of every notification on `channel`, from this process or another. While the connection
+   * is away notifications are lost, so a listener must re-read now and then as well; when it is back they come again.
+   * @returns a function that stops it.
+   */
+  listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /** Sends `payload` (at most 7,999 bytes) to the listeners of `channel`; with `tx`, when that transaction commits. */
+  notify (channel: string, payload: string, tx?: Sql): Promise<void>
+  /**
+   * `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22), as it is when it cannot be written; that is
+   * looked at every half minute. Never throws, never waits longer than 3 s.
+   */
+  health (): Promise<Health>
+  /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
+  close (): Promise<void>
+}
+
+/** How a database is opened. */
+export interface DatabaseOptions {
+  /**
+   * `postgres://…` or `postgresql://…`; `pglite:` for the embedded one in `<dataDir>/database`, `pglite:<name>` in another
+   * folder below the data folder, `pglite:memory` for one that is gone with the process.
+   */
+  url: string
+  dataDir: string
+  log: Log
+  clock: Clock
+  /** Most connections to PostgreSQL; 10 unless said. The embedded one always has one. */
+  connections?: number
+  /**
+   * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a connection; 10,000
+   * unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one that runs after four fifths; the
+   * embedded one has one connection, and what waits for it waits as long as it answers others.
+   */
+  silence?: number
+  /**
+   * File of the image that a new embedded database begins with (pglite/image.ts), which saves most of the seconds that making
+   * one takes. It must be where nobody else can write. Null, or a database that exists: not used.
+   */
+  image?: string | null
+}
+
+/** The url names no database that we know, or a folder outside the data folder. */
+export class DatabaseUrlError extends Error {
+  override name = 'DatabaseUrlError'
+}
+
+const types = { bigint: postgres.BigInt }
+/**
+ * Statements that may be on their way over one connection. postgres.js 3.4 forgets to give a transaction its connection when
+ * the `begin` is the last one that fits, a hundred unless said: whatever runs on that connection next is then part of a
+ * transaction that nobody commits. So there is no last one.
+ */
+const PIPELINE = 1_000_000_000
+const healthyMs = 1_000
+const unhealthyMs = 3_000
+
+/**
+ * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the embedded
+ * one is locked, made when it is not there, and started.
+ * @throws DatabaseUrlError, FolderInUse, DatabaseStopped
+ */
+export async function openDatabase (options: DatabaseOptions): Promise<Database> {
+  if (/^postgres(ql)?:\/\//.test(options.url)) return openPostgres(options)
+  if (options.url.startsWith('pglite:')) return openPglite(options)
+  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(options.url)?.[0] ?? 'no scheme'
+  throw new DatabaseUrlError(`database.url has ${scheme} but must begin with postgres:// or pglite:`)
+}
+
+function openPostgres (options: DatabaseOptions): Database {
+  const silence = new Silence(options.silence ?? 10_000)
+  const settings = {
+    types,
+    fetch_types: false,
+    max: options.connections ?? 10,
+    max_pipeline: PIPELINE,
+    connect_timeout: 5,
+    // Before a lost connection is tried again. Its own back-off counts every connection of the pool: when ten are lost at
+    // once the next statement waits 20 seconds.
+    backoff: () => 0.05,
+    // TLS is made by the socket.
+    ssl: false,
+    onnotice: ignoreNotice,
+    // Without limits a statement or a forgotten transaction on a stalled server would hold its connection for ever.
+    connection: { application_name: 'boltgate', TimeZone: 'UTC', statement_timeout: Math.floor(silence.ms * 4 / 5), idle_in_transaction_session_timeout: 60_000 },
+    // postgres.js knows this one, its types do not. It is why the object has a name: a literal would be checked for excess.
+    socket: postgresSocket(tlsOf(options.url), 5_000, silence)
+  }
+  const client = postgres(options.url, settings)
+  const listener = new PostgresListener(options.url, options.clock, options.log)
+  return new Client('postgres', client, options.clock, silence, {
+    listen: (channel, heard) => listener.listen(channel, heard),
+    close: async () => {
+      await Promise.all([client.end({ timeout: 5 }), listener.close()])
+    }
+  })
+}
+
+async function openPglite (options: DatabaseOptions): Promise<Database> {
+  const name = options.url.slice('pglite:'.length)
+  const folder = name === 'memory' ? null : folderBelow(options.dataDir, name === '' ? 'database' : name)
+  let lock: FolderLock | null = null
+  if (folder !== null) {
+    mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
+    lock = lockFolder(folder)
+    if (!existsSync(folder)) options.log.info({ folder }, 'Making the embedded database, this takes some seconds')
+  }
+  const begun = options.clock.monotonic()
+  const server = await PgliteServer.start({ folder, image: options.image ?? null }, options.log, options.clock).catch((error: unknown) => {
+    lock?.release()
+    throw error
+  })
+  if (folder !== null) {
+    options.log.info({ folder, ms: Math.round(options.clock.monotonic() - begun) }, 'The embedded database is open. It does not fsync: it survives a crash of the gateway, but a power failure can lose the last writes. Use PostgreSQL where that matters')
+  }
+  const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
+  const channels = new Map<string, Set<(payload: string) => void>>()
+  const pgliteOptions = {
+    types,
+    fetch_types: false,
+    max: 1,
+    max_pipeline: PIPELINE,
+    max_lifetime: null,
+    username: 'postgres',
+    database: 'postgres',
+    connection: { application_name: 'boltgate', TimeZone: 'UTC' },
+    onnotice: ignoreNotice,
+    // postgres.js knows these two, its types do not. They are why the object has a name: a literal would be checked for excess.
+    socket: () => {
+      const socket = server.connect()
+      silence.watch(socket)
+      return socket
+    },
+    onnotify: (channel: string, payload: string) => {
+      for (const heard of channels.get(channel) ?? []) heard(payload)
+    }
+  }
+  const client = postgres(pgliteOptions)
+  return new Client('pglite', client, options.clock, silence, {
+    // Its own tables would grow with each probe, since nothing vacuums them; a folder in memory has no disk.
+    probe: folder === null ? { fault: async () => null } : folderProbe(folder, options.clock),
+    listen: async (channel, heard) => {
+      const hearers = channels.get(channel) ?? new Set()
+      channels.set(channel, hearers)
+      hearers.add(heard)
+      if (hearers.size === 1) await client`listen ${client(channel)}`
+      return async () => {
+        if (!hearers.delete(heard) || hearers.size > 0) return
+        channels.delete(channel)
+        await client`unlisten ${client(channel)}`
+      }
+    },
+    close: async () => {
+      // Nothing can be answered any more once its process is gone.
+      await client.end({ timeout: server.stopped ? 0 : 5 })
+      await server.close()
+      lock?.release()
+    }
+  })
+}
+
+function folderBelow (dataDir: string, name: string): string {
+  const folder = join(dataDir, name)
+  const way = relative(dataDir, folder)
+  if (way === '' || way.startsWith('..') || isAbsolute(name)) {
+    throw new DatabaseUrlError(`database.url names the folder ${name}, which must be below the data folder; for example pglite:database`)
+  }
+  return folder
+}
+
+// PostgreSQL's notices ("relation already exists, skipping") would go to the console.
+function ignoreNotice (): void {}
+
+type PostgresClient = postgres.Sql<{ bigint: bigint }>
+
+interface Ways {
+  /** How it is seen whether it can be written; by a table unless said. */
+  readonly probe?: WriteProbe
+  listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  close (): Promise<void>
+}
+
+/** Marks an asynchronous context as being inside a transaction until it ends. */
+interface Scope { open: boolean }
+
+class Client implements Database {
+  readonly kind: 'postgres' | 'pglite'
+  readonly sql: Sql
+  readonly #client: PostgresClient
+  readonly #clock: Clock
+  readonly #silence: Silence
+  readonly #ways: Ways
+  readonly #probe: WriteProbe
+  readonly #scopes = new AsyncLocalStorage<Scope>()
+  #checking: Promise<Health> | null = null
+  #closing: Promise<void> | null = null
+
+  constructor (kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence, ways: Ways) {
+    this.kind = kind
+    addArrayTypes(client)
+    this.#client = client
+    this.#clock = clock
+    this.#silence = silence
+    this.#ways = ways
+    this.#probe = ways.probe ?? tableProbe(run => this.transaction(run), clock)
+    this.sql = this.#guarded(client)
+  }
+
+  async transaction<T> (run: (tx: TransactionSql) => Promise<T>, { slow = false }: { readonly slow?: boolean } = {}): Promise<T> {
+    this.#refuseInside('transaction()')
+    const silence = this.#silence
+    const scope: Scope = { open: true }
+    const begin = async (had: () => void): Promise<T> => {
+      return await beginOn(this.#client, async tx => {
+        had()
+        return await this.#scopes.run(scope, run, tx)
+      })
+    }
+    try {
+      return await silence.begun(had => slow ? silence.bear(() => begin(had)) : begin(had))
+    } finally {
+      // What the transaction started and left running may use the outer handle from now on.
+      scope.open = false
+    }
+  }
+
+  async listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+    this.#refuseInside('listen()')
+    // The callback runs in the context of whatever happened to open the connection, perhaps a transaction: leave it.
+    return this.#ways.listen(channel, payload => { this.#scopes.exit(heard, payload) })
+  }
+
+  async notify (channel: string, payload: string, tx?: Sql): Promise<void> {
+    await (tx ?? this.sql)`select pg_notify(${channel}, ${payload})`
+  }
+
+  health (): Promise<Health> {
+    // One check at a time: while the database hangs, probes must not pile up queries behind it.
+    this.#checking ??= this.#check().finally(() => { this.#checking = null })
+    return this.#checking
+  }
+
+  close (): Promise<void> {
+    this.#closing ??= this.#ways.close()
+    return this.#closing
+  }
+
+  async #check (): Promise<Health> {
+    const begun = this.#clock.monotonic()
+    const elapsed = (): number => this.#clock.monotonic() - begun
+    const late = Promise.withResolvers<'late'>()
+    const timer = this.#clock.after(unhealthyMs, () => { late.resolve('late') })
+    try {
+      const first = await Promise.race([this.#silence.limit(this.#client`select 1`), late.promise])
+      const ms = elapsed()
+      if (first === 'late' || ms > unhealthyMs) return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
+      // A database that answers and cannot write can sell nothing. One that takes long over it is looked at again with the next check.
+      const fault = await Promise.race([this.#probe.fault(), late.promise])
+      if (fault !== null && fault !== 'late') return { status: 'unhealthy', ms, error: fault }
+      return { status: ms <= healthyMs ? 'healthy' : 'degraded', ms, error: null }
+    } catch (error) {
+      return { status: 'unhealthy', ms: elapsed(), error: describeFault(error) }
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  #refuseInside (what: string): void {
+    if (this.#scopes.getStore()?.open === true) throw new OutsideTransaction(what)
+  }
+
+  #guarded (client: PostgresClient): Sql {
+    const refuseInside = (): void => { this.#refuseInside('The outer SQL handle') }
+    return new Proxy(client, {
+      apply: (target, self, args: unknown[]) => {
+        // sql(columns) only builds a part of a statement; a template (it has `raw`) runs one.
+        if (!Array.isArray(args[0]) || !('raw' in args[0])) return Reflect.apply(target, self, args)
+        refuseInside()
+        // A template gives a PendingQuery.
+        return this.#silence.limit(Reflect.apply(target, self, args) as postgres.PendingQuery<postgres.Row[]>)
+      },
+      get: (target, key) => {
+        if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseInside()
+        return Reflect.get(target, key)
+      }
+    })
+  }
+}
+
+/** The error's code or SQLSTATE in words that carry neither address nor statement. */
+function describeFault (error: unknown): string {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
+  if (error instanceof postgres.PostgresError) return `The database refused the check (${error.code})`
+  return code === null ? 'The database failed' : `The database is not reachable (${code})`
+}

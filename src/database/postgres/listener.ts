@@ -1,0 +1,87 @@
+import postgres from 'postgres'
+import type { Clock, Timer } from '../../system/clock.ts'
+import { isConnectionFault } from '../errors.ts'
+import type { Log } from '../../telemetry/log.ts'
+
+const retryMs = 1_000
+
+/**
+ * Listens on PostgreSQL over one connection of its own, and listens again whenever that was lost. postgres.js has `listen` too,
+ * but it tries again only once and silently: a server that takes a moment to restart would leave us deaf for good.
+ */
+export class PostgresListener {
+  readonly #client: postgres.Sql
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #channels = new Map<string, Set<(payload: string) => void>>()
+  #retry: Timer | null = null
+  #closed = false
+
+  /** Connects with the first `listen`, not before. */
+  constructor (url: string, clock: Clock, log: Log) {
+    this.#clock = clock
+    this.#log = log
+    const options = {
+      max: 1,
+      connect_timeout: 5,
+      idle_timeout: undefined,
+      max_lifetime: null,
+      fetch_types: false,
+      onnotice: () => {},
+      connection: { application_name: 'boltgate-listener' },
+      // postgres.js knows this one, its types do not; hence the object has a name and is no literal in the call.
+      onnotify: (channel: string, payload: string) => {
+        for (const heard of this.#channels.get(channel) ?? []) heard(payload)
+      },
+      onclose: () => { this.#later() }
+    }
+    this.#client = postgres(url, options)
+  }
+
+  /**
+   * Hears a channel. While PostgreSQL is away this waits for nothing: it is tried again every second.
+   * @returns a function that stops it.
+   */
+  async listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+    const hearers = this.#channels.get(channel) ?? new Set()
+    this.#channels.set(channel, hearers)
+    hearers.add(heard)
+    await this.#begin(channel)
+    return async () => {
+      if (!hearers.delete(heard) || hearers.size > 0 || this.#closed) return
+      this.#channels.delete(channel)
+      await this.#client`unlisten ${this.#client(channel)}`.catch(ignoreFault)
+    }
+  }
+
+  async close (): Promise<void> {
+    this.#closed = true
+    this.#retry?.cancel()
+    await this.#client.end({ timeout: 1 })
+  }
+
+  async #begin (channel: string): Promise<void> {
+    try {
+      // Repeating it is harmless to PostgreSQL.
+      await this.#client`listen ${this.#client(channel)}`
+    } catch (error) {
+      if (!isConnectionFault(error)) throw error
+      this.#later()
+    }
+  }
+
+  #later (): void {
+    if (this.#closed || this.#retry !== null || this.#channels.size === 0) return
+    this.#retry = this.#clock.after(retryMs, () => {
+      this.#retry = null
+      for (const channel of this.#channels.keys()) {
+        this.#begin(channel).catch((error: unknown) => { this.#log.error({ err: error, channel }, 'Could not listen to PostgreSQL again') })
+      }
+    })
+  }
+}
+
+// The connection is gone, and with it what was to be ended.
+function ignoreFault (error: unknown): void {
+  if (!isConnectionFault(error)) throw error
+}

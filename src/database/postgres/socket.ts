@@ -1,0 +1,152 @@
+import net from 'node:net'
+import tls from 'node:tls'
+import type { Silence } from './silence.ts'
+
+/** Where postgres.js wants to go: the members of its parsed options that a socket is made from. */
+export interface PostgresAddress {
+  readonly host: readonly string[]
+  readonly port: readonly number[]
+  /** A Unix socket in the place of host and port. */
+  readonly path?: string | false
+}
+
+/** How the connection is secured: the `sslmode` of the address, or false for plain. */
+export type PostgresTls = false | string
+
+class ConnectionClosed extends Error {
+  readonly code = 'CONNECTION_CLOSED'
+
+  constructor () {
+    super('The connection to the database was closed')
+  }
+}
+
+/**
+ * Lets the sockets of one pool end the way that postgres.js handles: error and close in one moment, a close that says nothing
+ * of an error, and all that are lost at once together.
+ *
+ * postgres.js 3.4 gives a statement that arrives between a socket's error and its close to that dead connection and then
+ * forgets it, because the close says that there had been an error. Once the connection has been made anew the forgotten
+ * statement is *resolved*, with no rows: an INSERT that never ran would count as done. A statement whose bytes were not yet
+ * written at the close leaves the connection unable to write. And a server that accepts and closes without a word, as a load
+ * balancer without a backend does, is tried again for ever while the statement waits.
+ */
+class PlainEndings {
+  readonly #dying = new Map<net.Socket, () => void>()
+
+  of<S extends net.Socket> (socket: S): S {
+    const emit = socket.emit.bind(socket)
+    let fault: unknown = null
+    let over = false
+    const finish = (): void => {
+      this.#dying.delete(socket)
+      if (over) return
+      over = true
+      if (socket.listenerCount('error') > 0) emit('error', fault ?? new ConnectionClosed())
+      emit('close', false)
+    }
+    socket.emit = (event: string | symbol, ...args: unknown[]): boolean => {
+      if (event === 'error') {
+        fault ??= args[0]
+        this.#dying.set(socket, finish)
+        return true
+      }
+      if (event !== 'close') return emit(event, ...args)
+      this.#dying.set(socket, finish)
+      // In one go: what is rejected here is repeated by its callers only afterwards, and must not meet another dead socket.
+      this.#dying.forEach(end => { end() })
+      return true
+    }
+    return socket
+  }
+}
+
+/** Modes that encrypt without asking who the server is, as libpq reads them; every other one verifies. */
+const LAX = new Set(['require', 'allow', 'prefer'])
+
+/** Reads `sslmode` or `ssl` of a PostgreSQL address; false where it asks for none. */
+export function tlsOf (url: string): PostgresTls {
+  const { searchParams } = new URL(url)
+  const mode = searchParams.get('sslmode') ?? searchParams.get('ssl') ?? (searchParams.get('sslrootcert') === 'system' ? 'verify-full' : '')
+  return mode === '' || mode === 'disable' || mode === 'false' ? false : mode
+}
+
+/**
+ * The `socket` option of postgres.js: opens its connections, plain or with TLS, so that they end as `PlainEndings` says.
+ * When the server cannot be reached in `timeout` milliseconds, or does not speak TLS where it must, the socket that is
+ * answered fails soon: a rejection would cost postgres.js the connection's place in its pool, for good.
+ */
+export function postgresSocket (secure: PostgresTls, timeout: number, silence: Silence): (address: PostgresAddress) => Promise<net.Socket> {
+  const endings = new PlainEndings()
+  const ready = <S extends net.Socket> (socket: S): S => {
+    silence.watch(socket)
+    return endings.of(neverFull(socket))
+  }
+  let attempts = 0
+  return async address => {
+    const index = attempts++ % address.host.length
+    const host = address.host[index] ?? 'localhost'
+    const raw = typeof address.path === 'string' ? net.connect(address.path) : net.connect(address.port[index] ?? 5432, host)
+    raw.setNoDelay(true)
+    const timer = setTimeout(() => { raw.destroy(Object.assign(new Error('The database did not accept the connection in time'), { code: 'CONNECT_TIMEOUT' })) }, timeout)
+    try {
+      await happened(raw, 'connect')
+      if (secure === false) return ready(raw)
+      if (!await speaksTls(raw)) {
+        if (secure === 'prefer' || secure === 'allow') return ready(raw)
+        throw new Error('The database does not speak TLS, which sslmode asks for')
+      }
+      const wrapped = tls.connect({ socket: raw, ...(net.isIP(host) === 0 ? { servername: host } : {}), rejectUnauthorized: !LAX.has(secure) })
+      await happened(wrapped, 'secureConnect')
+      return ready(wrapped)
+    } catch (error) {
+      raw.destroy()
+      return failing(endings.of(new net.Socket()), error instanceof Error ? error : new Error(String(error)))
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+/**
+ * Lets every write say that more may follow. postgres.js 3.4 forgets to give a transaction its connection when the write that
+ * holds its `begin` says otherwise; and what it keeps back then it keeps in memory all the same.
+ */
+function neverFull<S extends net.Socket> (socket: S): S {
+  const write = socket.write.bind(socket) as (...given: unknown[]) => boolean /* it has two forms */
+  socket.write = (...given: unknown[]) => {
+    write(...given)
+    return true
+  }
+  return socket
+}
+
+/** Ends the socket soon: not before postgres.js has written to it, which would leave the connection unable to write. */
+function failing (socket: net.Socket, error: Error): net.Socket {
+  setImmediate(() => { setImmediate(() => { socket.destroy(error) }) })
+  socket.write = () => false
+  return socket
+}
+
+async function speaksTls (raw: net.Socket): Promise<boolean> {
+  // SSLRequest: its length, and the number that stands for it (PostgreSQL, Message Formats).
+  raw.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
+  const [answer] = await happened(raw, 'data')
+  raw.pause()
+  // Nothing may follow the one byte before TLS has begun: it would not be protected (CVE-2021-23222).
+  return Buffer.isBuffer(answer) && answer.length === 1 && answer[0] === 0x53
+}
+
+/** The arguments of an event; rejects when the socket fails or closes first. */
+function happened (socket: net.Socket, event: string): Promise<unknown[]> {
+  return new Promise((resolve, reject) => {
+    const settle = (run: () => void): void => {
+      socket.off(event, done).off('error', failed).off('close', closed)
+      run()
+    }
+    const done = (...args: unknown[]): void => { settle(() => { resolve(args) }) }
+    const failed = (error: Error): void => { settle(() => { reject(error) }) }
+    const closed = (): void => { settle(() => { reject(new ConnectionClosed()) }) }
+    socket.on(event, done).on('error', failed).on('close', closed)
+  })
+}

@@ -1,0 +1,147 @@
+import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { randomToken, systemRandom, type Random } from '../system/ids.ts'
+import { Secret } from './secrets.ts'
+
+/** What `keys.json` in the data folder tells the operator after the first start. */
+export interface Keys {
+  adminKey: Secret<string>
+  /** The first merchant, or null where none was made. */
+  merchant: { id: number, apiKey: Secret<string> } | null
+}
+
+/** A file of secrets is readable by others, or is not what it should be. The message says what to do. */
+export class KeyFileError extends Error {
+  override name = 'KeyFileError'
+}
+
+const keysName = 'keys.json'
+const masterName = 'master.key'
+
+/** The path of the keys file in the data folder, for messages. */
+export function keysPath (dataDir: string): string {
+  return join(dataDir, keysName)
+}
+
+/**
+ * Reads `keys.json`; null when there is none.
+ * @throws KeyFileError when others could read it, or its content is not what `writeKeys` writes.
+ */
+export function readKeys (dataDir: string): Keys | null {
+  const file = keysPath(dataDir)
+  const text = readPrivate(file)
+  if (text === null) return null
+  const found = parseJson(text, file)
+  const adminKey = member(found, 'adminKey')
+  const merchant = member(found, 'merchant')
+  const id = member(merchant, 'id')
+  const apiKey = member(merchant, 'apiKey')
+  const merchantFits = merchant === null || (typeof id === 'number' && typeof apiKey === 'string')
+  if (typeof adminKey !== 'string' || adminKey === '' || !merchantFits) {
+    throw new KeyFileError(`${file} must hold {"adminKey": "…", "merchant": {"id": 1, "apiKey": "…"}}; remove the file to have it made again`)
+  }
+  return {
+    adminKey: new Secret(adminKey),
+    merchant: typeof id === 'number' && typeof apiKey === 'string' ? { id, apiKey: new Secret(apiKey) } : null
+  }
+}
+
+/** Writes `keys.json`, readable by its owner alone, whole or not at all. */
+export function writeKeys (dataDir: string, keys: Keys): void {
+  const { merchant } = keys
+  const content = {
+    adminKey: keys.adminKey.reveal(),
+    merchant: merchant === null ? null : { id: merchant.id, apiKey: merchant.apiKey.reveal() }
+  }
+  writePrivate(keysPath(dataDir), `${JSON.stringify(content, null, 2)}\n`, 'replace')
+}
+
+/** The master secrets of a gateway that was given none: the current one, and those before it, newest first. */
+export interface Masters {
+  readonly current: Secret<string>
+  readonly previous: ReadonlyArray<Secret<string>>
+}
+
+/**
+ * The master secrets of a gateway that was given none: read from `master.key` in the data folder, one a line with the
+ * current one first; made there (48 random bytes in base64url) the first time. Who loses the file loses what was sealed
+ * with them.
+ * @throws KeyFileError when others could read it, or a line is too short to be one.
+ */
+export function loadMasters (dataDir: string, random: Random = systemRandom): Masters {
+  const file = join(dataDir, masterName)
+  // Two processes that start at once must end with the same secret: the first to place its file wins, both read it.
+  if (!existsSync(file)) writePrivate(file, `${randomToken(48, random)}\n`, 'keep')
+  const [current, ...previous] = (readPrivate(file) ?? '').split('\n').map(line => line.trim()).filter(line => line !== '')
+  if (current === undefined || [current, ...previous].some(line => Buffer.byteLength(line) < 32)) {
+    throw new KeyFileError(`${file} holds no master secret (at least 32 bytes a line); restore it from a copy, or, if nothing was sealed with it, remove it`)
+  }
+  return { current: new Secret(current), previous: previous.map(line => new Secret(line)) }
+}
+
+/**
+ * Puts a new master secret in front of those in `master.key` and answers the file. Running gateways keep theirs.
+ * @throws KeyFileError like `loadMasters`
+ */
+export function rotateMaster (dataDir: string, random: Random = systemRandom): string {
+  const { current, previous } = loadMasters(dataDir, random)
+  const file = join(dataDir, masterName)
+  const lines = [randomToken(48, random), current.reveal(), ...previous.map(secret => secret.reveal())]
+  writePrivate(file, `${lines.join('\n')}\n`, 'replace')
+  return file
+}
+
+function readPrivate (file: string): string | null {
+  if (!existsSync(file)) return null
+  // Windows has no such bits.
+  const open = process.platform === 'win32' ? 0 : statSync(file).mode & 0o077
+  if (open !== 0) throw new KeyFileError(`${file} holds secrets but others may read or change it; run: chmod 600 ${file}`)
+  return readFileSync(file, 'utf8')
+}
+
+function writePrivate (file: string, text: string, present: 'replace' | 'keep'): void {
+  const folder = dirname(file)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const unfinished = `${file}.${process.pid}.${randomToken(6)}`
+  const handle = openSync(unfinished, 'wx', 0o600)
+  try {
+    // The umask may have taken bits away from the mode.
+    chmodSync(unfinished, 0o600)
+    writeSync(handle, text)
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+  if (present === 'replace') renameSync(unfinished, file)
+  else placeUnlessPresent(unfinished, file)
+  const parent = openSync(folder, 'r')
+  try {
+    // The name is in the folder, which has to reach the disk as well.
+    fsyncSync(parent)
+  } finally {
+    closeSync(parent)
+  }
+}
+
+function placeUnlessPresent (unfinished: string, file: string): void {
+  try {
+    linkSync(unfinished, file)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  } finally {
+    rmSync(unfinished, { force: true })
+  }
+}
+
+function parseJson (text: string, file: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    // JSON.parse quotes the text, and here that is a secret.
+    throw new KeyFileError(`${file} is not JSON; remove the file to have it made again`, { cause: error instanceof Error ? error.name : null })
+  }
+}
+
+function member (value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && name in value ? Reflect.get(value, name) : null
+}

@@ -1,0 +1,242 @@
+import type { Sql } from '../../database/database.ts'
+import type { Alongside } from '../provider.ts'
+
+/** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
+export interface SandboxInvoice {
+  /** `sbx_<uuid>` (decision 116). */
+  readonly chargeId: string
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  /** 64 lower-case hex characters. */
+  readonly preimage: string
+  /** BOLT 11, lower case. */
+  readonly invoice: string
+  readonly amountSats: number
+  readonly description: string
+  /** Milliseconds since the epoch, as the two below. */
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly settledAt: number | null
+  /** What somebody who tries things out had it become; null for nothing. It says nothing any more once it is settled. */
+  readonly state: 'processing' | 'underpaid' | null
+  /** Satoshis that came in part. */
+  readonly receivedSats: number
+}
+
+/** An invoice as it is made. */
+export type NewSandboxInvoice = Omit<SandboxInvoice, 'settledAt' | 'state' | 'receivedSats'>
+
+/** A state that an unpaid invoice can be brought into. */
+export type SandboxState =
+  | { readonly state: 'processing' | 'expired' }
+  | { readonly state: 'underpaid', /** Less than the invoice asks for. */ readonly receivedSats: number }
+
+/** What came of settling. */
+export type Settlement =
+  | { readonly kind: 'paid', readonly invoice: SandboxInvoice }
+  | { readonly kind: 'expired', readonly invoice: SandboxInvoice }
+  | { readonly kind: 'unknown' }
+
+/** What the sandbox paid out, as it remembers it. */
+export interface SandboxPayout {
+  readonly payoutId: string
+  /** Whoever asked for it knows it by this. */
+  readonly reference: string
+  readonly type: 'chain' | 'ln'
+  /** A BOLT 11 invoice in lower case, or an address. */
+  readonly destination: string
+  /** 64 lower-case hex characters, of a Lightning payout's invoice; null over the chain. */
+  readonly paymentHash: string | null
+  readonly amountSats: number
+  readonly feeSats: number
+  /** 64 lower-case hex characters, of a payout over the chain; null over Lightning. */
+  readonly transactionHash: string | null
+  /** Milliseconds since the epoch, as the one below. */
+  readonly createdAt: number
+  /** When it is paid, or broadcast. */
+  readonly confirmsAt: number
+}
+
+/** What came of paying out. */
+export type PayoutVerdict =
+  | { readonly kind: 'paid', readonly payout: SandboxPayout, /** Whether an invoice of the sandbox's own was settled now. */ readonly settled: boolean }
+  | { readonly kind: 'already paid' }
+
+/** The sandbox's memory of its invoices and payouts. */
+export interface SandboxStore {
+  /** Remembers a new invoice; once it resolves, any process can settle it. */
+  insert (invoice: NewSandboxInvoice): Promise<void>
+  /** The same as a part of somebody else's statement: remembered once that is durable. */
+  inserting (invoice: NewSandboxInvoice): Alongside
+  byChargeId (chargeId: string): Promise<SandboxInvoice | null>
+  byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null>
+  /**
+   * Brings an invoice that can still be paid into a state, as payments come there: what came in part is only ever more, and neither
+   * expires nor becomes undecided again. `now` in milliseconds. @returns the invoice, or null where it cannot become that
+   */
+  bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
+  /**
+   * Settles the invoice with this hash in one statement: of many at once each is told `paid` with the same preimage and the
+   * same first `settledAt`. An expired one is never settled, one settled in time stays paid afterwards.
+   * `now` in milliseconds.
+   */
+  settle (paymentHash: string, now: number): Promise<Settlement>
+  /**
+   * Remembers a payout and settles the invoice that it pays, where that is the sandbox's own, in one statement. One with the
+   * same reference is answered as it is, and nothing is paid; no invoice is ever paid out twice.
+   */
+  payOut (payout: SandboxPayout): Promise<PayoutVerdict>
+  payoutByReference (reference: string): Promise<SandboxPayout | null>
+  /** Forgets invoices that expired before `before` (milliseconds), at most `limit` of them. @returns how many went. */
+  purge (before: number, limit: number): Promise<number>
+}
+
+interface Row {
+  charge_id: string
+  payment_hash: string
+  preimage: string
+  invoice: string
+  amount_sats: bigint
+  description: string
+  created_at: Date
+  expires_at: Date
+  settled_at: Date | null
+  state: SandboxInvoice['state']
+  received_sats: bigint
+}
+
+interface PayoutRow {
+  payout_id: string
+  reference: string
+  type: 'chain' | 'ln'
+  destination: string
+  payment_hash: string | null
+  amount_sats: bigint
+  fee_sats: bigint
+  transaction_hash: string | null
+  created_at: Date
+  confirms_at: Date
+}
+
+/** The sandbox's memory in the database's tables `sandbox_invoices` and `sandbox_payouts`. */
+export class SqlSandboxStore implements SandboxStore {
+  readonly #sql: Sql
+
+  constructor (sql: Sql) {
+    this.#sql = sql
+  }
+
+  async insert (invoice: NewSandboxInvoice): Promise<void> {
+    await this.inserting(invoice)(this.#sql)
+  }
+
+  inserting (invoice: NewSandboxInvoice): Alongside {
+    return sql => sql`
+      insert into sandbox_invoices (charge_id, payment_hash, preimage, invoice, amount_sats, description, created_at, expires_at)
+      values (${invoice.chargeId}, ${invoice.paymentHash}, ${invoice.preimage}, ${invoice.invoice}, ${invoice.amountSats},
+        ${invoice.description}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`
+  }
+
+  async byChargeId (chargeId: string): Promise<SandboxInvoice | null> {
+    const sql = this.#sql
+    const [row] = await sql<Row[]>`select * from sandbox_invoices where charge_id = ${chargeId}`
+    return row === undefined ? null : read(row)
+  }
+
+  async byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null> {
+    const sql = this.#sql
+    const [row] = await sql<Row[]>`select * from sandbox_invoices where payment_hash = ${paymentHash}`
+    return row === undefined ? null : read(row)
+  }
+
+  async bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null> {
+    const sql = this.#sql
+    const at = new Date(now)
+    const open = sql`payment_hash = ${paymentHash} and settled_at is null and expires_at > ${at}`
+    const [row] = to.state === 'underpaid'
+      ? await sql<Row[]>`
+          update sandbox_invoices set state = 'underpaid', received_sats = ${to.receivedSats}
+          where ${open} and received_sats < ${to.receivedSats} and amount_sats > ${to.receivedSats} returning *`
+      : to.state === 'processing'
+        ? await sql<Row[]>`update sandbox_invoices set state = 'processing' where ${open} and state is distinct from 'underpaid' returning *`
+        : await sql<Row[]>`update sandbox_invoices set state = null, expires_at = ${at} where ${open} and state is distinct from 'underpaid' returning *`
+    return row === undefined ? null : read(row)
+  }
+
+  async settle (paymentHash: string, now: number): Promise<Settlement> {
+    const sql = this.#sql
+    const [settled] = await sql<Row[]>`
+      update sandbox_invoices set settled_at = coalesce(settled_at, ${new Date(now)})
+      where payment_hash = ${paymentHash} and (settled_at is not null or expires_at > ${new Date(now)})
+      returning *`
+    if (settled !== undefined) return { kind: 'paid', invoice: read(settled) }
+    const left = await this.byPaymentHash(paymentHash)
+    return left === null ? { kind: 'unknown' } : { kind: 'expired', invoice: left }
+  }
+
+  async payOut (payout: SandboxPayout): Promise<PayoutVerdict> {
+    const sql = this.#sql
+    const now = new Date(payout.createdAt)
+    const [row] = await sql<Array<PayoutRow & { settled: boolean }>>`
+      with paid as (
+        insert into sandbox_payouts (payout_id, reference, type, destination, payment_hash, amount_sats, fee_sats, transaction_hash, created_at, confirms_at)
+        select ${payout.payoutId}, ${payout.reference}, ${payout.type}, ${payout.destination}, ${payout.paymentHash}, ${payout.amountSats}::bigint,
+          ${payout.feeSats}::bigint, ${payout.transactionHash}, ${now}::timestamptz, ${new Date(payout.confirmsAt)}::timestamptz
+        where not exists (select 1 from sandbox_invoices where payment_hash = ${payout.paymentHash} and settled_at is not null)
+        on conflict do nothing
+        returning *),
+      settled as (
+        update sandbox_invoices set settled_at = ${now} where settled_at is null and payment_hash = (select payment_hash from paid)
+        returning charge_id)
+      select paid.*, exists (select 1 from settled) as settled from paid`
+    if (row !== undefined) return { kind: 'paid', payout: readPayout(row), settled: row.settled }
+    // The same reference as before, or else an invoice that has been paid.
+    const first = await this.payoutByReference(payout.reference)
+    return first === null ? { kind: 'already paid' } : { kind: 'paid', payout: first, settled: false }
+  }
+
+  async payoutByReference (reference: string): Promise<SandboxPayout | null> {
+    const sql = this.#sql
+    const [row] = await sql<PayoutRow[]>`select * from sandbox_payouts where reference = ${reference}`
+    return row === undefined ? null : readPayout(row)
+  }
+
+  async purge (before: number, limit: number): Promise<number> {
+    const sql = this.#sql
+    const gone = await sql`
+      delete from sandbox_invoices where charge_id in (
+        select charge_id from sandbox_invoices where expires_at < ${new Date(before)} order by expires_at limit ${limit})`
+    return gone.count
+  }
+}
+
+function read (row: Row): SandboxInvoice {
+  return {
+    chargeId: row.charge_id,
+    paymentHash: row.payment_hash,
+    preimage: row.preimage,
+    invoice: row.invoice,
+    amountSats: Number(row.amount_sats),
+    description: row.description,
+    createdAt: row.created_at.getTime(),
+    expiresAt: row.expires_at.getTime(),
+    settledAt: row.settled_at === null ? null : row.settled_at.getTime(),
+    state: row.state,
+    receivedSats: Number(row.received_sats)
+  }
+}
+
+function readPayout (row: PayoutRow): SandboxPayout {
+  return {
+    payoutId: row.payout_id,
+    reference: row.reference,
+    type: row.type,
+    destination: row.destination,
+    paymentHash: row.payment_hash,
+    amountSats: Number(row.amount_sats),
+    feeSats: Number(row.fee_sats),
+    transactionHash: row.transaction_hash,
+    createdAt: row.created_at.getTime(),
+    confirmsAt: row.confirms_at.getTime()
+  }
+}

@@ -1,0 +1,95 @@
+import { StorePlatformError, type CalculatedLine, type Calculation, type CartQuestion } from '../platform.ts'
+import type { OrderTax, TaxLine } from '../schema.ts'
+import { requireDollars } from './catalog.ts'
+import { plainWords } from './faults.ts'
+import { money, requireDone, SHIPPING_TITLE, taxRate, variantGid } from './orders.ts'
+import type { Answer } from './reader.ts'
+
+/** A draft that is worked out and never kept. */
+export function cartInput ({ items, location, shippingCents }: CartQuestion): object {
+  return {
+    lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
+    shippingAddress: {
+      countryCode: location.country,
+      ...(location.state === '' ? {} : { provinceCode: location.state }),
+      ...(location.zip === '' ? {} : { zip: location.zip })
+    },
+    shippingLine: { title: SHIPPING_TITLE, priceWithCurrency: money(shippingCents) },
+    // The buyer pays the shop's prices.
+    acceptAutomaticDiscounts: false
+  }
+}
+
+/**
+ * What the goods cost now, and the taxes. In a shop whose prices include tax nothing comes on top: naming it again would have the
+ * buyer pay it twice (contract: totalUsd equals subtotal plus shipping plus tax; decision 142). The platform's own subtotal
+ * and total must agree to the cent, or nothing is sold.
+ * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add up
+ */
+export function readCalculation (data: Answer, { items, shippingCents }: CartQuestion): Calculation {
+  const payload = data.member('draftOrderCalculate')
+  requireDone(payload, 'work out tax')
+  const draft = payload.member('calculatedDraftOrder')
+  requireDollars(draft.member('currencyCode').text())
+  for (const warning of draft.member('warnings').list()) {
+    // Tax at a place that the platform doubts would be an estimate; the other warnings are about bundles and discounts.
+    if (/address|region|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
+      throw new StorePlatformError('refused', `The store platform did not work out tax: ${plainWords(warning.member('message').text())}`, { upstreamStatus: 200 })
+    }
+  }
+  const lines = readLines(draft)
+  const goods = items.reduce((sum, { variantId, quantity }) => {
+    const line = lines.get(variantId) ?? draft.member('lineItems').fail(`a list that has variant ${variantId}`)
+    return sum + line.priceCents * quantity
+  }, 0)
+  const subtotal = readMoney(draft.member('subtotalPriceSet'))
+  const shipping = readMoney(draft.member('totalShippingPriceSet'))
+  const total = readMoney(draft.member('totalPriceSet'))
+  const isIncluded = draft.member('taxesIncluded').flag()
+  const taxCents = readMoney(draft.member('totalTaxSet'))
+  const onTop = isIncluded ? 0 : taxCents
+  if (goods !== subtotal) draft.member('subtotalPriceSet').fail('the sum of its lines')
+  if (shipping !== shippingCents) draft.member('totalShippingPriceSet').fail(`the ${shippingCents} cents of shipping that were asked for`)
+  if (subtotal + shipping + onTop !== total) draft.member('totalPriceSet').fail('the sum of goods, shipping and tax')
+  return { lines, taxCents: onTop, tax: readTax(draft, taxCents, subtotal + shipping, isIncluded) }
+}
+
+function readLines (draft: Answer): Map<number, CalculatedLine> {
+  const lines = new Map<number, CalculatedLine>()
+  for (const line of draft.member('lineItems').list()) {
+    lines.set(line.member('variant').member('legacyResourceId').id(), {
+      priceCents: readMoney(line.member('originalUnitPriceSet')),
+      requiresShipping: line.member('requiresShipping').flag()
+    })
+  }
+  return lines
+}
+
+/**
+ * The taxes by name and rate; the platform lists each for every line of goods and for shipping. It rounds each for itself, so
+ * that a cent or so may be missing to the whole, which is what was asked for: the largest takes it.
+ */
+function readTax (draft: Answer, taxCents: number, onCents: number, isIncluded: boolean): OrderTax {
+  const found = draft.member('taxLines')
+  const given = found.list()
+  const byName = new Map<string, TaxLine>()
+  for (const line of given) {
+    const title = line.member('title').text()
+    const cents = readMoney(line.member('priceSet'))
+    const rate = line.optional('rate')?.share() ?? taxRate(cents, Math.max(onCents, 1))
+    const key = `${rate} ${title}`
+    byName.set(key, { title, rate, cents: cents + (byName.get(key)?.cents ?? 0) })
+  }
+  const lines = [...byName.values()].filter(line => line.cents > 0)
+  const missing = taxCents - lines.reduce((sum, line) => sum + line.cents, 0)
+  if (missing === 0) return { lines, isIncluded }
+  if (Math.abs(missing) > given.length || lines.length === 0) return found.fail('the sum of tax')
+  const largest = lines.reduce((most, line) => line.cents > most.cents ? line : most)
+  return { lines: lines.map(line => line === largest ? { ...line, cents: line.cents + missing } : line), isIncluded }
+}
+
+function readMoney (set: Answer): number {
+  const given = set.member('shopMoney')
+  requireDollars(given.member('currencyCode').text())
+  return given.member('amount').cents()
+}

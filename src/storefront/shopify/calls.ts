@@ -1,0 +1,171 @@
+import type { Clock } from '../../system/clock.ts'
+import type { Log } from '../../telemetry/log.ts'
+import type { Secret } from '../../keys/secrets.ts'
+import { StorePlatformError, type StoreAccess } from '../platform.ts'
+import { CostBudgets, type ThrottleStatus } from './budget.ts'
+import { graphFault, plainWords, statusFault, throttled } from './faults.ts'
+import { requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
+import type { ShopifyOperation } from './operations.ts'
+import { Answer } from './reader.ts'
+import { credentialsKey, ShopifyTokens } from './tokens.ts'
+
+/** How often a call that was throttled is sent again. */
+const THROTTLED_RETRIES = 3
+/** The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at most 5.3 s at the slowest rate. */
+const MAX_WAIT = 6000
+/** The same for what somebody has paid for: so much longer that it has its turn behind any number of questions, which everybody may cause. */
+const MAX_WAIT_PAID = 10_000
+/**
+ * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, one about
+ * what was paid for 25, which those who hold an order's claim meanwhile count on.
+ */
+const REPEATED_WITHIN = 15_000
+/** Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of single mutations. */
+const BLIND_WAIT = 1000
+/** Statuses of answers that have no body; `Response` takes none with them. */
+const BODILESS = new Set([204, 205, 304])
+
+interface Cost { readonly requested: number | null, readonly status: ThrottleStatus | null }
+
+/** What came of one sending. */
+interface Sent { readonly status: number | null, readonly data: unknown, readonly errors: unknown, readonly cost: Cost, readonly failure: StorePlatformError | null }
+
+/**
+ * Asks Shopify's Admin API. A call is sent again only where nothing was done: the day's token had ended (once), or the
+ * bucket of points was too low (a few times). Everything else is the caller's to judge by the fault.
+ */
+export class ShopifyCalls {
+  readonly #http: ShopifyHttp
+  readonly #tokens: ShopifyTokens
+  readonly #budgets: CostBudgets
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #apiVersion: string
+  /** Points that operations have turned out to cost, by their text. */
+  readonly #costs = new Map<string, number>()
+
+  constructor (options: ShopifyHttpOptions & { readonly log: Log }) {
+    this.#http = new ShopifyHttp(options)
+    this.#tokens = new ShopifyTokens(this.#http, options.clock)
+    this.#budgets = new CostBudgets(options.clock)
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#apiVersion = options.config.apiVersion
+  }
+
+  /** The `data` of the answer. @throws StorePlatformError */
+  async ask (store: StoreAccess, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>> = {}): Promise<Answer> {
+    requireShopHost(store.domain)
+    const key = credentialsKey(store)
+    const begun = this.#clock.monotonic()
+    let isRenewed = false
+    for (let throttledTimes = 0; ;) {
+      const token = await this.#tokens.get(store)
+      await this.#waitForPoints(key, operation)
+      const sent = await this.#send(store, token, operation, variables)
+      if (sent.failure !== null) throw sent.failure
+      this.#learn(key, operation, sent.cost)
+      const mayRepeat = this.#clock.monotonic() - begun <= REPEATED_WITHIN
+      if (sent.status === 401 && await this.#tokens.drop(store, token) && !isRenewed && mayRepeat) {
+        isRenewed = true
+        continue
+      }
+      const fault = this.#fault(sent, operation, hiddenOf(store, token))
+      if (fault === null) return new Answer(sent.data)
+      if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
+      throttledTimes++
+      this.#log.debug({ storefrontId: store.storefrontId, purpose: operation.purpose }, 'the store platform was asked too often; asking again')
+      if (sent.cost.status === null || this.#budgets.waitFor(key, this.#costOf(operation)) === 0) await this.#sleep(BLIND_WAIT)
+    }
+  }
+
+  #fault (sent: Sent, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError | null {
+    const { status } = sent
+    if (status === null || status < 200 || status >= 300) return statusFault(status ?? 0, purpose)
+    if (sent.errors !== undefined) return graphFault(sent.errors, purpose, hidden)
+    if (sent.data === undefined) return new StorePlatformError('away', `The store platform gave an answer without data when asked to ${purpose}.`, { upstreamStatus: status })
+    return null
+  }
+
+  async #waitForPoints (key: string, operation: ShopifyOperation): Promise<void> {
+    const cost = this.#costOf(operation)
+    const wait = this.#budgets.waitFor(key, cost)
+    if (wait > (operation.isPaid === true ? MAX_WAIT_PAID : MAX_WAIT)) throw throttled(null, wait)
+    this.#budgets.spend(key, cost)
+    if (wait > 0) await this.#sleep(wait)
+  }
+
+  #costOf (operation: ShopifyOperation): number {
+    return this.#costs.get(operation.text) ?? operation.cost
+  }
+
+  #learn (key: string, operation: ShopifyOperation, { requested, status }: Cost): void {
+    if (requested !== null) this.#costs.set(operation.text, requested)
+    if (status !== null) this.#budgets.learn(key, status)
+  }
+
+  async #send (store: StoreAccess, token: Secret<string>, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>>): Promise<Sent> {
+    let status: number | null = null
+    let failure: StorePlatformError | null = null
+    // With the first call: a gateway without stores does without its five megabytes.
+    const { createAdminApiClient } = await import('@shopify/admin-api-client')
+    const client = createAdminApiClient({
+      storeDomain: store.domain,
+      apiVersion: this.#apiVersion,
+      accessToken: token.reveal(),
+      userAgentPrefix: 'boltgate',
+      // It would wait by the machine's clock, and repeat what may have been done.
+      retries: 0,
+      // Without one it writes to the console.
+      logger: () => {},
+      customFetchApi: async (url, { headers = {}, body = '' } = {}) => {
+        try {
+          const answer = await this.#http.post(store.domain, new URL(url).pathname, Object.fromEntries(new Headers(headers)), body)
+          status = answer.status
+          // Its type is not asked for: what is no JSON fails at being read as JSON.
+          return new Response(BODILESS.has(status) ? null : Buffer.from(answer.body), { status, headers: { 'content-type': 'application/json' } })
+        } catch (error) {
+          // The client makes a text of every error; this one is kept for the caller.
+          if (error instanceof StorePlatformError) failure = error
+          throw error
+        }
+      }
+    })
+    const { data, errors, extensions }: { data?: unknown, errors?: { graphQLErrors?: unknown, message?: unknown }, extensions?: unknown } = await client.request(operation.text, { variables })
+    if (failure === null && status === null) failure = unknownFailure(errors?.message, operation, hiddenOf(store, token))
+    const isErrorOfGraph = errors?.graphQLErrors !== undefined
+    return { status, data: errors === undefined || isErrorOfGraph ? data : undefined, errors: errors?.graphQLErrors, cost: costOf(extensions), failure }
+  }
+
+  async #sleep (ms: number): Promise<void> {
+    await new Promise<void>(resolve => { this.#clock.after(ms, resolve) })
+  }
+}
+
+/** The client itself failed before anything was sent, or while it read. */
+function unknownFailure (message: unknown, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError {
+  return new StorePlatformError('away', `The store platform could not be asked to ${purpose}: ${plainWords(typeof message === 'string' ? message : 'it is not known why', hidden)}`)
+}
+
+function hiddenOf (store: StoreAccess, token: Secret<string>): string[] {
+  return [token.reveal(), store.clientSecret?.reveal() ?? '', store.adminApiToken?.reveal() ?? '']
+}
+
+/** What the answer says of its cost; what cannot be used is left out, since nothing but waiting hangs on it. */
+function costOf (extensions: unknown): Cost {
+  const cost = member(extensions, 'cost')
+  const status = member(cost, 'throttleStatus')
+  const maximumAvailable = positive(member(status, 'maximumAvailable'))
+  const currentlyAvailable = member(status, 'currentlyAvailable')
+  const restoreRate = positive(member(status, 'restoreRate'))
+  const isTold = maximumAvailable !== null && restoreRate !== null && typeof currentlyAvailable === 'number' && Number.isFinite(currentlyAvailable)
+  return { requested: positive(member(cost, 'requestedQueryCost')), status: isTold ? { maximumAvailable, currentlyAvailable, restoreRate } : null }
+}
+
+function positive (value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : null
+}
+
+function member (value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
+}

@@ -1,0 +1,17 @@
+/** A process of its own that begins a job and never ends it, so that a test can kill it: `jobs-process.ts <url> <data folder>`. */
+import { systemClock } from '../../src/system/clock.ts'
+import { openDatabase } from '../../src/database/database.ts'
+import { PgBossJobs } from '../../src/jobs/jobs.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Metrics } from '../../src/telemetry/metrics.ts'
+import { testImage } from '../support/database.ts'
+
+const [url = '', dataDir = ''] = process.argv.slice(2)
+const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, image: await testImage() })
+const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
+jobs.queue('kills', { title: 'Test', concurrency: 1, expiry: 1_000 }, () => {
+  process.stdout.write('running\n')
+  return new Promise<void>(() => {})
+})
+await jobs.start()
+await jobs.enqueue(database.sql, 'kills', { n: 1 })

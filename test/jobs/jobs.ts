@@ -1,0 +1,36 @@
+import type { Test as T } from 'tap'
+import { systemClock } from '../../src/system/clock.ts'
+import type { Database } from '../../src/database/database.ts'
+import { PgBossJobs, type JobsParts } from '../../src/jobs/jobs.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Metrics } from '../../src/telemetry/metrics.ts'
+
+/** A gateway's jobs on a test's database, closed with the test. */
+export function openJobs (t: T, database: Database, parts: Partial<JobsParts> = {}): PgBossJobs {
+  const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100, ...parts })
+  t.teardown(() => jobs.close())
+  return jobs
+}
+
+/** Notes what ran, and lets a test wait for it. */
+export class Notes {
+  readonly ran: string[] = []
+  #told = Promise.withResolvers<void>()
+
+  note (what: string): void {
+    this.ran.push(what)
+    this.#told.resolve()
+    this.#told = Promise.withResolvers()
+  }
+
+  /** Resolves once there are so many. */
+  async until (count: number): Promise<void> {
+    while (this.ran.length < count) await this.#told.promise
+  }
+}
+
+/** What most jobs of the tests carry. */
+export interface Numbered { readonly [name: string]: number, readonly n: number }
+
+/** A queue of the tests. */
+export const plain = { title: 'Test', concurrency: 4 }

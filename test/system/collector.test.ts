@@ -1,0 +1,65 @@
+import t from 'tap'
+import { BufferCollector, youngCollector } from '../../src/system/collector.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+const MIB = 1024 * 1024
+
+t.test('buffers are collected when 8 MiB more are there than after the last collection, and not before', async t => {
+  const clock = new ManualClock()
+  let used = 100 * MIB
+  let collections = 0
+  const timer = new BufferCollector(clock, () => {
+    collections++
+    used = 105 * MIB
+  }, () => 1, () => used)
+  timer.begun()
+  used += 7 * MIB
+  clock.advance(1000)
+  t.equal(collections, 0, 'much that is alive is no reason')
+  used += MIB
+  clock.advance(20)
+  t.equal(collections, 1)
+  clock.advance(1000)
+  t.equal(collections, 1, 'what survived is not looked at again')
+  used = 50 * MIB
+  clock.advance(20)
+  used += 8 * MIB
+  clock.advance(20)
+  t.equal(collections, 2, 'it counts from the least since')
+  timer.cancel()
+  used += 100 * MIB
+  clock.advance(1000)
+  t.equal(collections, 2)
+})
+
+t.test('buffers are looked at while a request is under way and a tenth of a second longer, and not before the next', async t => {
+  const clock = new ManualClock()
+  let active = 0
+  let looks = 0
+  const collector = new BufferCollector(clock, () => {}, () => active, () => ++looks)
+  const looksIn = (ms: number): number => {
+    const before = looks
+    clock.advance(ms)
+    return looks - before
+  }
+  t.equal(looksIn(1000), 0, 'nothing has begun')
+  active = 1
+  collector.begun()
+  collector.begun()
+  t.equal(looksIn(1000), 200, 'each 5 ms, once')
+  active = 0
+  t.equal(looksIn(1000), 20, 'then it rests')
+  t.equal(looksIn(60_000), 0)
+  active = 1
+  collector.begun()
+  t.equal(looksIn(50), 10)
+  collector.cancel()
+  t.equal(looksIn(1000), 0)
+})
+
+t.test('V8 gives its collector of the young to a process that was started without a flag', async t => {
+  t.notOk(process.execArgv.includes('--expose-gc'))
+  const collect = youngCollector()
+  t.doesNotThrow(collect)
+  t.doesNotThrow(collect)
+})
