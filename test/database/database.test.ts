@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -13,6 +14,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { eachDatabase, startedServers, temporaryFolder, testImage } from '../support/database.ts'
 
 const empty = { migrations: [] }
+const postgresUrl = process.env['TEST_DATABASE_URL'] ?? ''
 const child = fileURLToPath(new URL('../support/insert-until-killed.ts', import.meta.url))
 
 function start (t: Test, ...args: string[]): ChildProcess {
@@ -66,6 +68,20 @@ await eachDatabase(t, 'large values go both ways', async (t, { sql }) => {
   const rows = await sql`select ${'y'.repeat(2_000_000)}::text || repeat('x', 2000000) as text`
   t.equal(String(rows[0]?.['text']).length, 4_000_000)
 }, empty)
+
+for (const [kind, url] of [['embedded', 'pglite:memory'], ['PostgreSQL', postgresUrl]] as const) {
+  const skip = url === '' ? 'TEST_DATABASE_URL is not set' : false
+  await t.test(`a statement of some kilobytes may be the first of a connection, which is kept after it (${kind})`, { skip }, async t => {
+    for (const values of [[], [1]]) {
+      const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections: 1, image: await testImage() })
+      t.teardown(() => database.close())
+      await database.sql.unsafe(`select set_config('test.kept', 'yes', false), ${values.length === 0 ? '1' : '$1::int'} /* ${'x'.repeat(4_000)} */`, values)
+      // Long enough for a connection that nobody wants to be ended.
+      for (let turn = 0; turn < 5; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+      t.same(await database.sql`select current_setting('test.kept', true) as kept`, [{ kept: 'yes' }])
+    }
+  })
+}
 
 await eachDatabase(t, 'a transaction commits what it did, rolls back when it throws, and nests by savepoints', async (t, database) => {
   const { sql } = database
@@ -147,7 +163,6 @@ await t.test('health tells slow from late by the clock (decision 22)', async t =
   }
 })
 
-const postgresUrl = process.env['TEST_DATABASE_URL'] ?? ''
 await t.test('a listener whose connection PostgreSQL cut hears again', { skip: postgresUrl === '' ? 'TEST_DATABASE_URL is not set' : false }, async t => {
   const clock = new ManualClock()
   const database = await openDatabase({ url: postgresUrl, dataDir: '.', log: silentLog, clock })

@@ -95,8 +95,10 @@ export class Silence {
     const heard = (bytes: Buffer): void => {
       quietFrom = this.#heardAt = performance.now()
       answers.heard(bytes)
-      if (ready || answers.due) return
+      if (ready || !answers.begun) return
       ready = true
+      // One of a kilobyte or more was written while we heard of the readiness.
+      if (answers.due) return
       const before = writes
       // A statement that is given with the readiness is written in this turn or the next.
       setImmediate(() => { setImmediate(() => { if (writes === before) socket.destroy() }) })
@@ -198,7 +200,10 @@ function drop (query: Waiting): void {
 /** Counts the answers that are due on one connection, by the messages of both sides (PostgreSQL, Message Flow). */
 class AnswersDue {
   #ready = 0
+  /** A description was asked for, after all that is counted; nothing follows it before it is answered. */
   #described = false
+  /** The start-up is over: statements can be sent. */
+  begun = false
   readonly #head = Buffer.alloc(5)
   #have = 0
   #left = 0
@@ -223,7 +228,6 @@ class AnswersDue {
   }
 
   heard (bytes: Buffer): void {
-    this.#described = false
     let at = 0
     while (at < bytes.length) {
       if (this.#left > 0) {
@@ -236,7 +240,10 @@ class AnswersDue {
       if (this.#have < 5) continue
       this.#have = 0
       this.#left = this.#head.readUInt32BE(1) - 4
-      if (this.#head[0] === READY) this.#ready--
+      if (this.#ready === 0) this.#described = false
+      if (this.#head[0] !== READY) continue
+      this.begun = true
+      this.#ready--
     }
   }
 }
