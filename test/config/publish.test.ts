@@ -89,6 +89,6 @@ t.test('the loader imports nothing of the gateway but the clock', async t => {
   for (const name of ['load', 'read', 'schema', 'checks', 'chains', 'document', 'watch', 'json-schema', 'reference']) {
     const source = await readFile(new URL(`../../src/config/${name}.ts`, import.meta.url), 'utf8')
     const outside = [...source.matchAll(/from '(\.\.\/[^']+)'/g)].map(match => match[1])
-    t.same(outside.filter(path => path !== '../platform/clock.ts'), [], name)
+    t.same(outside.filter(path => path !== '../system/clock.ts'), [], name)
   }
 })
