@@ -11,7 +11,7 @@ import type { Database, Sql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
-import type { Alongside, Charge, ChargeRequest } from '../providers/provider.ts'
+import type { Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { Makings, type Held, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
@@ -24,7 +24,7 @@ import type { Strangers, Wish } from './strangers.ts'
 export interface ChallengePayee {
   readonly slot: string
   readonly kind: string
-  createInvoice (request: ChargeRequest): Promise<Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'alongside'>>
+  createInvoice (request: ChargeRequest): Promise<Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'isSignedHere'>>
 }
 
 /** Finds who is paid for an offer. Throws `ProviderKeyRequired` or `ConfigurationMissing` when nobody can be. */
@@ -237,13 +237,13 @@ export class Mint {
       tokenExpiresAt: tokenExpires * 1000
     }
     if (request.record !== undefined) await request.record(challenge)
-    else await this.#insert(store, database.sql, challenge, offer, charge.alongside ?? null)
+    else await this.#insert(store, database.sql, challenge, offer)
     return { ...challenge, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null, leaseIsFinal: false }
   }
 
-  async #insert (store: ChallengeStore, sql: Sql, challenge: NewChallenge, offer: Offer, alongside: Alongside | null): Promise<void> {
+  async #insert (store: ChallengeStore, sql: Sql, challenge: NewChallenge, offer: Offer): Promise<void> {
     try {
-      await store.insert(sql, challenge, alongside)
+      await store.insert(sql, challenge)
     } catch (error) {
       throw new Unavailable('Challenge not recorded', 'The payment challenge could not be recorded, so none was issued.', 5, offer.errorMembers, error)
     }
@@ -257,7 +257,7 @@ export class Mint {
 
   /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402 (decision 17). */
   async #invoice (offer: Offer, request: MintRequest): Promise<{ payee: ChallengePayee, charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>, invoice: Invoice }> {
-    const { tokenExpires, record } = request
+    const { tokenExpires } = request
     const isKeyed = request.keyed === true || request.uncapped === true
     let payee: ChallengePayee
     let charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>
@@ -269,16 +269,15 @@ export class Mint {
         amountSats: offer.amountSats,
         description: shortDescription(offer.description, descriptionRoom(Buffer.byteLength(offer.tokenPath))),
         expirySeconds: tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds,
-        ...(wish === null ? {} : { standing: wish.stranger }),
-        ...(record === undefined ? { writesAlongside: true } : {})
+        ...(wish === null ? {} : { standing: wish.stranger })
       }))
     } catch (error) {
       wish?.refused()
       throw this.#providerFault(offer, error)
     }
     try {
-      // The sandbox has just signed its invoice in this process; another's signature shows that it is no truncated text.
-      const invoice = decodeInvoice(charge.invoice, { signature: payee.kind !== 'sandbox' })
+      // The signature shows that it is no truncated text.
+      const invoice = decodeInvoice(charge.invoice, { signature: charge.isSignedHere !== true })
       if (invoice.amountMsat !== BigInt(offer.amountSats) * 1000n) throw new Error(`The invoice asks for ${invoice.amountMsat ?? 'any'} millisatoshis, the price is ${offer.amountSats} satoshis`)
       if (invoice.paymentHash !== charge.paymentHash) throw new Error('The invoice has another payment hash than the provider said')
       if (invoice.network !== charge.network) throw new Error(`The invoice is for ${invoice.network}, the provider said ${charge.network}`)

@@ -4,7 +4,6 @@ import {
 } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../database/database.ts'
-import type { Alongside } from '../providers/provider.ts'
 
 /** A row of `challenges` as the client gives it. Where a member is narrower than text, the statements here write nothing else. */
 interface Row {
@@ -125,12 +124,11 @@ export class SqlChallengeStore implements ChallengeStore {
     this.#database = database
   }
 
-  async insert (sql: Sql, challenge: NewChallenge, alongside: Alongside | null = null): Promise<void> {
+  async insert (sql: Sql, challenge: NewChallenge): Promise<void> {
     requireSound(challenge)
     const { payment } = challenge
     // Spelt out: a list of columns made by the client is escaped and joined anew for each row.
     await sql`
-      ${alongside === null ? sql`` : sql`with alongside as (${alongside(sql)})`}
       insert into challenges (payment_hash, source, service, merchant_id, proxy_id, place, resource, path, method, query, amount_sats, digest, binding,
         payment_id, realm, request, payment_expires, macaroon, token_id, invoice, network, charge_id, provider_slot, provider_kind, client_key, idempotency_key,
         description, created_at, expires_at, token_expires_at)

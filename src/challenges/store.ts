@@ -1,5 +1,4 @@
 import type { Sql } from '../database/database.ts'
-import type { Alongside } from '../providers/provider.ts'
 import type { ChallengeSource } from './offer.ts'
 
 /** Which scheme claimed a payment: the first one has it, the others are refused (one payment, one purchase). */
@@ -195,11 +194,8 @@ export const REVOCATIONS_CHANNEL = 'boltgate_revocations'
  * why the lease id stands in every condition and repeating is harmless.
  */
 export interface ChallengeStore {
-  /**
-   * Writes a new row, and what its provider has for its own, both or neither. Durable when the promise resolves. Throws a unique
-   * violation when the payment hash is known.
-   */
-  insert (sql: Sql, challenge: NewChallenge, alongside?: Alongside | null): Promise<void>
+  /** Writes a new row. Durable when the promise resolves. Throws a unique violation when the payment hash is known. */
+  insert (sql: Sql, challenge: NewChallenge): Promise<void>
   find (paymentHash: string): Promise<Challenge | null>
   /** A client's open invoices. Not serialised with `insert`: processes that mint at the same moment may each see room for one more. */
   outstanding (query: OutstandingQuery): Promise<Outstanding>

@@ -30,9 +30,6 @@ export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolati
  */
 export type Sql = postgres.ISql<{ bigint: bigint }>
 
-/** A statement, or a part of one, that was built with a handle's template; awaiting it would run it. */
-export type SqlPart = postgres.PendingQuery<postgres.Row[]>
-
 /** A transaction's handle; `savepoint(fn)` nests. */
 export type TransactionSql = postgres.TransactionSql<{ bigint: bigint }>
 

@@ -1,7 +1,6 @@
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
-import type { Sql, SqlPart } from '../database/database.ts'
 import type { Secret } from '../keys/secrets.ts'
 import type { Standing } from './budgets.ts'
 
@@ -18,11 +17,6 @@ export interface ChargeRequest {
   readonly expirySeconds: number
   /** For whom, which says how much of the provider's budget must be left to others; `keyed` where it is left out. */
   readonly standing?: Standing
-  /**
-   * The caller writes a row of its own before anybody is shown the invoice, and takes what is to be written with it: a kind that keeps
-   * its invoices in our database may leave its own row to `Charge.alongside`. Two rows in one statement cost hardly more than one.
-   */
-  readonly writesAlongside?: true
   /** What a payment is about, for a kind that shows it to its payer and to the payee in its own pages; not for a challenge. */
   readonly order?: ChargeOrder
 }
@@ -36,9 +30,6 @@ export interface ChargeOrder {
   readonly customerName: string | null
   readonly metadata: Readonly<Record<string, string>> | null
 }
-
-/** Builds a statement that can stand in the WITH of another one. */
-export type Alongside = (sql: Sql) => SqlPart
 
 /** An amount that the provider converts itself. */
 export interface FiatChargeRequest extends Omit<ChargeRequest, 'amountSats'> {
@@ -62,8 +53,8 @@ export interface Charge {
   readonly onchainAddress: string | null
   /** The provider's own page; null where the kind has none. */
   readonly checkoutUrl: string | null
-  /** What the caller must write with its own row before anybody is shown the invoice; only where it said that it would. */
-  readonly alongside?: Alongside
+  /** This process signed the invoice itself, so that its signature shows nothing new. */
+  readonly isSignedHere?: true
 }
 
 /** How a charge stands at its provider. */

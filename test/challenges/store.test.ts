@@ -30,19 +30,6 @@ await eachDatabase(t, 'a row reads as it was written, and its payment hash is un
   t.equal(await store.find('0'.repeat(64)), null)
 })
 
-await eachDatabase(t, "a row and its provider's are written both or neither", async (t, database) => {
-  const store = new SqlChallengeStore(database)
-  await database.sql`create table charges (id text primary key)`
-  const row = challenge()
-  await store.insert(database.sql, row, sql => sql`insert into charges (id) values (${'a'})`)
-  t.ok(await store.find(row.paymentHash))
-  const other = challenge()
-  await t.rejects(store.insert(database.sql, other, sql => sql`insert into charges (id) values (${'a'})`), { code: '23505' })
-  t.equal(await store.find(other.paymentHash), null)
-  await t.rejects(store.insert(database.sql, row, sql => sql`insert into charges (id) values (${'b'})`), { code: '23505' })
-  t.same(await database.sql`select id from charges`, [{ id: 'a' }])
-})
-
 await eachDatabase(t, 'a row that is not sound is never written', async (t, database) => {
   const store = new SqlChallengeStore(database)
   for (const bad of [

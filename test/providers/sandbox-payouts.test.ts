@@ -118,7 +118,6 @@ t.test('a database that is away before the payout is unavailable, one that goes 
   const real = new SqlSandboxStore(database.sql)
   const lost: SandboxStore = {
     insert: row => real.insert(row),
-    inserting: row => real.inserting(row),
     byChargeId: id => real.byChargeId(id),
     byPaymentHash: hash => real.byPaymentHash(hash),
     bring: (hash, to, now) => real.bring(hash, to, now),

@@ -52,19 +52,6 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     t.same(await sandbox.settle(charge.invoice), paid, 'also after its expiry')
   })
 
-  await t.test("a charge that is written with its caller's row is there once that is, and not before", async t => {
-    const charge = await sandbox.createCharge(null, { ...request, writesAlongside: true })
-    const { alongside } = charge
-    if (alongside === undefined) throw new Error('nothing to write')
-    t.equal(await sandbox.lookUp(null, charge.chargeId), null)
-    await t.rejects(database.sql`with charge as (${alongside(database.sql)}) select 1 / ${0}::int`, { code: '22012' })
-    t.equal(await sandbox.lookUp(null, charge.chargeId), null, 'both or neither')
-    t.same(await database.sql`with charge as (${alongside(database.sql)}) select 1 as one`, [{ one: 1 }])
-    t.match(await sandbox.lookUp(null, charge.chargeId), { status: /^unpaid$/ })
-    t.match(await sandbox.settle(charge.invoice), { paymentHash: charge.paymentHash, amountSats: 21 })
-    t.equal((await sandbox.createCharge(null, request)).alongside, undefined, 'others have it written')
-  })
-
   await t.test('of many payments at once all learn the same preimage', async t => {
     const charge = await sandbox.createCharge(null, request)
     const paid = await Promise.all(Array.from({ length: 20 }, () => sandbox.settle(charge.invoice)))

@@ -117,8 +117,7 @@ export class SandboxProvider implements Provider {
       const chargeId = `sbx_${randomUUID()}`
       const expiresAt = (timestamp + request.expirySeconds) * 1000
       const row = { chargeId, paymentHash, preimage: preimage.toString('hex'), invoice, amountSats: request.amountSats, description, createdAt: timestamp * 1000, expiresAt }
-      const charge: Charge = { chargeId, invoice, paymentHash, expiresAt, network: 'regtest', onchainAddress: null, checkoutUrl: null }
-      if (request.writesAlongside === true) return { ...charge, alongside: this.#store.inserting(row) }
+      const charge: Charge = { chargeId, invoice, paymentHash, expiresAt, network: 'regtest', onchainAddress: null, checkoutUrl: null, isSignedHere: true }
       await this.#store.insert(row)
       return charge
     } catch (error) {

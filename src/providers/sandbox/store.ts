@@ -1,5 +1,4 @@
 import type { Sql } from '../../database/database.ts'
-import type { Alongside } from '../provider.ts'
 
 /** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
 export interface SandboxInvoice {
@@ -66,8 +65,6 @@ export type PayoutVerdict =
 export interface SandboxStore {
   /** Remembers a new invoice; once it resolves, any process can settle it. */
   insert (invoice: NewSandboxInvoice): Promise<void>
-  /** The same as a part of somebody else's statement: remembered once that is durable. */
-  inserting (invoice: NewSandboxInvoice): Alongside
   byChargeId (chargeId: string): Promise<SandboxInvoice | null>
   byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null>
   /**
@@ -127,11 +124,7 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async insert (invoice: NewSandboxInvoice): Promise<void> {
-    await this.inserting(invoice)(this.#sql)
-  }
-
-  inserting (invoice: NewSandboxInvoice): Alongside {
-    return sql => sql`
+    await this.#sql`
       insert into sandbox_invoices (charge_id, payment_hash, preimage, invoice, amount_sats, description, created_at, expires_at)
       values (${invoice.chargeId}, ${invoice.paymentHash}, ${invoice.preimage}, ${invoice.invoice}, ${invoice.amountSats},
         ${invoice.description}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`
