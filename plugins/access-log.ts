@@ -1,4 +1,4 @@
-import { cleanTarget, definePlugin, Type, type Context, type Outcome } from '../src/index.ts'
+import { cleanTarget, codeOf, definePlugin, Type, type Context, type ErrorCode, type Outcome } from '../src/index.ts'
 
 /** The line of one request. Nothing in it can pay or sign in: no header value, preimage, macaroon or key. */
 interface Line {
@@ -16,6 +16,8 @@ interface Line {
   principal?: string
   payment?: { scheme: string, amountSats: number }
   error?: string
+  /** Its name in docs/errors.md. */
+  code?: ErrorCode
 }
 
 /** An unforeseen error is answered without its text; the log has the text. */
@@ -50,7 +52,7 @@ function skipper (paths: readonly string[]): (path: string) => boolean {
 /** Writes one line when a request is over, in every ending it can have. */
 export default definePlugin({
   name: 'access-log',
-  description: 'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong. Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
+  description: 'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong, with its code (docs/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
   config: Type.Object({
     level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')], { default: 'info', description: 'Level of lines about requests that went well or were refused.' }),
     path: Type.Union([Type.Literal('path'), Type.Literal('query'), Type.Literal('none')], {
@@ -78,7 +80,11 @@ export default definePlugin({
       if (config.path !== 'none') line.path = config.path === 'path' ? ctx.path : cleanTarget(ctx.target)
       if (ctx.principal !== null) line.principal = `${ctx.principal.kind}:${ctx.principal.id}`
       if (ctx.payment !== null) line.payment = { scheme: ctx.payment.scheme, amountSats: ctx.payment.amountSats }
-      if (outcome.error !== null) line.error = errorText(outcome.error)
+      if (outcome.error !== null) {
+        line.error = errorText(outcome.error)
+        const code = codeOf(outcome.error)
+        if (code !== null) line.code = code
+      }
       return line
     }
 

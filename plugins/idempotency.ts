@@ -103,7 +103,7 @@ export default definePlugin({
         if (principal === null || !methods.has(ctx.method)) return
         const key = keyOf(ctx.headers)
         if (key === null) return
-        if (key.length > longestKey) throw new ShortError(400, `Idempotency key must not exceed ${longestKey} characters.`)
+        if (key.length > longestKey) throw new ShortError(400, `Idempotency key must not exceed ${longestKey} characters.`, [], 'BG_IDEMPOTENCY_KEY_TOO_LONG')
         // None of the parts before the key can hold a space, so no two requests share a text by chance.
         return guarded(ctx, key, `${principal.kind} ${principal.id} ${ctx.method} ${ctx.path} ${key}`)
       },

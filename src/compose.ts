@@ -54,7 +54,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     proxies: new ProxyAdmission(directory, clock, { invoiceExpirySeconds: () => Math.floor(challenges.settings.invoiceExpiry / 1000), responseLimit: RESPONSE_LIMIT }),
     forwarder
   }
-  const warn = around.warn ?? ((warning: Problem): void => { log.warn(formatProblem(warning)) })
+  const warn = around.warn ?? ((warning: Problem): void => { log.warn({ code: warning.code }, formatProblem(warning)) })
   const compileFor: Compile = async (next, plugins, generation) => {
     for (const warning of next.warnings) warn(warning)
     return await compile(next, { services: { ...services, policies: next.policies }, plugins, internals, generation, warn })

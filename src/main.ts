@@ -11,6 +11,8 @@ import { routes, routesUsage } from './cli/routes.ts'
 import { start, startUsage } from './cli/start.ts'
 import { packageVersion } from './cli/version.ts'
 import { ConfigError } from './config/diagnose.ts'
+import { isConnectionFault } from './database/errors.ts'
+import { codeOf, type ErrorCode } from './errors/codes.ts'
 
 interface Command {
   readonly usage: string
@@ -68,15 +70,31 @@ function explain (error: unknown, command: Command, out: Output): number {
     return 1
   }
   if (error instanceof UsageError) {
-    out.complain(error.message)
+    out.complain(withCode(error.message, error.code))
     return 2
   }
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')) {
-    out.complain(`${error.message}\n\n${command.usage}`)
+    out.complain(withCode(`${error.message}\n\n${command.usage}`, 'BG_USAGE'))
     return 2
   }
-  out.complain(error instanceof Error ? describe(error) : String(error))
+  out.complain(withCode(error instanceof Error ? describe(error) : String(error), startCode(error)))
   return 1
+}
+
+/** The name of the error stands at the end of its first line, as it does for mistakes in the configuration. */
+function withCode (message: string, code: ErrorCode): string {
+  const end = message.indexOf('\n')
+  return end === -1 ? `${message} [${code}]` : `${message.slice(0, end)} [${code}]${message.slice(end)}`
+}
+
+/** What ended a command; the system's own errors get the names of what they mean here. */
+function startCode (error: unknown): ErrorCode {
+  const own = codeOf(error)
+  if (own !== null) return own
+  const { code, syscall, cause } = error instanceof Error ? error as NodeJS.ErrnoException : {}
+  if (syscall === 'listen') return code === 'EADDRINUSE' ? 'BG_LISTEN_IN_USE' : code === 'EACCES' ? 'BG_LISTEN_DENIED' : 'BG_LISTEN_ADDRESS'
+  if (syscall !== undefined && syscall !== 'connect' && code !== undefined) return 'BG_FILE_ACCESS'
+  return isConnectionFault(error) || isConnectionFault(cause) ? 'BG_NOT_REACHED' : 'BG_UNEXPECTED'
 }
 
 /** The message, and those of its causes; the stack only where BOLTGATE_DEBUG asks for it. */

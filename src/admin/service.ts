@@ -170,7 +170,7 @@ export class Administration {
   /** Locks a subscription that waits. */
   async #waiting (tx: TransactionSql, id: number): Promise<PendingSubscription> {
     const subscription = knownPending(await this.#parts.store.lock(tx, id))
-    if (subscription.state !== 'pending') throw new ShortError(400, `This pending subscription has already been ${subscription.state}`)
+    if (subscription.state !== 'pending') throw new ShortError(400, `This pending subscription has already been ${subscription.state}`, [], 'BG_PENDING_PROCESSED')
     return subscription
   }
 

@@ -14,10 +14,10 @@ const retired = new Set(['standard', 'kenticocommerce', 'standalone', 'standalon
 export function parseSoldPlan (text: string): SoldPlan {
   if (text === 'individual') return text
   const allowed = 'Allowed: individual.'
-  if (contactOnly.has(text)) throw new ShortError(400, `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`)
-  if (text === 'free') throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`)
-  if (retired.has(text)) throw new ShortError(400, `The plan ${text} is retired. ${allowed}`)
-  throw new ShortError(400, `Unknown plan. ${allowed}`)
+  if (contactOnly.has(text)) throw new ShortError(400, `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+  if (text === 'free') throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+  if (retired.has(text)) throw new ShortError(400, `The plan ${text} is retired. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+  throw new ShortError(400, `Unknown plan. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
 }
 
 /** A publicly listed plan. */

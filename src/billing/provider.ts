@@ -74,6 +74,7 @@ export type BillingFault =
 /** The billing provider did not do what it was asked. */
 export class BillingError extends Error {
   override name = 'BillingError'
+  readonly code = 'BG_BILLING_PROVIDER'
   readonly fault: BillingFault
 
   constructor (fault: BillingFault, message: string, cause?: unknown) {

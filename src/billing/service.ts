@@ -164,7 +164,7 @@ export class Billing {
 
 /** Two subscriptions of one account would both be charged. */
 function refuseSecond ({ tier, billingSubscriptionId, subscriptionStatus }: Merchant): void {
-  if (tier === 'l402') throw new ShortError(400, `This account is on the plan ${planNames.l402}, which is changed by contact only.`)
+  if (tier === 'l402') throw new ShortError(400, `This account is on the plan ${planNames.l402}, which is changed by contact only.`, [], 'BG_PLAN_BY_CONTACT')
   if (billingSubscriptionId === null || !isCardSubscription(billingSubscriptionId)) return
   if (isLive(subscriptionStatus) || subscriptionStatus === 'past_due') {
     throw new ShortError(400, 'This account has a subscription already. Change its card or cancel it over /api/billing/customer-portal.')
@@ -177,6 +177,6 @@ function readable<T> (read: () => T): T {
   } catch (error) {
     if (!(error instanceof BillingError)) throw error
     if (error.fault === 'signature') throw new LongError(401, 'Unauthorized', error.message)
-    throw new ShortError(400, error.message)
+    throw new ShortError(400, error.message, [], 'BG_BILLING_NOTIFICATION_UNREADABLE')
   }
 }

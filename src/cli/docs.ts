@@ -3,13 +3,14 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { jsonSchema } from '../config/json-schema.ts'
 import { referencePage } from '../config/reference.ts'
+import { errorsPage } from '../errors/page.ts'
 import { builtInPlugins } from '../plugins.ts'
 import type { Output } from './output.ts'
 
 export const docsUsage = `boltgate docs [--write FOLDER]
 
-Prints the reference of the configuration, made from its schemas; --write puts configuration.md and
-gateway.schema.json (for editors) into FOLDER.`
+Prints the reference of the configuration, made from its schemas; --write puts configuration.md,
+gateway.schema.json (for editors) and errors.md into FOLDER.`
 
 /** Prints or writes the generated pages. */
 export async function docs (args: readonly string[], out: Output): Promise<number> {
@@ -21,7 +22,8 @@ export async function docs (args: readonly string[], out: Output): Promise<numbe
   }
   mkdirSync(values.write, { recursive: true })
   writeFileSync(join(values.write, 'configuration.md'), page)
+  writeFileSync(join(values.write, 'errors.md'), errorsPage())
   writeFileSync(join(values.write, 'gateway.schema.json'), `${JSON.stringify(jsonSchema(builtInPlugins.values()), null, 2)}\n`)
-  out.print(`Wrote ${join(values.write, 'configuration.md')} and gateway.schema.json`)
+  out.print(`Wrote ${join(values.write, 'configuration.md')}, gateway.schema.json and errors.md`)
   return 0
 }

@@ -27,4 +27,5 @@ export function outliveReaders (): void {
 /** A mistake in how a command was called; shown without a stack, with exit code 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
+  readonly code = 'BG_USAGE'
 }

@@ -1,5 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
 import { Type } from 'typebox'
+import type { ConfigurationCode } from '../errors/codes.ts'
 import { didYouMean, formatNames, formatPath, kindOf, nearest, quote, wordBeforeLostColon, type Path, type Problem } from './diagnose.ts'
 import type { Origin } from './document.ts'
 import { readConfig, type FoundReference } from './read.ts'
@@ -54,8 +55,8 @@ export function pluginFiles (chains: unknown, folder: string): string[] {
 export function readEntry (raw: unknown, path: Path, origin: Origin, folder: string, sources: PluginSources): { read: ReadEntry | undefined, problems: readonly Problem[], references: readonly FoundReference[] } {
   const problems: Problem[] = []
   const references: FoundReference[] = []
-  const refuse = (message: string, at: Path = path, part: 'key' | 'value' = 'value') => {
-    problems.push({ ...origin.position(at, part), path: formatPath(at), message })
+  const refuse = (code: ConfigurationCode, message: string, at: Path = path, part: 'key' | 'value' = 'value') => {
+    problems.push({ code, ...origin.position(at, part), path: formatPath(at), message })
     return { read: undefined, problems, references }
   }
   if (raw === undefined) return { read: undefined, problems, references }
@@ -69,17 +70,17 @@ export function readEntry (raw: unknown, path: Path, origin: Origin, folder: str
     const entries = Object.entries(raw)
     const names = entries.filter(([key]) => !siblings.includes(key))
     const [first, second] = names
-    if (first === undefined) return refuse(`found an entry without a plugin; allowed: ${form}`)
+    if (first === undefined) return refuse('BG_CHAIN_ENTRY', `found an entry without a plugin; allowed: ${form}`)
     if (second !== undefined) {
       const known = (key: string): boolean => sources.named?.has(key) === true || isPluginPath(key)
       const [odd] = names.find(([key]) => nearest(key, siblings) !== undefined && !known(key)) ?? names.find(([key]) => !known(key)) ?? second
-      return refuse(`found the unknown key ${quote(odd)} beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it${didYouMean(nearest(odd, siblings))}`, [...path, odd], 'key')
+      return refuse('BG_CONFIG_UNKNOWN_KEY', `found the unknown key ${quote(odd)} beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it${didYouMean(nearest(odd, siblings))}`, [...path, odd], 'key')
     }
     name = first[0]
     settingsPath = [...path, name]
     settings = first[1] ?? {}
     beside = Object.fromEntries(entries.filter(([key]) => siblings.includes(key)))
-  } else return refuse(`found ${kindOf(raw)}; allowed: ${form}`)
+  } else return refuse('BG_CHAIN_ENTRY', `found ${kindOf(raw)}; allowed: ${form}`)
 
   const options = readConfig(entrySiblings, beside, origin, path)
   problems.push(...options.problems)
@@ -90,13 +91,13 @@ export function readEntry (raw: unknown, path: Path, origin: Origin, folder: str
     if (facts === undefined && sources.named !== undefined) {
       const names = [...sources.named.keys()].sort()
       const word = wordBeforeLostColon(name)
-      if (word !== undefined && names.includes(word)) return refuse(`found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, settingsPath, 'key')
+      if (word !== undefined && names.includes(word)) return refuse('BG_CONFIG_SYNTAX', `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, settingsPath, 'key')
       const written = origin.expression(settingsPath)
-      return refuse(`found the unknown plugin ${quote(typeof raw === 'string' && written !== undefined ? written : name)}; allowed: ${formatNames(names)}, or a path such as ./my-plugin.ts${didYouMean(nearest(name, names))}`, settingsPath, 'key')
+      return refuse('BG_PLUGIN_UNKNOWN', `found the unknown plugin ${quote(typeof raw === 'string' && written !== undefined ? written : name)}; allowed: ${formatNames(names)}, or a path such as ./my-plugin.ts${didYouMean(nearest(name, names))}`, settingsPath, 'key')
     }
   } else {
     const found = sources.files.get(file)
-    if (found !== undefined && 'failure' in found) return refuse(`the plugin file ${quote(name)} cannot be used: ${found.failure}`, settingsPath, 'key')
+    if (found !== undefined && 'failure' in found) return refuse('BG_PLUGIN_FILE', `the plugin file ${quote(name)} cannot be used: ${found.failure}`, settingsPath, 'key')
     facts = found
   }
   let config: unknown = settings

@@ -1,3 +1,4 @@
+import type { ConfigurationCode } from '../errors/codes.ts'
 import type { Position } from './schema.ts'
 
 /** The way to a value: keys of mappings and indexes of lists, from the top of the file. */
@@ -5,6 +6,8 @@ export type Path = readonly (string | number)[]
 
 /** One thing that is wrong in a configuration file, at one place. */
 export interface Problem extends Position {
+  /** Its name in docs/errors.md, which says more of cause and cure. */
+  readonly code: ConfigurationCode
   /** Such as `routes[0].match.path`; empty for the file as a whole. */
   readonly path: string
   /** What was found and what is allowed; one line, without any secret. */
@@ -14,6 +17,8 @@ export interface Problem extends Position {
 /** Everything that is wrong in a configuration file. Its message has one line for each problem. */
 export class ConfigError extends Error {
   readonly problems: readonly Problem[]
+  /** That of the first problem. */
+  readonly code: ConfigurationCode | undefined
 
   /** Takes at least one problem and puts them into the order of the file. */
   constructor (problems: readonly Problem[], options?: ErrorOptions) {
@@ -21,13 +26,14 @@ export class ConfigError extends Error {
     super(sorted.map(formatProblem).join('\n'), options)
     this.name = 'ConfigError'
     this.problems = sorted
+    this.code = sorted[0]?.code
   }
 }
 
-/** `gateway.yaml:12:5: routes[0].price: what was found; what is allowed`: always one line. */
+/** `gateway.yaml:12:5: routes[0].price: what was found; what is allowed [BG_CONFIG_VALUE]`: always one line. */
 export function formatProblem (problem: Problem): string {
   const path = problem.path === '' ? '' : `${problem.path}: `
-  return oneLine(`${problem.file}:${problem.line}:${problem.column}: ${path}${problem.message}`)
+  return oneLine(`${problem.file}:${problem.line}:${problem.column}: ${path}${problem.message} [${problem.code}]`)
 }
 
 /** A path as people write it: `routes[0].match.path`. Unusual keys are quoted. */

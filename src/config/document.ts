@@ -1,4 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments, Scalar, visit, type Document, type Node, type ParsedNode, type YAMLError } from 'yaml'
+import type { ConfigurationCode } from '../errors/codes.ts'
 import { formatPath, quote, type Path, type Problem } from './diagnose.ts'
 import { interpolate, type Environment } from './interpolate.ts'
 import type { Position } from './schema.ts'
@@ -56,13 +57,13 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
     },
     expression: path => expressions.get(JSON.stringify(path))
   }
-  const report = (offset: number, path: Path, message: string): void => {
-    problems.push({ ...at(offset), path: formatPath(path), message })
+  const report = (code: ConfigurationCode, offset: number, path: Path, message: string): void => {
+    problems.push({ code, ...at(offset), path: formatPath(path), message })
   }
   const failed = (): ParsedFile => ({ value: undefined, origin, problems })
 
   if (text.length > maxCharacters) {
-    report(0, [], `found ${text.length} characters; allowed: at most ${maxCharacters}`)
+    report('BG_CONFIG_TOO_LARGE', 0, [], `found ${text.length} characters; allowed: at most ${maxCharacters}`)
     return failed()
   }
   let document: Document.Parsed | undefined
@@ -74,25 +75,25 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
       const error = first?.errors[0]
       if (error !== undefined) {
         const colon = missingColon(text, error.pos[0], at(error.pos[0]).line)
-        if (colon === undefined) report(syntaxOffset(error, first), [], syntaxMessage(error, text))
-        else report(colon, [], NO_COLON)
+        if (colon === undefined) report('BG_CONFIG_SYNTAX', syntaxOffset(error, first), [], syntaxMessage(error, text))
+        else report('BG_CONFIG_SYNTAX', colon, [], NO_COLON)
         return failed()
       }
       if (second !== undefined) {
-        report(second.range[0], [], 'found a second document (a line with ---); allowed: one document in the file')
+        report('BG_CONFIG_SYNTAX', second.range[0], [], 'found a second document (a line with ---); allowed: one document in the file')
         return failed()
       }
       const warning = first?.warnings[0]
-      if (warning !== undefined) report(warning.pos[0], [], 'found a YAML tag or directive; allowed: plain YAML 1.2 without tags (quote a text that begins with "!")')
+      if (warning !== undefined) report('BG_CONFIG_SYNTAX', warning.pos[0], [], 'found a YAML tag or directive; allowed: plain YAML 1.2 without tags (quote a text that begins with "!")')
     }
   } catch (error) {
     // The parser is recursive: nesting beyond the stack is the one way in which text can make it throw.
     if (!(error instanceof RangeError)) throw error
-    report(0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
+    report('BG_CONFIG_TOO_LARGE', 0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
     return failed()
   }
   if (document === undefined || document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
-    report(0, [], 'found an empty file; allowed: a mapping with keys such as mode, server, chains and routes')
+    report('BG_CONFIG_EMPTY', 0, [], 'found an empty file; allowed: a mapping with keys such as mode, server, chains and routes')
     return failed()
   }
 
@@ -105,18 +106,18 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
     places.set(JSON.stringify(path), { key: keyOffset, value: offset })
     if (node === null) return null
     if (++nodes > maxNodes || path.length > maxDepth) {
-      if (nodes <= maxNodes + 1) report(offset, [], `found too many or too deeply nested values; allowed: at most ${maxNodes} values in ${maxDepth} levels`)
+      if (nodes <= maxNodes + 1) report('BG_CONFIG_TOO_LARGE', offset, [], `found too many or too deeply nested values; allowed: at most ${maxNodes} values in ${maxDepth} levels`)
       nodes = maxNodes + 1
       return undefined
     }
     if (isAlias(node)) {
       if (++aliases > maxAliases) {
-        if (aliases === maxAliases + 1) report(offset, path, `found more than ${maxAliases} aliases; allowed: at most ${maxAliases}`)
+        if (aliases === maxAliases + 1) report('BG_CONFIG_TOO_LARGE', offset, path, `found more than ${maxAliases} aliases; allowed: at most ${maxAliases}`)
         return undefined
       }
       const target = node.resolve(parsed)
       if (target === undefined || open.has(target)) {
-        report(offset, path, `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value that stands above it`)
+        report('BG_CONFIG_SYNTAX', offset, path, `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value that stands above it`)
         return undefined
       }
       return walkOpen(target, path, offset)
@@ -143,18 +144,18 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
       const offset = key?.range?.[0] ?? outside
       const plain = isScalar(key) ? key.value : undefined
       if (typeof plain !== 'string' && typeof plain !== 'number' && typeof plain !== 'boolean') {
-        report(offset, path, 'found a key that is no text; allowed: plain text as a key (quote it if it is meant as text)')
+        report('BG_CONFIG_SYNTAX', offset, path, 'found a key that is no text; allowed: plain text as a key (quote it if it is meant as text)')
         continue
       }
       const name = String(plain)
       const earlier = first.get(name)
       if (earlier !== undefined) {
-        report(offset, [...path, name], `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`)
+        report('BG_CONFIG_KEY_TWICE', offset, [...path, name], `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`)
         continue
       }
       first.set(name, offset)
       if (name === '__proto__') {
-        report(offset, path, 'found the key "__proto__"; allowed: any other name')
+        report('BG_CONFIG_SYNTAX', offset, path, 'found the key "__proto__"; allowed: any other name')
         continue
       }
       result[name] = walk(item.value as Node | null, [...path, name], offset, offset)
@@ -177,7 +178,7 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
     if (typeof value !== 'string') return value
     const outcome = interpolate(value, env)
     if ('problem' in outcome) {
-      report(offset, path, outcome.problem)
+      report('BG_CONFIG_VARIABLE', offset, path, outcome.problem)
       return undefined
     }
     if (outcome.changed) expressions.set(JSON.stringify(path), value)

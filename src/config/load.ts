@@ -38,7 +38,7 @@ export async function loadConfig (file: string, env: Environment, options: LoadO
     text = await readFile(file, 'utf8')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-    throw new ConfigError([{ file, line: 1, column: 1, path: '', message: `the file cannot be read (${code}); name a readable file` }])
+    throw new ConfigError([{ code: 'BG_CONFIG_UNREADABLE', file, line: 1, column: 1, path: '', message: `the file cannot be read (${code}); name a readable file` }])
   }
   return loadConfigText(file, text, env, options)
 }
@@ -204,7 +204,7 @@ async function checkFiles (upstreams: readonly { readonly upstream: UpstreamConf
   for (const { upstream, path } of upstreams) {
     // A named upstream is checked where it stands, not again for every route that uses it.
     if (upstream.kind !== 'url' || upstream.tls === undefined || (upstream.name !== undefined && path[0] === 'routes')) continue
-    if (upstream.url.startsWith('http:')) findings.report([...path, 'tls'], 'found tls beside a plain http address; allowed: tls beside an https address', 'key')
+    if (upstream.url.startsWith('http:')) findings.report('BG_CONFIG_CONFLICT', [...path, 'tls'], 'found tls beside a plain http address; allowed: tls beside an https address', 'key')
     for (const key of ['ca', 'cert', 'key'] as const) {
       const file = upstream.tls[key]
       if (file === undefined) continue
@@ -212,7 +212,7 @@ async function checkFiles (upstreams: readonly { readonly upstream: UpstreamConf
         await access(file)
       } catch {
         // The reason matters little to the reader: the file is not there for this process.
-        findings.report([...path, 'tls', key], 'found a file that cannot be read; allowed: the path of a readable PEM file, seen from this file')
+        findings.report('BG_CONFIG_FILE', [...path, 'tls', key], 'found a file that cannot be read; allowed: the path of a readable PEM file, seen from this file')
       }
     }
   }

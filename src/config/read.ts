@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
+import type { ConfigurationCode } from '../errors/codes.ts'
 import { didYouMean, formatMessage, formatNames, formatPath, kindOf, nearest, quote, showValue, wordBeforeLostColon, type Path, type Problem } from './diagnose.ts'
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
@@ -73,7 +74,7 @@ export function readConfig<const Schema extends TSchema> (schema: Schema, value:
     // A stranger's schema may use keywords that the reader does not know: nothing of it may be skipped without a word.
     for (const error of Errors(schema, result)) {
       const path = [...base, ...pointerSteps(error.instancePath)]
-      reader.report(path, `${error.message}; allowed: what the schema of this setting says`)
+      reader.report('BG_CONFIG_VALUE', path, `${error.message}; allowed: what the schema of this setting says`)
       break
     }
   }
@@ -170,8 +171,8 @@ class Reader {
     this.#origin = origin
   }
 
-  report (path: Path, message: string, part: 'key' | 'value' = 'value'): undefined {
-    this.problems.push({ ...this.#origin.position(path, part), path: formatPath(path), message })
+  report (code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): undefined {
+    this.problems.push({ code, ...this.#origin.position(path, part), path: formatPath(path), message })
   }
 
   /** Returns the value as the schema means it; undefined, with a problem reported, where it is not allowed. */
@@ -197,7 +198,7 @@ class Reader {
   }
 
   #refuse (schema: Keywords, value: unknown, path: Path, suggestion?: string): undefined {
-    return this.report(path, formatMessage(this.#show(schema, value, path), describeAllowed(schema), suggestion))
+    return this.report('BG_CONFIG_VALUE', path, formatMessage(this.#show(schema, value, path), describeAllowed(schema), suggestion))
   }
 
   /** What was found, without secrets: what the environment held is named by its variable, never shown. */
@@ -239,7 +240,7 @@ class Reader {
       const one = this.read(item, given, path)
       return one === undefined ? undefined : [one]
     }
-    if (given.length < leastItems(schema)) return this.report(path, formatMessage('an empty list', describeAllowed(schema)))
+    if (given.length < leastItems(schema)) return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty list', describeAllowed(schema)))
     return given.map((value, index) => this.read(item, value, [...path, index]))
   }
 
@@ -283,8 +284,8 @@ class Reader {
   }
 
   #readArray (schema: Keywords, values: readonly unknown[], path: Path): unknown {
-    if (values.length < (schema.minItems ?? 0)) return this.report(path, formatMessage(values.length === 0 ? 'an empty list' : `a list of ${values.length}`, describeAllowed(schema)))
-    if (values.length > (schema.maxItems ?? Infinity)) return this.report(path, formatMessage(`a list of ${values.length}`, `a list of at most ${schema.maxItems ?? 0}`))
+    if (values.length < (schema.minItems ?? 0)) return this.report('BG_CONFIG_VALUE', path, formatMessage(values.length === 0 ? 'an empty list' : `a list of ${values.length}`, describeAllowed(schema)))
+    if (values.length > (schema.maxItems ?? Infinity)) return this.report('BG_CONFIG_VALUE', path, formatMessage(`a list of ${values.length}`, `a list of at most ${schema.maxItems ?? 0}`))
     const { items } = schema
     const result = values.map((value, index) => {
       const item = items === undefined ? undefined : isTuple(items) ? items[index] : items
@@ -294,7 +295,7 @@ class Reader {
       const seen = new Set<string>()
       for (const [index, item] of result.entries()) {
         const key = JSON.stringify(item)
-        if (item !== undefined && seen.has(key)) this.report([...path, index], 'found the same item a second time; allowed: each item once')
+        if (item !== undefined && seen.has(key)) this.report('BG_CONFIG_KEY_TWICE', [...path, index], 'found the same item a second time; allowed: each item once')
         seen.add(key)
       }
     }
@@ -332,18 +333,18 @@ class Reader {
   #unknownKey (schema: Keywords, name: string, at: Path): void {
     const patterns = Object.keys(schema.patternProperties ?? {})
     if (schema.properties === undefined && patterns.length > 0) {
-      this.report(at, `found the name ${quote(name)}; allowed: a name of the form ${patterns.join(' or ')}`, 'key')
+      this.report('BG_CONFIG_VALUE', at, `found the name ${quote(name)}; allowed: a name of the form ${patterns.join(' or ')}`, 'key')
       return
     }
     const names = Object.keys(schema.properties ?? {})
     const gone = schema['x-gone']?.[name]
     if (gone !== undefined) {
-      this.report(at, `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`, 'key')
+      this.report('BG_CONFIG_UNKNOWN_KEY', at, `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`, 'key')
       return
     }
     const word = wordBeforeLostColon(name)
     if (word !== undefined && names.includes(word)) {
-      this.report(at, `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, 'key')
+      this.report('BG_CONFIG_SYNTAX', at, `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, 'key')
       return
     }
     const suggestion = nearest(name, names)
@@ -351,6 +352,7 @@ class Reader {
     const hidden = suggestion === undefined && name.length > 16 && Object.values(schema.properties ?? {}).some(property => property['x-secret'] === true)
     const { file, line, column } = this.#origin.position(at, 'key')
     this.problems.push({
+      code: 'BG_CONFIG_UNKNOWN_KEY',
       file,
       line,
       column,
@@ -367,6 +369,6 @@ class Reader {
     // A key that holds undefined is one whose value already had a problem, such as an unset variable.
     if (Object.hasOwn(source, name)) return undefined
     if (property.type === 'object' && property.properties !== undefined) return this.read(property, {}, [...path, name])
-    return this.report([...path, name], `found nothing; this key is required: ${describeAllowed(property)}`)
+    return this.report('BG_CONFIG_MISSING_KEY', [...path, name], `found nothing; this key is required: ${describeAllowed(property)}`)
   }
 }

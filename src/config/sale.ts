@@ -61,11 +61,11 @@ export function checkSale (route: RouteConfig, index: number, chain: readonly Re
     const naming = active(having('target')).find(({ entry }) => alwaysHolds(entry.when, route.match) && entry.mode === 'enforce')
     const first = chain.find(read => asking.includes(read) || taking.includes(read))
     if (naming === undefined) {
-      findings.report([...at, 'chain'], `found the chain ${name}, in which nothing looks the proxy up; allowed: a chain with proxy before credential`)
+      findings.report('BG_CHAIN_SALE', [...at, 'chain'], `found the chain ${name}, in which nothing looks the proxy up; allowed: a chain with proxy before credential`)
       return
     }
     if (first !== undefined && chain.indexOf(first) < chain.indexOf(naming)) {
-      findings.report([...at, 'chain'], `found the chain ${name}, in which ${called(naming)} stands after ${called(first)}, which must know the price; allowed: a chain with proxy before credential`)
+      findings.report('BG_CHAIN_SALE', [...at, 'chain'], `found the chain ${name}, in which ${called(naming)} stands after ${called(first)}, which must know the price; allowed: a chain with proxy before credential`)
       return
     }
   }
@@ -75,17 +75,17 @@ export function checkSale (route: RouteConfig, index: number, chain: readonly Re
   const [asked] = asking
   if (costs && asked === undefined) {
     const [disabled] = all
-    if (disabled === undefined) findings.report(place, `${found} the chain ${name} asks for no payment; allowed: a chain with an entry that does, such as challenge`, proxied ? 'value' : 'key')
-    else findings.report(place, `${found} ${called(disabled)} of the chain ${name} is disabled, so that nothing asks for payment; allowed: the entry without disabled`, proxied ? 'value' : 'key')
+    if (disabled === undefined) findings.report('BG_CHAIN_SALE', place, `${found} the chain ${name} asks for no payment; allowed: a chain with an entry that does, such as challenge`, proxied ? 'value' : 'key')
+    else findings.report('BG_CHAIN_SALE', place, `${found} ${called(disabled)} of the chain ${name} is disabled, so that nothing asks for payment; allowed: the entry without disabled`, proxied ? 'value' : 'key')
     return
   }
   if (asked === undefined) return
   if (asking.every(({ entry }) => entry.mode === 'observe')) {
-    if (costs) findings.warn(place, `${found} ${called(asked)} of the chain ${name} only observes: every request is served without payment`, proxied ? 'value' : 'key')
+    if (costs) findings.warn('BG_CHAIN_OBSERVES', place, `${found} ${called(asked)} of the chain ${name} only observes: every request is served without payment`, proxied ? 'value' : 'key')
     return
   }
   if (costs && !asking.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) {
-    findings.report(place, `${found} ${called(asked)} of the chain ${name} takes part only under its "when", and what that leaves out would be served without payment; allowed: the entry without when, or with one that covers every request of the route`, proxied ? 'value' : 'key')
+    findings.report('BG_CHAIN_SALE', place, `${found} ${called(asked)} of the chain ${name} takes part only under its "when", and what that leaves out would be served without payment; allowed: the entry without when, or with one that covers every request of the route`, proxied ? 'value' : 'key')
     return
   }
   // Where asking and taking have one condition, they stand aside together.
@@ -93,5 +93,5 @@ export function checkSale (route: RouteConfig, index: number, chain: readonly Re
     alwaysHolds(entry.when, route.match) || JSON.stringify(entry.when) === JSON.stringify(when)))
   const [taken] = taking
   if (missing === undefined || taken === undefined) return
-  findings.report([...at, 'chain'], `found the chain ${name}, in which ${called(taken)} takes part only under its "when": who pays what ${called(missing)} asks for would not be served; allowed: the same requests for both`)
+  findings.report('BG_CHAIN_SALE', [...at, 'chain'], `found the chain ${name}, in which ${called(taken)} takes part only under its "when": who pays what ${called(missing)} asks for would not be served; allowed: the same requests for both`)
 }

@@ -102,6 +102,7 @@ export interface DatabaseOptions {
 /** The url names no database that we know, or a folder outside the data folder. */
 export class DatabaseUrlError extends Error {
   override name = 'DatabaseUrlError'
+  readonly code = 'BG_DATABASE_URL'
 }
 
 const types = { bigint: postgres.BigInt }

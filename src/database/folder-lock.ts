@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 /** Another process, or another part of this one, holds the folder. */
 export class FolderInUse extends Error {
   override name = 'FolderInUse'
+  readonly code = 'BG_DATABASE_IN_USE'
   readonly folder: string
   /** The holder's process id, or null when it could not be read. */
   readonly pid: number | null

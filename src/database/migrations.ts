@@ -18,6 +18,7 @@ export type Migration = {
 /** The database cannot be brought to the shape that this program needs. */
 export class MigrationError extends Error {
   override name = 'MigrationError'
+  readonly code = 'BG_DATABASE_MIGRATION'
 }
 
 /** What running the migrations takes. */

@@ -1,5 +1,6 @@
 import { ConfigError, type Problem } from '../config/diagnose.ts'
 import type { ChainEntryConfig, GatewayConfig, Position, RouteConfig } from '../config/schema.ts'
+import type { ConfigurationCode } from '../errors/codes.ts'
 import { Chain } from './chain.ts'
 import type { Slot } from './context.ts'
 import { conditional, conditionOf, observing } from './entry.ts'
@@ -25,8 +26,8 @@ export interface Surroundings {
 }
 
 /** One entry or route of the file, and what is wrong there. */
-function refused (at: Position, message: string, cause?: unknown): ConfigError {
-  return new ConfigError([{ ...at, path: '', message }], { cause })
+function refused (code: ConfigurationCode, at: Position, message: string, cause?: unknown): ConfigError {
+  return new ConfigError([{ code, ...at, path: '', message }], { cause })
 }
 
 /**
@@ -106,11 +107,11 @@ function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig,
 async function setUp (entry: ChainEntryConfig, route: RouteConfig, info: RouteInfo, mode: 'development' | 'production', around: Surroundings, slots: Slots): Promise<Hooks> {
   if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
-  if (plugin === undefined) throw refused(entry.at, `there is no plugin "${entry.plugin}"`)
+  if (plugin === undefined) throw refused('BG_PLUGIN_UNKNOWN', entry.at, `there is no plugin "${entry.plugin}"`)
   try {
     return await plugin.setup(entry.config as never, scopeFor(plugin, info, mode, around.services, slots))
   } catch (cause) {
-    throw refused(entry.at, `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`, cause)
+    throw refused('BG_PLUGIN_SETUP', entry.at, `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`, cause)
   }
 }
 
@@ -131,7 +132,7 @@ function beforeCharge (route: RouteConfig, around: Surroundings): Hooks | null {
 function internalTerminal (entry: ChainEntryConfig, route: RouteConfig, around: Surroundings): Hooks {
   const name = route.upstream.kind === 'internal' ? route.upstream.name : ''
   const upstream = around.internals.get(name)
-  if (upstream === undefined) throw refused(entry.at, `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`)
+  if (upstream === undefined) throw refused('BG_CONFIG_REFERENCE', entry.at, `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`)
   return { handle: ctx => upstream.handle(ctx) }
 }
 

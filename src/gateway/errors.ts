@@ -1,4 +1,5 @@
 import { isConnectionFault } from '../database/errors.ts'
+import { responseCode, type ResponseCode } from '../errors/codes.ts'
 import type { WholeReply } from './reply.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -34,14 +35,34 @@ export abstract class GatewayError extends Error {
     return JSON_TYPE
   }
 
+  /** What clients know the error by beside its status: `error` of the body, or `title` of a problem. */
+  abstract get title (): string
+
+  /** Its name in docs/errors.md. It stands in the log; bodies have none (contract, Errors). */
+  get code (): ResponseCode {
+    return responseCode(this.status, this.title)
+  }
+
   /** The members of the body, in the order in which they are written; null for no body. */
   abstract members (around: ErrorSurroundings): Record<string, unknown> | null
 }
 
 /** `{error}` (contract, Errors: Short). */
 export class ShortError extends GatewayError {
-  constructor (status: number, error: string, headers: readonly string[] = []) {
+  readonly #code: ResponseCode | undefined
+
+  /** `code` where the text differs from case to case, so that the table cannot know it. */
+  constructor (status: number, error: string, headers: readonly string[] = [], code?: ResponseCode) {
     super(status, error, headers)
+    this.#code = code
+  }
+
+  get title (): string {
+    return this.message
+  }
+
+  override get code (): ResponseCode {
+    return this.#code ?? super.code
   }
 
   members (): Record<string, unknown> {
@@ -60,6 +81,10 @@ export class LongError extends GatewayError {
     this.more = more
   }
 
+  get title (): string {
+    return this.error
+  }
+
   members (): Record<string, unknown> {
     return { error: this.error, message: this.message, ...this.more }
   }
@@ -76,10 +101,29 @@ export class PayloadTooLarge extends LongError {
   }
 }
 
+/** What the parser found wrong in a body that is being read, or that it came too slowly (408). */
+export class MalformedBody extends LongError {
+  constructor (status: number, message: string) {
+    super(status, status === 408 ? 'Request Timeout' : 'Bad Request', message)
+  }
+
+  override get code (): ResponseCode {
+    return this.status === 408 ? 'BG_REQUEST_TIMEOUT' : 'BG_REQUEST_MALFORMED'
+  }
+}
+
 /** The client closed the connection before its request was whole; nobody is left to answer. Counted as 499. */
 export class ClientGone extends GatewayError {
   constructor () {
     super(499, 'The client closed the connection.')
+  }
+
+  get title (): string {
+    return this.message
+  }
+
+  override get code (): ResponseCode {
+    return 'BG_CLIENT_GONE'
   }
 
   members (): null {
@@ -106,8 +150,12 @@ export class RateLimited extends GatewayError {
     this.retryAfter = seconds
   }
 
+  get title (): string {
+    return 'Too many requests'
+  }
+
   members (): Record<string, unknown> {
-    return { error: 'Too many requests', message: this.message, retryAfter: this.retryAfter }
+    return { error: this.title, message: this.message, retryAfter: this.retryAfter }
   }
 }
 
@@ -131,6 +179,10 @@ export class ValidationError extends GatewayError {
     this.errors = errors
   }
 
+  get title (): string {
+    return this.message
+  }
+
   override get mediaType (): string {
     return PROBLEM_TYPE
   }
@@ -138,7 +190,7 @@ export class ValidationError extends GatewayError {
   members (around: ErrorSurroundings): Record<string, unknown> {
     return {
       type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
-      title: this.message,
+      title: this.title,
       status: 400,
       errors: this.errors,
       traceId: around.correlationId
@@ -192,8 +244,12 @@ export class ConfigurationMissing extends GatewayError {
     super(500, `setting ${setting} is missing`)
   }
 
+  get title (): string {
+    return 'Server configuration error'
+  }
+
   members (): Record<string, unknown> {
-    return { error: 'Server configuration error' }
+    return { error: this.title }
   }
 }
 
@@ -201,6 +257,10 @@ export class ConfigurationMissing extends GatewayError {
 class Unhandled extends GatewayError {
   constructor (cause: unknown) {
     super(500, 'An unexpected error occurred', [], cause)
+  }
+
+  get title (): string {
+    return this.message
   }
 
   members (around: ErrorSurroundings): Record<string, unknown> {

@@ -60,7 +60,7 @@ export function checkReach (router: Router<CompiledRoute>, built: readonly Built
     const need = needsPayment === true
       ? 'a payment; allowed: a price, and a chain with credential and challenge'
       : `${access === 'admin' ? 'the admin key' : 'a merchant\'s key'}; allowed: a chain with { auth: { as: ${access} } }`
-    const problem = { ...config.at, path: '', message: `found the chain ${JSON.stringify(config.chain)} before ${method} ${path}${more}, which needs ${need}` }
+    const problem: Problem = { code: 'BG_CHAIN_CALLER', ...config.at, path: '', message: `found the chain ${JSON.stringify(config.chain)} before ${method} ${path}${more}, which needs ${need}` }
     if (config.match.path.every(pattern => pattern === '/*')) warnings.push(problem)
     else problems.push(problem)
   }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
-import { LongError } from '../gateway/errors.ts'
+import { MalformedBody } from '../gateway/errors.ts'
 import type { Keeping } from './allowance.ts'
 import { takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from './lane.ts'
@@ -150,7 +150,7 @@ export class Connection implements WireConnection, Watched {
   /** The bytes of the request that is being answered are wrong or late: its reader is told, and it is the last. */
   failBody (status: number, message: string): void {
     this.closing = true
-    this.current?.body.fail(new LongError(status, status === 408 ? 'Request Timeout' : 'Bad Request', message))
+    this.current?.body.fail(new MalformedBody(status, message))
   }
 
   /** The other side of what the parser refuses: in the body of the current request, or in a head behind it. */

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net'
-import { LongError } from '../gateway/errors.ts'
+import { MalformedBody } from '../gateway/errors.ts'
 import type { Keeping } from './allowance.ts'
 import { writeRefusal, type RefusalHost } from './connection.ts'
 import { takenBytes, Watch, type Watched } from './deadlines.ts'
@@ -229,7 +229,7 @@ export class Lane implements Watched, UploadValve {
 
   failBody (status: number, message: string): void {
     this.closing = true
-    this.current?.body.fail(new LongError(status, status === 408 ? 'Request Timeout' : 'Bad Request', message))
+    this.current?.body.fail(new MalformedBody(status, message))
   }
 
   hold (): void {

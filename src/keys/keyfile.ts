@@ -13,6 +13,7 @@ export interface Keys {
 /** A file of secrets is readable by others, or is not what it should be. The message says what to do. */
 export class KeyFileError extends Error {
   override name = 'KeyFileError'
+  readonly code = 'BG_KEY_FILE'
 }
 
 const keysName = 'keys.json'

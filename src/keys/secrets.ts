@@ -45,11 +45,13 @@ export interface SealedPlace {
 /** A ciphertext that cannot be opened. The message says which step failed, never what was inside. */
 export class UnsealError extends Error {
   override name = 'UnsealError'
+  readonly code = 'BG_UNSEAL'
 }
 
 /** The master secret is too short to derive keys from. */
 export class MasterSecretError extends Error {
   override name = 'MasterSecretError'
+  readonly code = 'BG_MASTER_SECRET'
 }
 
 const leastMasterBytes = 32

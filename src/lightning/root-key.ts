@@ -25,6 +25,7 @@ const PAYMENT_ID_PURPOSE = 'boltgate/payment-id'
 /** A master secret that cannot be used. The message never holds the secret. */
 export class KeyRingError extends Error {
   override readonly name = 'KeyRingError'
+  readonly code = 'BG_MASTER_SECRET'
 }
 
 /** A key with the name of the generation it came from (8 hex characters). */

@@ -29,6 +29,7 @@ export interface Mailer {
 /** A mail could not be sent. The message is for operators: neither the reader's address nor a password is in it. */
 export class MailFailed extends Error {
   override name = 'MailFailed'
+  readonly code = 'BG_MAIL_FAILED'
   /** Whether it may go well later; false when the mail itself is refused. */
   readonly temporary: boolean
 

@@ -39,7 +39,7 @@ export function currentPlan (stored: string | null): string | null {
  */
 export function parseTier (text: string): PlanTier {
   const tier = known.get(text.trim())
-  if (tier === undefined) throw new ShortError(400, `Invalid planTier. Accepted values: ${planTiers.join(', ')}.`)
+  if (tier === undefined) throw new ShortError(400, `Invalid planTier. Accepted values: ${planTiers.join(', ')}.`, [], 'BG_PLAN_TIER_INVALID')
   return tier
 }
 

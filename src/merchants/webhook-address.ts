@@ -7,7 +7,7 @@ export const webhookSecretLength = Object.freeze({ min: 16, max: 200 })
 
 /** What a webhook address that cannot be read is answered: always `{error}` (decision 1; contract, Errors: Merchant settings). */
 export function invalidWebhookUrl (why: string): ShortError {
-  return new ShortError(400, `Invalid webhook URL format: ${why}`)
+  return new ShortError(400, `Invalid webhook URL format: ${why}`, [], 'BG_WEBHOOK_URL_INVALID')
 }
 
 /**
@@ -21,7 +21,7 @@ export function webhookAddress (text: string, rules: { readonly production: bool
     return checkTargetUrl(text, { production: rules.production, query: true }).href
   } catch (error) {
     if (!(error instanceof AddressRefused)) throw error
-    if (error.reason === 'host' || error.reason === 'port' || error.reason === 'range') throw new ShortError(400, `Webhook URL not allowed: ${error.message}`)
+    if (error.reason === 'host' || error.reason === 'port' || error.reason === 'range') throw new ShortError(400, `Webhook URL not allowed: ${error.message}`, [], 'BG_WEBHOOK_URL_BLOCKED')
     throw invalidWebhookUrl(error.message)
   }
 }

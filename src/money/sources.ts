@@ -24,6 +24,7 @@ export interface PriceSource {
 /** A source answered what is no price. The message is for the log. */
 export class SourceFault extends Error {
   override name = 'SourceFault'
+  readonly code = 'BG_PRICE_SOURCE'
 }
 
 /** A number of a JSON text as it was written: as a double it might be another one. */

@@ -62,8 +62,8 @@ function amountFault (amount: Decimal | null): string | null {
 /** @throws ShortError 400 for what this currency does not allow (decision 46) */
 function checkRules (amount: Decimal, currency: Currency): void {
   const { places, largest } = CURRENCY_RULES[currency]
-  if (amount.places > places) throw new ShortError(400, `An amount in ${currency} has at most ${places} decimal places.`)
-  if (isAbove(amount, largest)) throw new ShortError(400, `An amount in ${currency} is at most ${largest}.`)
+  if (amount.places > places) throw new ShortError(400, `An amount in ${currency} has at most ${places} decimal places.`, [], 'BG_AMOUNT_INVALID')
+  if (isAbove(amount, largest)) throw new ShortError(400, `An amount in ${currency} is at most ${largest}.`, [], 'BG_AMOUNT_INVALID')
 }
 
 function isAbove (amount: Decimal, limit: bigint): boolean {

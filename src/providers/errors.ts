@@ -64,6 +64,7 @@ export class ProviderRefused extends LongError {
  */
 export class PayoutUncertain extends Error {
   override name = 'PayoutUncertain'
+  readonly code = 'BG_PAYOUT_UNCERTAIN'
 
   constructor (cause: unknown) {
     super('The provider was asked to pay out and its answer was lost.', { cause })
@@ -74,6 +75,6 @@ export class PayoutUncertain extends Error {
 export class ProviderNotificationError extends ShortError {
   /** `message` reaches the sender. */
   constructor (message: string) {
-    super(400, message)
+    super(400, message, [], 'BG_PROVIDER_NOTIFICATION_UNREADABLE')
   }
 }

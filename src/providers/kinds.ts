@@ -45,6 +45,7 @@ export interface Providers {
 /** A slot of `lightning` names a kind that cannot stand there. */
 export class ProviderKindError extends Error {
   override name = 'ProviderKindError'
+  readonly code = 'BG_PROVIDER_KIND'
 }
 
 /** What a kind that is called over the network is made from. */

@@ -155,7 +155,7 @@ export class ProxyService {
       const url = checkTargetUrl(text, { production: this.#parts.production })
       return url.href.endsWith('/') ? url.href.slice(0, -1) : url.href
     } catch (error) {
-      if (error instanceof AddressRefused) throw new ShortError(400, `targetBaseUrl: ${error.message}`)
+      if (error instanceof AddressRefused) throw new ShortError(400, `targetBaseUrl: ${error.message}`, [], 'BG_PROXY_TARGET_REFUSED')
       throw error
     }
   }
@@ -218,7 +218,7 @@ function endpointsOf (inputs: NonNullable<ProxyInput['endpoints']>): Endpoint[] 
   return inputs.map((input, index) => {
     const pathPattern = patternOf(input.pathPattern)
     const key = `${input.method ?? '*'} ${pathPattern}`
-    if (seen.has(key)) throw new ShortError(400, `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`)
+    if (seen.has(key)) throw new ShortError(400, `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`, [], 'BG_PROXY_ENDPOINT_TWICE')
     seen.add(key)
     return {
       method: input.method ?? null,

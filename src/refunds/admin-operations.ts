@@ -95,9 +95,9 @@ export function refundAdminOperations (settlements: RefundSettlements): AnyOpera
 
 function settlementOf (input: SettlementInput, correlationId: string, now: number): Settlement {
   const { outcome, providerRefundId = null, transactionHash = null, feeSatoshis = null, settledBy, reason } = input
-  if (outcome === 'sent' && providerRefundId === null) throw new ShortError(400, 'providerRefundId is required where the refund was sent.')
+  if (outcome === 'sent' && providerRefundId === null) throw new ShortError(400, 'providerRefundId is required where the refund was sent.', [], 'BG_REFUND_SETTLEMENT_INVALID')
   if (outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSatoshis !== null)) {
-    throw new ShortError(400, 'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.')
+    throw new ShortError(400, 'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.', [], 'BG_REFUND_SETTLEMENT_INVALID')
   }
   return { outcome, providerRefundId, transactionHash, feeSats: feeSatoshis, settledBy, reason, correlationId, settledAt: now }
 }

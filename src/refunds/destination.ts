@@ -75,5 +75,5 @@ function isAddress (text: string): boolean {
 }
 
 function refusal (message: string): ShortError {
-  return new ShortError(400, message)
+  return new ShortError(400, message, [], 'BG_REFUND_ADDRESS_INVALID')
 }

@@ -167,7 +167,7 @@ export class Refunds {
         if (amountSats > left || amountSats === 0) {
           const lost = (await store.lost(sql, source.invoiceId)).map(held => adviceOn(held, now) ?? '')
           const words = amountSats === 0 ? 'Nothing is left to refund.' : `Refund amount exceeds the payment: ${left} satoshis are left to refund.`
-          throw new ShortError(400, [words, ...lost].join(' '))
+          throw new ShortError(400, [words, ...lost].join(' '), [], 'BG_REFUND_AMOUNT_EXCEEDED')
         }
         const reserved = { ...refund, amountSats, createdAt: now }
         await store.insert(sql, reserved, now + SEND_WITHIN, idempotency)
@@ -197,7 +197,7 @@ export class Refunds {
         return refund
       }
       await this.#release(refund)
-      throw error instanceof ProviderRefused ? new ShortError(400, error.message) : error
+      throw error instanceof ProviderRefused ? new ShortError(400, error.message, [], 'BG_REFUND_REFUSED') : error
     }
     let written: Refund
     try {
@@ -210,7 +210,7 @@ export class Refunds {
       return refund
     }
     // Taken, and given up at once: for the client the same as a refusal.
-    if (payout.status === 'failed' && written.status === 'failed') throw new ShortError(400, 'The payment provider could not send the refund.')
+    if (payout.status === 'failed' && written.status === 'failed') throw new ShortError(400, 'The payment provider could not send the refund.', [], 'BG_REFUND_REFUSED')
     return written
   }
 
@@ -288,23 +288,23 @@ function payoutRequest (refund: Refund, source: RefundSource): PayoutRequest {
 }
 
 function requireRefundable ({ refusal }: RefundSource): void {
-  if (refusal !== null) throw new ShortError(400, refusal)
+  if (refusal !== null) throw new ShortError(400, refusal, [], 'BG_PAYMENT_NOT_REFUNDABLE')
 }
 
 /** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
 function requireSameKind (payee: Payee, source: RefundSource): void {
   if (payee.kind === source.kind) return
-  throw new ShortError(400, `The payment was made through ${source.kind}, and the ${source.slot} provider is ${payee.kind} now.`)
+  throw new ShortError(400, `The payment was made through ${source.kind}, and the ${source.slot} provider is ${payee.kind} now.`, [], 'BG_REFUND_PROVIDER_CHANGED')
 }
 
 function requireCapable (payee: Payee, refund: Refund): void {
   const can = refund.type === 'ln' ? payee.capabilities.payout.lightning : payee.capabilities.payout.chain
-  if (!can) throw new ShortError(400, `The payment provider cannot send refunds of type ${refund.type}.`)
+  if (!can) throw new ShortError(400, `The payment provider cannot send refunds of type ${refund.type}.`, [], 'BG_REFUND_TYPE_UNSUPPORTED')
 }
 
 function requireOptionalAmount (refund: Refund): void {
-  if (refund.type === 'ln') throw new ShortError(400, 'amountSatoshis is required for refunds of type ln.')
-  if (refund.slot === 'primary') throw new ShortError(400, 'amountSatoshis is required for refunds on the primary provider.')
+  if (refund.type === 'ln') throw new ShortError(400, 'amountSatoshis is required for refunds of type ln.', [], 'BG_REFUND_AMOUNT_REQUIRED')
+  if (refund.slot === 'primary') throw new ShortError(400, 'amountSatoshis is required for refunds on the primary provider.', [], 'BG_REFUND_AMOUNT_REQUIRED')
 }
 
 /** Whether asking the provider again could change nothing: failed, or confirmed with all that is to be known. */

@@ -110,4 +110,5 @@ export interface State {
 /** The state cannot be reached or did not answer in time. */
 export class StateUnavailable extends Error {
   override name = 'StateUnavailable'
+  readonly code = 'BG_STATE_AWAY'
 }

@@ -138,6 +138,7 @@ export type StorePlatformFault =
 /** A platform's failure. The message is for merchants and logs: what was asked and what came back, without secrets. */
 export class StorePlatformError extends Error {
   override name = 'StorePlatformError'
+  readonly code = 'BG_STORE_PLATFORM'
   readonly fault: StorePlatformFault
   /** The platform's HTTP status; null when there was none. */
   readonly upstreamStatus: number | null

@@ -1,4 +1,4 @@
-import { pino, type DestinationStream, type Logger } from 'pino'
+import { pino, stdSerializers, type DestinationStream, type Logger } from 'pino'
 
 export type { Logger } from 'pino'
 
@@ -86,6 +86,7 @@ export function createLog (options: LogOptions): Logger & Required<Pick<Log, 'kn
     level: options.level,
     base: null,
     timestamp: timeOfLine,
+    serializers: { err: shownError },
     formatters: { level: (label: string) => ({ level: label }), log: (fields: Record<string, unknown>) => hide(fields) }
   }
   const destination: Destination = options.destination ?? gatheredOutput()
@@ -101,6 +102,13 @@ export function createLog (options: LogOptions): Logger & Required<Pick<Log, 'kn
       else destination.write(line)
     }
   })
+}
+
+/** An error as pino shows it, with its code: a getter, which pino does not look at. */
+function shownError (error: unknown): unknown {
+  const shown: unknown = error instanceof Error ? stdSerializers.err(error) : error
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string' && typeof shown === 'object') return { ...shown, code: error.code }
+  return shown
 }
 
 /** The message of nearly all lines. */

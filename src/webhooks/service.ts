@@ -57,6 +57,7 @@ const PURGED_AT_ONCE = 1_000
 /** The last attempt has failed; the queue shows it to operators as a failed job, whose retry sends once more. */
 export class DeliveryFailed extends Error {
   override name = 'DeliveryFailed'
+  readonly code = 'BG_WEBHOOK_FAILED'
 }
 
 /** What a job of the queue carries. A type, since an interface is no JsonObject. */

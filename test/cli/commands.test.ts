@@ -65,6 +65,7 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
   const away = await run('pay', 'http://127.0.0.1:1/')
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
+  t.match(away.err, /\[BG_NOT_REACHED\]/)
 })
 
 t.test('check, routes, docs and openapi describe a configuration', async t => {

@@ -105,11 +105,11 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
 
   const folder = await run(['start'], { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: gateway.data })
   t.equal(folder.code, 1, 'a second gateway on one data folder')
-  t.match(folder.err, /^The embedded database in .* is in use by process \d+\. [^\n]*\n$/)
+  t.match(folder.err, /^The embedded database in .* is in use by process \d+\. [^\n]* \[BG_DATABASE_IN_USE\]\n$/)
 
   const busy = await run(['start'], { HOST: '127.0.0.1', PORT: String(own), BOLTGATE_DATA: temporaryFolder(t) })
   t.equal(busy.code, 1, 'a port in use')
-  t.match(busy.err, /^[^\n]*EADDRINUSE[^\n]*\n$/)
+  t.match(busy.err, /^[^\n]*EADDRINUSE[^\n]* \[BG_LISTEN_IN_USE\]\n$/)
 
   const two = await Promise.all([RawClient.connect(own), RawClient.connect(own)])
   for (const client of two) {
@@ -139,7 +139,7 @@ t.test('a data folder that cannot be written is told in one line', async t => {
   writeFileSync(file, '')
   const result = await run(['start'], { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: join(file, 'data') })
   t.equal(result.code, 1)
-  t.match(result.err, /^[^\n]*(ENOTDIR|EACCES)[^\n]*\n$/)
+  t.match(result.err, /^[^\n]*(ENOTDIR|EACCES)[^\n]* \[BG_FILE_ACCESS\]\n$/)
   t.notOk(existsSync(join(file, 'data')))
 })
 

@@ -18,7 +18,7 @@ function paysByCard ({ billingSubscriptionId, subscriptionStatus }: Merchant): b
  * @throws ShortError 400 on a larger plan, and while a card is charged
  */
 export function checkMayBuy (merchant: Merchant): void {
-  if (merchant.tier === 'l402') throw new ShortError(400, `The account is on the plan ${planNames.l402}, which is changed by contact only.`)
+  if (merchant.tier === 'l402') throw new ShortError(400, `The account is on the plan ${planNames.l402}, which is changed by contact only.`, [], 'BG_PLAN_BY_CONTACT')
   if (paysByCard(merchant)) throw new ShortError(400, 'The account pays for its plan by card. Cancel that subscription first, or both would be charged.')
 }
 

@@ -6,6 +6,7 @@ import { randomToken, systemRandom, type Random } from '../../system/ids.ts'
 /** The file of the sandbox's node key holds something else. */
 export class NodeKeyError extends Error {
   override name = 'NodeKeyError'
+  readonly code = 'BG_NODE_KEY'
 }
 
 /**

@@ -78,7 +78,7 @@ function component (text: string): string {
 }
 
 function unreadable (why: string): ShortError {
-  return new ShortError(400, `The form cannot be read: ${why}.`)
+  return new ShortError(400, `The form cannot be read: ${why}.`, [], 'BG_FORM_UNREADABLE')
 }
 
 /** Fields have one line each; labels and customs forms show nothing else. */
