@@ -22,8 +22,8 @@ export interface Servers extends Reachable {
   stop (): Promise<void>
 }
 
-/** Debian keeps PostgreSQL's programs out of PATH. */
-function postgresFolder (): string | null {
+/** Where PostgreSQL's programs are, which Debian keeps out of PATH; null where there are none. */
+export function postgresFolder (): string | null {
   try {
     const root = '/usr/lib/postgresql'
     const versions = readdirSync(root).sort((a, b) => Number(a) - Number(b))
@@ -41,9 +41,9 @@ export function serversMissing (): string | null {
   return missing.length === 0 ? null : `not installed here: \`apt-get install ${missing.join(' ')}\``
 }
 
-/** As a user of its own where we are root: PostgreSQL refuses to run as root. */
-function asPostgres (command: readonly string[]): readonly string[] {
-  return process.getuid?.() === 0 ? ['runuser', '-u', 'postgres', '--', ...command] : command
+/** As a user of its own where we are root, as which PostgreSQL refuses to run. `runuser` would stay in between: its id is not the server's. */
+export function asPostgres (command: readonly string[]): readonly string[] {
+  return process.getuid?.() === 0 ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--init-groups', ...command] : command
 }
 
 async function listening (port: number): Promise<true | null> {
