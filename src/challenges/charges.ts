@@ -1,6 +1,6 @@
 import type { Database } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 
 /** The challenge that a provider's charge belongs to. */
 export interface ChallengeOfCharge {
@@ -32,7 +32,7 @@ export class ChallengeCharges {
   }
 
   /** The challenges of these charges, as far as a provider of this kind in this slot made them. */
-  async byCharge (slot: ProviderSlot, kind: ProviderKind, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
+  async byCharge (slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
     const rows = await this.#database.sql<Array<{ charge_id: string, payment_hash: string, merchant_id: string | null, is_settled: boolean }>>`
       select charge_id, payment_hash, merchant_id, settled_at is not null as is_settled from challenges
       where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
@@ -44,7 +44,7 @@ export class ChallengeCharges {
    * (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for a day after they can be
    * paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
    */
-  async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenChallenges[]> {
+  async open (slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null, since: Date }>>`
       select merchant_id, min(created_at) as since from challenges
       where ((source in ('route', 'proxy', 'ping') and expires_at > ${new Date(now)})

@@ -6,7 +6,7 @@ import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
 import { builtInPlugins, importPlugin } from '../plugins.ts'
 import { presets } from '../presets.ts'
-import { keyFault } from '../providers/key-form.ts'
+import { providerKinds } from '../providers/kinds.ts'
 import { UsageError } from './output.ts'
 
 /** A configuration with the plugins that its chains name. */
@@ -41,7 +41,7 @@ export async function withPlugins (load: (options: LoadOptions) => Promise<Gatew
   const config = await load({
     plugins: builtInPlugins,
     internals: INTERNALS,
-    keyFault,
+    providers: providerKinds,
     presets,
     importPlugin: async path => {
       const plugin = await importPlugin(path)

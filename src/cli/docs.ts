@@ -5,6 +5,7 @@ import { jsonSchema } from '../config/json-schema.ts'
 import { referencePage } from '../config/reference.ts'
 import { errorsPage } from '../errors/page.ts'
 import { builtInPlugins } from '../plugins.ts'
+import { providerKinds } from '../providers/kinds.ts'
 import type { Output } from './output.ts'
 
 export const docsUsage = `boltgate docs [--write FOLDER]
@@ -15,7 +16,7 @@ gateway.schema.json (for editors) and errors.md into FOLDER.`
 /** Prints or writes the generated pages. */
 export async function docs (args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { write: { type: 'string' } } })
-  const page = referencePage(builtInPlugins.values())
+  const page = referencePage(builtInPlugins.values(), providerKinds)
   if (values.write === undefined) {
     out.print(page)
     return 0
@@ -23,7 +24,7 @@ export async function docs (args: readonly string[], out: Output): Promise<numbe
   mkdirSync(values.write, { recursive: true })
   writeFileSync(join(values.write, 'configuration.md'), page)
   writeFileSync(join(values.write, 'errors.md'), errorsPage())
-  writeFileSync(join(values.write, 'gateway.schema.json'), `${JSON.stringify(jsonSchema(builtInPlugins.values()), null, 2)}\n`)
+  writeFileSync(join(values.write, 'gateway.schema.json'), `${JSON.stringify(jsonSchema(builtInPlugins.values(), providerKinds), null, 2)}\n`)
   out.print(`Wrote ${join(values.write, 'configuration.md')}, gateway.schema.json and errors.md`)
   return 0
 }

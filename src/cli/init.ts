@@ -2,14 +2,24 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline/promises'
 import { parseArgs } from 'node:util'
 import { loadConfigText } from '../config/load.ts'
+import { providerKinds } from '../providers/kinds.ts'
 import { withPlugins } from './configuration.ts'
 import { UsageError, type Output } from './output.ts'
 import { rehearse } from './rehearse.ts'
 
+const KINDS = providerKinds.map(({ name }) => name)
+const FOR_MONEY = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
+
+/** `a, b or c`. */
+function either (names: readonly string[]): string {
+  const last = names.at(-1) ?? ''
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} or ${last}`
+}
+
 export const initUsage = `boltgate init [--upstream URL] [--path PATH] [--price PRICE] [--provider KIND] [--config FILE]
 
 Writes a gateway.yaml that sells PATH ('/*' for all) of the API at URL for PRICE, such as '10 sats'. KIND is sandbox, which takes
-no money and needs no key, strike, opennode or lnd. What is not said is asked for on a terminal.`
+no money and needs no key, ${either(FOR_MONEY)}. What is not said is asked for on a terminal.`
 
 /** What is sold, how, and for whom. */
 export interface Wishes {
@@ -26,7 +36,7 @@ const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string, readonly 
   upstream: { ask: 'Address of the API that you sell', usual: null },
   path: { ask: 'Path of it that costs something (/* is all of it)', usual: '/*' },
   price: { ask: 'Price of one request', usual: '10 sats' },
-  provider: { ask: 'Who makes the invoices: sandbox (no money, to try it), strike, opennode, lnd', usual: 'sandbox' }
+  provider: { ask: `Who makes the invoices: sandbox (no money, to try it), ${FOR_MONEY.join(', ')}`, usual: 'sandbox' }
 }
 
 /** Writes the file, which nothing is wrong with. Throws `ConfigError` for what it would refuse, `UsageError`. */
@@ -38,7 +48,7 @@ export async function init (args: readonly string[], out: Output): Promise<numbe
   const file = values.config ?? 'gateway.yaml'
   if (existsSync(file)) throw new UsageError(`${file} is there already; name another one with --config.`)
   const wishes = await complete(values)
-  if (!['sandbox', 'strike', 'opennode', 'lnd'].includes(wishes.provider)) throw new UsageError(`--provider is sandbox, strike, opennode or lnd, not "${wishes.provider}".`)
+  if (!KINDS.includes(wishes.provider)) throw new UsageError(`--provider is ${either(KINDS)}, not "${wishes.provider}".`)
   const text = gatewayYaml(wishes)
   // Whose key it is to be is known only at the start; all else is checked now.
   await rehearse(await withPlugins(options => loadConfigText(file, gatewayYaml({ ...wishes, provider: 'sandbox' }), process.env, options)))
@@ -70,7 +80,8 @@ async function complete (given: Readonly<Partial<Record<keyof Wishes, string>>>)
 export function gatewayYaml ({ upstream, path, price, provider }: Wishes): string {
   const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
   const lightning = provider === 'sandbox'
-    ? '# The sandbox makes invoices without money. For real ones: { kind: strike, key: "${LIGHTNING_KEY}" }, or opennode, lnd.\nlightning:\n  primary: { kind: sandbox }\n'
+    ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
+lightning:\n  primary: { kind: sandbox }\n`
     : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
   // A route for everything takes the gateway's own addresses as well, unless they are spelled out.
   const own = path !== '/*' ? '' : `

@@ -48,8 +48,9 @@ export function openNews ({ challenges, payments, merchants, payees, registratio
   const { primary, alternate } = config.lightning
   const pollers = new Map<ProviderSlot, Poller>()
   for (const slot of ['primary', 'alternate'] as const) {
-    const rules = pollRules(payees.provider(slot), config.lightning[slot].url ?? null, primary.kind === alternate.kind && primary.kind !== 'lnd')
-    if (rules === null) continue
+    const polling = payees.polling(slot)
+    if (polling === null) continue
+    const rules = pollRules(payees.provider(slot), polling, primary.kind === alternate.kind)
     const poller = new Poller({ slot, rules, store: new SqlPollStore(database), clock, log, payees, charges, payments, ofPayments, ofChallenges, merchant })
     pollers.set(slot, poller)
     jobs.every(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal), { expiry: 120_000 })

@@ -37,7 +37,9 @@ import { Metrics } from '../telemetry/metrics.ts'
 import { Sealer } from '../keys/secrets.ts'
 import { openState } from '../state/url.ts'
 import { Budgets } from '../providers/budgets.ts'
-import { openProviders } from '../providers/kinds.ts'
+import type { ProviderKind } from '../providers/kind.ts'
+import { providerKinds } from '../providers/kinds.ts'
+import { openProviders } from '../providers/open-providers.ts'
 import { Payees, type Payee } from '../providers/payees.ts'
 import { ProxyDirectory } from '../proxies/directory.ts'
 import { probeTarget } from '../proxies/probe.ts'
@@ -66,6 +68,8 @@ export interface Surroundings {
   readonly secrets: Secrets
   /** Plugins by the name or the absolute path that chain entries use. */
   readonly plugins: ReadonlyMap<string, Plugin>
+  /** The kinds of provider that the configuration may name; those of `providers/kinds.ts` when left out. */
+  readonly providerKinds?: readonly ProviderKind[]
   /** The address that clients use, without a slash at the end; asked for when it is needed, since port 0 is known late. */
   publicUrl (): string
   /** Told of each request that begins. */
@@ -95,6 +99,7 @@ export async function openParts (running: Running, around: Surroundings, closers
   const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
   const budgets = new Budgets({ state, clock, metrics })
   const providers = closers.add(openProviders({
+    kinds: around.providerKinds ?? providerKinds,
     mode: config.mode,
     lightning: config.lightning,
     dataDir: config.data,

@@ -4,7 +4,7 @@ import type { Origin } from './document.ts'
 import { internalPlugin, type ReadEntry } from './chains.ts'
 import type { FoundReference } from './read.ts'
 import { checkSale } from './sale.ts'
-import type { FileConfig, PluginFacts, RouteConfig } from './schema.ts'
+import type { FileConfig, PluginFacts, ProviderFacts, RouteConfig } from './schema.ts'
 import { formatDuration } from './units.ts'
 
 /** Collects what is wrong, each at its place in the file. */
@@ -196,11 +196,16 @@ export function checkSettings (config: FileConfig, findings: Findings): void {
   }
 }
 
+/** The facts of a kind that a slot names; undefined where the loader was told of none. */
+function factsOf (kind: string, providers: readonly ProviderFacts[] | undefined): ProviderFacts | undefined {
+  return providers?.find(({ name }) => name === kind)
+}
+
 /** Keys of providers have forms, and a start ends with one that cannot be read. */
-export function checkKeys ({ lightning }: FileConfig, keyFault: ((kind: string, key: string) => string | undefined) | undefined, findings: Findings): void {
+export function checkKeys ({ lightning }: FileConfig, providers: readonly ProviderFacts[] | undefined, findings: Findings): void {
   for (const slot of ['primary', 'alternate'] as const) {
     const { kind, key } = lightning[slot]
-    const fault = key === undefined ? undefined : keyFault?.(kind, key)
+    const fault = key === undefined ? undefined : factsOf(kind, providers)?.keyFault(key)
     if (fault !== undefined) findings.report('BG_CONFIG_PROVIDER_KEY', ['lightning', slot, 'key'], fault)
   }
 }
@@ -209,8 +214,10 @@ export function checkKeys ({ lightning }: FileConfig, keyFault: ((kind: string, 
  * Whoever sells needs an account that the money goes to. Only the sandbox can do without a key. In development it is a
  * warning: merchants with keys of their own can be tried beside routes of the operator that answer 503.
  */
-export function checkOperatorKey ({ mode, lightning: { primary } }: FileConfig, selling: readonly RouteConfig[], findings: Findings): void {
-  if (selling.length === 0 || primary.kind === 'sandbox' || primary.key !== undefined) return
+export function checkOperatorKey (
+  { mode, lightning: { primary } }: FileConfig, providers: readonly ProviderFacts[] | undefined, selling: readonly RouteConfig[], findings: Findings
+): void {
+  if (selling.length === 0 || primary.key !== undefined || factsOf(primary.kind, providers)?.isSandbox !== false) return
   const lines = formatNames(selling.map(({ at }) => String(at.line)))
   const who = selling.length === 1 ? `the route on line ${lines} has a price` : `the routes on lines ${lines} have a price`
   const message = `found nothing, but ${who}; allowed: the provider key that its payments go to`
@@ -228,11 +235,12 @@ export function checkBilling ({ billing }: FileConfig, findings: Findings): void
 }
 
 /** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
-export function checkProduction (config: FileConfig, findings: Findings): void {
+export function checkProduction (config: FileConfig, providers: readonly ProviderFacts[] | undefined, findings: Findings): void {
   if (config.mode !== 'production') return
+  const forMoney = formatNames((providers ?? []).filter(({ isSandbox }) => !isSandbox).map(({ name }) => name))
   for (const side of ['primary', 'alternate'] as const) {
     const { kind, url } = config.lightning[side]
-    if (kind === 'sandbox') findings.report('BG_CONFIG_PRODUCTION', ['lightning', side, 'kind'], 'found the sandbox in production; allowed: strike, opennode, lnd')
+    if (factsOf(kind, providers)?.isSandbox === true) findings.report('BG_CONFIG_PRODUCTION', ['lightning', side, 'kind'], `found the ${kind} in production; allowed: ${forMoney}`)
     // Every call carries a key that can take or send money.
     if (url !== undefined && isPlainAndAway(url)) findings.report('BG_CONFIG_PRODUCTION', ['lightning', side, 'url'], 'found a plain http address in production; allowed: an https address, or http to this machine')
   }

@@ -1,6 +1,6 @@
 import { entrySiblings, internalPlugin } from './chains.ts'
 import { choicesOf, keywordsOf, leastItems, type Keywords } from './read.ts'
-import { FileSchema, type PluginFacts } from './schema.ts'
+import { fileSchema, type PluginFacts, type ProviderFacts } from './schema.ts'
 import { formatUnit } from './units.ts'
 
 /** A JSON Schema, draft 7: the one that editors' YAML support reads. */
@@ -10,10 +10,10 @@ export type JsonSchema = { [keyword: string]: unknown }
 const variable = { type: 'string', pattern: '\\$\\{' }
 
 /**
- * The JSON Schema of `gateway.yaml` for editors, with the settings of the given plugins. Keys with a default are optional,
+ * The JSON Schema of `gateway.yaml` for editors, with the settings of the given plugins and the given kinds of provider. Keys with a default are optional,
  * and a text with `${NAME}` is allowed for every value.
  */
-export function jsonSchema (plugins: Iterable<PluginFacts>): JsonSchema {
+export function jsonSchema (plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): JsonSchema {
   const known = [internalPlugin, ...plugins]
   const siblings = properties(keywordsOf(entrySiblings))
   const settled = (name: string, schema: JsonSchema): JsonSchema => ({
@@ -31,7 +31,7 @@ export function jsonSchema (plugins: Iterable<PluginFacts>): JsonSchema {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'gateway.yaml',
-    ...convert(keywordsOf(FileSchema)),
+    ...convert(keywordsOf(fileSchema(providers))),
     definitions: { entry }
   }
 }

@@ -10,7 +10,7 @@ import type { Environment } from './interpolate.ts'
 import { takes, type Presets } from './presets.ts'
 import { readConfig, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
-import { builtInPolicies, FileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
+import { builtInPolicies, fileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type ProviderFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
 
 /** What the loader may be told about the rest of the gateway. */
 export interface LoadOptions {
@@ -20,8 +20,8 @@ export interface LoadOptions {
   readonly importPlugin?: (file: string) => Promise<PluginFacts>
   /** Names of the upstreams inside the gateway; unchecked without. */
   readonly internals?: readonly string[]
-  /** What is wrong with the form of a provider key of this kind, without repeating any of it; undefined where nothing is. */
-  readonly keyFault?: (kind: string, key: string) => string | undefined
+  /** The kinds of provider; without them any is taken, and nothing is checked that hangs on the kind. */
+  readonly providers?: readonly ProviderFacts[]
   /** Chains and routes that the file need not spell out; none when left out. */
   readonly presets?: Presets
   /** Folder that relative paths in the file start from; the file's own by default. */
@@ -53,7 +53,7 @@ export async function loadConfigText (file: string, text: string, env: Environme
   // A file that says nothing of it is for where it runs: an image is production unless told otherwise.
   const mode = env['BOLTGATE_MODE']
   if (mode !== undefined && mode !== '' && typeof value === 'object' && value !== null && !('mode' in value)) Object.assign(value, { mode })
-  const { value: config, problems: mistakes, references } = readConfig(FileSchema, value, origin)
+  const { value: config, problems: mistakes, references } = readConfig(fileSchema(options.providers), value, origin)
   findings.add(mistakes)
   if (typeof config !== 'object') throw new ConfigError(findings.problems)
 
@@ -74,7 +74,7 @@ export async function loadConfigText (file: string, text: string, env: Environme
   if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
   checkSettings(config, findings)
   checkBilling(config, findings)
-  if (['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'].every(key => findings.isSound([key]))) checkProduction(config, findings)
+  if (['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'].every(key => findings.isSound([key]))) checkProduction(config, options.providers, findings)
 
   const upstreams: Record<string, UrlUpstreamConfig> = {}
   for (const name of names(config.upstreams)) {
@@ -89,8 +89,8 @@ export async function loadConfigText (file: string, text: string, env: Environme
     checkRoute(route, index, chain, options.internals, findings)
   }
   if (findings.isSound(['lightning'])) {
-    checkKeys(config, options.keyFault, findings)
-    checkOperatorKey(config, routes.filter(({ route }) => sells(route, chains.get(route.chain) ?? [])).map(({ route }) => route), findings)
+    checkKeys(config, options.providers, findings)
+    checkOperatorKey(config, options.providers, routes.filter(({ route }) => sells(route, chains.get(route.chain) ?? [])).map(({ route }) => route), findings)
   }
   await checkFiles(routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })), findings)
   await checkFiles(Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })), findings)
@@ -104,7 +104,7 @@ const BUILT_IN = 'built in'
 /** The gateway's own chains, as if they stood in the file; they are sound, or a test fails. */
 function presetChains ({ chains }: Presets, folder: string, sources: PluginSources): readonly (readonly [string, readonly ReadEntry[]])[] {
   const { value, origin } = parseFile(BUILT_IN, chains, {})
-  const { value: config } = readConfig(FileSchema, value, origin)
+  const { value: config } = readConfig(fileSchema(), value, origin)
   return [...readChains(config, origin, folder, sources, [], new Findings(origin))]
 }
 
@@ -114,7 +114,7 @@ function presetRoutes (config: FileConfig, presets: Presets | undefined, own: re
   const names = config.use.filter(name => name !== 'sandbox' || config.mode !== 'production')
   return names.flatMap(name => {
     const { value, origin } = parseFile(BUILT_IN, presets.routes[name], {})
-    const { value: preset } = readConfig(FileSchema, value, origin)
+    const { value: preset } = readConfig(fileSchema(), value, origin)
     return readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route)
       .filter(({ match }) => !match.path.some(path => own.some(route => takes(route, match.method?.[0] ?? 'GET', path))))
   })

@@ -1,7 +1,7 @@
 import { entrySiblings } from './chains.ts'
 import { isRequired } from './json-schema.ts'
 import { choicesOf, describeAllowed, keywordsOf, type Keywords } from './read.ts'
-import { builtInPolicies, FileSchema, type PluginFacts } from './schema.ts'
+import { builtInPolicies, fileSchema, type PluginFacts, type ProviderFacts } from './schema.ts'
 import { formatDuration, formatUnit } from './units.ts'
 
 /** One line of the reference: a key, what it may hold, its default, and what it is for. */
@@ -11,13 +11,13 @@ interface Row { readonly key: string, readonly type: string, readonly fallback: 
  * The reference page of `gateway.yaml` as Markdown: every key with its type, default and description, the built-in policies,
  * the entries of chains, and each given plugin with its settings and what it needs and provides.
  */
-export function referencePage (plugins: Iterable<PluginFacts>): string {
+export function referencePage (plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): string {
   const sections = [
     '# Configuration',
     'This page is generated from the schemas; do not edit it.',
     'A text may hold `${NAME}`, which must be set and not empty, or `${NAME:-default}`; `$${` is a plain `${`. An optional key or list item whose variable is empty counts as left out. Unknown keys are errors. Relative paths start from the folder of the file.'
   ]
-  const file = keywordsOf(FileSchema)
+  const file = keywordsOf(fileSchema(providers))
   const single: Row[] = []
   const groups: string[] = []
   for (const [name, property] of Object.entries(file.properties ?? {})) {

@@ -39,9 +39,11 @@ const secrets = Type.Object({
 }, describe('Keys for macaroons, Payment ids and encryption come from here.'))
 
 
-const provider = (side: string) => Type.Object({
-  kind: Type.Union([Type.Literal('sandbox'), Type.Literal('strike'), Type.Literal('opennode'), Type.Literal('lnd')], {
-    default: 'sandbox', description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
+const provider = (side: string, kinds: readonly ProviderFacts[]) => Type.Object({
+  kind: Type.Unsafe<string>({
+    ...kinds.length === 0 ? { type: 'string' } : { enum: kinds.map(({ name }) => name) },
+    default: 'sandbox',
+    description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
   }),
   key: Type.Optional(Secret({ minLength: 1, description: 'The operator\'s own provider key, for routes priced in this file and for ping.' })),
   url: Type.Optional(Type.String({ 'x-format': 'upstream-url', description: 'Address of the provider\'s API, where it is not the public one; https in production, unless it is this machine.' })),
@@ -49,11 +51,18 @@ const provider = (side: string) => Type.Object({
   timeout: Duration({ default: '10s', minimum: '1ms', maximum: '5m', description: 'How long the gateway waits for the provider.' }),
   callsPerMinute: Type.Optional(Type.Integer({
     minimum: 1, maximum: 1_000_000,
-    description: 'Calls that the provider allows in a minute: for strike all from this address, else of each key. Where it is left out, what the kind is known to allow.'
+    description: `Calls that the provider allows in a minute: ${whoseCalls(kinds)}. Where it is left out, what the kind is known to allow.`
   }))
 }, describe(`The ${side} payment provider.`))
 
-const lightning = Type.Object({ primary: provider('primary'), alternate: provider('alternate') }, describe('Who makes invoices.'))
+/** Whose calls `callsPerMinute` counts, in words. */
+function whoseCalls (kinds: readonly ProviderFacts[]): string {
+  const ofAddress = kinds.filter(({ calls }) => calls?.counted === 'address').map(({ name }) => name)
+  return ofAddress.length === 0 ? 'those of each key' : `for ${ofAddress.join(', ')} all from this address, else of each key`
+}
+
+const lightning = (kinds: readonly ProviderFacts[]) =>
+  Type.Object({ primary: provider('primary', kinds), alternate: provider('alternate', kinds) }, describe('Who makes invoices.'))
 
 const payment = Type.Object({
   realm: Type.String({ default: '', 'x-format': 'realm', description: 'Realm of Payment challenges. The host name of publicUrl when empty.' }),
@@ -250,8 +259,8 @@ const discovery = Type.Object({
   })
 }, describe('What agents and registries are told of this gateway.'))
 
-/** The whole of `gateway.yaml`, as it is written. */
-export const FileSchema = Type.Object({
+/** The whole of `gateway.yaml`, as it is written, where `lightning` may name these kinds; any where none are given. */
+export const fileSchema = (providers: readonly ProviderFacts[] = []) => Type.Object({
   mode: Type.Union([Type.Literal('development'), Type.Literal('production')], { default: 'development', description: 'Production refuses the sandbox, missing secrets, the embedded database and plain HTTP.' }),
   server,
   secrets,
@@ -263,7 +272,7 @@ export const FileSchema = Type.Object({
   state: Type.Object({
     url: Secret({ default: 'memory:', 'x-format': 'state-url', description: '`memory:`, or the address of a Redis server.' })
   }, describe('Where counters and replays are kept.')),
-  lightning,
+  lightning: lightning(providers),
   payment,
   payments,
   prices,
@@ -286,7 +295,7 @@ export const FileSchema = Type.Object({
 }, describe('The configuration of the gateway.'))
 
 /** The file's values after defaults and units, before chains and routes are resolved. */
-export type FileConfig = Static<typeof FileSchema>
+export type FileConfig = Static<ReturnType<typeof fileSchema>>
 
 /** A place in a configuration file; lines and columns begin at 1. */
 export interface Position { readonly file: string, readonly line: number, readonly column: number }
@@ -372,6 +381,17 @@ export interface PluginFacts {
   readonly before?: readonly string[]
   /** Plugins that must not stand later in the chain: `challenge` has `after: ['throttle']`. */
   readonly after?: readonly string[]
+}
+
+/** What the loader needs to know of a kind of provider; the kind itself stays unknown to it. */
+export interface ProviderFacts {
+  readonly name: string
+  /** Makes invoices without money: needs no key, and is refused in production. */
+  readonly isSandbox: boolean
+  /** Whose calls its provider counts; null where nothing is called. */
+  readonly calls: { readonly counted: 'address' | 'key' } | null
+  /** What is wrong with the form of a key, without repeating any of it; undefined where nothing is. */
+  keyFault (key: string): string | undefined
 }
 
 /** The contract's rate limits (contract, Limits); the file may replace each by its name. */

@@ -3,7 +3,7 @@ import type { Challenges } from '../challenges/service.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ChargeState, ProviderKind } from '../providers/provider.ts'
+import type { ChargeState, KindName } from '../providers/provider.ts'
 import type { Owner } from './subscriptions.ts'
 
 interface OfAnyKind {
@@ -39,7 +39,7 @@ export class Charges {
   }
 
   /** What charges of this slot and kind stand for. Ids may come from anybody: those that nobody has are left out. */
-  async find (slot: ProviderSlot, kind: ProviderKind, chargeIds: readonly string[]): Promise<Charged[]> {
+  async find (slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<Charged[]> {
     // The database could not even be asked for the others.
     const ids = chargeIds.filter(id => id.length <= LONGEST_ID && !id.includes('\0') && id.isWellFormed())
     if (ids.length === 0) return []

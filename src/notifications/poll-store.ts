@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.ts'
 import type { JsonValue } from '../jobs/jobs.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 import { FIRST_STATE, type PollState } from './poll-plan.ts'
 
 /** What the poller remembers, and which writing of it that is. */
@@ -13,12 +13,12 @@ export interface Remembered {
 /** Where the pollers' memory is kept: in the database, because each run may be another process's. */
 export interface PollStore {
   /** The first state where nothing is kept, or what is kept is about another kind of provider. */
-  load (slot: ProviderSlot, kind: ProviderKind): Promise<Remembered>
+  load (slot: ProviderSlot, kind: KindName): Promise<Remembered>
   /** Writes in the place of what was loaded; null, and nothing is written, when another run has written since. */
-  save (slot: ProviderSlot, kind: ProviderKind, state: PollState, over: number): Promise<Remembered | null>
+  save (slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null>
 }
 
-interface Kept { readonly kind: ProviderKind, readonly state: PollState }
+interface Kept { readonly kind: KindName, readonly state: PollState }
 
 /** The pollers' memory in the SQL database. */
 export class SqlPollStore implements PollStore {
@@ -28,14 +28,14 @@ export class SqlPollStore implements PollStore {
     this.#database = database
   }
 
-  async load (slot: ProviderSlot, kind: ProviderKind): Promise<Remembered> {
+  async load (slot: ProviderSlot, kind: KindName): Promise<Remembered> {
     const [row] = await this.#database.sql<Array<{ version: number, state: Kept }>>`select version, state from provider_polls where slot = ${slot}`
     if (row === undefined) return { state: FIRST_STATE, version: 0 }
     // Only save writes it.
     return { state: row.state.kind === kind ? row.state.state : FIRST_STATE, version: row.version }
   }
 
-  async save (slot: ProviderSlot, kind: ProviderKind, state: PollState, over: number): Promise<Remembered | null> {
+  async save (slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null> {
     const { sql } = this.#database
     const kept: Kept = { kind, state }
     // Plain data through and through, which interfaces do not say of themselves.

@@ -6,7 +6,7 @@ import type { Log } from '../telemetry/log.ts'
 import { Secret, UnsealError, type Sealer } from '../keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
 import type { Payees } from '../providers/payees.ts'
-import type { Provider, ProviderKind } from '../providers/provider.ts'
+import type { Provider, KindName } from '../providers/provider.ts'
 import { accountName, secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
 
 /** A merchant, as far as its account at a provider is concerned. */
@@ -66,7 +66,7 @@ export class Registration {
   }
 
   /** The secret that signs what the account's receiver is sent; null when none was ever registered. @throws UnsealError */
-  async secretOf (owner: Owner, slot: ProviderSlot, kind: ProviderKind): Promise<Secret<string> | null> {
+  async secretOf (owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
     const row = await this.#parts.store.find(owner, slot)
     return row === null || row.kind !== kind ? null : this.#parts.sealer.open(row.secret, secretPlace(owner, slot))
   }
@@ -119,7 +119,7 @@ export class Registration {
   }
 
   /** The secret of the row where it may stay. */
-  #secretFor (row: Subscription | null, kind: ProviderKind): Secret<string> | null {
+  #secretFor (row: Subscription | null, kind: KindName): Secret<string> | null {
     if (row === null || row.kind !== kind) return null
     try {
       return this.#parts.sealer.open(row.secret, secretPlace(row.owner, row.slot))

@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.ts'
 import type { SealedPlace } from '../keys/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 
 /** Whose account at a provider: a merchant's, by its id, or the operator's own. */
 export type Owner = number | null
@@ -23,7 +23,7 @@ export function ownerOfName (name: string): Owner | undefined {
 export interface Subscription {
   readonly owner: Owner
   readonly slot: ProviderSlot
-  readonly kind: ProviderKind
+  readonly kind: KindName
   /** The address that the provider calls. */
   readonly url: string
   /** Sealed; signs what the provider sends there. */
@@ -56,7 +56,7 @@ export function secretPlace (owner: Owner, slot: ProviderSlot): SealedPlace {
 interface Row {
   merchant_id: number | null
   slot: ProviderSlot
-  kind: ProviderKind
+  kind: KindName
   url: string
   secret: string
   key_mark: string

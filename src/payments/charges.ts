@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 import type { PaymentStatus } from './schema.ts'
 
 /** The payment that a provider's charge belongs to. */
@@ -44,7 +44,7 @@ export class PaymentCharges {
   }
 
   /** The payments of these charges, as far as a provider of this kind in this slot made them. */
-  async byCharge (slot: ProviderSlot, kind: ProviderKind, chargeIds: readonly string[]): Promise<PaymentOfCharge[]> {
+  async byCharge (slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<PaymentOfCharge[]> {
     const rows = await this.#database.sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments
       where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
@@ -52,7 +52,7 @@ export class PaymentCharges {
   }
 
   /** Accounts with payments for which money may still come. `now` in milliseconds. */
-  async open (slot: ProviderSlot, kind: ProviderKind, now: number): Promise<OpenPayments[]> {
+  async open (slot: ProviderSlot, kind: KindName, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
     const rows = await sql<Array<{ merchant_id: number, count: number, fresh: number, ending: number, since: Date }>>`
       select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh,
@@ -64,7 +64,7 @@ export class PaymentCharges {
   }
 
   /** The open payments of one account, or only those that can still be paid, or that are about to end, in the order of their charges' ids, those behind `after`. */
-  async openOf (slot: ProviderSlot, kind: ProviderKind, merchantId: number, which: 'all' | 'fresh' | 'ending', now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
+  async openOf (slot: ProviderSlot, kind: KindName, merchantId: number, which: 'all' | 'fresh' | 'ending', now: number, after: string, limit: number): Promise<PaymentOfCharge[]> {
     const { sql } = this.#database
     const rows = await sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments

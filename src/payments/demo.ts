@@ -4,7 +4,7 @@ import { Unavailable } from '../gateway/errors.ts'
 import { shortDescription, type InvoiceTerms } from '../lightning/bolt11.ts'
 import type { Clock } from '../system/clock.ts'
 import { systemRandom, type Random } from '../system/ids.ts'
-import { loadNodeKey } from '../providers/lnd/node-key.ts'
+import { loadNodeKey } from '../providers/sandbox/node-key.ts'
 import type { Charge } from '../providers/provider.ts'
 import { InvoiceSigner, SignerStopped } from '../providers/sandbox/signer.ts'
 

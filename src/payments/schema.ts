@@ -6,7 +6,7 @@ import { CURRENCIES, type Currency } from '../money/currencies.ts'
 import { jsonNumber, type RawJson } from '../money/decimal.ts'
 import type { TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
 export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
@@ -31,7 +31,7 @@ export interface Payment {
   /** Random; it alone opens the pay page. */
   readonly payToken: string
   readonly slot: ProviderSlot
-  readonly kind: ProviderKind | 'demo'
+  readonly kind: KindName | 'demo'
   readonly chargeId: string
   /** BOLT 11. */
   readonly invoice: string

@@ -12,7 +12,7 @@ import type { Log } from '../telemetry/log.ts'
 import { providerOf, type ProviderSlot } from '../providers/account.ts'
 import { ProviderRefused } from '../providers/errors.ts'
 import type { Payees } from '../providers/payees.ts'
-import type { Charge, ChargeState, ProviderKind } from '../providers/provider.ts'
+import type { Charge, ChargeState, KindName } from '../providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type PaymentKey } from './changes.ts'
 import type { DemoInvoices } from './demo.ts'
 import { checkInput, type PaymentWish } from './input.ts'
@@ -190,7 +190,7 @@ export class Payments {
    * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been taken in: what is
    * still unpaid and had expired by then is now told as expired (decision 178).
    */
-  async answered (merchantId: number, slot: ProviderSlot, kind: ProviderKind, askedAt: number): Promise<void> {
+  async answered (merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
     let page: DuePayment[]
     do {
       page = await this.#parts.store.unexpired({ by: askedAt, merchantId, seat: `${slot} ${kind}` }, null, ANSWERED_BATCH)

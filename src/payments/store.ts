@@ -3,7 +3,7 @@ import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 
 /** The operations that make payments; an idempotency key counts for one of them. */
@@ -47,7 +47,7 @@ export type Unexpired =
   | { readonly by: number, readonly merchantId: number, readonly seat: ProviderSeatName }
 
 /** A slot and the kind of provider in it. */
-export type ProviderSeatName = `${ProviderSlot} ${ProviderKind}`
+export type ProviderSeatName = `${ProviderSlot} ${KindName}`
 
 /** Where payments are kept. */
 export interface PaymentStore {
@@ -112,7 +112,7 @@ interface DatabaseRow {
   metadata: string | null
   pay_token: string
   provider_slot: ProviderSlot
-  provider_kind: ProviderKind | 'demo'
+  provider_kind: KindName | 'demo'
   charge_id: string
   invoice: string
   payment_hash: string

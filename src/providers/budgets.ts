@@ -4,7 +4,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { MemoryState } from '../state/memory.ts'
 import { StateUnavailable, type Bucket, type Maybe, type State } from '../state/state.ts'
 import { NothingSent } from './errors.ts'
-import type { ProviderKind } from './provider.ts'
+import type { KindName } from './provider.ts'
 
 /**
  * For whom a provider is called: for an account that showed its key, or a job of ours; or for a stranger, who must leave something
@@ -32,7 +32,7 @@ export interface CallLimits {
 
 /** How one budget stands for strangers. */
 export interface BudgetReport {
-  readonly provider: ProviderKind
+  readonly provider: KindName
   /** `account`: of some key. */
   readonly limit: string
   readonly exhausted: boolean
@@ -49,7 +49,8 @@ const HALFWAY = 1
 /** How much more a client's own unpaid invoices count than the share of its place. */
 const WEIGHT_OF_CLIENT = 2
 
-const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
+/** For what a provider does not limit, or what is not known to be limited. */
+export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
 
 /**
  * How many tokens a call must leave behind. Strangers leave a reserve, and the more of what lies above it the more unpaid invoices
@@ -62,35 +63,6 @@ export function tokensToKeep (standing: Standing, bucket: Bucket): number {
   const ofClient = standing.unpaid / (standing.unpaid + HALFWAY)
   const ofPlace = Math.min(1, standing.inPlace / bucket.perMinute)
   return Math.min(bucket.burst - 1, bucket.burst * (reserve + (1 - reserve) * (WEIGHT_OF_CLIENT * ofClient + ofPlace) / (WEIGHT_OF_CLIENT + 1)))
-}
-
-/**
- * What the kinds allow, with something to spare.
- *
- * Strike counts our address: 1,000 calls in 10 minutes and then an hour of nothing (its test host: 350), and 250 a minute for each
- * call of a payment quote (90). A bucket gives at most its burst and ten minutes of its rate in any ten minutes. OpenNode publishes
- * no figure, and lnd has none: theirs keep a flood from a merchant's account, node and database. What a provider's own 429 says
- * counts on top of all of them.
- *
- * `perMinute` is the operator's figure in the place of that under which invoices are made; null for the kind's.
- */
-export function callLimits (kind: Exclude<ProviderKind, 'sandbox'>, url: string | null, perMinute: number | null): CallLimits {
-  const own = perMinute === null ? null : { burst: perMinute, perMinute }
-  switch (kind) {
-    case 'strike': {
-      const host = url === null ? 'api.strike.me' : new URL(url).host
-      // Another address is a server of somebody's own, whose limits are not Strike's.
-      if (host !== 'api.strike.me' && host !== 'api.dev.strike.me') return { ofAddress: own === null ? {} : { others: own }, ofAccount: NO_LIMIT }
-      const isLive = host === 'api.strike.me'
-      const others = own ?? (isLive ? { burst: 100, perMinute: 85 } : { burst: 35, perMinute: 30 })
-      const quotes = isLive ? { burst: 40, perMinute: 200 } : { burst: 15, perMinute: 70 }
-      return { ofAddress: { others, 'payment quotes': quotes, executions: quotes }, ofAccount: NO_LIMIT }
-    }
-    case 'opennode':
-      return { ofAddress: {}, ofAccount: own ?? (url === null || new URL(url).host.endsWith('opennode.com') ? { burst: 300, perMinute: 600 } : NO_LIMIT) }
-    case 'lnd':
-      return { ofAddress: {}, ofAccount: own ?? { burst: 1_000, perMinute: 12_000 } }
-  }
 }
 
 /** What the budgets are kept with. */
@@ -113,7 +85,7 @@ export class Budgets {
   }
 
   /** The budget of a kind at an address; two slots that call the same share it. */
-  of (kind: ProviderKind, address: string, limits: CallLimits): CallBudget {
+  of (kind: KindName, address: string, limits: CallLimits): CallBudget {
     const known = this.#budgets.find(budget => budget.kind === kind && budget.address === address)
     if (known !== undefined) return known
     const budget = new CallBudget(kind, address, limits, this.#parts)
@@ -128,13 +100,13 @@ export class Budgets {
 }
 
 /** A budget that only heeds what the provider itself refuses, for a kind that stands alone. */
-export function noBudget (kind: ProviderKind, clock: Clock, metrics: Metrics | null = null): CallBudget {
+export function noBudget (kind: KindName, clock: Clock, metrics: Metrics | null = null): CallBudget {
   return new CallBudget(kind, '', { ofAddress: {}, ofAccount: NO_LIMIT }, { state: new MemoryState(clock), clock, metrics })
 }
 
 /** The calls of one kind at one address. */
 export class CallBudget {
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly address: string
   readonly #limits: CallLimits
   readonly #state: State
@@ -146,7 +118,7 @@ export class CallBudget {
   /** When accounts that refused a stranger could be asked again, in the clock's monotonic milliseconds. */
   readonly #exhausted = new Map<string, number>()
 
-  constructor (kind: ProviderKind, address: string, limits: CallLimits, { state, clock, metrics }: Omit<BudgetsParts, 'metrics'> & { readonly metrics: Metrics | null }) {
+  constructor (kind: KindName, address: string, limits: CallLimits, { state, clock, metrics }: Omit<BudgetsParts, 'metrics'> & { readonly metrics: Metrics | null }) {
     this.kind = kind
     this.address = address
     this.#limits = limits

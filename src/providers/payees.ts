@@ -2,7 +2,8 @@ import { ConfigurationMissing } from '../gateway/errors.ts'
 import type { Sealer, Secret } from '../keys/secrets.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import { ProviderKeyRequired } from './errors.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from './provider.ts'
+import type { Polling } from './kind.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, KindName } from './provider.ts'
 
 declare module '../gateway/services.ts' {
   interface Services { readonly payees: Payees }
@@ -14,7 +15,7 @@ declare module '../gateway/services.ts' {
  */
 export interface Payee {
   readonly slot: ProviderSlot
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly capabilities: Capabilities
   createInvoice (request: ChargeRequest): Promise<Charge>
   /** Null where the kind takes satoshis alone. */
@@ -28,6 +29,8 @@ export interface Payee {
 export interface ProviderSeat {
   readonly provider: Provider
   readonly key: Secret<string> | null
+  /** How the poller may ask; left out where it need not, because the provider tells of every payment within this process. */
+  readonly polling?: Polling
 }
 
 /**
@@ -99,6 +102,11 @@ export class Payees {
     return this.#seats[slot].provider
   }
 
+  /** How the poller may ask in a slot; null where it need not. */
+  polling (slot: ProviderSlot): Polling | null {
+    return this.#seats[slot].polling ?? null
+  }
+
   #open (sealed: SealedValue): Secret<string> {
     return this.#sealer.open(sealed.ciphertext, sealed.place)
   }
@@ -110,7 +118,7 @@ function keyOf (account: ProviderAccount, slot: ProviderSlot): SealedValue | nul
 
 class SeatedPayee implements Payee {
   readonly slot: ProviderSlot
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly capabilities: Capabilities
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   readonly #provider: Provider

@@ -4,8 +4,8 @@ import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../keys/secrets.ts'
 import type { Standing } from './budgets.ts'
 
-/** The kinds of provider that `gateway.yaml` can name. */
-export type ProviderKind = 'sandbox' | 'strike' | 'opennode' | 'lnd'
+/** A kind of provider as `gateway.yaml`, our rows and our metrics name it. Which there are says `kinds.ts`; rows may name former ones. */
+export type KindName = string
 
 /** What an invoice is asked for. */
 export interface ChargeRequest {
@@ -160,7 +160,7 @@ export interface Capabilities {
  * answer of `createCharge` leaves at worst an invoice that nobody knows, so it may be called again.
  */
 export interface Provider {
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly capabilities: Capabilities
   /** Works without a key; only the sandbox does. */
   readonly keyless: boolean

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 import { adviceOn } from './states.ts'
 
 /** The states of a refund (contract, States and transitions: Refund). */
@@ -29,7 +29,7 @@ export interface Refund {
   readonly feeSats: number
   /** Where the payment came in, which is where the refund goes out (decision 54). */
   readonly slot: ProviderSlot
-  readonly kind: ProviderKind
+  readonly kind: KindName
   /** The provider's own id; null while it is not known whether the provider took the request. */
   readonly providerRefundId: string | null
   /** 64 hex characters; null over Lightning, and over the chain until it is broadcast. */

@@ -3,7 +3,7 @@ import type { Payment, PaymentStatus } from '../payments/schema.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 
 /** Money that came in and may be given back: a merchant's payment, or what was paid for an order of its store. */
 export interface RefundSource {
@@ -12,7 +12,7 @@ export interface RefundSource {
   readonly merchantId: number
   readonly slot: ProviderSlot
   /** Where the money came in, which is where it goes out (decision 54). */
-  readonly kind: ProviderKind | 'demo'
+  readonly kind: KindName | 'demo'
   readonly chargeId: string
   readonly network: InvoiceNetwork
   /** Most that can be given back, in satoshis (decision 55). */

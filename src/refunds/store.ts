@@ -1,7 +1,7 @@
 import type { Idempotency, Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { ProviderKind } from '../providers/provider.ts'
+import type { KindName } from '../providers/provider.ts'
 import type { SettledRefund, Settlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import type { Page, Refund, RefundStatus, RefundType } from './schema.ts'
 
@@ -73,7 +73,7 @@ interface DatabaseRow {
   amount_sats: bigint
   fee_sats: bigint
   provider_slot: ProviderSlot
-  provider_kind: ProviderKind
+  provider_kind: KindName
   provider_refund_id: string | null
   transaction_hash: string | null
   email: string | null

@@ -9,10 +9,11 @@ import type { Environment } from '../../src/config/interpolate.ts'
 import { interpolate } from '../../src/config/interpolate.ts'
 import { loadConfig, loadConfigText, type LoadOptions } from '../../src/config/load.ts'
 import type { GatewayConfig } from '../../src/config/schema.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
 import { pluginFacts } from './plugin-facts.ts'
 
 const load = (text: string, env: Environment = {}, options: LoadOptions = {}): Promise<GatewayConfig> =>
-  loadConfigText('gateway.yaml', text, env, { plugins: pluginFacts, folder: '/srv/gateway', ...options })
+  loadConfigText('gateway.yaml', text, env, { plugins: pluginFacts, providers: providerKinds, folder: '/srv/gateway', ...options })
 
 async function linesOf (text: string, env: Environment = {}, options: LoadOptions = {}): Promise<string[]> {
   try {

@@ -2,6 +2,7 @@ import t from 'tap'
 import { ConfigError } from '../../src/config/diagnose.ts'
 import type { Environment } from '../../src/config/interpolate.ts'
 import { loadConfigText } from '../../src/config/load.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
 import { pluginFacts } from './plugin-facts.ts'
 
 /** A sound file; each mistake below is one replacement in it. */
@@ -38,7 +39,7 @@ routes:
 
 async function problemsOf (text: string, env: Environment = {}): Promise<string[]> {
   try {
-    await loadConfigText('gateway.yaml', text, env, { plugins: pluginFacts, internals: ['api'] })
+    await loadConfigText('gateway.yaml', text, env, { plugins: pluginFacts, providers: providerKinds, internals: ['api'] })
     return []
   } catch (error) {
     if (error instanceof ConfigError) return error.message.split('\n')

@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import { jsonSchema } from '../../src/config/json-schema.ts'
 import { keywordsOf, type Keywords } from '../../src/config/read.ts'
 import { referencePage } from '../../src/config/reference.ts'
-import { FileSchema } from '../../src/config/schema.ts'
+import { fileSchema } from '../../src/config/schema.ts'
 import { pluginFacts } from './plugin-facts.ts'
 
 const schema = jsonSchema(pluginFacts.values())
@@ -53,7 +53,7 @@ function keysOf (schema: Keywords, path = ''): { path: string, described: boolea
 }
 
 t.test('every key of the file has a description', async t => {
-  const keys = keysOf(keywordsOf(FileSchema))
+  const keys = keysOf(keywordsOf(fileSchema()))
   t.ok(keys.length > 80)
   t.same(keys.filter(key => !key.described), [])
 })
@@ -74,7 +74,7 @@ t.test('the reference page has every key, its type and its default', async t => 
     'Provides the principal; stands before `idempotency`.',
     '| `limit` | size | `1MiB` | Largest body. |'
   ]) t.ok(page.includes(row), row)
-  for (const { path } of keysOf(keywordsOf(FileSchema))) {
+  for (const { path } of keysOf(keywordsOf(fileSchema()))) {
     const last = path.split('.').at(-1) ?? ''
     t.ok(new RegExp(`[\`.]${last}[\`.\\[]|^## ${last}$`, 'm').test(page), path)
   }

@@ -3,7 +3,7 @@ import type { Test as T } from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import type { Clock } from '../../src/system/clock.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
-import type { ProviderKind } from '../../src/providers/provider.ts'
+import type { KindName } from '../../src/providers/provider.ts'
 import { startFakeLnd, type Permission } from '../fakes/lnd.ts'
 import { startFakeOpenNode } from '../fakes/opennode.ts'
 import { STRIKE_SCOPES, startFakeStrike } from '../fakes/strike.ts'
@@ -15,7 +15,7 @@ export type TillCall = 'create' | 'look up' | 'list' | 'pay out'
 
 /** A kind's fake, as far as the journeys need to know it. */
 export interface Till {
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly slot: ProviderSlot
   readonly url: string
   /** Of the account, with every permission. */

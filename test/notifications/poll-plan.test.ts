@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { afterPoll, FIRST_STATE, nextPolls, type Candidate, type Outcome, type Poll, type PollState } from '../../src/notifications/poll-plan.ts'
 import { pollRules, type PollRules } from '../../src/notifications/poll-rules.ts'
-import type { Capabilities, Provider, ProviderKind } from '../../src/providers/provider.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
+import type { Capabilities } from '../../src/providers/provider.ts'
+import { polling } from '../providers/declared.ts'
 
 const MINUTE = 60_000
 const listing: PollRules = {
@@ -128,10 +130,10 @@ void t.test('no account waits longer than it takes to ask all the others', async
 
 void t.test('the rules stay below a fifth of Strike\'s limit, half of it where both slots call it; the sandbox is not polled', async t => {
   const capabilities: Capabilities = { onchain: false, hostedCheckout: false, notifies: true, payout: { lightning: true, chain: true } }
-  const provider = (kind: ProviderKind): Provider => ({ kind, capabilities, listSettled: async () => [] }) as never
-  t.match(pollRules(provider('strike'), null, false), { perMinute: 20, isShared: true, hasList: true })
-  t.match(pollRules(provider('strike'), 'https://api.strike.me/', true), { perMinute: 10 })
-  t.match(pollRules(provider('strike'), 'https://api.dev.strike.me', false), { perMinute: 7 })
-  t.match(pollRules(provider('lnd'), null, false), { isShared: false })
-  t.equal(pollRules(provider('sandbox'), null, false), null)
+  const provider = { capabilities, listSettled: async () => [] } as never
+  t.match(pollRules(provider, polling('strike'), false), { perMinute: 20, isShared: true, hasList: true })
+  t.match(pollRules(provider, polling('strike', 'https://api.strike.me/'), true), { perMinute: 10 })
+  t.match(pollRules(provider, polling('strike', 'https://api.dev.strike.me'), false), { perMinute: 7 })
+  t.match(pollRules(provider, polling('lnd'), true), { isShared: false, perMinute: 60 })
+  t.equal(providerKinds.find(({ name }) => name === 'sandbox')?.calls, null)
 })

@@ -10,6 +10,7 @@ import { LndProvider } from '../../src/providers/lnd/lnd.ts'
 import { AnswerTooLarge } from '../../src/providers/provider-call.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { startFakeLnd, type FakeLnd } from '../fakes/lnd.ts'
+import { polling as pollingOf } from '../providers/declared.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { StrikeProvider } from '../../src/providers/strike/strike.ts'
 import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../fakes/strike.ts'
@@ -362,7 +363,7 @@ void t.test('lnd: a payment that was made during a downtime is found behind 1,20
   const node = await started.promise
   const { clock, payees, payments, changes } = made
   const acme = await made.merchant({ primaryApiKey: new Secret(node.key()) })
-  const rules = pollRules(payees.provider('primary'), null, false) ?? {}
+  const rules = pollRules(payees.provider('primary'), pollingOf('lnd'), false)
   for (let at = 0; at < 3; at++) node.wallet.settle(node.wallet.addInvoice(1, 'of others', 600).paymentHash)
   const payment = await made.pay(acme)
   await run(made.poller('primary', rules))
@@ -402,7 +403,7 @@ void t.test('a kind without a list: every open payment is looked up in turn, wit
 void t.test('a kind without notifications is listed every five seconds, and what can still be paid is looked up besides', async t => {
   const made = await polling(t)
   const { primary, clock, payments, poller } = made
-  const rules = pollRules({ ...primary, kind: 'lnd', capabilities: { ...primary.capabilities, notifies: false }, listSettled: async () => [] } as never, null, false)
+  const rules = pollRules({ ...primary, capabilities: { ...primary.capabilities, notifies: false }, listSettled: async () => [] } as never, pollingOf('lnd'), false)
   t.match(rules, { hasList: true, sweeps: 'fresh', tick: 5_000, isShared: false })
   const acme = await made.merchant()
   const old = await made.pay(acme)
@@ -447,7 +448,7 @@ void t.test('what is planned is kept before anybody is asked, and of two runs at
 void t.test('Strike: with more accounts than a minute has calls, in no ten minutes a fifth of its limit is used, and nothing paid is missed', async t => {
   const { made, fake } = await withStrike(t)
   const { payments, payees, clock } = made
-  const rules = pollRules(payees.provider('primary'), null, false)
+  const rules = pollRules(payees.provider('primary'), pollingOf('strike'), false)
   const count = 25
   const bought = []
   for (let index = 0; index < count; index++) {

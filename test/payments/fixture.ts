@@ -19,7 +19,7 @@ import { systemRandom } from '../../src/system/ids.ts'
 import { silentLog, type Log } from '../../src/telemetry/log.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { Payees } from '../../src/providers/payees.ts'
-import type { Charge, ChargeRequest, ChargeState, Payout, Provider, ProviderKind } from '../../src/providers/provider.ts'
+import type { Charge, ChargeRequest, ChargeState, Payout, Provider, KindName } from '../../src/providers/provider.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
@@ -27,7 +27,7 @@ const nodeKey = Buffer.alloc(32, 7)
 
 /** A provider that signs real regtest invoices, and says of its charges what a test wants. */
 export class FakeProvider implements Provider {
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly keyless = false
   readonly capabilities = { onchain: true, hostedCheckout: true, notifies: false, payout: { lightning: false, chain: false } }
   readonly requests: ChargeRequest[] = []
@@ -46,7 +46,7 @@ export class FakeProvider implements Provider {
   createFiatCharge?: NonNullable<Provider['createFiatCharge']>
   readonly #clock: ManualClock
 
-  constructor (kind: ProviderKind, clock: ManualClock) {
+  constructor (kind: KindName, clock: ManualClock) {
     this.kind = kind
     this.#clock = clock
   }

@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { PAYMENT_CHANNEL, PaymentWatch } from '../../src/payments/watch.ts'
-import { loadNodeKey } from '../../src/providers/lnd/node-key.ts'
+import { loadNodeKey } from '../../src/providers/sandbox/node-key.ts'
 import { openDemoInvoices } from '../../src/payments/demo.ts'
 import { SqlPaymentStore } from '../../src/payments/store.ts'
 import type { Database } from '../../src/database/database.ts'

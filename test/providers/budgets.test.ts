@@ -3,8 +3,10 @@ import { Strangers } from '../../src/challenges/strangers.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { MemoryState } from '../../src/state/memory.ts'
 import { StateUnavailable, type State } from '../../src/state/state.ts'
-import { openProviders } from '../../src/providers/kinds.ts'
-import { Budgets, callLimits, tokensToKeep, type CallBudget, type Stranger } from '../../src/providers/budgets.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
+import { openProviders } from '../../src/providers/open-providers.ts'
+import { Budgets, tokensToKeep, type CallBudget, type Stranger } from '../../src/providers/budgets.ts'
+import { callLimits } from './declared.ts'
 import { NothingSent } from '../../src/providers/errors.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -245,7 +247,7 @@ t.test('two slots of one service share its budget, however its address is writte
   })
   const slot = { kind: 'strike', timeout: 1000, key: 'a key of the operator' } as const
   const lightning = { primary: slot, alternate: { ...slot, url: 'https://api.strike.me/v1' } }
-  const providers = openProviders({ mode: 'production', lightning, dataDir: '/nowhere', database: { sql: null as never }, clock, budgets: made } as never)
+  const providers = openProviders({ kinds: providerKinds, mode: 'production', lightning, dataDir: '/nowhere', database: { sql: null as never }, clock, budgets: made } as never)
   t.teardown(() => providers.close())
   t.equal(none.length, 2)
   t.equal(none[0], none[1])

@@ -6,7 +6,8 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { guarded } from '../../src/providers/breaker.ts'
-import { openProviders } from '../../src/providers/kinds.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
+import { openProviders } from '../../src/providers/open-providers.ts'
 import { lndHost, LndProvider, type LndOptions } from '../../src/providers/lnd/lnd.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { selfSigned } from '../fakes/certificate.ts'
@@ -191,7 +192,7 @@ t.test('in production the operator\'s key of gateway.yaml reaches a private node
   const { clock, node } = await setUp(t)
   const slot = { kind: 'lnd', key: node.key(), timeout } as const
   const database = await openTestDatabase(t)
-  const providers = openProviders({ mode: 'production', lightning: { primary: slot, alternate: { kind: 'lnd', timeout } }, dataDir: temporaryFolder(t), database, clock })
+  const providers = openProviders({ kinds: providerKinds, mode: 'production', lightning: { primary: slot, alternate: { kind: 'lnd', timeout } }, dataDir: temporaryFolder(t), database, clock })
   t.teardown(() => providers.close())
   const { primary, alternate } = providers.seats
   t.match(await primary.provider.createCharge(primary.key, request), { chargeId: /./ })

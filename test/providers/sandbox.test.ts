@@ -3,7 +3,8 @@ import t, { type Test as T } from 'tap'
 import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
 import type { Database } from '../../src/database/database.ts'
 import { Secret } from '../../src/keys/secrets.ts'
-import { openProviders, ProviderKindError } from '../../src/providers/kinds.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
+import { openProviders, ProviderKindError } from '../../src/providers/open-providers.ts'
 import { providerOperations } from '../../src/providers/operations.ts'
 import { SandboxProvider, type Signer } from '../../src/providers/sandbox/sandbox.ts'
 import { SqlSandboxStore } from '../../src/providers/sandbox/store.ts'
@@ -113,7 +114,7 @@ t.test('the configuration\'s providers: both slots share one sandbox with a key 
   const database = await openTestDatabase(t)
   const dataDir = temporaryFolder(t)
   const slot = { kind: 'sandbox', timeout: 10_000 } as const
-  const options = { mode: 'development', lightning: { primary: { ...slot, key: 'operator-key' }, alternate: slot }, dataDir, database, clock: new ManualClock() } as const
+  const options = { kinds: providerKinds, mode: 'development', lightning: { primary: { ...slot, key: 'operator-key' }, alternate: slot }, dataDir, database, clock: new ManualClock() } as const
   const providers = openProviders(options)
   t.teardown(() => providers.close())
   t.equal(providers.seats.primary.provider, providers.seats.alternate.provider)

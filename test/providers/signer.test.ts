@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { secp256k1 } from '@noble/curves/secp256k1.js'
 import t from 'tap'
 import { decodeInvoice, type InvoiceTerms } from '../../src/lightning/bolt11.ts'
-import { loadNodeKey, NodeKeyError } from '../../src/providers/lnd/node-key.ts'
+import { loadNodeKey, NodeKeyError } from '../../src/providers/sandbox/node-key.ts'
 import { InvoiceSigner, SignerStopped } from '../../src/providers/sandbox/signer.ts'
 
 const key = Buffer.alloc(32, 7)

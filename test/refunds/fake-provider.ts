@@ -1,5 +1,5 @@
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
-import type { Capabilities, Charge, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, ProviderKind } from '../../src/providers/provider.ts'
+import type { Capabilities, Charge, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, KindName } from '../../src/providers/provider.ts'
 import type { Secret } from '../../src/keys/secrets.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 
@@ -8,7 +8,7 @@ export type Fate = 'pays' | 'takes' | 'lost after' | 'lost before' | 'refuses' |
 
 /** A provider that remembers every payment it made, and answers as the test says. */
 export class FakeProvider implements Provider {
-  kind: ProviderKind = 'sandbox'
+  kind: KindName = 'sandbox'
   readonly keyless = false
   capabilities: Capabilities = { onchain: false, hostedCheckout: false, notifies: false, payout: { lightning: true, chain: true } }
   /** Asked for each request. */

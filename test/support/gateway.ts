@@ -4,7 +4,7 @@ import { Agent, request, type Dispatcher } from 'undici'
 import type { Test as T } from 'tap'
 import { withPlugins, type Loaded } from '../../src/cli/configuration.ts'
 import { compose } from '../../src/compose.ts'
-import { loadConfigText } from '../../src/config/load.ts'
+import { loadConfigText, type LoadOptions } from '../../src/config/load.ts'
 import type { GatewayConfig } from '../../src/config/schema.ts'
 import { prepare } from '../../src/first-start.ts'
 import { openApiDocument } from '../../src/gateway/openapi/openapi.ts'
@@ -14,6 +14,7 @@ import { Router } from '../../src/gateway/router.ts'
 import { systemClock, type Clock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
 import { readKeys } from '../../src/keys/keyfile.ts'
+import type { ProviderKind } from '../../src/providers/kind.ts'
 import { silentLog, type Log } from '../../src/telemetry/log.ts'
 import { loadSecrets } from '../../src/secrets.ts'
 import { readChallengeLine, type ChallengeLine } from '../../src/cli/challenge-lines.ts'
@@ -44,6 +45,8 @@ export interface TestGatewayOptions {
   /** Its data folder; a new one unless said. */
   readonly data?: string
   readonly log?: Log
+  /** The kinds of provider that it knows; those of the list unless said. */
+  readonly providerKinds?: readonly ProviderKind[]
   /** False where the test's own plugins change what operations answer; then the answers are not held against the document. */
   readonly documented?: false
 }
@@ -99,8 +102,8 @@ export interface TestGateway {
 }
 
 /** Reads a configuration as the command line would, with all plugins. Rejects with what is wrong in it. */
-export function loadText (yaml: string, env: Readonly<Record<string, string>>): Promise<Loaded> {
-  return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder }))
+export function loadText (yaml: string, env: Readonly<Record<string, string>>, more: LoadOptions = {}): Promise<Loaded> {
+  return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder, ...more }))
 }
 
 /** Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts them. */
@@ -122,12 +125,13 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
   const clock = options.clock ?? systemClock
   const log = options.log ?? silentLog
   const env = { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env }
-  const { config, plugins } = await loadText(options.yaml ?? defaultYaml(), env)
+  const kinds = options.providerKinds
+  const { config, plugins } = await loadText(options.yaml ?? defaultYaml(), env, kinds === undefined ? {} : { providers: kinds })
   const database = options.database ?? await openAnyDatabase(t, { clock })
   const secrets = loadSecrets(config)
   await prepare({ config, database, secrets, clock, log, firstMerchant: true })
   let url = config.server.publicUrl
-  const app = await compose(config, { clock, log, database, secrets, plugins, publicUrl: () => url })
+  const app = await compose(config, { clock, log, database, secrets, plugins, publicUrl: () => url, ...(kinds === undefined ? {} : { providerKinds: kinds }) })
   const { port } = await app.listen()
   const address = `http://127.0.0.1:${port}`
   if (url === '') url = address

@@ -7,7 +7,7 @@ import { knownDecimal } from '../../money/decimal.ts'
 import type { Clock } from '../../system/clock.ts'
 import type { Database, TransactionSql } from '../../database/database.ts'
 import { numericId, randomToken, type Random } from '../../system/ids.ts'
-import type { ProviderKind } from '../../providers/provider.ts'
+import type { KindName } from '../../providers/provider.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './schema.ts'
 import { InvoiceIdTaken, type BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
@@ -97,7 +97,7 @@ export class PlanInvoices {
         description: challenge.description,
         invoice: challenge.invoice,
         // Whoever made the charge is one of the configured kinds; a challenge keeps its name as text.
-        kind: challenge.providerKind as ProviderKind,
+        kind: challenge.providerKind as KindName,
         createdAt: challenge.createdAt,
         expiresAt: challenge.expiresAt,
         paidAt: null

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../gateway/iso-time.ts'
-import type { ProviderKind } from '../../providers/provider.ts'
+import type { KindName } from '../../providers/provider.ts'
 import type { Step } from './period.ts'
 import type { SoldPlan } from '../plans.ts'
 import { buyer, PlanView } from '../schema.ts'
@@ -45,7 +45,7 @@ export interface BitcoinInvoice {
   readonly description: string
   /** BOLT 11. */
   readonly invoice: string
-  readonly kind: ProviderKind
+  readonly kind: KindName
   readonly createdAt: number
   readonly expiresAt: number
   readonly paidAt: number | null

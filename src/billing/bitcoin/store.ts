@@ -1,6 +1,6 @@
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
 import { isUniqueViolation } from '../../database/database.ts'
-import type { ProviderKind } from '../../providers/provider.ts'
+import type { KindName } from '../../providers/provider.ts'
 import { FIRST_NOTICE, type Period, type Step } from './period.ts'
 import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
@@ -82,7 +82,7 @@ interface InvoiceRow {
   amount_sats: bigint
   description: string
   invoice: string
-  provider_kind: ProviderKind
+  provider_kind: KindName
   created_at: Date
   expires_at: Date
   paid_at: Date | null

@@ -2,7 +2,7 @@ import { decodeInvoice } from '../../lightning/bolt11.ts'
 import type { Clock } from '../../system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
 import type { ProviderSlot } from '../../providers/account.ts'
-import type { ProviderKind } from '../../providers/provider.ts'
+import type { KindName } from '../../providers/provider.ts'
 import type { RefundSource, RefundSources } from '../../refunds/source.ts'
 import { isOrderId } from './id.ts'
 import type { OrderMaking } from './making.ts'
@@ -16,7 +16,7 @@ interface Row {
   total_sats: bigint
   charge_id: string
   provider_slot: ProviderSlot
-  provider_kind: ProviderKind
+  provider_kind: KindName
   invoice: string
   lease_until: Date | null
   asked_at: Date | null

@@ -1,0 +1,27 @@
+import type { ProviderKind } from '../kind.ts'
+import { lndHost, LndProvider } from './lnd.ts'
+import { LndConnectError, readLndConnect } from './lndconnect.ts'
+
+/** A node of its owner's, by lnd's REST API. It publishes no limits: ours spare the node and our database. */
+export const lnd: ProviderKind = {
+  name: 'lnd',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({ ofAddress: {}, ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute } }),
+    // A node of the merchant's own has no limit, but other things to do.
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
+    hostOf: lndHost
+  },
+  keyFault: key => {
+    try {
+      readLndConnect(key.trim())
+      return undefined
+    } catch (error) {
+      if (error instanceof LndConnectError) return error.message
+      throw error
+    }
+  },
+  open: options => new LndProvider({ ...options, operatorKey: options.ownKey })
+}

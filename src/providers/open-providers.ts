@@ -1,0 +1,84 @@
+import type { GatewayConfig } from '../config/schema.ts'
+import type { Database } from '../database/database.ts'
+import { Secret } from '../keys/secrets.ts'
+import type { Clock } from '../system/clock.ts'
+import { AddressGuard } from '../upstream/guard.ts'
+import type { ProviderSlot } from './account.ts'
+import { guarded } from './breaker.ts'
+import type { Budgets } from './budgets.ts'
+import type { ProviderKind } from './kind.ts'
+import type { ProviderSeat } from './payees.ts'
+import type { Provider } from './provider.ts'
+import { SandboxProvider } from './sandbox/sandbox.ts'
+
+/** What the providers are made from. */
+export interface ProviderOptions {
+  /** The kinds that `lightning` may name. */
+  readonly kinds: readonly ProviderKind[]
+  readonly mode: 'development' | 'production'
+  readonly lightning: GatewayConfig['lightning']
+  /** Absolute path of the data folder. */
+  readonly dataDir: string
+  readonly database: Database
+  readonly clock: Clock
+  /** What calls are taken from; left out, only what the providers themselves refuse is heeded. */
+  readonly budgets?: Budgets
+  /** Public address of our receiver for a slot; null, or left out, where nobody could reach it. */
+  receiver? (slot: ProviderSlot): string | null
+}
+
+/** The providers of both slots. */
+export interface Providers {
+  readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
+  /** The sandbox, where a slot has it. */
+  readonly sandbox: SandboxProvider | null
+  close (): Promise<void>
+}
+
+/** A slot of `lightning` names a kind that cannot stand there. */
+export class ProviderKindError extends Error {
+  override name = 'ProviderKindError'
+  readonly code = 'BG_PROVIDER_KIND'
+}
+
+/**
+ * Makes the providers that the configuration names: behind circuit breakers, and with the budget of the address that they call, which
+ * two slots of one service share, or together they would call it more often than it allows.
+ * @throws ProviderKindError; what the kind throws for a key or an address that it cannot use
+ */
+export function openProviders (options: ProviderOptions): Providers {
+  const { kinds, lightning, mode, clock, database, dataDir } = options
+  const guard = new AddressGuard({ production: mode === 'production' })
+  const sandboxes = new Map<ProviderKind, Provider>()
+  const seat = (slot: ProviderSlot): ProviderSeat => {
+    const { kind: name, key, url: configured, timeout, callsPerMinute = null } = lightning[slot]
+    const kind = kinds.find(known => known.name === name)
+    if (kind === undefined) {
+      throw new ProviderKindError(`lightning.${slot}.kind is ${name}, which this version cannot speak yet; it can speak ${kinds.map(known => known.name).join(', ')}`)
+    }
+    if (kind.isSandbox && mode === 'production') {
+      throw new ProviderKindError(`lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`)
+    }
+    const { calls } = kind
+    const url = configured ?? null
+    const ownKey = key === undefined ? null : new Secret(key)
+    const budget = calls === null ? undefined : options.budgets?.of(name, url === null ? calls.address ?? '' : new URL(url).origin, calls.limits(url, callsPerMinute))
+    const open = (): Provider => kind.open({
+      url, ownKey, timeout, clock, guard, database, dataDir, receiver: () => options.receiver?.(slot) ?? null, ...(budget === undefined ? {} : { budget })
+    })
+    if (calls !== null) {
+      return { provider: guarded(open(), { clock, ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }) }), key: ownKey, polling: calls.polling(url) }
+    }
+    const provider = sandboxes.get(kind) ?? open()
+    sandboxes.set(kind, provider)
+    return { provider, key: ownKey }
+  }
+  const seats = { primary: seat('primary'), alternate: seat('alternate') }
+  return {
+    seats,
+    sandbox: [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null,
+    close: async () => {
+      await Promise.all([...new Set([seats.primary.provider, seats.alternate.provider])].map(provider => provider.close()))
+    }
+  }
+}
