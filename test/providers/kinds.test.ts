@@ -100,8 +100,8 @@ t.test('its keys, its name and its place in the documents come from the list too
     }
   }
   t.equal(await problems('toy, key: "toy://mine"'), '')
-  t.equal(await problems('toy, key: mine'), 'gateway.yaml:2:30: lightning.primary.key: found no address of a toy; allowed: toy://name')
-  t.equal(await problems('tpy'), 'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, toy. Did you mean "toy"?')
+  t.equal(await problems('toy, key: mine'), 'gateway.yaml:2:30: lightning.primary.key: found no address of a toy; allowed: toy://name [BG_CONFIG_PROVIDER_KEY]')
+  t.equal(await problems('tpy'), 'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, toy. Did you mean "toy"? [BG_CONFIG_VALUE]')
   t.match(referencePage([], kinds), '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `toy` |')
   t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
   t.match(JSON.stringify(jsonSchema([], kinds)), '"enum":["sandbox","strike","opennode","lnd","toy"]')
