@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { existsSync, mkdirSync } from 'node:fs'
 import { isAbsolute, join, relative } from 'node:path'
+import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import type { Clock } from '../system/clock.ts'
 import { OutsideTransaction } from './errors.ts'
@@ -173,6 +174,25 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
   if (folder !== null) {
     options.log.info({ folder, ms: Math.round(options.clock.monotonic() - begun) }, 'The embedded database is open. It does not fsync: it survives a crash of the gateway, but a power failure can lose the last writes. Use PostgreSQL where that matters')
   }
+  return databaseOn({
+    connect: () => server.connect(),
+    get stopped () { return server.stopped },
+    close: async () => {
+      await server.close()
+      lock?.release()
+    }
+  }, options, folder)
+}
+
+/** A running embedded database, as its client needs it. */
+export interface EmbeddedServer {
+  readonly stopped: boolean
+  connect (): Duplex
+  close (): Promise<void>
+}
+
+/** The client of a running embedded database, which may have no other; closing it closes the server. `folder` as the server has it. */
+export function databaseOn (server: EmbeddedServer, options: Pick<DatabaseOptions, 'clock' | 'silence'>, folder: string | null): Database {
   const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
   const channels = new Map<string, Set<(payload: string) => void>>()
   const pgliteOptions = {
@@ -214,7 +234,6 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
       // Nothing can be answered any more once its process is gone.
       await client.end({ timeout: server.stopped ? 0 : 5 })
       await server.close()
-      lock?.release()
     }
   })
 }

@@ -128,6 +128,12 @@ export class PgliteServer {
     late.cancel()
   }
 
+  /** For tests: whether this process stays while nothing else keeps it but the database. It does unless said; without it the database ends too. */
+  keepsAlive (keeps: boolean): void {
+    this.#process[keeps ? 'ref' : 'unref']()
+    this.#pipe[keeps ? 'ref' : 'unref']()
+  }
+
   /** For tests: ends the process at once, as a crash would. */
   async kill (): Promise<void> {
     this.#process.kill('SIGKILL')
