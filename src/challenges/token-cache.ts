@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Grant } from '../lightning/caveats.ts'
+import { credentialField } from '../lightning/payment-headers.ts'
 import type { Challenge } from './store.ts'
 import type { Paid } from './verdict.ts'
 
@@ -79,16 +80,10 @@ export class TokenCache {
 export function soleAuthorization (pairs: readonly string[]): string | null {
   let found: string | null = null
   for (let at = 0; at < pairs.length; at += 2) {
-    const name = pairs[at]
-    if (name === undefined) continue
-    // Lengths rule out nearly every header without a lower-case copy.
-    if (name.length === 13) {
-      if (name.toLowerCase() !== 'authorization') continue
-      if (found !== null) return null
-      found = pairs[at + 1] ?? ''
-    } else if ((name.length === 8 && name.toLowerCase() === 'macaroon') || (name.length === 22 && name.toLowerCase() === 'grpc-metadata-macaroon')) {
-      return null
-    }
+    const field = credentialField(pairs[at] ?? '')
+    if (field === null) continue
+    if (field === 'macaroon' || found !== null) return null
+    found = pairs[at + 1] ?? ''
   }
   return found
 }

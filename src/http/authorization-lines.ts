@@ -1,4 +1,4 @@
-const SCHEME = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +(.*))?$/
+import { paymentScheme, schemeValue } from '../lightning/payment-headers.ts'
 
 /**
  * Why the Authorization lines of a request are refused, or null. Allowed are at most one payment credential, where an LSAT
@@ -10,13 +10,11 @@ export function authorizationFault (lines: readonly string[]): string | null {
   let lsat: string | null = null
   let l402: string | null = null
   for (const line of lines) {
-    const match = SCHEME.exec(line)
-    const scheme = match?.[1]?.toLowerCase()
-    const credential = match?.[2] ?? ''
-    if (scheme === 'lsat' && lsat === null) lsat = credential
-    else if (scheme === 'l402' && l402 === null) l402 = credential
-    else if (scheme === 'lsat' || scheme === 'l402' || scheme === 'payment') payments++
-    else others++
+    const scheme = paymentScheme(line)
+    if (scheme === null) others++
+    else if (scheme === 'lsat' && lsat === null) lsat = schemeValue(line, scheme)
+    else if (scheme === 'l402' && l402 === null) l402 = schemeValue(line, scheme)
+    else payments++
   }
   if (lsat !== null && l402 !== null && lsat !== l402) return 'The LSAT and the L402 credential differ; send one, or the same in both.'
   if (lsat !== null || l402 !== null) payments++

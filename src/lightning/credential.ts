@@ -5,6 +5,7 @@
 import { decodeMacaroonBase64, decodeMacaroonHex, encodeMacaroon, MacaroonError } from './macaroon.ts'
 import { readHexMacaroon, readL402Value } from './l402-header.ts'
 import { readPaymentValue } from './payment-credential.ts'
+import { credentialField, mayCarryPreimage, paymentScheme, schemeValue } from './payment-headers.ts'
 
 /** The longest credential that is read, in characters; longer ones are refused with 400. */
 export const MAX_CREDENTIAL_CHARS = 65_536
@@ -32,7 +33,7 @@ const NONE: Credential = Object.freeze({ kind: 'none' })
  * The fast path: the one `Authorization` value of a request that has neither a second one nor a macaroon header.
  */
 export function readAuthorization (value: string): Credential {
-  return readScheme(value.trim()) ?? NONE
+  return readScheme(value) ?? NONE
 }
 
 /**
@@ -44,19 +45,17 @@ export function readCredential (pairs: readonly string[]): Credential {
   let found: Credential | null = null
   let others = 0
   for (let index = 0; index + 1 < pairs.length; index += 2) {
-    const name = pairs[index] ?? ''
-    // Lengths first: they rule out nearly every header without making a lower-case copy.
-    if (name.length !== 13 && name.length !== 8 && name.length !== 22) continue
-    const lower = name.toLowerCase()
+    const field = credentialField(pairs[index] ?? '')
+    if (field === null) continue
+    const value = pairs[index + 1] ?? ''
     let next: Credential | null
-    if (lower === 'authorization') {
-      const value = (pairs[index + 1] ?? '').trim()
-      if (value === '') continue
+    if (field === 'authorization') {
+      if (value.trim() === '') continue
       next = readScheme(value)
       if (next === null && ++others > 1) return conflict('More than one Authorization header')
-    } else if (lower === 'macaroon' || lower === 'grpc-metadata-macaroon') {
-      next = readHexMacaroon((pairs[index + 1] ?? '').trim())
-    } else continue
+    } else {
+      next = mayCarryPreimage(value) ? readHexMacaroon(value.trim()) : null
+    }
     if (next === null) continue
     if (found !== null && !sameClassic(found, next)) return conflict('More than one payment credential')
     found ??= next
@@ -68,22 +67,15 @@ function conflict (message: string): Credential {
   return { kind: 'malformed', profile: 'request', status: 400, message }
 }
 
-// Null for a scheme that is none of ours. `value` is trimmed.
+// Null for a scheme that is none of ours.
 function readScheme (value: string): Credential | null {
-  const space = value.search(/[ \t]/)
-  const name = space < 0 ? value : value.slice(0, space)
-  let payment: boolean
-  switch (name.length < 8 ? name.toLowerCase() : '') {
-    case 'l402':
-    case 'lsat': payment = false; break
-    case 'payment': payment = true; break
-    default: return null
-  }
-  if (value.length > MAX_CREDENTIAL_CHARS) {
+  const scheme = paymentScheme(value)
+  if (scheme === null) return null
+  if (value.trim().length > MAX_CREDENTIAL_CHARS) {
     return { kind: 'malformed', profile: 'request', status: 400, message: `The credential is longer than ${MAX_CREDENTIAL_CHARS} characters` }
   }
-  const rest = space < 0 ? '' : value.slice(space + 1).trimStart()
-  return payment ? readPaymentValue(rest) : readL402Value(rest)
+  const rest = schemeValue(value, scheme)
+  return scheme === 'payment' ? readPaymentValue(rest) : readL402Value(rest)
 }
 
 // A client that speaks both names sends `LSAT …` and `L402 …`; another repeats the token in hex for gRPC.

@@ -1,6 +1,7 @@
 import type { Context } from '../gateway/context.ts'
 import { NameTable, tableOf } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
+import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../lightning/payment-headers.ts'
 import { pathFault } from './request-head.ts'
 
 /**
@@ -35,7 +36,7 @@ const REQUEST_NAMES = fatesOf({
   connection: ['connection'],
   te: ['te'],
   authorization: ['authorization'],
-  macaroon: ['macaroon', 'grpc-metadata-macaroon'],
+  macaroon: MACAROON_FIELDS,
   via: ['via'],
   // Expect was answered here; trailers of a request are not sent on (RFC 9110 6.5.1 lets an intermediary drop them).
   strip: [...HOP_BY_HOP, 'transfer-encoding', 'trailer', 'expect', 'host', 'accept-payment',
@@ -64,8 +65,6 @@ const RESPONSE = fatesOf({
 
 /** Fields that a Connection list cannot take away: they frame the message. */
 const FRAMING = new Set(['content-length', 'host'])
-/** The scheme ends with the value, a space, or what stands in its place. */
-const PAYMENT_SCHEME = /^(?:l402|lsat|payment)(?=[\0-\x20]|$)/i
 
 /** Name of the gateway in Via (RFC 9110 7.6.3). */
 const PSEUDONYM = 'boltgate'
@@ -82,18 +81,6 @@ export function circular (via: string | undefined): boolean {
   let passes = 0
   for (let at = via.indexOf(PSEUDONYM); at >= 0; at = via.indexOf(PSEUDONYM, at + PSEUDONYM.length)) passes++
   return passes > MAX_PASSES
-}
-
-/** Whether an Authorization value is a payment credential, by its scheme. */
-export function paymentCredential (value: string): boolean {
-  return PAYMENT_SCHEME.test(value)
-}
-
-const PREIMAGE_CAVEAT = Buffer.from('preimage=').toString('hex')
-
-/** Whether a macaroon in hex is an L402 credential: other services take macaroons of their own in the same headers. */
-function carriesPreimage (value: string): boolean {
-  return value.toLowerCase().includes(PREIMAGE_CAVEAT)
 }
 
 /** Takes away the fields that a Connection list names (RFC 9110 7.6.1). */
@@ -146,8 +133,8 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
       case 'underscore': if (underscores) out.push(name, value); break
       case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
       case 'te': trailers ||= asksForTrailers(value); break
-      case 'authorization': if (!untrusted && !paymentCredential(value)) out.push(name, value); break
-      case 'macaroon': if (!untrusted && !carriesPreimage(value)) out.push(name, value); break
+      case 'authorization': if (!untrusted && paymentScheme(value) === null) out.push(name, value); break
+      case 'macaroon': if (!untrusted && !mayCarryPreimage(value)) out.push(name, value); break
       case 'own-key': if (!untrusted) out.push(name, value); break
       case 'via': via = via === '' ? value : `${via}, ${value}`; break
       case 'forwarding':
