@@ -1,4 +1,4 @@
-import { definePlugin, Type, UNPAID, type Context, type RequestOffer, type Step } from '../src/index.ts'
+import { definePlugin, Type, UNPAID, type Context, type RequestOffer, type HookResult } from '../src/index.ts'
 
 /**
  * Asks for payment: whatever has a price and has not been paid ends here with a 402 and a fresh invoice.
@@ -19,11 +19,11 @@ export default definePlugin({
     const offers = challenges.routeOffers(route.config)
     const unpaid = (ctx: Context): RequestOffer | null => ctx.payment === null ? offers.due(ctx) : null
     return {
-      request (ctx): Step {
+      request (ctx): HookResult {
         const offer = unpaid(ctx)
         if (offer !== null) return challenges.answer(ctx, offer, UNPAID)
       },
-      observe (ctx): Step {
+      observe (ctx): HookResult {
         const offer = unpaid(ctx)
         if (offer !== null) return challenges.observe(offer, UNPAID)
       }

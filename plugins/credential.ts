@@ -1,4 +1,4 @@
-import { ClientGone, definePlugin, Type, type Context, type CredentialVerdict, type Paid, type RequestOffer, type Step } from '../src/index.ts'
+import { ClientGone, definePlugin, Type, type Context, type CredentialVerdict, type Paid, type RequestOffer, type HookResult } from '../src/index.ts'
 
 /**
  * Reads and judges the payment credential of a request. What is good goes on with `ctx.payment` set; what is refused is
@@ -19,14 +19,14 @@ export default definePlugin({
     const offers = challenges.routeOffers(route.config)
     const paidSlot = slot<Paid>('paid')
 
-    const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict, observes: boolean): Step => {
+    const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict, observes: boolean): HookResult => {
       if (verdict.kind === 'none') return
       if (verdict.kind !== 'paid') return observes ? challenges.observe(offer, verdict) : challenges.answer(ctx, offer, verdict)
       ctx.payment = verdict.payment
       ctx.set(paidSlot, verdict)
     }
 
-    const decide = (ctx: Context, observes: boolean): Step => {
+    const decide = (ctx: Context, observes: boolean): HookResult => {
       const offer = offers.due(ctx)
       if (offer === null) return
       const verdict = challenges.verify(ctx, offer)

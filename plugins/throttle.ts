@@ -1,4 +1,4 @@
-import { clientNetwork, definePlugin, MemoryState, PolicyName, RateLimited, StateUnavailable, Type, Unavailable, type Context, type Maybe, type PolicyConfig, type State, type Verdict } from '../src/index.ts'
+import { clientNetwork, definePlugin, MemoryState, PolicyName, RateLimited, StateUnavailable, Type, Unavailable, type Context, type Maybe, type PolicyConfig, type State, type LimitVerdict } from '../src/index.ts'
 
 /** Whose counter a request goes to: the account it acts for, else the client's address, IPv6 by /64 (decision 32). */
 function subject (ctx: Context, by: PolicyConfig['by']): string {
@@ -7,7 +7,7 @@ function subject (ctx: Context, by: PolicyConfig['by']): string {
   return `${principal.kind} ${principal.id}`
 }
 
-function take (state: State, policy: PolicyConfig, key: string): Maybe<Verdict> {
+function take (state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdict> {
   return policy.sliding === undefined
     ? state.takeFixed(key, policy.limit, policy.window)
     : state.takeSliding(key, policy.limit, policy.window, policy.sliding)
@@ -37,7 +37,7 @@ export default definePlugin({
     let local: MemoryState | null = null
     let away = false
 
-    const decide = (verdict: Verdict): void => {
+    const decide = (verdict: LimitVerdict): void => {
       if (verdict.allowed) return
       refused.inc()
       throw new RateLimited(verdict.retryAfterMs / 1000)
@@ -52,10 +52,10 @@ export default definePlugin({
       if (config.onError === 'deny') throw new Unavailable('Service unavailable', 'Requests cannot be counted at the moment. Try again shortly.', 5, {}, error)
       local ??= new MemoryState(clock)
       // Memory answers at once.
-      decide(take(local, policy, key) as Verdict)
+      decide(take(local, policy, key) as LimitVerdict)
     }
 
-    const counted = (verdict: Verdict): void => {
+    const counted = (verdict: LimitVerdict): void => {
       away = false
       decide(verdict)
     }

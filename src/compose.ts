@@ -16,7 +16,7 @@ import type { Snapshot } from './gateway/snapshot.ts'
 import { createListener, type Listener } from './http/listener.ts'
 import { AdminKey } from './merchants/admin-key.ts'
 import { AuthThrottle } from './merchants/auth-throttle.ts'
-import { correlationId } from './system/ids.ts'
+import { freshId } from './system/ids.ts'
 import { ProxyAdmission, RESPONSE_LIMIT } from './proxies/admission.ts'
 
 /**
@@ -65,7 +65,7 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     limits: config.server.limits,
     trustedProxies: config.server.trustedProxies,
     clock,
-    freshId: correlationId,
+    freshId,
     handle: (ctx, wire) => {
       around.begun?.()
       gateway.handle(ctx, wire)

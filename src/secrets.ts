@@ -1,5 +1,5 @@
 import type { GatewayConfig } from './config/schema.ts'
-import { KeyRing as MacaroonKeys } from './lightning/root-key.ts'
+import { TokenKeyRing } from './lightning/root-key.ts'
 import { randomToken } from './system/ids.ts'
 import { loadMasters, readKeys, writeKeys, type Keys } from './keys/keyfile.ts'
 import { KeyRing, Secret } from './keys/secrets.ts'
@@ -9,7 +9,7 @@ export interface Secrets {
   /** Keys of encryption, current and previous. */
   readonly ring: KeyRing
   /** Root keys of macaroons and keys of Payment ids, current and previous. */
-  readonly macaroonKeys: MacaroonKeys
+  readonly macaroonKeys: TokenKeyRing
   readonly adminKey: Secret<string>
 }
 
@@ -25,7 +25,7 @@ export function loadSecrets (config: GatewayConfig): Secrets {
   const former = [...previous, ...configured]
   return {
     ring: new KeyRing(current, former),
-    macaroonKeys: new MacaroonKeys(bytes(current), former.map(bytes)),
+    macaroonKeys: new TokenKeyRing(bytes(current), former.map(bytes)),
     adminKey: adminKeyOf(config)
   }
 }

@@ -128,3 +128,18 @@ t.test('the only barrel is src/index.ts', async t => {
   })
   t.same(barrels, ['src/index.ts'])
 })
+
+/** What a file of src exports by its own name, whatever it is. */
+function exportsOf (file: string): string[] {
+  const text = readFileSync(resolve(root, file), 'utf8')
+  return [...new Set([...text.matchAll(/^export (?:declare )?(?:abstract )?(?:async )?(?:interface|type|class|function\*?|const|let|enum) (\w+)/gm)].map(([, name = '']) => name))]
+}
+
+t.test('each exported name has one meaning: no two files declare the same', async t => {
+  const declared = new Map<string, string[]>()
+  for (const file of files.filter(file => file.startsWith('src/'))) {
+    for (const name of exportsOf(file)) declared.set(name, [...declared.get(name) ?? [], file])
+  }
+  t.ok(declared.size > 1_000, `${declared.size} names are found`)
+  t.same([...declared].filter(([, where]) => where.length > 1), [])
+})

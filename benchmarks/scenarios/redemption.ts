@@ -9,7 +9,7 @@ import { NO_ROUTE } from '../../src/gateway/route.ts'
 import { encodeInvoice } from '../../src/lightning/bolt11.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import { openDatabase, type Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
@@ -104,7 +104,7 @@ export const redemption: Study = {
       for (let tries = 0; (await database.health()).status === 'unhealthy' && tries < 100; tries++) await new Promise(resolve => { setTimeout(resolve, 100) })
       await migrate(database, migrations, { clock: systemClock, log: silentLog })
       const preimages = new Map<string, string>()
-      const keys = new KeyRing(randomBytes(32))
+      const keys = new TokenKeyRing(randomBytes(32))
       const challenges = new Challenges({ database, clock: systemClock, log: silentLog, payee: () => payee(preimages), keys, settings })
       const ways: readonly Spend[] = [bareUpdate(database), redeem(challenges)]
       const found = labels.map(() => ({ time: [] as number[], postgres: [] as number[], own: [] as number[] }))

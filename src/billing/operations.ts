@@ -1,10 +1,10 @@
 import { Type } from 'typebox'
-import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type OperationResponse, type AnyOperation } from '../gateway/operation.ts'
 import { billingTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
-import { CheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './schema.ts'
+import { PlanCheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './schema.ts'
 import type { Billing } from './service.ts'
 
 /** Bytes of a notification; those of providers are far below. */
@@ -12,9 +12,9 @@ const NOTIFICATION_LIMIT = 1_048_576
 
 const Received = Type.Object({ received: Type.Literal(true) })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
-const refused: Answer = { description: 'The billing provider refused.' }
-const away: Answer = { description: 'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.' }
-const missing: Answer = { description: 'No billing provider is configured.', schema: Type.Object({ error: Type.String() }) }
+const refused: OperationResponse = { description: 'The billing provider refused.' }
+const away: OperationResponse = { description: 'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.' }
+const missing: OperationResponse = { description: 'No billing provider is configured.', schema: Type.Object({ error: Type.String() }) }
 
 /** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
 export function billingOperations (billing: Billing): AnyOperation[] {
@@ -37,7 +37,7 @@ export function billingOperations (billing: Billing): AnyOperation[] {
       tag: 'Billing',
       access: 'public',
       headers: { 'X-API-Key': 'A merchant\'s key, where the plan is for its account.' },
-      body: CheckoutInput,
+      body: PlanCheckoutInput,
       answers: {
         200: { description: 'The session, and the page where the card is entered.', schema: CheckoutView },
         400: { description: 'A field is not valid, the plan is not sold here (the error says which are), or the account has one already.' },

@@ -1,13 +1,13 @@
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
 import { planNames } from '../merchants/plans.ts'
 import type { Mail } from '../mail/mail.ts'
-import { GRACE, type Step } from './bitcoin/period.ts'
+import { GRACE, type RenewalStep } from './bitcoin/period.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
 import { payUrl } from './bitcoin/bitcoin.ts'
 
 /** What a mail about the end of a period is written from. */
 export interface ReminderFacts {
-  readonly step: Step
+  readonly step: RenewalStep
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'currentPeriodEnd'>
   readonly merchant: { readonly name: string, readonly email: string }
   /** Null for the mail that says that the plan is canceled. */
@@ -42,7 +42,7 @@ export function reminderMail ({ step, subscription, merchant, invoice, payee, pu
   }
 }
 
-function wordsOf (step: Step, plan: string, end: number): { readonly subject: string, readonly text: string } {
+function wordsOf (step: RenewalStep, plan: string, end: number): { readonly subject: string, readonly text: string } {
   const until = `The paid month of your plan ${plan} ends on ${moment(end)}.`
   switch (step) {
     case 'week': return { subject: 'your plan ends in a week', text: until }

@@ -6,7 +6,7 @@ import type { Database, TransactionSql } from '../database/database.ts'
 import type { Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { PlanInvoices } from './bitcoin/invoices.ts'
-import { dueStep, GRACE, type Step } from './bitcoin/period.ts'
+import { dueStep, GRACE, type RenewalStep } from './bitcoin/period.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
 import type { BitcoinStore, EndingSubscription } from './bitcoin/store.ts'
 import { reminderMail } from './reminder-mail.ts'
@@ -113,7 +113,7 @@ export class PlanReminders {
     })
   }
 
-  async #remind (ending: EndingSubscription, step: Step, end: number, now: number): Promise<void> {
+  async #remind (ending: EndingSubscription, step: RenewalStep, end: number, now: number): Promise<void> {
     const { store, database } = this.#parts
     const { subscription } = ending
     const open = step === 'canceled' ? null : await store.openInvoice(subscription.id)
@@ -129,7 +129,7 @@ export class PlanReminders {
   }
 
   /** A new invoice, written in one transaction with the mail that names it. */
-  async #invoice (ending: EndingSubscription, step: Step, expiry: number): Promise<void> {
+  async #invoice (ending: EndingSubscription, step: RenewalStep, expiry: number): Promise<void> {
     const { subscription } = ending
     const make = async (milliseconds: number): Promise<void> => {
       await this.#parts.invoices.make({
@@ -150,7 +150,7 @@ export class PlanReminders {
     }
   }
 
-  async #queue (sql: TransactionSql, { subscription, merchant }: EndingSubscription, step: Step, invoice: BitcoinInvoice | null): Promise<void> {
+  async #queue (sql: TransactionSql, { subscription, merchant }: EndingSubscription, step: RenewalStep, invoice: BitcoinInvoice | null): Promise<void> {
     const { store, outbox, payee, publicUrl } = this.#parts
     if (!await store.remind(sql, subscription, step)) throw new NotDue('the mail is not due any more')
     await outbox.queue(sql, reminderMail({ step, subscription, merchant, invoice, payee: payee(), publicUrl: publicUrl() }), `renewal of plan ${subscription.id}: ${step}`)

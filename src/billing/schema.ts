@@ -33,12 +33,12 @@ export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
 const address = (description: string) => Type.String({ maxLength: MAX_URL, 'x-openapi': WEB_ADDRESS, description: `${description} An http or https address; https in production.` })
 
 /** Body of `POST /api/billing/create-checkout-session` (decision 166). */
-export const CheckoutInput = Type.Object({
+export const PlanCheckoutInput = Type.Object({
   ...buyer,
   successUrl: Type.Optional(address('Where the checkout leads once it is completed; a page of ours when left out.')),
   cancelUrl: Type.Optional(address('Where it leads when it is left; a page of ours when left out.'))
 }, { title: 'PlanCheckoutInput' })
-export type CheckoutInput = Static<typeof CheckoutInput>
+export type PlanCheckoutInput = Static<typeof PlanCheckoutInput>
 
 /** Its answer. */
 export const CheckoutView = Type.Object({

@@ -4,14 +4,14 @@ import { invalidField } from '../gateway/validation.ts'
 import { planNames } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Database } from '../database/database.ts'
-import { correlationId } from '../system/ids.ts'
+import { freshId } from '../system/ids.ts'
 import type { JsonObject, Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { isLive } from './current.ts'
 import { listedPlans, parseSoldPlan, type ListedPlan } from './plans.ts'
 import { BillingError, isCardSubscription, type BillingProvider } from './provider.ts'
 import type { PriceCheck } from './price-check.ts'
-import type { CheckoutInput } from './schema.ts'
+import type { PlanCheckoutInput } from './schema.ts'
 import type { CardSubscriptions } from './subscriptions.ts'
 
 /** What billing by card is made of. */
@@ -85,7 +85,7 @@ export class Billing {
    *   an address; ConfigurationMissing 500, LongError 502, Unavailable 503, also where the provider would charge another
    *   price than is listed
    */
-  async createCheckout (input: CheckoutInput, merchant: Merchant | null): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }> {
+  async createCheckout (input: PlanCheckoutInput, merchant: Merchant | null): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }> {
     const provider = this.#provider()
     const plan = parseSoldPlan(input.plan)
     const successUrl = this.#address('/successUrl', input.successUrl) ?? `${this.#parts.publicUrl()}/billing/done`
@@ -102,7 +102,7 @@ export class Billing {
       trialDays: isFirst ? this.#parts.settings().billing.trialDays : 0,
       successUrl,
       cancelUrl,
-      idempotencyKey: correlationId()
+      idempotencyKey: freshId()
     }))
   }
 

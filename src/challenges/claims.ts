@@ -2,7 +2,7 @@ import type { Database, Sql } from '../database/database.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
-import type { Bond, Challenge, ChallengeStore, ClaimCondition, Claimed, Sale } from './store.ts'
+import type { Bond, Challenge, ChallengeStore, ClaimCondition, ClaimedChallenge, Sale } from './store.ts'
 import type { Strangers } from './strangers.ts'
 
 /**
@@ -47,7 +47,7 @@ export class Claims {
 
   /** Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is another scheme's, or not this token's. @throws Unavailable */
   async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, merchantId: string | null, now: number): Promise<Challenge | null> {
-    let claimed: Claimed | null
+    let claimed: ClaimedChallenge | null
     try {
       claimed = await this.#run(merchantId, sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
     } catch (error) {
@@ -61,7 +61,7 @@ export class Claims {
   /** The same, for callers that need no more of the challenge than its price. @throws Unavailable */
   async claimInBrief (paymentHash: string, condition: ClaimCondition, merchantId: string | null, now: number): Promise<Sale | null> {
     if (this.#isHeard(merchantId)) return this.claim(paymentHash, 'l402', condition, merchantId, now)
-    let claimed: Claimed<Sale> | null
+    let claimed: ClaimedChallenge<Sale> | null
     try {
       claimed = await this.#store.claim(this.#database.sql, paymentHash, 'l402', condition, now, true)
     } catch (error) {
@@ -74,7 +74,7 @@ export class Claims {
 
   /** Leases for a single-use credential; `isFinal` as of `Leases.acquire`. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
   async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null, isFinal = false): Promise<{ readonly lease: Lease, readonly challenge: Sale } | null> {
-    let taken: { readonly lease: Lease, readonly claimed: Claimed<Sale> } | null
+    let taken: { readonly lease: Lease, readonly claimed: ClaimedChallenge<Sale> } | null
     try {
       taken = await this.#leases.acquire<Sale>(paymentHash, (key, gateway, until, now) => this.#isHeard(merchantId)
         ? this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond))
@@ -92,7 +92,7 @@ export class Claims {
    * scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated. @throws Unavailable
    */
   async consume (paymentHash: string, merchantId: string): Promise<Challenge | null> {
-    let taken: { readonly lease: Lease, readonly claimed: Claimed } | null
+    let taken: { readonly lease: Lease, readonly claimed: ClaimedChallenge } | null
     try {
       taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) => this.#run(merchantId, sql => this.#store.consume(sql, key, gateway, now)))
     } catch (error) {
@@ -115,7 +115,7 @@ export class Claims {
     return this.onPaid !== null && merchantId !== null
   }
 
-  #run (merchantId: string | null, claim: (sql: Sql) => Promise<Claimed | null>): Promise<Claimed | null> {
+  #run (merchantId: string | null, claim: (sql: Sql) => Promise<ClaimedChallenge | null>): Promise<ClaimedChallenge | null> {
     const onPaid = this.onPaid
     if (onPaid === null || merchantId === null) return claim(this.#database.sql)
     return this.#database.transaction(async tx => {
@@ -125,7 +125,7 @@ export class Claims {
     })
   }
 
-  #count (claimed: Claimed<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
+  #count (claimed: ClaimedChallenge<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
     this.#strangers.paid(claimed.challenge.clientKey)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
-import type { ChallengeStore, Claimed, GivenBack, NewLease, Sale } from './store.ts'
+import type { ChallengeStore, ClaimedChallenge, GivenBack, NewLease, Sale } from './store.ts'
 
 /**
  * One redemption under way. `held`: leased, nothing decided. `spending`: the head went out, the spend is being written.
@@ -28,7 +28,7 @@ interface Held extends NewLease, GivenBack {
 }
 
 /** Runs the UPDATE that takes a lease. Times in milliseconds since the epoch. */
-export type Take<C extends Sale> = (key: NewLease, gateway: string, until: number, now: number) => Promise<Claimed<C> | null>
+export type Take<C extends Sale> = (key: NewLease, gateway: string, until: number, now: number) => Promise<ClaimedChallenge<C> | null>
 
 /** What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
 export interface LeaseParts {
@@ -98,12 +98,12 @@ export class Leases {
    * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is away;
    * then nothing is known to be taken. `isFinal`: when this process dies, the lease lapses into spent (decision 183).
    */
-  async acquire<C extends Sale> (paymentHash: string, take: Take<C>, isFinal = false): Promise<{ readonly lease: Lease, readonly claimed: Claimed<C> } | null> {
+  async acquire<C extends Sale> (paymentHash: string, take: Take<C>, isFinal = false): Promise<{ readonly lease: Lease, readonly claimed: ClaimedChallenge<C> } | null> {
     // A spend of ours that the database has not seen yet is a spend all the same, even when its lease has lapsed.
     if (this.#byHash.get(paymentHash)?.state === 'spending') return null
     const now = this.#clock.now()
     const held: Held = { paymentHash, leaseId: randomUUID(), isFinal, returns: 0, isCounted: false, state: 'held', until: now + this.#duration, settled: null }
-    let claimed: Claimed<C> | null
+    let claimed: ClaimedChallenge<C> | null
     try {
       claimed = await take(held, this.gateway, now + this.#kept, now)
     } catch (error) {

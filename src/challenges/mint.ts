@@ -5,7 +5,7 @@ import { issueCaveats } from '../lightning/caveats.ts'
 import { descriptionRoom } from '../lightning/challenge-size.ts'
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../lightning/macaroon.ts'
 import { paymentChallenge, paymentNetwork } from '../lightning/payment-challenge.ts'
-import type { KeyRing } from '../lightning/root-key.ts'
+import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
@@ -68,7 +68,7 @@ export interface MintParts {
   readonly strangers: Strangers
   readonly payee: FindPayee
   readonly revocations: Revocations
-  keys (): KeyRing
+  keys (): TokenKeyRing
   settings (): ChallengeSettings
 }
 
@@ -249,7 +249,7 @@ export class Mint {
     }
   }
 
-  #payment (offer: Offer, digest: string | null, invoice: Invoice, keys: KeyRing, settings: ChallengeSettings): StoredPaymentChallenge | null {
+  #payment (offer: Offer, digest: string | null, invoice: Invoice, keys: TokenKeyRing, settings: ChallengeSettings): StoredPaymentChallenge | null {
     if (paymentNetwork(invoice.network) === null || !settings.schemes.includes('payment')) return null
     const { id, request, expires } = paymentChallenge({ realm: settings.realm, invoice, amountSats: offer.amountSats, expiresAt: invoice.expiresAt, digest }, keys.paymentIdKeys[0].key)
     return { id, realm: settings.realm, request, expires }

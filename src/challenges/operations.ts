@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { GatewayConfig } from '../config/schema.ts'
-import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type OperationResponse, type AnyOperation } from '../gateway/operation.ts'
 import { challengeTexts } from './documented.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { ValidationError } from '../gateway/errors.ts'
@@ -13,7 +13,7 @@ import { Producer } from './producer.ts'
 import { SqlProducerStore } from './producer-store.ts'
 import { ProducerVerifier } from './producer-verify.ts'
 import {
-  ChallengeInput, ChallengePage, ChallengeQuery, ChallengeView, CreatedChallenge, CredentialInput, CredentialVerdict, EndpointPage,
+  ChallengeInput, ChallengePage, ChallengeQuery, ChallengeView, CreatedChallenge, CredentialInput, VerifyCredentialView, EndpointPage,
   EndpointQuery, PriceList, RetireInput, TokenInput, TokenStatus, TokenVerdict
 } from './schema.ts'
 import type { Challenges } from './service.ts'
@@ -52,7 +52,7 @@ const Capped = Type.Object({
 
 const mediaType = 'application/problem+json'
 
-function problem (description: string, schema: Answer['schema'] = Problem): Answer {
+function problem (description: string, schema: OperationResponse['schema'] = Problem): OperationResponse {
   return schema === undefined ? { description, mediaType } : { description, mediaType, schema }
 }
 
@@ -192,7 +192,7 @@ function verifications (verifier: ProducerVerifier, refuse: Refuse): AnyOperatio
       path: '/api/l402/challenges/verify-credential',
       summary: 'Verify a Payment credential that a payer has sent, and use it up',
       body: CredentialInput,
-      answers: { 200: { description: 'The verdict, good or bad; only a good one has used the credential up.', schema: CredentialVerdict }, 400: invalid, 503: away },
+      answers: { 200: { description: 'The verdict, good or bad; only a good one has used the credential up.', schema: VerifyCredentialView }, 400: invalid, 503: away },
       handle: async ({ ctx, body }) => ({ status: 200, body: await verifier.consume(merchantOf(ctx), body) })
     })
   ]

@@ -7,7 +7,7 @@ export interface PriceGrace {
 }
 
 /** What a payment is compared with. */
-export interface Asked {
+export interface AskedPrice {
   readonly amountSats: number
   /** Null where a payment must be of the very price, as the contract says. */
   readonly grace: PriceGrace | null
@@ -21,7 +21,7 @@ const SPREAD = 120_000
  * so long after a change, when the price before it was. What was issued after the change for less was bought elsewhere.
  * @param issuedAt when its challenge was made; this and `now` in milliseconds since the epoch
  */
-export function buys (asked: Asked, amountSats: number, issuedAt: number, now: number): boolean {
+export function buys (asked: AskedPrice, amountSats: number, issuedAt: number, now: number): boolean {
   const { grace } = asked
   if (amountSats === asked.amountSats) return true
   if (grace === null) return false

@@ -4,13 +4,13 @@ import type { Challenge } from './store.ts'
 import { readChallenge } from './store-sql.ts'
 
 /** A page of rows; clamped by the caller. */
-export interface Page {
+export interface RowPage {
   readonly limit: number
   readonly offset: number
 }
 
 /** Which of a merchant's challenges are listed. Times in milliseconds since the epoch. */
-export interface ChallengeFilter extends Page {
+export interface ChallengeFilter extends RowPage {
   readonly status: ChallengeStatus | null
   /** Created then or later. */
   readonly since: number | null
@@ -19,7 +19,7 @@ export interface ChallengeFilter extends Page {
 }
 
 /** A resource that a merchant has sold through the producer API. Times in milliseconds since the epoch. */
-export interface Endpoint {
+export interface ProducerEndpoint {
   readonly resource: string
   readonly createdAt: number
   readonly retiredAt: number | null
@@ -42,7 +42,7 @@ export interface ProducerStore {
   byKey (sql: Sql, merchantId: number, key: string): Promise<Challenge | null>
   /** Binds a key to a challenge that has been inserted; a binding before it ends. */
   bindKey (sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void>
-  endpoint (sql: Sql, merchantId: number, resource: string): Promise<Endpoint | null>
+  endpoint (sql: Sql, merchantId: number, resource: string): Promise<ProducerEndpoint | null>
   /** Notes a resource as sold; nothing happens when it is known. */
   addEndpoint (sql: Sql, merchantId: number, resource: string, now: number): Promise<void>
   /** The merchant's challenges of the producer API since a time. */
@@ -50,7 +50,7 @@ export interface ProducerStore {
   /** Retires a resource; false when the merchant never sold it. Repeating keeps the first time. */
   retire (merchantId: number, resource: string, now: number): Promise<boolean>
   /** Newest first. */
-  endpoints (merchantId: number, page: Page): Promise<Counted<Endpoint>>
+  endpoints (merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>>
   /** The merchant's own challenge of the producer API, or null. */
   get (merchantId: number, paymentHash: string): Promise<Challenge | null>
   /** Newest first, ties by payment hash descending (decision 11). */
@@ -100,7 +100,7 @@ export class SqlProducerStore implements ProducerStore {
       on conflict (merchant_id, idempotency_key) do update set payment_hash = excluded.payment_hash`
   }
 
-  async endpoint (sql: Sql, merchantId: number, resource: string): Promise<Endpoint | null> {
+  async endpoint (sql: Sql, merchantId: number, resource: string): Promise<ProducerEndpoint | null> {
     const [row] = await sql<EndpointRow[]>`
       select resource, created_at, retired_at from producer_endpoints where merchant_id = ${String(merchantId)} and resource = ${resource}`
     return row === undefined ? null : readEndpoint(row)
@@ -130,7 +130,7 @@ export class SqlProducerStore implements ProducerStore {
     })
   }
 
-  async endpoints (merchantId: number, page: Page): Promise<Counted<Endpoint>> {
+  async endpoints (merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>> {
     const { sql } = this.#database
     const merchant = String(merchantId)
     const [count] = await sql<{ total: number }[]>`select count(*)::int as total from producer_endpoints where merchant_id = ${merchant}`
@@ -171,6 +171,6 @@ export class SqlProducerStore implements ProducerStore {
   }
 }
 
-function readEndpoint (row: EndpointRow): Endpoint {
+function readEndpoint (row: EndpointRow): ProducerEndpoint {
   return { resource: row.resource, createdAt: row.created_at.getTime(), retiredAt: row.retired_at?.getTime() ?? null }
 }

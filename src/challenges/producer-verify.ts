@@ -9,7 +9,7 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { Clock } from '../system/clock.ts'
 import { PRODUCER_SERVICE } from './producer.ts'
 import { ProducerProblem } from './problems.ts'
-import type { CredentialInput, CredentialVerdict, TokenStatus, TokenVerdict } from './schema.ts'
+import type { CredentialInput, VerifyCredentialView, TokenStatus, TokenVerdict } from './schema.ts'
 import type { Challenges } from './service.ts'
 import type { Challenge } from './store.ts'
 import { caveatRefused, invalidToken, paymentRefused, type ClassicRefused, type PaymentRefusedVerdict } from './verdict.ts'
@@ -51,7 +51,7 @@ export class ProducerVerifier {
    * A modern credential, which is consumed: of any number of calls exactly one is told that it is valid.
    * @throws ProducerProblem 503 when the database is away; the same call may be repeated
    */
-  async consume (merchant: Merchant, input: CredentialInput): Promise<CredentialVerdict> {
+  async consume (merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
     const { challenges, clock } = this.#parts
     const consumed = await this.#asked(() => this.#consume(merchant, input))
     challenges.counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')

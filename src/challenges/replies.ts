@@ -5,7 +5,7 @@ import { l402Challenge, lsatChallenge } from '../lightning/l402-header.ts'
 import { paymentProblem } from '../lightning/payment-problem.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge } from './store.ts'
-import type { ClassicRefused, Refusal } from './verdict.ts'
+import type { ClassicRefused, CredentialRefusal } from './verdict.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
@@ -72,7 +72,7 @@ export function challengeLines (challenge: Challenge, schemes: readonly Scheme[]
  * The 402: with the contract's body, or as a problem when a Payment credential was refused, when the client prefers problems,
  * or when L402 is not offered (decision 126). What speaks against the credential that was sent stands in either.
  */
-export function paymentRequired (challenge: Challenge, refused: Refusal, headers: ReadonlyHeaders, settings: ChallengeSettings, order: SchemeOrder | null): Reply {
+export function paymentRequired (challenge: Challenge, refused: CredentialRefusal, headers: ReadonlyHeaders, settings: ChallengeSettings, order: SchemeOrder | null): Reply {
   const schemes = offeredSchemes(settings, headers, { order, paysByPayment: refused.kind === 'payment' })
   const lines = challengeLines(challenge, schemes, settings)
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
@@ -99,7 +99,7 @@ export function paymentRequired (challenge: Challenge, refused: Refusal, headers
 }
 
 /** What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name. */
-function whyOf (refused: Exclude<Refusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
+function whyOf (refused: Exclude<CredentialRefusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
   if (refused.kind === 'none') return {}
   if (refused.kind === 'legacy') return { detail: refused.detail }
   const { error: _name, ...why } = refused.body

@@ -125,7 +125,7 @@ export const CredentialInput = Type.Object({
 export type CredentialInput = Static<typeof CredentialInput>
 
 /** Answer of `POST /api/l402/challenges/verify-credential` (decision 107). */
-export const CredentialVerdict = Type.Object({
+export const VerifyCredentialView = Type.Object({
   valid: Type.Boolean(),
   consumed: Type.Boolean(),
   resource: Type.Optional(Type.String()),
@@ -136,7 +136,7 @@ export const CredentialVerdict = Type.Object({
   error: Type.Optional(Type.String({ description: 'Why it is not valid.' })),
   type: Type.Optional(Type.String({ description: 'The problem type of that reason.' }))
 }, { title: 'CredentialVerdict' })
-export type CredentialVerdict = Static<typeof CredentialVerdict>
+export type VerifyCredentialView = Static<typeof VerifyCredentialView>
 
 /** Answer of `GET /api/l402/status` (contract; decision 128). */
 export const TokenStatus = Type.Object({

@@ -5,7 +5,7 @@ import type { Head, Reply } from '../gateway/reply.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import { DigestOfPieces } from '../lightning/content-digest.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
-import type { KeyRing } from '../lightning/root-key.ts'
+import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database } from '../database/database.ts'
 import { systemRandom, type Random } from '../system/ids.ts'
@@ -25,7 +25,7 @@ import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { AmbiguousLease, Challenge, ChallengeStore, RevokedKind } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
-import { isForged, type Paid, type Refusal, type Verdict } from './verdict.ts'
+import { isForged, type Paid, type CredentialRefusal, type CredentialVerdict } from './verdict.ts'
 import { Verifier } from './verify.ts'
 
 declare module '../gateway/services.ts' {
@@ -35,7 +35,7 @@ declare module '../gateway/services.ts' {
 /** What changes when the configuration is read again. */
 export interface ChallengeRules {
   readonly settings: ChallengeSettings
-  readonly keys: KeyRing
+  readonly keys: TokenKeyRing
 }
 
 /** What the service is built from. */
@@ -111,7 +111,7 @@ export class Challenges {
     return this.#rules.settings
   }
 
-  get keys (): KeyRing {
+  get keys (): TokenKeyRing {
     return this.#rules.keys
   }
 
@@ -150,7 +150,7 @@ export class Challenges {
   }
 
   /** Judges the request's credential; see `Verifier.verify`. */
-  verify (ctx: Context, offer: Offer): Verdict | Promise<Verdict> {
+  verify (ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     return this.verifier.verify(ctx, offer)
   }
 
@@ -165,7 +165,7 @@ export class Challenges {
    * (decision 132).
    * @throws Unavailable, RateLimited where a challenge should be made and cannot be
    */
-  async answer (ctx: Context, offer: Offer, refusal: Refusal): Promise<Reply> {
+  async answer (ctx: Context, offer: Offer, refusal: CredentialRefusal): Promise<Reply> {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal))) return classicRefused(refusal)
     const { challenge } = await this.#challenge(ctx, offer)
     return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order)
@@ -175,7 +175,7 @@ export class Challenges {
    * What `answer` would answer, as far as its status, for an entry that only observes: no invoice is made, nobody is waited for and no
    * body is read.
    */
-  observe (offer: Offer, refusal: Refusal): Reply {
+  observe (offer: Offer, refusal: CredentialRefusal): Reply {
     const status = refusal.kind === 'classic' ? refusal.status : offer.closed === null ? 402 : 503
     if (status === 402) this.counters.observed(offer.source)
     return { status, headers: [], body: null }

@@ -1,5 +1,5 @@
 import {
-  REVOCATIONS_CHANNEL, type AmbiguousLease, type Bond, type Challenge, type ChallengeStore, type ClaimCondition, type ClaimScheme, type Claimed, type GivenBack, type LeaseKey,
+  REVOCATIONS_CHANNEL, type AmbiguousLease, type Bond, type Challenge, type ChallengeStore, type ClaimCondition, type ClaimScheme, type ClaimedChallenge, type GivenBack, type LeaseKey,
   type Listed, type NewChallenge, type NewLease, type Outstanding, type OutstandingQuery, type Revocation, type RevokedKind, type Sale
 } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
@@ -88,7 +88,7 @@ export function readChallenge (row: Row): Challenge {
   }
 }
 
-function claimed (row: Row | undefined): Claimed | null {
+function claimed (row: Row | undefined): ClaimedChallenge | null {
   return row === undefined ? null : { challenge: readChallenge(row), first: row.verifications === 1, returns: row.client_gone }
 }
 
@@ -107,7 +107,7 @@ type AmbiguousRow = Pick<Row, 'payment_hash' | 'source' | 'merchant_id' | 'proxy
 
 type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'client_key' | 'verifications' | 'client_gone'>
 
-function claimedInBrief (row: Brief | undefined): Claimed<Sale> | null {
+function claimedInBrief (row: Brief | undefined): ClaimedChallenge<Sale> | null {
   return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime(), clientKey: row.client_key }, first: row.verifications === 1, returns: row.client_gone }
 }
 
@@ -164,9 +164,9 @@ export class SqlChallengeStore implements ChallengeStore {
     return { open, firstExpiry, newest: row === undefined ? null : readChallenge(row) }
   }
 
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<Claimed | null>
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<Claimed<Sale> | null>
-  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief = false): Promise<Claimed<Sale> | null> {
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<ClaimedChallenge | null>
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<ClaimedChallenge<Sale> | null>
+  async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief = false): Promise<ClaimedChallenge<Sale> | null> {
     const charge = condition?.chargeId ?? null
     const token = condition?.tokenId ?? null
     const [row] = await sql<Row[]>`
@@ -179,9 +179,9 @@ export class SqlChallengeStore implements ChallengeStore {
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
-  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
-  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
-  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null = null, brief = false): Promise<Claimed<Sale> | null> {
+  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<ClaimedChallenge | null>
+  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<ClaimedChallenge<Sale> | null>
+  async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null = null, brief = false): Promise<ClaimedChallenge<Sale> | null> {
     const at = new Date(now)
     const [row] = await sql<Row[]>`
       update challenges
@@ -196,7 +196,7 @@ export class SqlChallengeStore implements ChallengeStore {
     return brief ? claimedInBrief(row) : claimed(row)
   }
 
-  async consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<Claimed | null> {
+  async consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null> {
     const at = new Date(now)
     const [row] = await sql<Row[]>`
       update challenges

@@ -82,7 +82,7 @@ export interface ClaimCondition {
 }
 
 /** A claimed challenge, and whether this claim was its first verification ever. */
-export interface Claimed<C extends Sale = Challenge> {
+export interface ClaimedChallenge<C extends Sale = Challenge> {
   readonly challenge: C
   readonly first: boolean
   /** How often the payment came back for a client that had left (decision 184). */
@@ -203,22 +203,22 @@ export interface ChallengeStore {
    * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it, or
    * charge or token are not the row's, or it was issued before the condition allows. `first` is true for exactly one caller over all time.
    */
-  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<Claimed | null>
+  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<ClaimedChallenge | null>
   /** The same, answered in brief. */
-  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<Claimed<Sale> | null>
+  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<ClaimedChallenge<Sale> | null>
   /**
    * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it has
    * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the row
    * has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
    */
-  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<Claimed | null>
+  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<ClaimedChallenge | null>
   /** The same, answered in brief. */
-  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<Claimed<Sale> | null>
+  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<ClaimedChallenge<Sale> | null>
   /**
    * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves is
    * spent under the lease id. Null where `lease` would say null.
    */
-  consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<Claimed | null>
+  consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
   /** Extends the held leases of one gateway in one statement; answers those that are still its own. */
   extend (gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
   /** Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those that are spent by their lease now. */

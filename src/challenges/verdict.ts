@@ -1,4 +1,4 @@
-import type { Payment } from '../gateway/context.ts'
+import type { RequestPayment } from '../gateway/context.ts'
 import type { CaveatFailure } from '../lightning/caveats.ts'
 import type { PaymentFailureSlug } from '../lightning/payment-problem.ts'
 import type { Lease } from './leases.ts'
@@ -6,7 +6,7 @@ import type { Lease } from './leases.ts'
 /** The request has paid. */
 export interface Paid {
   readonly kind: 'paid'
-  readonly payment: Payment
+  readonly payment: RequestPayment
   /** The single use that a modern credential holds; it must be spent or released. Null for credentials that may be repeated. */
   readonly lease: Lease | null
   /** Id of the Payment challenge, for the receipt; null for credentials that get none. */
@@ -45,10 +45,10 @@ export interface LegacyRefused {
 }
 
 /** What became of a request's credential. */
-export type Verdict = Paid | Unpaid | ClassicRefused | PaymentRefusedVerdict | LegacyRefused
+export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedVerdict | LegacyRefused
 
 /** Every verdict but the good one. */
-export type Refusal = Exclude<Verdict, Paid>
+export type CredentialRefusal = Exclude<CredentialVerdict, Paid>
 
 /** No credential; one object for all requests. */
 export const UNPAID: Unpaid = Object.freeze({ kind: 'none' })

@@ -7,10 +7,10 @@ import { matchPaymentId } from '../lightning/payment-challenge.ts'
 import { parsePaymentToken, type PaymentCredential } from '../lightning/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
 import { parseTimestamp } from '../lightning/timestamp.ts'
-import type { KeyRing } from '../lightning/root-key.ts'
+import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Claims } from './claims.ts'
-import { isFinal } from './after-crash.ts'
+import { isSpentByCrash } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { boundQuery, type Offer } from './offer.ts'
 import { buys } from './price-grace.ts'
@@ -18,7 +18,7 @@ import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ClaimCondition } from './store.ts'
 import { soleAuthorization, TokenCache, type Known } from './token-cache.ts'
-import { badCredential, caveatRefused, invalidToken, paymentRefused, UNPAID, type ClassicRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict, type Verdict } from './verdict.ts'
+import { badCredential, caveatRefused, invalidToken, paymentRefused, UNPAID, type ClassicRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict, type CredentialVerdict } from './verdict.ts'
 
 type Classic = Extract<Credential, { kind: 'classic' }>
 
@@ -49,7 +49,7 @@ export interface VerifyParts {
   readonly revocations: Revocations
   readonly clock: Clock
   readonly counters: ChallengeCounters
-  keys (): KeyRing
+  keys (): TokenKeyRing
   settings (): ChallengeSettings
 }
 
@@ -75,7 +75,7 @@ export class Verifier {
    * own bytes refuse; a promise where the database or the body must be asked.
    * @throws Unavailable (in the promise) when the database is away: nothing was used up
    */
-  verify (ctx: Context, offer: Offer): Verdict | Promise<Verdict> {
+  verify (ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     const pairs = ctx.headers.pairs
     const raw = soleAuthorization(pairs)
     if (raw === null) {
@@ -92,26 +92,26 @@ export class Verifier {
   }
 
   /** The verdict on a credential that was verified before; null when it was not. Allocates little and never waits. */
-  #recall (key: string, offer: Offer): Verdict | null {
+  #recall (key: string, offer: Offer): CredentialVerdict | null {
     const known = this.#known.get(key)
     if (known === undefined) return null
     return known.kind === 'l402' ? this.#recallToken(known, offer) : this.#recallLegacy(known, offer)
   }
 
-  #recallToken (known: Extract<Known, { kind: 'l402' }>, offer: Offer): Verdict {
+  #recallToken (known: Extract<Known, { kind: 'l402' }>, offer: Offer): CredentialVerdict {
     const { grant, issuedAt, paid } = known
     const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer, issuedAt) ?? this.#unfit(grant, offer, issuedAt)
     this.#parts.counters.verified('l402', refused === null ? 'ok' : refused.reason)
     return refused ?? paid
   }
 
-  #recallLegacy (known: Extract<Known, { kind: 'payment-legacy' }>, offer: Offer): Verdict {
+  #recallLegacy (known: Extract<Known, { kind: 'payment-legacy' }>, offer: Offer): CredentialVerdict {
     const refused = this.#paymentOff() ?? this.#unbound(known.challenge, offer)
     this.#parts.counters.verified('payment-legacy', refused === null ? 'ok' : refused.reason)
     return refused === null ? known.paid : legacyRefused(refused)
   }
 
-  #judge (ctx: Context, offer: Offer, credential: Credential, key: string | null): Verdict | Promise<Verdict> {
+  #judge (ctx: Context, offer: Offer, credential: Credential, key: string | null): CredentialVerdict | Promise<CredentialVerdict> {
     switch (credential.kind) {
       case 'none': return UNPAID
       case 'classic': return this.#classic(offer, credential, key)
@@ -121,7 +121,7 @@ export class Verifier {
     }
   }
 
-  #malformed (credential: Extract<Credential, { kind: 'malformed' }>): Verdict {
+  #malformed (credential: Extract<Credential, { kind: 'malformed' }>): CredentialVerdict {
     switch (credential.profile) {
       case 'classic':
       case 'request': return this.#refuse('l402', badCredential(credential.message))
@@ -132,7 +132,7 @@ export class Verifier {
 
   // --- classic ---
 
-  #classic (offer: Offer, credential: Classic, key: string | null): Verdict | Promise<Verdict> {
+  #classic (offer: Offer, credential: Classic, key: string | null): CredentialVerdict | Promise<CredentialVerdict> {
     const token = this.#classicOff() ?? this.genuine(credential)
     if ('kind' in token) return this.#refuse('l402', token)
     // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
@@ -183,7 +183,7 @@ export class Verifier {
     return challenge === null || this.isRevoked(challenge) ? revoked() : null
   }
 
-  async #claimToken (token: GenuineToken, offer: Offer, key: string | null): Promise<Verdict> {
+  async #claimToken (token: GenuineToken, offer: Offer, key: string | null): Promise<CredentialVerdict> {
     const { claims, clock } = this.#parts
     if (token.grant.amountSats !== offer.amountSats) {
       // A former price is taken of what was issued while it was asked, and only the row knows when that was.
@@ -246,7 +246,7 @@ export class Verifier {
 
   // --- modern ---
 
-  async #modern (ctx: Context, offer: Offer, token: string): Promise<Verdict> {
+  async #modern (ctx: Context, offer: Offer, token: string): Promise<CredentialVerdict> {
     const own = this.#ownPayment(token)
     if ('kind' in own) return own
     const atOnce = await this.#leaseAtOnce(own, offer)
@@ -258,7 +258,7 @@ export class Verifier {
     if (refused !== null) return refused
     if (challenge.state === 'spent') return this.taken(challenge)
     const { paymentHash, amountSats } = challenge
-    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isFinal(offer))
+    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
     if (taken === null) return this.taken(await this.#parts.claims.find(paymentHash))
     return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: genuine.credential.id }
   }
@@ -276,7 +276,7 @@ export class Verifier {
     const { merchantId, proxyId, service, method, path } = offer
     const taken = await this.#parts.claims.lease(paymentHash, merchantId, {
       paymentId: credential.id, merchantId, service, method, path, query: boundQuery(offer.query), amountSats, issuedAfter: revocations.until(proxyId, merchantId)
-    }, isFinal(offer))
+    }, isSpentByCrash(offer))
     if (taken === null) return null
     return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: credential.id }
   }
@@ -356,7 +356,7 @@ export class Verifier {
 
   // --- legacy ---
 
-  async #legacy (ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Verdict> {
+  async #legacy (ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<CredentialVerdict> {
     const off = this.#paymentOff()
     if (off !== null) return legacyRefused(off)
     const { claims, clock } = this.#parts
@@ -380,12 +380,12 @@ export class Verifier {
 
   // --- counting ---
 
-  #refuse<T extends Verdict & { readonly reason: string }> (scheme: 'l402' | 'payment' | 'payment-legacy', verdict: T): T {
+  #refuse<T extends CredentialVerdict & { readonly reason: string }> (scheme: 'l402' | 'payment' | 'payment-legacy', verdict: T): T {
     this.#parts.counters.verified(scheme, verdict.reason)
     return verdict
   }
 
-  async #counted (scheme: 'l402' | 'payment' | 'payment-legacy', pending: Promise<Verdict>): Promise<Verdict> {
+  async #counted (scheme: 'l402' | 'payment' | 'payment-legacy', pending: Promise<CredentialVerdict>): Promise<CredentialVerdict> {
     const verdict = await pending
     this.#parts.counters.verified(scheme, 'reason' in verdict ? verdict.reason : 'ok')
     return verdict

@@ -15,7 +15,7 @@ import { UnsealError, type Sealer } from '../keys/secrets.ts'
 import { readDestination } from '../refunds/destination.ts'
 import { storefrontAdminOperations } from '../storefront/admin-operations.ts'
 import { Catalogs } from '../storefront/catalogs.ts'
-import { Checkout, type Standing } from '../storefront/checkout.ts'
+import { Checkout, type StoreStanding } from '../storefront/checkout.ts'
 import { SqlClaimStore } from '../storefront/claims/store.ts'
 import { OrderClaims } from '../storefront/claims/claims.ts'
 import { ShopCredentials } from '../storefront/credentials.ts'
@@ -86,7 +86,7 @@ export function openStorefront (parts: StorefrontParts) {
   }
   const bySlug = (slug: string) => storefronts.bySlug(slug)
   const byId = (id: number) => storefronts.byId(id)
-  const standing = async (integration: Integration): Promise<Standing> => {
+  const standing = async (integration: Integration): Promise<StoreStanding> => {
     const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
     if (merchant === null || !merchant.isActive) return 'closed'
     return await merchants.refusal(merchant, null, clock.now()) === null ? 'selling' : 'lapsed'

@@ -4,7 +4,7 @@ import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
 export type ReferenceKind = 'policy' | 'chain' | 'upstream'
 
 /** A text that no error message, log or reference page may show, such as a provider key. Marks the schema with `x-secret`. */
-export function Secret (options: Record<string, unknown> = {}): TUnsafe<string> {
+export function SecretText (options: Record<string, unknown> = {}): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', 'x-secret': true, ...options })
 }
 

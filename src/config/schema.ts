@@ -1,6 +1,6 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
-import { List, Reference, Secret } from './fields.ts'
+import { List, Reference, SecretText } from './fields.ts'
 import { PRESET_NAMES } from './presets.ts'
 import { Duration, Price, Size } from './units.ts'
 
@@ -33,9 +33,9 @@ const server = Type.Object({
 }, describe('The listener.'))
 
 const secrets = Type.Object({
-  master: Secret({ default: '', pattern: '^$|^.{32}', 'x-allowed': 'at least 32 characters, such as the output of `openssl rand -base64 48`', description: 'At least 32 characters, from which every key is derived. Generated into the data folder when empty; required in production.' }),
-  adminKey: Secret({ default: '', pattern: '^$|^.{16}', 'x-allowed': 'at least 16 characters', description: 'Key of the operator, sent in X-API-Key. Generated into keys.json in the data folder when empty.' }),
-  previous: Type.Array(Secret({ minLength: 32 }), { default: [], description: 'Former masters, newest first. What they signed still verifies until they are removed.' })
+  master: SecretText({ default: '', pattern: '^$|^.{32}', 'x-allowed': 'at least 32 characters, such as the output of `openssl rand -base64 48`', description: 'At least 32 characters, from which every key is derived. Generated into the data folder when empty; required in production.' }),
+  adminKey: SecretText({ default: '', pattern: '^$|^.{16}', 'x-allowed': 'at least 16 characters', description: 'Key of the operator, sent in X-API-Key. Generated into keys.json in the data folder when empty.' }),
+  previous: Type.Array(SecretText({ minLength: 32 }), { default: [], description: 'Former masters, newest first. What they signed still verifies until they are removed.' })
 }, describe('Keys for macaroons, Payment ids and encryption come from here.'))
 
 
@@ -45,7 +45,7 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) => Type.Object(
     default: 'sandbox',
     description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
   }),
-  key: Type.Optional(Secret({ minLength: 1, description: 'The operator\'s own provider key, for routes priced in this file and for ping.' })),
+  key: Type.Optional(SecretText({ minLength: 1, description: 'The operator\'s own provider key, for routes priced in this file and for ping.' })),
   url: Type.Optional(Type.String({ 'x-format': 'upstream-url', description: 'Address of the provider\'s API, where it is not the public one; https in production, unless it is this machine.' })),
   // A refund that its provider does not know is given up ten minutes after it was begun; until then every call must have ended.
   timeout: Duration({ default: '10s', minimum: '1ms', maximum: '5m', description: 'How long the gateway waits for the provider.' }),
@@ -111,7 +111,7 @@ const prices = Type.Object({
     kraken: source('Kraken'),
     coingecko: source('CoinGecko')
   }, describe('Addresses of the sources, for mirrors and for tests.')),
-  coingeckoKey: Type.Optional(Secret({ pattern: '^[\\x21-\\x7e]+$', 'x-allowed': 'printable ASCII without spaces', description: 'A demo key of CoinGecko, which allows more calls than none.' })),
+  coingeckoKey: Type.Optional(SecretText({ pattern: '^[\\x21-\\x7e]+$', 'x-allowed': 'printable ASCII without spaces', description: 'A demo key of CoinGecko, which allows more calls than none.' })),
   timeout: Duration({ default: '5s', minimum: '1ms', maximum: '30s', description: 'How long one source may take.' }),
   refresh: Duration({ default: '1m', minimum: '1s', maximum: '5m', description: 'How long a price is used before the sources are asked again.' }),
   maxAge: Duration({ default: '5m', minimum: '1m', maximum: '1h', description: 'Answers that are older are refused. Without a good one, payments in fiat money that we convert answer 503.' })
@@ -119,7 +119,7 @@ const prices = Type.Object({
 
 const mail = Type.Object({
   from: Type.String({ default: '', 'x-format': 'sender', description: 'Sender of mail, such as `Example <no-reply@example.com>`. Needed with `smtp`.' }),
-  smtp: Secret({ default: '', 'x-format': 'smtp-url', description: 'Mail server, such as `smtps://user:password@mail.example.com`. With `smtp:` production insists on STARTTLS. When empty, mail is written to files in the folder `mail` of the data folder.' })
+  smtp: SecretText({ default: '', 'x-format': 'smtp-url', description: 'Mail server, such as `smtps://user:password@mail.example.com`. With `smtp:` production insists on STARTTLS. When empty, mail is written to files in the folder `mail` of the data folder.' })
 }, describe('How receipts, links to claim an order and links to sign in are sent.'))
 
 const storefront = Type.Object({
@@ -137,8 +137,8 @@ const billing = Type.Object({
   kind: Type.Union([Type.Literal('none'), Type.Literal('stripe'), Type.Literal('sandbox')], {
     default: 'none', description: 'Who bills the plans by card. `none` sells them for bitcoin only; the sandbox takes no money and is refused in production.'
   }),
-  key: Type.Optional(Secret({ minLength: 1, description: 'Secret key of the billing provider. Needed with stripe.' })),
-  webhookSecret: Type.Optional(Secret({ minLength: 1, description: 'Secret that signs what the billing provider reports to /api/webhooks/billing. Needed with stripe.' })),
+  key: Type.Optional(SecretText({ minLength: 1, description: 'Secret key of the billing provider. Needed with stripe.' })),
+  webhookSecret: Type.Optional(SecretText({ minLength: 1, description: 'Secret that signs what the billing provider reports to /api/webhooks/billing. Needed with stripe.' })),
   prices: Type.Object({
     individual: Type.Optional(Type.String({ pattern: '^[\\x21-\\x7e]{1,200}$', description: 'Id of the monthly price of the plan individual. Needed with stripe.' }))
   }, describe('Prices at the billing provider.')),
@@ -199,7 +199,7 @@ const upstreamUrl = {
   preserveHost: Type.Boolean({ default: false, description: 'Send the client\'s Host instead of the upstream\'s own.' }),
   underscoreHeaders: Type.Boolean({ default: false, description: 'Pass on request headers whose names have an underscore. CGI and WSGI take them for the ones with a dash, such as X-Forwarded-For.' }),
   stripPrefix: Type.Optional(Type.String({ pattern: '^/[^:*?#\\s]+$', 'x-allowed': 'the beginning of a path, such as /v1', description: 'Leading part of the request path that is left out upstream.' })),
-  headers: Type.Record(Type.String(), Secret(), { default: {}, description: 'Headers set on every forwarded request.' })
+  headers: Type.Record(Type.String(), SecretText(), { default: {}, description: 'Headers set on every forwarded request.' })
 }
 const url = { 'x-format': 'upstream-url', description: 'Address of an HTTP server; a path in it stands before the request\'s own.' }
 
@@ -266,11 +266,11 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) => Type.Obj
   secrets,
   data: Type.String({ default: './data', minLength: 1, description: 'Folder for generated keys and the embedded database, seen from this file.' }),
   database: Type.Object({
-    url: Secret({ default: 'pglite:', 'x-format': 'database-url', description: '`pglite:` for the embedded database, or the address of a PostgreSQL server (15 or later).' }),
+    url: SecretText({ default: 'pglite:', 'x-format': 'database-url', description: '`pglite:` for the embedded database, or the address of a PostgreSQL server (15 or later).' }),
     connections: Type.Integer({ default: 10, minimum: 1, maximum: 1000, description: 'Most connections from one worker to PostgreSQL. The embedded database has one.' })
   }, describe('Where money and merchants are kept.')),
   state: Type.Object({
-    url: Secret({ default: 'memory:', 'x-format': 'state-url', description: '`memory:`, or the address of a Redis server.' })
+    url: SecretText({ default: 'memory:', 'x-format': 'state-url', description: '`memory:`, or the address of a Redis server.' })
   }, describe('Where counters and replays are kept.')),
   lightning: lightning(providers),
   payment,

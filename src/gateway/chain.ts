@@ -1,17 +1,17 @@
 import type { Context } from './context.ts'
-import type { Hooks, Step, UpstreamRequest } from './plugin.ts'
+import type { Hooks, HookResult, UpstreamRequest } from './plugin.ts'
 import type { Head, Outcome, Reply } from './reply.ts'
 import type { Responder } from './responder.ts'
 
-type RequestHook = (ctx: Context) => Step
+type RequestHook = (ctx: Context) => HookResult
 type ResponseHook = (ctx: Context, head: Head) => void | Promise<void>
 type UpstreamHook = (ctx: Context, out: UpstreamRequest) => void
 type ChunkHook = (ctx: Context, bytes: Uint8Array) => void
 type DoneHook = (ctx: Context, outcome: Outcome) => void
-type Handle = (ctx: Context, responder: Responder) => Step
+type Handle = (ctx: Context, responder: Responder) => HookResult
 
 /** How far down a chain one request has come: `next` is the plugin that would be entered next. */
-export interface Progress {
+export interface ChainProgress {
   next: number
   /** The client is gone: no further plugin is entered. */
   stopped: boolean
@@ -56,7 +56,7 @@ export class Chain {
   }
 
   /** Goes down the chain; what it answers is the first reply, or nothing when the terminal plugin may be called. */
-  enter (ctx: Context, progress: Progress): Step {
+  enter (ctx: Context, progress: ChainProgress): HookResult {
     const hooks = this.#request
     while (progress.next < hooks.length) {
       const hook = hooks[progress.next++]
@@ -67,14 +67,14 @@ export class Chain {
     }
   }
 
-  async #resume (ctx: Context, progress: Progress, pending: Promise<void | Reply>): Promise<void | Reply> {
+  async #resume (ctx: Context, progress: ChainProgress, pending: Promise<void | Reply>): Promise<void | Reply> {
     const reply = await pending
     if (reply !== undefined || progress.stopped) return reply
     return await this.enter(ctx, progress)
   }
 
   /** Calls the terminal plugin. */
-  handle (ctx: Context, responder: Responder): Step {
+  handle (ctx: Context, responder: Responder): HookResult {
     return this.#handle(ctx, responder)
   }
 
@@ -84,7 +84,7 @@ export class Chain {
   }
 
   /** Goes up through the plugins that were entered. */
-  leave (ctx: Context, head: Head, progress: Progress): void | Promise<void> {
+  leave (ctx: Context, head: Head, progress: ChainProgress): void | Promise<void> {
     return this.#leaveFrom(ctx, head, progress.next - 1)
   }
 
@@ -99,7 +99,7 @@ export class Chain {
   }
 
   /** Shows a piece of the answer to those who watch. */
-  chunk (ctx: Context, bytes: Uint8Array, progress: Progress): void {
+  chunk (ctx: Context, bytes: Uint8Array, progress: ChainProgress): void {
     for (let at = progress.next - 1; at >= 0; at--) this.#chunk[at]?.(ctx, bytes)
   }
 
@@ -107,7 +107,7 @@ export class Chain {
    * Tells every plugin that was entered how it ended. One that throws does not keep the others from being told; `failed`
    * gets its error.
    */
-  settle (ctx: Context, outcome: Outcome, progress: Progress, failed: (error: unknown) => void): void {
+  settle (ctx: Context, outcome: Outcome, progress: ChainProgress, failed: (error: unknown) => void): void {
     for (let at = progress.next - 1; at >= 0; at--) {
       try {
         this.#done[at]?.(ctx, outcome)

@@ -14,7 +14,7 @@ import type { Services } from './services.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
 /** What a configuration is compiled with. */
-export interface Surroundings {
+export interface CompileOptions {
   readonly services: Services
   /** Plugins by the name or the absolute path that chain entries use. */
   readonly plugins: ReadonlyMap<string, Plugin>
@@ -35,7 +35,7 @@ function refused (code: ConfigurationCode, at: Position, message: string, cause?
  * set up are closed again, and nothing of the new configuration stays.
  * @throws ConfigError with everything that plugins and operations find wrong, each with its place in the file
  */
-export async function compile (config: GatewayConfig, around: Surroundings): Promise<Snapshot> {
+export async function compile (config: GatewayConfig, around: CompileOptions): Promise<Snapshot> {
   const router = new Router<CompiledRoute>()
   const built: BuiltRoute[] = []
   const problems: Problem[] = []
@@ -68,7 +68,7 @@ export async function compile (config: GatewayConfig, around: Surroundings): Pro
   return new Snapshot({ generation: around.generation, mode: config.mode, router, chains: built.map(({ compiled }) => compiled.chain), clock, log })
 }
 
-async function buildChain (config: GatewayConfig, route: RouteConfig, info: RouteInfo, around: Surroundings): Promise<{ chain: Chain, callers: readonly Establishes[] }> {
+async function buildChain (config: GatewayConfig, route: RouteConfig, info: RouteInfo, around: CompileOptions): Promise<{ chain: Chain, callers: readonly Establishes[] }> {
   const slots = new Slots()
   const hooks: Hooks[] = []
   const callers: Establishes[] = []
@@ -96,7 +96,7 @@ async function buildChain (config: GatewayConfig, route: RouteConfig, info: Rout
 }
 
 /** The terminal plugin follows from the route's upstream where the chain does not name one. */
-function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig, around: Surroundings): readonly ChainEntryConfig[] {
+function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig, around: CompileOptions): readonly ChainEntryConfig[] {
   const last = entries.findLast(entry => !entry.disabled)
   const named = last !== undefined && around.plugins.get(last.file ?? last.plugin)?.terminal === true
   if (named) return entries
@@ -104,7 +104,7 @@ function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig,
   return [...entries, { plugin, config: {}, disabled: false, mode: 'enforce', at: route.at }]
 }
 
-async function setUp (entry: ChainEntryConfig, route: RouteConfig, info: RouteInfo, mode: 'development' | 'production', around: Surroundings, slots: Slots): Promise<Hooks> {
+async function setUp (entry: ChainEntryConfig, route: RouteConfig, info: RouteInfo, mode: 'development' | 'production', around: CompileOptions, slots: Slots): Promise<Hooks> {
   if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
   if (plugin === undefined) throw refused('BG_PLUGIN_UNKNOWN', entry.at, `there is no plugin "${entry.plugin}"`)
@@ -116,7 +116,7 @@ async function setUp (entry: ChainEntryConfig, route: RouteConfig, info: RouteIn
 }
 
 /** Hooks under the conditions of their entry. */
-function fitted (made: Hooks, entry: ChainEntryConfig, slots: Slots, around: Surroundings): Hooks {
+function fitted (made: Hooks, entry: ChainEntryConfig, slots: Slots, around: CompileOptions): Hooks {
   let hooks = made
   if (entry.mode === 'observe') hooks = observing(hooks, entry, around.services.log)
   const condition = conditionOf(entry.when)
@@ -124,12 +124,12 @@ function fitted (made: Hooks, entry: ChainEntryConfig, slots: Slots, around: Sur
 }
 
 /** Stands before what asks for payment: nobody pays for a 404 or 405 that is known beforehand (as decision 94 has it for proxies). */
-function beforeCharge (route: RouteConfig, around: Surroundings): Hooks | null {
+function beforeCharge (route: RouteConfig, around: CompileOptions): Hooks | null {
   const upstream = route.upstream.kind === 'internal' ? around.internals.get(route.upstream.name) : undefined
   return upstream === undefined ? null : { request: ctx => { upstream.requireServed(ctx) } }
 }
 
-function internalTerminal (entry: ChainEntryConfig, route: RouteConfig, around: Surroundings): Hooks {
+function internalTerminal (entry: ChainEntryConfig, route: RouteConfig, around: CompileOptions): Hooks {
   const name = route.upstream.kind === 'internal' ? route.upstream.name : ''
   const upstream = around.internals.get(name)
   if (upstream === undefined) throw refused('BG_CONFIG_REFERENCE', entry.at, `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`)

@@ -15,7 +15,7 @@ export interface PrincipalKinds {}
 export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string, readonly id: string }
 
 /** What was paid for this request, once a credential has been verified. */
-export interface Payment {
+export interface RequestPayment {
   readonly scheme: 'l402' | 'payment' | 'payment-legacy'
   /** 64 lower-case hex characters. */
   readonly paymentHash: string
@@ -96,7 +96,7 @@ export class Context {
   /** Route parameters, decoded; for identifiers only. */
   params: Readonly<Record<string, string>>
   principal: Principal | null
-  payment: Payment | null
+  payment: RequestPayment | null
   /** The idempotency key under which the request runs; null for none, and where the chain has no `idempotency`. */
   idempotency: Idempotency | null
   /** What this request would buy; null on what is free or not priced yet. */

@@ -3,7 +3,7 @@ import type { Context, Slot } from './context.ts'
 import { asGatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
 import { routedPath } from './path.ts'
-import type { Hooks, Step } from './plugin.ts'
+import type { Hooks, HookResult } from './plugin.ts'
 import type { Reply } from './reply.ts'
 import type { Log } from '../telemetry/log.ts'
 
@@ -77,7 +77,7 @@ export function observing (hooks: Hooks, entry: ChainEntryConfig, log: Log): Hoo
   }
   const decide = (hooks.observe ?? hooks.request)?.bind(hooks)
   const out: Hooks = {
-    request (ctx): Step {
+    request (ctx): HookResult {
       try {
         const step = decide?.(ctx)
         if (step === undefined) return

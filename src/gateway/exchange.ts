@@ -1,4 +1,4 @@
-import type { Chain, Progress } from './chain.ts'
+import type { Chain, ChainProgress } from './chain.ts'
 import type { Context } from './context.ts'
 import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
@@ -44,7 +44,7 @@ export class Exchange implements Responder, WireListener {
   readonly #wire: Wire
   readonly #chain: Chain
   readonly #events: ExchangeEvents
-  readonly #progress: Progress = { next: 0, stopped: false }
+  readonly #progress: ChainProgress = { next: 0, stopped: false }
   #status = 0
   #source: HeadSource = 'reply'
   #headSent = false

@@ -11,7 +11,7 @@ import { PayloadTooLarge } from './errors.ts'
 import { Exchange } from './exchange.ts'
 import type { Responder } from './responder.ts'
 import { HeaderList } from './headers.ts'
-import type { Hooks, Plugin, Scope, Step, UpstreamRequest } from './plugin.ts'
+import type { Hooks, Plugin, Scope, HookResult, UpstreamRequest } from './plugin.ts'
 import type { HeadSource, Outcome } from './reply.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
 import type { Services } from './services.ts'
@@ -40,7 +40,7 @@ export type HarnessAnswer =
     /** Read the request's body to its end first, as a real upstream would. */
     readonly readsBody?: boolean
   }
-  | ((ctx: Context, responder: Responder) => Step)
+  | ((ctx: Context, responder: Responder) => HookResult)
 
 /** How a chain is set up for a test. */
 export interface HarnessOptions {
@@ -172,7 +172,7 @@ function isFlat (headers: Readonly<Record<string, string>> | readonly string[]):
   return Array.isArray(headers)
 }
 
-function answer (given: HarnessAnswer, ctx: Context, responder: Responder, records: Records): Step {
+function answer (given: HarnessAnswer, ctx: Context, responder: Responder, records: Records): HookResult {
   const out: UpstreamRequest = { method: ctx.method, path: ctx.target, headers: new HeaderList([...ctx.headers.pairs]) }
   records.sent.set(ctx, out)
   if (typeof given === 'function') return given(ctx, responder)

@@ -2,7 +2,7 @@ import fastJson from 'fast-json-stringify'
 import type { TSchema } from 'typebox'
 import type { Context } from './context.ts'
 import { LongError, methodNotAllowed, notFound, ValidationError } from './errors.ts'
-import type { Answer, AnyOperation, Result } from './operation.ts'
+import type { OperationResponse, AnyOperation, Result } from './operation.ts'
 import { isStreamBody, type Reply } from './reply.ts'
 import { Router } from './router.ts'
 import { bodyReader, paramsFit, queryReader } from './validation.ts'
@@ -64,7 +64,7 @@ function atFirstUse<A, B> (make: () => (given: A) => B): (given: A) => B {
 }
 
 /** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
-function writerOf (answer: Answer): { readonly mediaType: string, readonly write: Write } {
+function writerOf (answer: OperationResponse): { readonly mediaType: string, readonly write: Write } {
   if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: ready }
   // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
   return { mediaType: answer.mediaType ?? 'application/json; charset=utf-8', write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema)) }

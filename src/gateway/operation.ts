@@ -5,7 +5,7 @@ import type { GatewayError, ValidationError } from './errors.ts'
 /** Who may call an operation; the chains of `gateway.yaml` enforce it, OpenAPI and the authorisation tests read it here. */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
-/** What an operation answers. The body is written through the schema of its status, or is ready (`Answer.mediaType`); null writes none. */
+/** What an operation answers. The body is written through the schema of its status, or is ready (`OperationResponse.mediaType`); null writes none. */
 export interface Result {
   readonly status: number
   readonly body: unknown
@@ -22,7 +22,7 @@ export interface Input<P, Q, B> {
 }
 
 /** One answer of an operation, for output and for OpenAPI. */
-export interface Answer {
+export interface OperationResponse {
   readonly description: string
   /** JSON body; left out when there is none, or when the handler gives ready bytes. */
   readonly schema?: TSchema
@@ -95,7 +95,7 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
   /** Most bytes of a body; left out, 64 KiB of what anybody may send and 1 MiB of what comes with a key. */
   readonly bodyLimit?: number
-  readonly answers: Readonly<Record<number, Answer>>
+  readonly answers: Readonly<Record<number, OperationResponse>>
   /** Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem goes out. */
   readonly refuse?: (error: ValidationError) => GatewayError
   handle (input: Input<Static<P>, Static<Q>, Static<B>>): Result | Promise<Result>

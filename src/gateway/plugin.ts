@@ -7,7 +7,7 @@ import type { Responder } from './responder.ts'
 import type { HeaderList } from './headers.ts'
 
 /** Go on (nothing), answer now (a reply), or either of them later. */
-export type Step = void | Reply | Promise<void | Reply>
+export type HookResult = void | Reply | Promise<void | Reply>
 
 /** The request as it will go to the upstream; plugins may change its headers and its path just before it leaves. */
 export interface UpstreamRequest {
@@ -25,12 +25,12 @@ export interface UpstreamRequest {
  * in every ending: delivered, refused, upstream failed, client gone.
  */
 export interface Hooks {
-  request? (ctx: Context): Step
+  request? (ctx: Context): HookResult
   /**
    * Stands in for `request` where the entry has `mode: observe`, for a plugin that makes something or waits for somebody to find its
    * answer: it decides the same and does nothing. What it answers is logged; only its status is looked at.
    */
-  observe? (ctx: Context): Step
+  observe? (ctx: Context): HookResult
   /** Just before forwarding; synchronous. */
   upstream? (ctx: Context, out: UpstreamRequest): void
   response? (ctx: Context, head: Head): void | Promise<void>
@@ -42,7 +42,7 @@ export interface Hooks {
   /** The kind of principal that every request has which went past here; for what an operation behind it needs. */
   establishes?: string
   /** Terminal plugins only: answers with a reply, or takes over `responder` and returns nothing. */
-  handle? (ctx: Context, responder: Responder): Step
+  handle? (ctx: Context, responder: Responder): HookResult
 }
 
 /** What a plugin gets when its place in a chain is built. */

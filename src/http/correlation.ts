@@ -1,7 +1,7 @@
 const ACCEPTED = /^[A-Za-z0-9._:-]{1,128}$/
 
 /** The client's own correlation id when it is one that may go into logs and on to the upstream, else a fresh one (decision 14). */
-export function correlationId (offered: string | null, fresh: () => string): string {
+export function acceptedCorrelationId (offered: string | null, fresh: () => string): string {
   return offered !== null && ACCEPTED.test(offered) ? offered : fresh()
 }
 

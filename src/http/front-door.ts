@@ -32,7 +32,7 @@ export interface DoorRules {
 }
 
 /** Why a request is refused before any plugin runs. `message` says what was wrong and what would be right. */
-export class Refusal {
+export class FrontDoorRefusal {
   readonly status: number
   readonly message: string
 
@@ -76,19 +76,19 @@ export class Admission {
 /** The parser also knows the methods of RTSP and ICE, and takes their versions for HTTP's. */
 const SERVED: ReadonlySet<string> = new Set(METHODS.filter(method => method !== 'TRACE' && method !== 'CONNECT' && method !== 'SOURCE'))
 const DIGITS = /^[0-9]{1,15}$/
-const bad = (message: string): Refusal => new Refusal(400, message)
+const bad = (message: string): FrontDoorRefusal => new FrontDoorRefusal(400, message)
 
 /**
  * Lets a request in or refuses it. The parser has already refused most attacks on framing; this catches the rest, so that
  * router, plugins and upstream all see the one reading that is possible. Walks the headers once.
  */
-export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
+export function admit (head: RawHead, rules: DoorRules): Admission | FrontDoorRefusal {
   const { method = '', url = '', httpVersion, rawHeaders } = head
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return bad('Only HTTP/1.1 and HTTP/1.0 are spoken here.')
   // Nothing here reflects requests: the method is known, and no resource has it (RFC 9110, 9.3.8).
-  if (method === 'TRACE') return new Refusal(405, 'The method TRACE is not served.')
+  if (method === 'TRACE') return new FrontDoorRefusal(405, 'The method TRACE is not served.')
   if (!SERVED.has(method)) return bad(`The method ${method} is not served.`)
-  if (rawHeaders.length > rules.headerCount * 2) return new Refusal(431, `The request has more than ${rules.headerCount} header lines.`)
+  if (rawHeaders.length > rules.headerCount * 2) return new FrontDoorRefusal(431, `The request has more than ${rules.headerCount} header lines.`)
 
   let host: string | null = null
   let contentLength: string | null = null
@@ -125,7 +125,7 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
         else authorizations.push(value)
         break
       case EXPECT:
-        if (value.toLowerCase() !== '100-continue') return new Refusal(417, 'The only expectation that can be met is 100-continue.')
+        if (value.toLowerCase() !== '100-continue') return new FrontDoorRefusal(417, 'The only expectation that can be met is 100-continue.')
         expectation = value
         break
       case UPGRADE:
@@ -154,7 +154,7 @@ export function admit (head: RawHead, rules: DoorRules): Admission | Refusal {
     if (fault !== null) return bad(fault)
   }
 
-  if (url.length > MAX_PATH && pathOf(url).length > MAX_PATH) return new Refusal(414, `The path is longer than ${MAX_PATH} characters.`)
+  if (url.length > MAX_PATH && pathOf(url).length > MAX_PATH) return new FrontDoorRefusal(414, `The path is longer than ${MAX_PATH} characters.`)
   const reading = readTarget(method, url)
   if ('refusal' in reading) return bad(reading.refusal)
   // RFC 9112, section 3.2, asks for Host from HTTP/1.1 on: probes that speak 1.0 have the routes of any host.

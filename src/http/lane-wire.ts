@@ -7,7 +7,7 @@ import type { Lane } from './lane.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from './allowance.ts'
 import type { WireBody } from './request-body.ts'
-import { cutsUpload, DISCARD, KEPT, PROBE } from './response-wire.ts'
+import { cutsUpload, DISCARD, SMALL_PIECE_BYTES, PROBE } from './response-wire.ts'
 
 const FRESH = 0
 const HEAD = 1
@@ -126,7 +126,7 @@ export class LaneWire implements Wire {
     this.#bytesOut += bytes.byteLength
     if (!this.#wrote) {
       this.#wrote = true
-      if (bytes.byteLength <= KEPT) {
+      if (bytes.byteLength <= SMALL_PIECE_BYTES) {
         this.#kept = bytes
         return true
       }
@@ -166,7 +166,7 @@ export class LaneWire implements Wire {
     if (last !== null && last.length > 0 && !this.#silent) {
       const bytes = typeof last === 'string' ? Buffer.from(last) : last
       this.#bytesOut += bytes.byteLength
-      if (bytes.byteLength <= KEPT) front += this.#framed(bytes)
+      if (bytes.byteLength <= SMALL_PIECE_BYTES) front += this.#framed(bytes)
       else {
         this.#gather()
         if (front !== '') this.#send(front)
@@ -209,7 +209,7 @@ export class LaneWire implements Wire {
     const { socket } = this.#lane
     if (!socket.writable) return true
     if (!this.#chunked) return socket.write(bytes)
-    if (bytes.byteLength <= KEPT) return socket.write(this.#framed(bytes), 'latin1')
+    if (bytes.byteLength <= SMALL_PIECE_BYTES) return socket.write(this.#framed(bytes), 'latin1')
     socket.write(`${bytes.byteLength.toString(16)}\r\n`, 'latin1')
     socket.write(bytes)
     return socket.write('\r\n', 'latin1')

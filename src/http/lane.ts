@@ -3,11 +3,11 @@ import { MalformedBody } from '../gateway/errors.ts'
 import type { Keeping } from './allowance.ts'
 import { writeRefusal, type RefusalHost } from './connection.ts'
 import { takenBytes, Watch, type Watched } from './deadlines.ts'
-import { type Admission, admit, type DoorRules, Refusal } from './front-door.ts'
+import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
 import { IncomingBody, NoBody, type WireBody } from './request-body.ts'
-import { Upload, type UploadValve } from './upload.ts'
+import { RequestUpload, type UploadValve } from './upload.ts'
 
 /** What a lane needs of its listener. */
 export interface LaneHost extends RefusalHost {
@@ -49,7 +49,7 @@ export class Lane implements Watched, UploadValve {
   served = false
   readonly #host: LaneHost
   /** The body of the last request, until all of it has arrived and its answer is over. */
-  #upload: Upload | null = null
+  #upload: RequestUpload | null = null
   /** What came behind the request that is being answered. */
   #held: Buffer | null = null
   #holding = false
@@ -134,7 +134,7 @@ export class Lane implements Watched, UploadValve {
   #begin (bytes: Buffer, behind: boolean): void {
     const head = readPlainHead(bytes, this.#host.laneHead)
     const admission = head === null ? null : admit(head, this.#host.rules)
-    if (head === null || admission === null || admission instanceof Refusal || admission.length === null) {
+    if (head === null || admission === null || admission instanceof FrontDoorRefusal || admission.length === null) {
       this.#host.handOver(this, bytes, behind)
       return
     }
@@ -147,7 +147,7 @@ export class Lane implements Watched, UploadValve {
     let body: WireBody
     if (length === 0) body = new NoBody()
     else {
-      const upload = new Upload(length, this)
+      const upload = new RequestUpload(length, this)
       this.#upload = upload
       if (end < bytes.length) end += upload.take(bytes.subarray(end))
       body = new IncomingBody(upload, null, length, false, this.#host.keeping)

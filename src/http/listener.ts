@@ -8,9 +8,9 @@ import type { Clock, Timer } from '../system/clock.ts'
 import { Allowance, type Keeping } from './allowance.ts'
 import { TrustedProxies } from './client-address.ts'
 import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
-import { correlationId, offeredCorrelation } from './correlation.ts'
+import { acceptedCorrelationId, offeredCorrelation } from './correlation.ts'
 import { enforce, type ListenerLimits, sweepInterval } from './deadlines.ts'
-import { type Admission, admit, type DoorRules, Refusal } from './front-door.ts'
+import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import { Lane, type LaneHost } from './lane.ts'
 import { LaneWire } from './lane-wire.ts'
 import { parseFault, rawReply } from './raw-reply.ts'
@@ -167,7 +167,7 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 
   correlationId (offered: string | null): string {
-    return correlationId(offered, this.#options.freshId)
+    return acceptedCorrelationId(offered, this.#options.freshId)
   }
 
   refused (event: RefusalEvent): void {
@@ -176,7 +176,7 @@ export class Listener implements ConnectionHost, LaneHost {
 
   take (connection: Connection, req: IncomingMessage, res: WireResponse): void {
     const admission = admit(req, this.rules)
-    if (admission instanceof Refusal) {
+    if (admission instanceof FrontDoorRefusal) {
       const { status, message } = admission
       const id = this.correlationId(offeredCorrelation(req.rawHeaders))
       this.refused({ status, message, peerAddress: connection.peerAddress, correlationId: id })
@@ -304,7 +304,7 @@ export class Listener implements ConnectionHost, LaneHost {
       return
     }
     const admission = admit(req, this.#upgrading)
-    if (admission instanceof Refusal) {
+    if (admission instanceof FrontDoorRefusal) {
       connection.refuse(admission.status, admission.message, offeredCorrelation(req.rawHeaders))
       socket.resume()
       return

@@ -31,7 +31,7 @@ const KEEP = 64 * 1024
 export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
 
 /** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
-export const KEPT = 16 * 1024
+export const SMALL_PIECE_BYTES = 16 * 1024
 
 const FRESH = 0
 const HEAD = 1
@@ -145,7 +145,7 @@ export class ResponseWire implements Wire {
     this.#bytesOut += bytes.byteLength
     if (!this.#wrote) {
       this.#wrote = true
-      if (bytes.byteLength <= KEPT && Buffer.isBuffer(bytes)) {
+      if (bytes.byteLength <= SMALL_PIECE_BYTES && Buffer.isBuffer(bytes)) {
         this.#kept = bytes
         return true
       }

@@ -14,7 +14,7 @@ export interface UploadValve {
  * The body of a request on the fast lane while it arrives: so many bytes as Content-Length has announced, kept until
  * somebody reads them. Emits `data`, `end`, and `close` when the client left before that.
  */
-export class Upload extends EventEmitter implements BodySource {
+export class RequestUpload extends EventEmitter implements BodySource {
   destroyed = false
   readonly #valve: UploadValve
   #left: number
@@ -102,6 +102,6 @@ export class Upload extends EventEmitter implements BodySource {
   }
 }
 
-function flow (upload: Upload): void {
+function flow (upload: RequestUpload): void {
   upload.flow()
 }

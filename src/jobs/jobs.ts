@@ -2,7 +2,7 @@ import { PgBoss, type SendOptions } from 'pg-boss'
 import type { Clock } from '../system/clock.ts'
 import { JobsNotStarted, isUniqueViolation } from '../database/errors.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
-import { correlationId } from '../system/ids.ts'
+import { freshId } from '../system/ids.ts'
 import { bossDatabase, bossHandle } from './database.ts'
 import { JobLooks } from './looks.ts'
 import { JobRunner, type ClaimedJob } from './runner.ts'
@@ -165,7 +165,7 @@ export class PgBossJobs implements Jobs {
     const settings: SendOptions = {
       db: bossHandle(sql),
       // Jobs with the same key are one while they wait, so one without a key gets one of its own.
-      singletonKey: key ?? correlationId(),
+      singletonKey: key ?? freshId(),
       ...(delay > 0 ? { startAfter: delay.toFixed(3) } : {}),
       ...(group === undefined ? {} : { group: { id: group } })
     }

@@ -3,7 +3,7 @@
  * may stand beside it and are passed over.
  */
 import { createHash } from 'node:crypto'
-import { equalBytes, sha256 } from './hmac.ts'
+import { equalDigests, sha256 } from './hmac.ts'
 
 // A structured field dictionary (RFC 8941) of which only byte sequences matter: key, value, parameters.
 const MEMBER = /^([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):(?:[ ]*;[ ]*[a-z*][a-z0-9_.*-]*(?:=[\x21-\x3a\x3c-\x7e]*)?)*$/
@@ -52,5 +52,5 @@ export function parseContentDigest (text: string): Uint8Array | null {
 /** Whether the text names the SHA-256 of exactly these bytes. False for whatever `parseContentDigest` cannot read. */
 export function digestMatches (text: string, body: Uint8Array): boolean {
   const expected = parseContentDigest(text)
-  return expected !== null && equalBytes(expected, sha256(body))
+  return expected !== null && equalDigests(expected, sha256(body))
 }

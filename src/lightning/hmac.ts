@@ -105,6 +105,6 @@ export function hkdfSha256 (secret: Uint8Array, salt: Uint8Array, info: Uint8Arr
 }
 
 /** True when both hold the same bytes; takes the same time wherever they differ. Only their lengths may show. */
-export function equalBytes (left: Uint8Array, right: Uint8Array): boolean {
+export function equalDigests (left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && timingSafeEqual(left, right)
 }

@@ -4,7 +4,7 @@
  */
 
 /** What JSON can say. */
-export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [name: string]: JsonValue }
+export type JcsValue = null | boolean | number | string | readonly JcsValue[] | { readonly [name: string]: JcsValue }
 
 /** A value that JSON, and so RFC 8785, cannot say: NaN, an infinity, a lone surrogate, a value that is not JSON. */
 export class JcsError extends Error {
@@ -16,7 +16,7 @@ export class JcsError extends Error {
  * strings as ECMAScript writes them.
  * @throws JcsError when the value is not I-JSON (RFC 7493).
  */
-export function canonicalize (value: JsonValue): string {
+export function canonicalize (value: JcsValue): string {
   switch (typeof value) {
     case 'string': return quote(value)
     case 'boolean': return value ? 'true' : 'false'
@@ -44,6 +44,6 @@ function quote (text: string): string {
 }
 
 // Array.isArray does not narrow a readonly array in TypeScript.
-function isArray (value: object): value is readonly JsonValue[] {
+function isArray (value: object): value is readonly JcsValue[] {
   return Array.isArray(value)
 }

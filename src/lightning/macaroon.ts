@@ -5,7 +5,7 @@
  *
  * The key chain: k = HMAC(`macaroons-key-generator`, root key); sig = HMAC(k, identifier); for each caveat sig = HMAC(sig, caveat).
  */
-import { equalBytes, hmacChain, hmacSha256 } from './hmac.ts'
+import { equalDigests, hmacChain, hmacSha256 } from './hmac.ts'
 
 /** Bytes of the longest macaroon that is read or written; leaves room in a credential of 64 KB even when written as hex. */
 export const MAX_MACAROON_BYTES = 16_384
@@ -86,7 +86,7 @@ export function signatureOf (rootKey: Uint8Array, identifier: Uint8Array, caveat
 
 /** Whether the macaroon was signed with this root key, compared in constant time. */
 export function verifySignature (macaroon: Macaroon, rootKey: Uint8Array): boolean {
-  return equalBytes(signatureOf(rootKey, macaroon.identifier, macaroon.caveats), macaroon.signature)
+  return equalDigests(signatureOf(rootKey, macaroon.identifier, macaroon.caveats), macaroon.signature)
 }
 
 /** Signs a new macaroon. Caveats are text, written as UTF-8. */

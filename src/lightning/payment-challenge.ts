@@ -3,7 +3,7 @@
  * everything that the modern parameters say, so an echoed challenge can be recognised as ours and unedited.
  */
 import type { Invoice, InvoiceNetwork } from './bolt11.ts'
-import { equalBytes, hmacSha256 } from './hmac.ts'
+import { equalDigests, hmacSha256 } from './hmac.ts'
 import { canonicalize } from './jcs.ts'
 import type { DerivedKey } from './root-key.ts'
 import { formatTimestamp } from './timestamp.ts'
@@ -84,7 +84,7 @@ export function matchPaymentId (id: string, slots: PaymentIdSlots, keys: readonl
   // Buffer reads base64 loosely; only the one spelling that was issued is the id.
   if (presented.toString('base64url') !== id) return null
   for (const { generation, key } of keys) {
-    if (equalBytes(presented, hmacOf(slots, key))) return generation
+    if (equalDigests(presented, hmacOf(slots, key))) return generation
   }
   return null
 }

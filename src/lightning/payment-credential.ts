@@ -11,7 +11,7 @@ const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
 const PARAMETER = /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
 
 /** What the challenge's `request` says. */
-export interface ChargeRequest {
+export interface ChallengeRequest {
   /** Whole satoshis, at least 1. */
   readonly amountSats: number
   /** The BOLT11 text, or null when the object has none (nothing is decided by it). */
@@ -35,7 +35,7 @@ export interface PaymentCredential {
   readonly opaque: string | null
   /** Unix seconds of `expires`. */
   readonly expiresAt: number
-  readonly charge: ChargeRequest
+  readonly charge: ChallengeRequest
   /** 64 lower-case hex characters. */
   readonly preimage: string
 }
@@ -128,7 +128,7 @@ export function parsePaymentToken (token: string): ParsedPayment {
  * there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment scheme). Clients
  * need not echo them: what is not there, or null, is not missed (decision 180).
  */
-function editedEcho (challenge: JsonObject, charge: ChargeRequest): 'invoice' | 'amount' | 'currency' | null {
+function editedEcho (challenge: JsonObject, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
   if (differs(challenge, 'invoice', charge.invoice)) return 'invoice'
   if (differs(challenge, 'amount', String(charge.amountSats))) return 'amount'
   return differs(challenge, 'currency', 'sat') ? 'currency' : null
@@ -140,7 +140,7 @@ function differs (challenge: JsonObject, name: string, sent: string | null): boo
 }
 
 /** Decodes the `request` of a challenge; a string says what is wrong with it. */
-export function readChargeRequest (request: string): ChargeRequest | string {
+export function readChargeRequest (request: string): ChallengeRequest | string {
   if (!TOKEN.test(request)) return 'The challenge\'s request is not base64url'
   const object = readJson(request)
   if (object === null) return 'The challenge\'s request does not hold a JSON object'

@@ -3,7 +3,7 @@
  * the preimage, so whoever shows the preimage has paid the invoice.
  */
 import { hash } from 'node:crypto'
-import { equalBytes, sha256 } from './hmac.ts'
+import { equalDigests, sha256 } from './hmac.ts'
 
 /**
  * Whether `text` is 64 lower-case hex characters, the only form of a preimage or payment hash that is accepted. Upper case
@@ -26,5 +26,5 @@ export function paymentHashOf (preimage: string): string {
 /** Whether SHA-256 of `preimage` is `paymentHash`; false, never an exception, when either is not 64 lower-case hex. */
 export function preimageMatches (preimage: string, paymentHash: string): boolean {
   if (!isHex32(preimage) || !isHex32(paymentHash)) return false
-  return equalBytes(sha256(Buffer.from(preimage, 'hex')), Buffer.from(paymentHash, 'hex'))
+  return equalDigests(sha256(Buffer.from(preimage, 'hex')), Buffer.from(paymentHash, 'hex'))
 }

@@ -42,7 +42,7 @@ interface Generation {
 }
 
 /** All live generations of the master secret. Immutable; a change of configuration makes a new one. */
-export class KeyRing {
+export class TokenKeyRing {
   readonly #generations: readonly [Generation, ...Generation[]]
 
   /** Keys for Payment challenge ids: the current one signs, all of them verify. Current first. */

@@ -1,7 +1,7 @@
 import { chmod, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../system/clock.ts'
-import { correlationId } from '../system/ids.ts'
+import { freshId } from '../system/ids.ts'
 import { MailFailed, messageOf, type Mail, type Mailer, type Sender } from './mail.ts'
 
 /** Where mail is written. */
@@ -53,7 +53,7 @@ export class FolderMailer implements Mailer {
   async #write (folder: string, name: string, bytes: Uint8Array): Promise<void> {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     // Half a mail is never seen under its name.
-    const unfinished = join(folder, `.${correlationId()}`)
+    const unfinished = join(folder, `.${freshId()}`)
     try {
       const file = await open(unfinished, 'wx', 0o600)
       try {

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { isoTime } from '../gateway/iso-time.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { ShortError, type GatewayError, type ValidationError } from '../gateway/errors.ts'
-import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type OperationResponse, type AnyOperation } from '../gateway/operation.ts'
 import { merchantTexts } from './documented.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../gateway/validation.ts'
 import { Secret } from '../keys/secrets.ts'
@@ -50,7 +50,7 @@ const FieldProblem = Type.Object({
 })
 
 /** A 400 that is `{error}` for what the contract lists so, and a problem for the rest of what a schema sees (decision 1). */
-function refused (description: string): Answer {
+function refused (description: string): OperationResponse {
   return { description, schema: FieldProblem, mediaType: 'application/problem+json' }
 }
 

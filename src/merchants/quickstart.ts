@@ -27,7 +27,7 @@ export const QuickstartView = Type.Object({
 export type QuickstartView = Static<typeof QuickstartView>
 
 /** What a merchant has done so far, besides what its account says. */
-export interface Progress {
+export interface QuickstartProgress {
   /** A payment of its was ever paid; a demo counts (decision 74). */
   readonly paid: boolean
   /** It has a proxy, or made a challenge. */
@@ -35,7 +35,7 @@ export interface Progress {
 }
 
 /** The way from an account to the first payment, with how far this one has come (decision 74). `publicUrl` has no slash at its end. */
-export function quickstart (merchant: Merchant, progress: Progress, publicUrl: string): QuickstartView {
+export function quickstart (merchant: Merchant, progress: QuickstartProgress, publicUrl: string): QuickstartView {
   const steps = stepsOf(merchant, progress, publicUrl)
   const required = steps.filter(step => step.isRequired)
   const requiredDone = required.filter(step => step.isCompleted)
@@ -51,7 +51,7 @@ export function quickstart (merchant: Merchant, progress: Progress, publicUrl: s
   }
 }
 
-function stepsOf (merchant: Merchant, progress: Progress, publicUrl: string): Step[] {
+function stepsOf (merchant: Merchant, progress: QuickstartProgress, publicUrl: string): Step[] {
   const slot = providerOf(merchant)
   const member = slot === 'primary' ? 'primaryApiKey' : 'alternateApiKey'
   const step = (stepNumber: number, title: string, description: string, endpoint: string, body: object | null, isCompleted: boolean, isRequired = true): Step =>

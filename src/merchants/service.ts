@@ -10,7 +10,7 @@ import { ProviderKeyRequired } from '../providers/errors.ts'
 import { gate, mayBeRenewed, type GatedFeature } from './gate.ts'
 import { flagsOfTier, planCaps, type PlanCaps, type PlanTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
-import { EmailTaken, sealedColumn, type MerchantChanges, type MerchantStore, type SealedColumn } from './store.ts'
+import { EmailTaken, sealedMerchantColumn, type MerchantChanges, type MerchantStore, type MerchantSealedColumn } from './store.ts'
 
 declare module '../gateway/services.ts' {
   interface Services { readonly merchants: Merchants }
@@ -114,7 +114,7 @@ export class Merchants {
     const tier = wanted.tier ?? 'free'
     const key = generateApiKey(this.#random)
     const id = await this.#store.nextId()
-    const sealKey = (column: SealedColumn, secret: Secret<string> | undefined): string | null =>
+    const sealKey = (column: MerchantSealedColumn, secret: Secret<string> | undefined): string | null =>
       secret === undefined ? null : this.#seal(id, column, providerKey(secret))
     const primaryKey = sealKey('primary_key', wanted.primaryApiKey)
     const merchant = await conflicting(this.#store.insert({
@@ -262,8 +262,8 @@ export class Merchants {
     return conflicting(this.#store.update(id, changes, this.#clock.now()))
   }
 
-  #seal (id: number, column: SealedColumn, text: string): string {
-    const { place } = sealedColumn(id, column, '')
+  #seal (id: number, column: MerchantSealedColumn, text: string): string {
+    const { place } = sealedMerchantColumn(id, column, '')
     return this.#sealer.seal(text, place)
   }
 }

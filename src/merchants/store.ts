@@ -121,10 +121,10 @@ interface Row {
 }
 
 /** The sealed columns of the table. */
-export type SealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
+export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
 
 /** A ciphertext with its place in the table `merchants`. */
-export function sealedColumn (id: number, column: SealedColumn, ciphertext: string): SealedValue {
+export function sealedMerchantColumn (id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
 }
 
@@ -265,7 +265,7 @@ function time (at: Date | null): number | null {
 }
 
 function read (row: Row): Merchant {
-  const sealed = (column: SealedColumn): SealedValue | null => row[column] === null ? null : sealedColumn(row.id, column, row[column])
+  const sealed = (column: MerchantSealedColumn): SealedValue | null => row[column] === null ? null : sealedMerchantColumn(row.id, column, row[column])
   return {
     id: row.id,
     name: row.name,

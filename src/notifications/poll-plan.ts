@@ -64,7 +64,7 @@ export interface Plan {
 }
 
 /** What came of a poll. */
-export type Outcome =
+export type PollOutcome =
   /** `reach` as in `SettledList`. */
   | { readonly type: 'listed', readonly reach: 'whole' | 'more' | 'newest', readonly asOf: number, readonly position: string | null }
   | { readonly type: 'looked up', /** Null: it was the last one. */ readonly cursor: string | null }
@@ -145,7 +145,7 @@ export function nextPolls (state: PollState, candidates: readonly Candidate[], r
 }
 
 /** What is remembered once the outcome of a poll is known. */
-export function afterPoll (state: PollState, poll: Poll, outcome: Outcome, askedAt: number, rules: PollRules): PollState {
+export function afterPoll (state: PollState, poll: Poll, outcome: PollOutcome, askedAt: number, rules: PollRules): PollState {
   const turn = state.turns[poll.account]
   if (turn === undefined) return state
   const changed = (change: Partial<Turn>): PollState => ({ ...state, turns: { ...state.turns, [poll.account]: { ...turn, ...change } } })

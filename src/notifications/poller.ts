@@ -12,7 +12,7 @@ import type { Payees } from '../providers/payees.ts'
 import { AnswerTooLarge } from '../providers/provider-call.ts'
 import type { ChargeState, Provider, SettledList } from '../providers/provider.ts'
 import type { Charges } from './charges.ts'
-import { afterPoll, nextPolls, resting, woken, type Candidate, type Outcome, type Poll, type PollState } from './poll-plan.ts'
+import { afterPoll, nextPolls, resting, woken, type Candidate, type PollOutcome, type Poll, type PollState } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
 import type { PollStore } from './poll-store.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
@@ -66,7 +66,7 @@ export class Poller {
     const planned = await store.save(slot, provider.kind, state, before.version)
     // Another run has overtaken this one: what it planned it also asks.
     if (planned === null || polls.length === 0) return
-    const ends: Array<readonly [Poll, Outcome]> = []
+    const ends: Array<readonly [Poll, PollOutcome]> = []
     let isLimited = false
     const queue = [...polls]
     const work = async (): Promise<void> => {
@@ -121,7 +121,7 @@ export class Poller {
     return [...found.values()]
   }
 
-  async #ask (provider: Provider, poll: Poll, signal: AbortSignal): Promise<Outcome> {
+  async #ask (provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
     const { slot, clock, log, payees } = this.#parts
     const owner = ownerOfName(poll.account)
     if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
@@ -140,7 +140,7 @@ export class Poller {
     }
   }
 
-  async #list (provider: Provider, key: Secret<string>, owner: Owner, wanted: Poll & { type: 'list' }): Promise<Outcome> {
+  async #list (provider: Provider, key: Secret<string>, owner: Owner, wanted: Poll & { type: 'list' }): Promise<PollOutcome> {
     const { slot, charges, clock, log } = this.#parts
     if (provider.listSettled === undefined) throw new TypeError(`${provider.kind} has no list of what was settled`)
     const askedAt = clock.now()
@@ -168,7 +168,7 @@ export class Poller {
     return { type: 'listed', reach, asOf, position }
   }
 
-  async #lookUp (provider: Provider, key: Secret<string>, poll: Poll & { type: 'look up' | 'look up ending' }, signal: AbortSignal): Promise<Outcome> {
+  async #lookUp (provider: Provider, key: Secret<string>, poll: Poll & { type: 'look up' | 'look up ending' }, signal: AbortSignal): Promise<PollOutcome> {
     const { slot, rules, clock, charges, ofPayments } = this.#parts
     const { account, count, after, which } = poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
     const payments = await ofPayments.openOf(slot, provider.kind, Number(account), which, clock.now(), after, count)
@@ -194,7 +194,7 @@ async function lookedUp (provider: Provider, key: Secret<string>, chargeId: stri
   }
 }
 
-function failure (error: unknown, now: number): Outcome {
+function failure (error: unknown, now: number): PollOutcome {
   if (error instanceof ProviderUnavailable && (error.fault === 'rate' || error.fault === 'open')) return { type: 'limited', restsUntil: now + error.retryAfter * 1000 }
   if (error instanceof ProviderRefused || error instanceof UnsealError) return { type: 'failed', fault: 'refused' }
   if (error instanceof Unavailable || isConnectionFault(error)) return { type: 'failed', fault: 'away' }

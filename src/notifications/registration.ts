@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../system/clock.ts'
-import { correlationId, randomToken, type Random } from '../system/ids.ts'
+import { freshId, randomToken, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Secret, UnsealError, type Sealer } from '../keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
@@ -107,7 +107,7 @@ export class Registration {
       if (row.attemptedAt + PAUSE > clock.now()) return row.attemptedAt + PAUSE
     }
     const attempt = {
-      owner, slot, kind: provider.kind, url, keyMark, attemptId: correlationId(), attemptedAt: clock.now(),
+      owner, slot, kind: provider.kind, url, keyMark, attemptId: freshId(), attemptedAt: clock.now(),
       secret: sealer.seal(secret.reveal(), secretPlace(owner, slot))
     }
     // Another process was quicker; its row is looked at once it has had its time.

@@ -44,7 +44,7 @@ export const ICON_SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32
 export const ICON = 'data:image/svg+xml,' + encodeURIComponent(ICON_SVG)
 
 /** One page. */
-export interface Page {
+export interface HtmlPage {
   readonly title: string
   /** Its `<main>`. */
   readonly main: VNode
@@ -60,7 +60,7 @@ export interface Page {
 }
 
 /** The whole document. Its assets are addressed relative to the page, so that a prefix in front of the gateway does no harm. */
-export function document (page: Page): string {
+export function document (page: HtmlPage): string {
   const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', script, refresh } = page
   return '<!doctype html>' + renderToString(html`
     <html lang="en">

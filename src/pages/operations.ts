@@ -11,7 +11,7 @@ import type { Log } from '../telemetry/log.ts'
 import { PageAssets } from './assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from './document.ts'
 import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
-import { isFinal } from './pay-view.ts'
+import { isFinalStatus } from './pay-view.ts'
 import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
 
@@ -131,7 +131,7 @@ export function pageOperations (parts: PageParts): AnyOperation[] {
         if (found === null || parts.sandbox === null || found.payable.kind !== 'sandbox') throw new ShortError(404, 'Payment not found')
         if (!isLocalCaller(ctx)) throw new LongError(403, 'Forbidden', 'The button pays from the gateway\'s own machine alone.')
         const status = statusAt(found.payable, clock.now())
-        if (!isFinal(status)) await parts.sandbox.pay(found.payable.invoice)
+        if (!isFinalStatus(status)) await parts.sandbox.pay(found.payable.invoice)
         return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
       }
     }),

@@ -4,7 +4,7 @@ import type { PaymentStatus } from '../payments/schema.ts'
 import type { AssetNames } from './assets.ts'
 import { merchantLine } from './merchant-line.ts'
 import { momentText } from './moments.ts'
-import { isFinal, payView, type PayFacts, type PayView } from './pay-view.ts'
+import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.ts'
 import { pictures } from './pictures.ts'
 import { bitcoinUri, qrCode, qrContent } from './qr-code.ts'
 
@@ -46,7 +46,7 @@ export function paymentStatusAddress (invoiceId: string): string {
 function refreshOf ({ payment, successUrl }: PayView): string | null {
   // Without quotes the address reaches to the end, whatever is in it.
   if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
-  return isFinal(payment.status) ? null : String(REFRESH_SECONDS)
+  return isFinalStatus(payment.status) ? null : String(REFRESH_SECONDS)
 }
 
 function body (view: PayView): VNode {
@@ -56,7 +56,7 @@ function body (view: PayView): VNode {
     <main
       id="payment"
       data-status=${status}
-      data-final=${isFinal(status) ? '' : null}
+      data-final=${isFinalStatus(status) ? '' : null}
       data-announce=${`${view.heading}. ${view.words}`}
       data-events=${`${payment.payToken}/events`}
       data-status-address=${view.statusAddress ?? paymentStatusAddress(payment.invoiceId)}

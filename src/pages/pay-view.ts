@@ -42,7 +42,7 @@ export interface PayView extends PayFacts {
 }
 
 /** Whether the page stays as it is from here on: nothing that the payer does changes it. */
-export function isFinal (status: PaymentStatus): boolean {
+export function isFinalStatus (status: PaymentStatus): boolean {
   return status === 'paid' || status === 'expired' || status === 'refunded'
 }
 

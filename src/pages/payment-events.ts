@@ -4,7 +4,7 @@ import type { PaymentStatus } from '../payments/schema.ts'
 import { statusAt } from '../payments/states.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
-import { isFinal } from './pay-view.ts'
+import { isFinalStatus } from './pay-view.ts'
 import type { Payable } from './payable.ts'
 
 /** What the events of a payment are told from. */
@@ -94,7 +94,7 @@ class Follower {
       this.#sent = status
       this.#events.send({ event: 'status', data: JSON.stringify({ status }) })
     }
-    if (isFinal(status)) this.#events.end()
+    if (isFinalStatus(status)) this.#events.end()
     else this.#waitFor(payment, status, now)
   }
 

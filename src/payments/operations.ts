@@ -1,14 +1,14 @@
 import { Type } from 'typebox'
-import { defineOperation, documented, type Answer, type AnyOperation } from '../gateway/operation.ts'
+import { defineOperation, documented, type OperationResponse, type AnyOperation } from '../gateway/operation.ts'
 import { paymentTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
 
 // The forms of errors are the engine's; here stands what they mean.
-const unknown: Answer = { description: 'There is no such payment, or it is another account\'s.' }
-const refused: Answer = { description: 'The payment provider refused.' }
-const away: Answer = { description: 'The payment provider or the database is away. Retry-After says when to come back.' }
+const unknown: OperationResponse = { description: 'There is no such payment, or it is another account\'s.' }
+const refused: OperationResponse = { description: 'The payment provider refused.' }
+const away: OperationResponse = { description: 'The payment provider or the database is away. Retry-After says when to come back.' }
 const correlation = { 'X-Correlation-Id': 'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.' }
 
 const byInvoice = Type.Object({ invoiceId: Type.String() })

@@ -19,7 +19,7 @@ import { checkInput, type PaymentWish } from './input.ts'
 import { paymentView, type OnPaymentChange, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
 import {
-  InvoiceIdTaken, isInvoiceId, type DuePayment, type Outcome, type PaymentKeyUse, type PaymentMaker, type PaymentStore, type ProviderSeatName, type Reservation
+  InvoiceIdTaken, isInvoiceId, type DuePayment, type CreateOutcome, type PaymentKeyUse, type PaymentMaker, type PaymentStore, type ProviderSeatName, type Reservation
 } from './store.ts'
 import { Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
@@ -350,7 +350,7 @@ export class Payments {
 }
 
 /** @throws ShortError 400 for all but `done`; Unavailable 503 for `running` */
-function requireDone (outcome: Outcome): void {
+function requireDone (outcome: CreateOutcome): void {
   if (outcome === 'taken') throw new ShortError(400, 'A payment with this orderId already exists')
   if (outcome === 'inactive') throw new ShortError(400, 'Merchant not found or inactive')
   if (outcome === 'running') throw requestInProgress()

@@ -20,7 +20,7 @@ const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = 
 export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidAt' | 'receivedSats'>
 
 /** One change of a status, with what is known of it. */
-export interface Step {
+export interface Transition {
   readonly to: PaymentStatus
   /** Milliseconds since the epoch; null where nobody said when. */
   readonly paidAt: number | null
@@ -37,7 +37,7 @@ export function canBecome (from: PaymentStatus, to: PaymentStatus): boolean {
  * What time alone has done to a payment and nobody has written down yet: a demo has confirmed itself, an invoice that nobody
  * paid has expired. Null when nothing. `now` in milliseconds; an invoice is expired at `expiresAt` itself.
  */
-export function due (payment: Timed, now: number): Step | null {
+export function due (payment: Timed, now: number): Transition | null {
   if (payment.status !== 'unpaid') return null
   if (payment.confirmsAt !== null && payment.confirmsAt <= now) return { to: 'paid', paidAt: payment.confirmsAt, receivedSats: null }
   return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
@@ -58,7 +58,7 @@ export function asOf<P extends Timed> (payment: P, now: number): P {
  * The payment after a step. `paidAt` is what the provider says, else now, and never changes (decision 42); what was received
  * never shrinks. @throws TypeError for a step that no payment takes: a mistake of ours
  */
-export function stepped<P extends Timed> (payment: P, step: Step, now: number): P {
+export function stepped<P extends Timed> (payment: P, step: Transition, now: number): P {
   if (!canBecome(payment.status, step.to)) throw new TypeError(`a payment that is ${payment.status} cannot become ${step.to}`)
   return {
     ...payment,
@@ -77,8 +77,8 @@ export function moreReceived (payment: Timed, receivedSats: number | null): numb
  * The steps that a payment takes on what its provider says, in order; none when that is no news. `askedAt` is when the provider
  * was asked, in milliseconds: "unpaid" makes a payment expired only when it was said after the expiry (decision 178).
  */
-export function next (payment: Payment, seen: ChargeState, askedAt: number): readonly Step[] {
-  const step = (to: PaymentStatus): Step => ({ to, paidAt: to === 'paid' ? seen.settledAt : null, receivedSats: seen.receivedSats })
+export function next (payment: Payment, seen: ChargeState, askedAt: number): readonly Transition[] {
+  const step = (to: PaymentStatus): Transition => ({ to, paidAt: to === 'paid' ? seen.settledAt : null, receivedSats: seen.receivedSats })
   switch (seen.status) {
     case 'paid':
     case 'underpaid':

@@ -30,7 +30,7 @@ export interface Reservation {
  * What came of an attempt: done; the order id is somebody else's; it is held by a request with the same idempotency key and body
  * or another body; or the merchant is inactive or gone.
  */
-export type Outcome = 'done' | 'taken' | 'running' | 'reused' | 'inactive'
+export type CreateOutcome = 'done' | 'taken' | 'running' | 'reused' | 'inactive'
 
 /** What is due, and where a list of it goes on. Times in milliseconds since the epoch. */
 export interface DuePayment {
@@ -55,14 +55,14 @@ export interface PaymentStore {
    * Holds an order id that no payment of the merchant has and that no create of now holds. Of any number of creates with one
    * order id at once, one at most holds it; one whose time is over is replaced.
    */
-  reserve (reservation: Reservation, now: number): Promise<Outcome>
+  reserve (reservation: Reservation, now: number): Promise<CreateOutcome>
   /** Gives the order id back; nothing when the reservation is no longer this one. */
   release (reservation: Reservation): Promise<void>
   /**
    * Writes a payment and drops its reservation, both or neither; `taken` when the reservation has been lost to another
    * create. @throws InvoiceIdTaken, which leaves the reservation as it was; IdempotencyKeyTaken
    */
-  insert (payment: Payment, reservation: Reservation): Promise<Outcome>
+  insert (payment: Payment, reservation: Reservation): Promise<CreateOutcome>
   /** The merchant's payment, its row locked until the caller's transaction ends; null when there is none. */
   lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
   /** Writes status, `paidAt` and what was received of a payment that the caller has locked. */
@@ -87,7 +87,7 @@ export interface PaymentStore {
   purgeReservations (before: number, limit: number): Promise<number>
 }
 
-/** Another payment has the invoice id: draw another. */
+/** Another payment, or invoice of a plan, has the id: draw another. */
 export class InvoiceIdTaken extends Error {
   override name = 'InvoiceIdTaken'
 }
@@ -137,7 +137,7 @@ export class SqlPaymentStore implements PaymentStore {
     this.#database = database
   }
 
-  async reserve (reservation: Reservation, now: number): Promise<Outcome> {
+  async reserve (reservation: Reservation, now: number): Promise<CreateOutcome> {
     const { merchantId, orderId, reservationId, heldUntil, idempotency = null } = reservation
     const { sql } = this.#database
     const [held] = await sql`
@@ -164,7 +164,7 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   /** Whether the request that holds an order id is this one's first. */
-  async #heldBy (merchantId: number, orderId: string, { operation, key, fingerprint }: PaymentKeyUse): Promise<Outcome> {
+  async #heldBy (merchantId: number, orderId: string, { operation, key, fingerprint }: PaymentKeyUse): Promise<CreateOutcome> {
     const [held] = await this.#database.sql<Array<{ idempotency_fingerprint: string }>>`
       select idempotency_fingerprint from payment_reservations
       where merchant_id = ${merchantId} and order_id = ${orderId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
@@ -177,7 +177,7 @@ export class SqlPaymentStore implements PaymentStore {
       delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
   }
 
-  async insert (payment: Payment, { merchantId, orderId, reservationId, idempotency = null }: Reservation): Promise<Outcome> {
+  async insert (payment: Payment, { merchantId, orderId, reservationId, idempotency = null }: Reservation): Promise<CreateOutcome> {
     try {
       return await this.#database.transaction(async tx => {
         const dropped = await tx`

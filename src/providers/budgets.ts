@@ -10,7 +10,7 @@ import type { KindName } from './provider.ts'
  * For whom a provider is called: for an account that showed its key, or a job of ours; or for a stranger, who must leave something
  * of the budget to others.
  */
-export type Standing = 'keyed' | Stranger
+export type CallStanding = 'keyed' | Stranger
 
 /** A client without a key, as far as it is known. */
 export interface Stranger {
@@ -57,7 +57,7 @@ export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
  * they asked for and the larger their place's share of the budget is. So where there is too little for all, the client with the
  * fewest goes first and the place with the least: a flood takes what nobody else wants, and places that are flooded share alike.
  */
-export function tokensToKeep (standing: Standing, bucket: Bucket): number {
+export function tokensToKeep (standing: CallStanding, bucket: Bucket): number {
   if (standing === 'keyed') return 0
   const reserve = standing.hasPaid ? RESERVE : RESERVE_OF_PAYING
   const ofClient = standing.unpaid / (standing.unpaid + HALFWAY)
@@ -136,7 +136,7 @@ export class CallBudget {
    * Takes one call out of the budgets that it counts under. `limit` names one of our address; the key's own counts always.
    * @throws NothingSent with the true wait where there is too little left for this caller
    */
-  async spend (limit: string | undefined, key: string | null, standing: Standing): Promise<void> {
+  async spend (limit: string | undefined, key: string | null, standing: CallStanding): Promise<void> {
     if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), standing)
     await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing)
   }
@@ -165,7 +165,7 @@ export class CallBudget {
     return { provider: this.kind, limit, exhausted: waitMs > 0, retryAfter: waitMs > 0 ? seconds(waitMs) : null }
   }
 
-  async #take (limit: string, name: string, bucket: Bucket, standing: Standing): Promise<void> {
+  async #take (limit: string, name: string, bucket: Bucket, standing: CallStanding): Promise<void> {
     const taken = await this.#ask(state => state.takeTokens(name, bucket, 1, tokensToKeep(standing, bucket)))
     if (limit !== 'account') this.#level(limit, Math.max(0, taken.left) / bucket.burst)
     if (taken.allowed) return

@@ -1,7 +1,7 @@
 import { Pool } from 'undici'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Secret } from '../keys/secrets.ts'
-import type { CallBudget, Standing } from './budgets.ts'
+import type { CallBudget, CallStanding } from './budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
 
 export { NothingSent } from './errors.ts'
@@ -135,7 +135,7 @@ export class ProviderHttp {
    * Runs calls with one key under one time limit; `standing` says for whom, and so how much of the budget they leave to others.
    * @throws ProviderRefused 'key' for a key that cannot be sent at all
    */
-  async within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>, standing: Standing = 'keyed'): Promise<T> {
+  async within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>, standing: CallStanding = 'keyed'): Promise<T> {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text)) throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
     const limit = new AbortController()
@@ -152,7 +152,7 @@ export class ProviderHttp {
     await this.#pool.destroy()
   }
 
-  async #call (call: ProviderCall, key: string | null, limit: AbortSignal, standing: Standing): Promise<ProviderAnswer> {
+  async #call (call: ProviderCall, key: string | null, limit: AbortSignal, standing: CallStanding): Promise<ProviderAnswer> {
     const exchange = async (): Promise<Reply> => {
       await this.#options.budget.spend(call.sharedLimit, key, standing)
       return await this.#exchange(call, key, limit)

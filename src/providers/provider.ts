@@ -2,7 +2,7 @@ import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../keys/secrets.ts'
-import type { Standing } from './budgets.ts'
+import type { CallStanding } from './budgets.ts'
 
 /** A kind of provider as `gateway.yaml`, our rows and our metrics name it. Which there are says `kinds.ts`; rows may name former ones. */
 export type KindName = string
@@ -16,7 +16,7 @@ export interface ChargeRequest {
   /** Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the truth. */
   readonly expirySeconds: number
   /** For whom, which says how much of the provider's budget must be left to others; `keyed` where it is left out. */
-  readonly standing?: Standing
+  readonly standing?: CallStanding
   /** What a payment is about, for a kind that shows it to its payer and to the payee in its own pages; not for a challenge. */
   readonly order?: ChargeOrder
 }

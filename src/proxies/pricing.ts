@@ -1,8 +1,8 @@
 import type { PriceGrace } from '../challenges/price-grace.ts'
-import type { Endpoint, FormerPrices } from './schema.ts'
+import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
 /** Of a former price nobody asks for how long its tokens were good. */
-type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<Endpoint, 'tokenValiditySeconds'>>
+type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>
 
 // Each is evaluated for a request that was paid at another price than that of now, and every process reads all of them every few
 // seconds with the proxies that it holds.
@@ -11,7 +11,7 @@ const MOST_FORMER_PRICES = 500
 const LONGEST_GRACE = 30 * 86_400_000
 
 /** What a request to a proxy costs and for which path its token is good. */
-export interface Price {
+export interface ProxyPrice {
   readonly amountSats: number
   /** The endpoint's pattern when it sells the whole of it; null when the token is good for the request's own path. */
   readonly pattern: string | null
@@ -29,7 +29,7 @@ export function matches (pattern: string, path: string): boolean {
  * the default (decision 91). `path` is the path within the proxy, made comparable. HEAD has the prices of GET, and of two
  * that fit as well its own. 0 is free.
  */
-export function priceOf (endpoints: readonly PricedEndpoint[], defaultPriceSats: number, method: string, path: string): Price {
+export function priceOf (endpoints: readonly PricedEndpoint[], defaultPriceSats: number, method: string, path: string): ProxyPrice {
   let best: PricedEndpoint | null = null
   for (const endpoint of endpoints) {
     if (endpoint.method !== null && endpoint.method !== method && !(method === 'HEAD' && endpoint.method === 'GET')) continue
@@ -64,7 +64,7 @@ interface Priced {
  * The dearer of two spellings of a path that upstreams may take for the same, `path` and `merged` (decision 91): a request that could be
  * either costs that, and buys no pattern.
  */
-export function priceOfEither (prices: Priced, method: string, path: string, merged: string): Price {
+export function priceOfEither (prices: Priced, method: string, path: string, merged: string): ProxyPrice {
   const price = priceOf(prices.endpoints, prices.defaultPriceSats, method, path)
   if (merged === path) return price
   const other = priceOf(prices.endpoints, prices.defaultPriceSats, method, merged)

@@ -62,7 +62,7 @@ export const ProxyChange = Type.Object({ name: Type.Optional(name), targetBaseUr
 export type ProxyChange = Static<typeof ProxyChange>
 
 /** One price of a proxy, as it is stored and answered. */
-export interface Endpoint {
+export interface ProxyEndpoint {
   /** Null takes any method. */
   readonly method: string | null
   readonly pathPattern: string
@@ -80,7 +80,7 @@ export interface FormerPrices {
   /** Milliseconds since the epoch. */
   readonly until: number
   readonly defaultPriceSats: number
-  readonly endpoints: ReadonlyArray<Pick<Endpoint, 'method' | 'pathPattern' | 'priceSats' | 'tokenPath'>>
+  readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'tokenPath'>>
 }
 
 /** The proxy as its merchant sees it (decision 89). */

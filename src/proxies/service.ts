@@ -9,7 +9,7 @@ import type { Sql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
 import type { Sealer } from '../keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../upstream/guard.ts'
-import type { Endpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
+import type { ProxyEndpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
 import { withFormer } from './pricing.ts'
 import { isProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 
@@ -213,7 +213,7 @@ function patternsOf (patterns: readonly string[]): string[] {
   return patterns.map(patternOf)
 }
 
-function endpointsOf (inputs: NonNullable<ProxyInput['endpoints']>): Endpoint[] {
+function endpointsOf (inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
   const seen = new Set<string>()
   return inputs.map((input, index) => {
     const pathPattern = patternOf(input.pathPattern)

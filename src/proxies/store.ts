@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../database/database.ts'
 import type { Renewal } from '../challenges/offer.ts'
-import type { Endpoint, FormerPrices } from './schema.ts'
+import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
 /** A proxy as it is stored. Times are milliseconds since the epoch. */
 export interface ProxyRow {
@@ -10,7 +10,7 @@ export interface ProxyRow {
   readonly description: string | null
   readonly targetBaseUrl: string
   readonly defaultPriceSats: number
-  readonly endpoints: readonly Endpoint[]
+  readonly endpoints: readonly ProxyEndpoint[]
   readonly tokenValiditySeconds: number
   readonly timeoutSeconds: number
   readonly renewal: 'default' | Renewal
@@ -67,7 +67,7 @@ interface DatabaseRow {
   target_base_url: string
   default_price_sats: bigint
   /** Rows of older versions lack members. */
-  endpoints: Array<Omit<Endpoint, 'tokenValiditySeconds'> & Partial<Pick<Endpoint, 'tokenValiditySeconds'>>>
+  endpoints: Array<Omit<ProxyEndpoint, 'tokenValiditySeconds'> & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>>
   token_validity_seconds: number
   timeout_seconds: number
   renewal: 'default' | 'contract' | '402'

@@ -4,7 +4,7 @@ import { ShortError } from '../gateway/errors.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { refundAdminTexts } from './documented.ts'
 import { LINE, refundDetails, RefundDetails, TEXT } from './schema.ts'
-import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type Settlement } from './settlement.ts'
+import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
 import { LOOKED_UP_FOR } from './states.ts'
 
 const common = { tag: 'Admin', access: 'admin' } as const
@@ -93,7 +93,7 @@ export function refundAdminOperations (settlements: RefundSettlements): AnyOpera
   ])
 }
 
-function settlementOf (input: SettlementInput, correlationId: string, now: number): Settlement {
+function settlementOf (input: SettlementInput, correlationId: string, now: number): RefundSettlement {
   const { outcome, providerRefundId = null, transactionHash = null, feeSatoshis = null, settledBy, reason } = input
   if (outcome === 'sent' && providerRefundId === null) throw new ShortError(400, 'providerRefundId is required where the refund was sent.', [], 'BG_REFUND_SETTLEMENT_INVALID')
   if (outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSatoshis !== null)) {

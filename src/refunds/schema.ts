@@ -71,13 +71,13 @@ export const RefundQuery = Type.Object({
 export type RefundQuery = Static<typeof RefundQuery>
 
 /** A page of a list, within its bounds. */
-export interface Page {
+export interface RefundPage {
   readonly skip: number
   readonly take: number
 }
 
 /** The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Limits: Pagination; decision 12). */
-export function pageOf (query: Pick<RefundQuery, 'skip' | 'take'>): Page {
+export function pageOf (query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
   return {
     skip: Math.min(Math.max(query.skip ?? 0, 0), MAX_SKIP),
     take: Math.min(Math.max(query.take ?? 50, 1), 100)

@@ -12,7 +12,7 @@ import type { RefundStore } from './store.ts'
 export type SettlementOutcome = 'sent' | 'not-sent'
 
 /** A refund settled by hand: what is written, and what is kept of who did it. */
-export interface Settlement {
+export interface RefundSettlement {
   readonly outcome: SettlementOutcome
   /** The provider's id of what was sent; null for `not-sent`. */
   readonly providerRefundId: string | null
@@ -32,7 +32,7 @@ export interface Settlement {
 export interface SettledRefund {
   readonly refund: Refund
   /** Null while nobody has settled it by hand. */
-  readonly settlement: Settlement | null
+  readonly settlement: RefundSettlement | null
 }
 
 /** Which refunds an administrator lists: those that nobody knows the fate of, all that are under way, or those settled by hand. */
@@ -80,7 +80,7 @@ export class RefundSettlements {
    * @throws LongError 404 for an unknown refund; 409 for one that is settled already, and for `not-sent` where the provider took
    *   it or the request may still be on its way
    */
-  async settle (refundId: string, settlement: Settlement): Promise<SettledRefund> {
+  async settle (refundId: string, settlement: RefundSettlement): Promise<SettledRefund> {
     const { database, store, sources, onConfirmed, log } = this.#parts
     const { refund: { merchantId, invoiceId } } = await this.get(refundId)
     const before = settlement.settledAt - UNKNOWN_GRACE

@@ -2,8 +2,8 @@ import type { Idempotency, Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
-import type { SettledRefund, Settlement, SettlementOutcome, RefundViewName } from './settlement.ts'
-import type { Page, Refund, RefundStatus, RefundType } from './schema.ts'
+import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
+import type { RefundPage, Refund, RefundStatus, RefundType } from './schema.ts'
 
 /** What the refunds of one payment come to, in satoshis. */
 export interface RefundedSums {
@@ -39,7 +39,7 @@ export interface RefundStore {
   /** The merchant's own refund, or null. */
   get (merchantId: number, refundId: string): Promise<Refund | null>
   /** One page of a merchant's refunds, newest first, ties by id descending. */
-  list (merchantId: number, status: RefundStatus | null, page: Page): Promise<Refund[]>
+  list (merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]>
   /** All refunds of one of the merchant's payments, newest first. */
   ofInvoice (merchantId: number, invoiceId: string): Promise<Refund[]>
   /**
@@ -52,12 +52,12 @@ export interface RefundStore {
   /** A refund of any merchant, with how it was settled by hand. */
   forAdmin (refundId: string): Promise<SettledRefund | null>
   /** One page of them: oldest first, `settled` newest first; of `lost` only those made at `madeBefore` or earlier. */
-  listForAdmin (view: RefundViewName, madeBefore: number, page: Page): Promise<SettledRefund[]>
+  listForAdmin (view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
   /**
    * Settles an open refund in one statement and keeps who did it. One that was not sent must not have been acknowledged, and
    * must have been made at `madeBefore` or earlier. Null when it is not like that, and nothing is written.
    */
-  settle (sql: TransactionSql, refundId: string, settlement: Settlement, madeBefore: number): Promise<Refund | null>
+  settle (sql: TransactionSql, refundId: string, settlement: RefundSettlement, madeBefore: number): Promise<Refund | null>
   /** Sets when an open refund is looked up next. */
   checkAt (refundId: string, nextCheckAt: number): Promise<void>
 }
@@ -137,7 +137,7 @@ export class SqlRefundStore implements RefundStore {
     return row === undefined ? null : fromDatabase(row)
   }
 
-  async list (merchantId: number, status: RefundStatus | null, page: Page): Promise<Refund[]> {
+  async list (merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]> {
     const sql = this.#database.sql
     const rows = await sql<DatabaseRow[]>`
       select * from refunds where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
@@ -174,7 +174,7 @@ export class SqlRefundStore implements RefundStore {
     return row === undefined ? null : settledFromDatabase(row)
   }
 
-  async listForAdmin (view: RefundViewName, madeBefore: number, page: Page): Promise<SettledRefund[]> {
+  async listForAdmin (view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]> {
     const { sql } = this.#database
     const which = view === 'lost'
       ? sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
@@ -186,7 +186,7 @@ export class SqlRefundStore implements RefundStore {
     return rows.map(settledFromDatabase)
   }
 
-  async settle (sql: TransactionSql, refundId: string, settlement: Settlement, madeBefore: number): Promise<Refund | null> {
+  async settle (sql: TransactionSql, refundId: string, settlement: RefundSettlement, madeBefore: number): Promise<Refund | null> {
     const { outcome, providerRefundId, transactionHash, feeSats, settledBy, reason, correlationId } = settlement
     const at = new Date(settlement.settledAt)
     const isSent = outcome === 'sent'

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../system/clock.ts'
-import type { Begun, Bucket, ReplayRecord, State, Taken, Verdict, Waited } from './state.ts'
+import type { Begun, Bucket, ReplayRecord, State, Taken, LimitVerdict, Waited } from './state.ts'
 
 interface FixedWindow { count: number, until: number }
 
@@ -73,7 +73,7 @@ export class MemoryState implements State {
     this.#kept = new LRUCache({ maxSize: replayBytes, sizeCalculation: (kept, key) => recordOverhead + key.length + kept.record.body.byteLength })
   }
 
-  takeFixed (key: string, limit: number, windowMs: number): Verdict {
+  takeFixed (key: string, limit: number, windowMs: number): LimitVerdict {
     const now = this.#clock.now()
     const window = this.#fixed.get(key)
     if (window === undefined || now >= window.until) {
@@ -86,7 +86,7 @@ export class MemoryState implements State {
     return { allowed: true, remaining: limit - window.count, retryAfterMs: passed }
   }
 
-  takeSliding (key: string, limit: number, windowMs: number, segments: number): Verdict {
+  takeSliding (key: string, limit: number, windowMs: number, segments: number): LimitVerdict {
     const now = this.#clock.now()
     const length = windowMs / segments
     const newest = Math.floor(now / length)

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { scripts } from './scripts.ts'
-import { StateUnavailable, type Begun, type Bucket, type Maybe, type ReplayRecord, type State, type Taken, type Verdict, type Waited } from './state.ts'
+import { StateUnavailable, type Begun, type Bucket, type Maybe, type ReplayRecord, type State, type Taken, type LimitVerdict, type Waited } from './state.ts'
 
 /** How the Redis state is opened. */
 export interface RedisStateOptions {
@@ -104,11 +104,11 @@ export class RedisState implements State {
     this.#ownTime = options.time === 'clock'
   }
 
-  takeFixed (key: string, limit: number, windowMs: number): Maybe<Verdict> {
+  takeFixed (key: string, limit: number, windowMs: number): Maybe<LimitVerdict> {
     return this.#takeHeld(key, limit) ?? this.#takeAsking(key, limit, windowMs)
   }
 
-  async takeSliding (key: string, limit: number, windowMs: number, segments: number): Promise<Verdict> {
+  async takeSliding (key: string, limit: number, windowMs: number, segments: number): Promise<LimitVerdict> {
     const [allowed, remaining, wait] = numbers(await this.#run('bgSliding', [`s:${key}`], [this.#time(), limit, windowMs, segments]))
     return { allowed: allowed === 1, remaining, retryAfterMs: wait }
   }
@@ -208,7 +208,7 @@ export class RedisState implements State {
   }
 
   /** The verdict from the permits that this worker holds, or null when Redis must be asked. */
-  #takeHeld (key: string, limit: number): Verdict | null {
+  #takeHeld (key: string, limit: number): LimitVerdict | null {
     const held = this.#permits.get(key)
     if (held === undefined) return null
     const now = this.#clock.monotonic()
@@ -229,7 +229,7 @@ export class RedisState implements State {
     return held.spent ? { allowed: false, remaining: 0, retryAfterMs: Math.max(1, Math.ceil(held.until - now)) } : null
   }
 
-  async #takeAsking (key: string, limit: number, windowMs: number): Promise<Verdict> {
+  async #takeAsking (key: string, limit: number, windowMs: number): Promise<LimitVerdict> {
     for (;;) {
       // Those who come while a batch is on its way share it; who finds it used up asks for the next.
       const asking = this.#asking.get(key) ?? this.#ask(key, limit, windowMs)

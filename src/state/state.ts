@@ -2,7 +2,7 @@
 export type Maybe<T> = T | Promise<T>
 
 /** Whether a counted request may pass. */
-export interface Verdict {
+export interface LimitVerdict {
   readonly allowed: boolean
   /** How many more may pass before the limit; with Redis what this worker last heard, so at most this. */
   readonly remaining: number
@@ -65,12 +65,12 @@ export interface State {
    * fewer the nearer the limit is, and gives back what it has not used within a quarter of a second; a request that finds none left
    * while others may still give some back waits that long for the answer.
    */
-  takeFixed (key: string, limit: number, windowMs: number): Maybe<Verdict>
+  takeFixed (key: string, limit: number, windowMs: number): Maybe<LimitVerdict>
   /**
    * Counts one request in a window of `segments` parts: allowed while the current and the parts before it hold fewer than
    * `limit` (decision 34). Parts stand at multiples of `windowMs / segments` of the clock.
    */
-  takeSliding (key: string, limit: number, windowMs: number, segments: number): Maybe<Verdict>
+  takeSliding (key: string, limit: number, windowMs: number, segments: number): Maybe<LimitVerdict>
   /** How many a fixed window has counted (on Redis: given out to workers), without counting. 0 when none is open. */
   count (key: string): Maybe<number>
   /**

@@ -18,14 +18,14 @@ import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredentials } from './credentials.ts'
 import { readLocation } from './location.ts'
 import { newOrderId } from './orders/id.ts'
-import type { OrderStore, StoredOrder } from './orders/store.ts'
+import type { OrderStore, OrderRecord } from './orders/store.ts'
 import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
 import { notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
 
 /** Body of a checkout. */
-export interface CheckoutInput {
+export interface StoreCheckoutInput {
   readonly items: readonly CartLine[]
   /** Null where none was given. */
   readonly email: string | null
@@ -41,7 +41,7 @@ export type CheckedOut =
  * Whether a store sells now: `closed` where it or its merchant is inactive, `lapsed` where the merchant's subscription does not
  * cover it (decisions 36 and 93).
  */
-export type Standing = 'selling' | 'lapsed' | 'closed'
+export type StoreStanding = 'selling' | 'lapsed' | 'closed'
 
 /** What checkouts are made with. */
 export interface CheckoutParts {
@@ -61,7 +61,7 @@ export interface CheckoutParts {
   access (integration: Integration): StoreAccess
   /** A store, active or not. */
   store (slug: string): Promise<Integration | null>
-  standing (integration: Integration): Promise<Standing>
+  standing (integration: Integration): Promise<StoreStanding>
 }
 
 interface Priced {
@@ -95,7 +95,7 @@ export class Checkout {
    *   store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax, stock or an
    *   invoice cannot be had, or the merchant may not sell: nothing was made
    */
-  async run (ctx: Context, slug: string, input: CheckoutInput): Promise<CheckedOut> {
+  async run (ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
@@ -118,7 +118,7 @@ export class Checkout {
     return { kind: 'paid', order, integration, challengeId }
   }
 
-  async #sell (ctx: Context, integration: Integration, input: CheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
+  async #sell (ctx: Context, integration: Integration, input: StoreCheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
     const standing = await this.#parts.standing(integration)
     if (standing === 'closed') throw storeNotFound()
     if (standing === 'lapsed') throw notSelling(ctx.correlationId)
@@ -180,7 +180,7 @@ export class Checkout {
   }
 
   /** Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is paid. */
-  async #order (ctx: Context, integration: Integration, input: CheckoutInput, location: BuyerLocation, sum: Priced, wish: string): Promise<CheckedOut | null> {
+  async #order (ctx: Context, integration: Integration, input: StoreCheckoutInput, location: BuyerLocation, sum: Priced, wish: string): Promise<CheckedOut | null> {
     const { challenges, database, orders, clock, random } = this.#parts
     const now = clock.now()
     // Whole seconds, as the token's caveat has them (decisions 136 and 150).
@@ -226,7 +226,7 @@ export class Checkout {
       if (made === null) throw new TypeError('a challenge was made and its order was not')
       return { kind: 'unpaid', order: made, challenge }
     }
-    const held: StoredOrder | null = await orders.byPaymentHash(challenge.paymentHash)
+    const held: OrderRecord | null = await orders.byPaymentHash(challenge.paymentHash)
     return held?.status === 'PendingPayment' ? { kind: 'unpaid', order: held, challenge } : null
   }
 

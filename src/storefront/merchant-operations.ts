@@ -4,7 +4,7 @@ import { storefrontMerchantTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './stores/integration-schema.ts'
 import type { Storefronts } from './stores/integrations.ts'
-import { orderPage, OrderRow, orderRow, OrdersQuery, StatsView, statsView } from './orders/views.ts'
+import { orderPageOf, OrderRow, orderRow, OrdersQuery, StatsView, statsView } from './orders/views.ts'
 import type { Orders } from './orders/orders.ts'
 
 /** What the merchant's side of the shop needs. */
@@ -126,7 +126,7 @@ function reports ({ storefronts, orders }: StorefrontMerchantParts): AnyOperatio
       query: OrdersQuery,
       answers: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
       handle: async ({ ctx, query }) => {
-        const list = await orders.list(merchantOf(ctx).id, { status: query.status ?? null, ...orderPage(query) })
+        const list = await orders.list(merchantOf(ctx).id, { status: query.status ?? null, ...orderPageOf(query) })
         return { status: 200, body: list.map(orderRow) }
       }
     })

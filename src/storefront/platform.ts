@@ -83,7 +83,7 @@ export interface HoldRequest {
 }
 
 /** An order to be made at the platform. Its amounts are what the buyer has paid; the platform must not work them out anew. */
-export interface NewStoreOrder {
+export interface NewPlatformOrder {
   /** Our order id: the platform keeps it, and finds the order by it. */
   readonly sourceIdentifier: string
   readonly email: string
@@ -104,7 +104,7 @@ export interface NewStoreOrder {
 }
 
 /** An order that the platform has. */
-export interface StoreOrder {
+export interface PlatformOrder {
   readonly platformOrderId: string
   /** As buyers see it, such as `#1001`. */
   readonly orderNumber: string
@@ -177,9 +177,9 @@ export interface StorePlatform {
    * Makes a paid order, once. The caller has made sure that no other order of this source identifier is being made. When the
    * fault is `away`, it may exist all the same: `findOrder` tells.
    */
-  createOrder (store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder>
+  createOrder (store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder>
   /** The order with this source identifier; null when there is none that can be found yet. */
-  findOrder (store: StoreAccess, sourceIdentifier: string): Promise<StoreOrder | null>
+  findOrder (store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null>
   /** How far orders are; those that the platform does not know are left out. */
   fulfilments (store: StoreAccess, platformOrderIds: readonly string[]): Promise<Fulfilment[]>
   /** Has the platform notify `address` of changes of orders. Repeating is harmless. */

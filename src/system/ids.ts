@@ -13,7 +13,7 @@ export function rowId (now: number, random: Random = systemRandom): string {
 }
 
 /** A new correlation or delivery id: a random UUID (decision 10). */
-export function correlationId (): string {
+export function freshId (): string {
   return randomUUID()
 }
 

@@ -4,7 +4,7 @@ import type { RequestHead, UpstreamCall } from './request-head.ts'
 import type { ClientShare } from './client-share.ts'
 import { ResponseFault } from './response-fault.ts'
 import { ResponseParser, type ResponseReader } from './response-parser.ts'
-import { Upload } from './upload.ts'
+import { UpstreamUpload } from './upload.ts'
 
 /** What the one who sent a request holds of its connection, until the answer is whole. */
 export interface CallController {
@@ -84,7 +84,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   readonly #buffer: Buffer
   #socket: Socket | null = null
   #handler: CallHandler | null = null
-  #upload: Upload | null = null
+  #upload: UpstreamUpload | null = null
   /** It carries a request and has not been given back. */
   #busy = false
   /** The request was one that no other may follow. */
@@ -152,7 +152,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 
   #send (socket: Socket, head: RequestHead, body: Readable, handler: CallHandler): void {
-    const upload = new Upload(socket, body, head, {
+    const upload = new UpstreamUpload(socket, body, head, {
       sent: () => { handler.onBodySent() },
       done: () => {
         this.#upload = null

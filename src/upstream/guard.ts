@@ -3,16 +3,16 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /** Why an address was refused. */
-export type Refusal = 'malformed' | 'scheme' | 'userinfo' | 'query' | 'fragment' | 'host' | 'port' | 'range'
+export type AddressFault = 'malformed' | 'scheme' | 'userinfo' | 'query' | 'fragment' | 'host' | 'port' | 'range'
 
 /**
  * An address that a user gave and that must not be called. The message names the rule, never an address that a name
  * resolved to, so that nobody can map a private network through it.
  */
 export class AddressRefused extends Error {
-  readonly reason: Refusal
+  readonly reason: AddressFault
 
-  constructor (reason: Refusal, message: string) {
+  constructor (reason: AddressFault, message: string) {
     super(message)
     this.name = 'AddressRefused'
     this.reason = reason

@@ -12,7 +12,7 @@ export interface UploadEvents {
 }
 
 /** Sends one request whose body is a stream, as fast as the upstream takes it. */
-export class Upload {
+export class UpstreamUpload {
   readonly #socket: Socket
   readonly #body: Readable
   readonly #head: RequestHead

@@ -11,7 +11,7 @@ export interface Sent {
 }
 
 /** Bytes of an answer that are kept (decision 161). */
-export const KEPT = 1024
+export const KEPT_RESPONSE_BYTES = 1024
 
 /** What an answer means: 2xx is delivered, everything else has failed (decision 160). */
 export function answered ({ status, body }: OutboundAnswer): Sent {
@@ -39,5 +39,5 @@ function reasonOf (error: unknown): string {
 /** Bytes of an answer as text that every database and every page takes: what is not UTF-8, and NUL, becomes U+FFFD. */
 export function answerText (bytes: Uint8Array): string {
   // As a stream, so that a character that was cut at the end is left out.
-  return new TextDecoder().decode(bytes.subarray(0, KEPT), { stream: true }).replaceAll('\0', '\ufffd')
+  return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
 }

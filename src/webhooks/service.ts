@@ -13,12 +13,12 @@ import type { Log } from '../telemetry/log.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import { UnsealError } from '../keys/secrets.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
-import { answered, KEPT, unanswered, type Sent } from './delivery.ts'
+import { answered, KEPT_RESPONSE_BYTES, unanswered, type Sent } from './delivery.ts'
 import { challengePayload, paymentPayload, storeOrderPayload, type FailedStoreOrder } from './payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
 import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView } from './schema.ts'
 import { signatureHeader } from './signature.ts'
-import { isDeliveryId, type Claimed, type NewDelivery, type WebhookStore } from './store.ts'
+import { isDeliveryId, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
 
 /** What webhooks are built from. */
@@ -223,7 +223,7 @@ export class Webhooks {
   }
 
   /** @throws the reason of `signal`; what reading the merchant throws */
-  async #send (id: string, { merchantId, body }: Claimed, signal: AbortSignal): Promise<Verdict> {
+  async #send (id: string, { merchantId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
     const { merchants, call, clock, log } = this.#parts
     const merchant = await merchants.byId(merchantId)
     const url = merchant?.webhookUrl ?? null
@@ -241,7 +241,7 @@ export class Webhooks {
     }
     const headers = ['Content-Type', 'application/json', 'User-Agent', USER_AGENT, 'X-Service-Signature', signature, 'X-Correlation-Id', id]
     try {
-      const answer = await call({ method: 'POST', url, headers, body: bytes, timeout: this.#times.timeout, keep: KEPT, signal })
+      const answer = await call({ method: 'POST', url, headers, body: bytes, timeout: this.#times.timeout, keep: KEPT_RESPONSE_BYTES, signal })
       return { ...answered(answer), url, final: false }
     } catch (error) {
       signal.throwIfAborted()
@@ -250,7 +250,7 @@ export class Webhooks {
   }
 
   /** Writes how an attempt ended, and adds the next; null when somebody else has written one of this number. */
-  async #finish (id: string, claimed: Claimed, verdict: Verdict, job: string): Promise<'delivered' | 'retried' | 'failed' | null> {
+  async #finish (id: string, claimed: ClaimedAttempt, verdict: Verdict, job: string): Promise<'delivered' | 'retried' | 'failed' | null> {
     const { clock, database, store } = this.#parts
     const endedAt = clock.now()
     const next = verdict.error === null || verdict.final || !claimed.retries ? null : nextAttemptAt(claimed.attempt, endedAt, this.#times.backoff)

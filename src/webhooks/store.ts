@@ -27,7 +27,7 @@ export interface Claim {
 }
 
 /** An attempt that is this process's to make. */
-export interface Claimed {
+export interface ClaimedAttempt {
   readonly merchantId: number
   readonly event: WebhookEvent
   readonly body: string
@@ -38,7 +38,7 @@ export interface Claimed {
 }
 
 /** How an attempt ended. */
-export interface Outcome {
+export interface AttemptOutcome {
   readonly status: DeliveryStatus
   readonly url: string | null
   readonly responseStatus: number | null
@@ -84,11 +84,11 @@ export interface WebhookStore {
    * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has ended.
    * Null for all others. A failed delivery's own job gets a further attempt.
    */
-  claim (claim: Claim): Promise<Claimed | null>
+  claim (claim: Claim): Promise<ClaimedAttempt | null>
   /** Gives up a claim whose attempt was not finished, so that another may be made at once. */
   unclaim (id: string, attempt: number): Promise<void>
   /** Writes how a claimed attempt ended. False, and nothing written, when an attempt of that number has ended before. */
-  finish (sql: TransactionSql, id: string, attempt: number, outcome: Outcome): Promise<boolean>
+  finish (sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
   /**
    * Makes one attempt due now: the schedule's next one where it is pending, else a further one that is not followed by
    * others. Null for another merchant's or none. Of two at once the second sees what the first did.
@@ -147,7 +147,7 @@ export class SqlWebhookStore implements WebhookStore {
     return rows.length === 1
   }
 
-  async claim ({ id, attempt, job, now, until }: Claim): Promise<Claimed | null> {
+  async claim ({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
     const [row] = await this.#database.sql<Row[]>`
       update webhook_deliveries set claimed_until = ${new Date(until)}
       where id = ${id} and (claimed_until is null or claimed_until <= ${new Date(now)})
@@ -161,7 +161,7 @@ export class SqlWebhookStore implements WebhookStore {
     await this.#database.sql`update webhook_deliveries set claimed_until = null where id = ${id} and attempts = ${attempt - 1}`
   }
 
-  async finish (sql: TransactionSql, id: string, attempt: number, outcome: Outcome): Promise<boolean> {
+  async finish (sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean> {
     const ended = new Date(outcome.endedAt)
     const rows = await sql`
       update webhook_deliveries set

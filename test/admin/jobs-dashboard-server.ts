@@ -10,7 +10,7 @@ import { AdminKey } from '../../src/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
 import { PageAssets } from '../../src/pages/assets.ts'
 import { systemClock } from '../../src/system/clock.ts'
-import { correlationId } from '../../src/system/ids.ts'
+import { freshId } from '../../src/system/ids.ts'
 import type { Jobs } from '../../src/jobs/jobs.ts'
 import { createLog } from '../../src/telemetry/log.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
@@ -62,7 +62,7 @@ export async function serveDashboard (t: T, jobs: Jobs): Promise<DashboardServer
     limits: config.server.limits,
     trustedProxies: [],
     clock,
-    freshId: correlationId,
+    freshId,
     handle: (ctx, wire) => { gateway.handle(ctx, wire) },
     refused: () => {},
     failed: error => { throw error }

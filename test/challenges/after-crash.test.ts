@@ -1,6 +1,6 @@
 /** What becomes of a lease whose gateway died (decision 183). */
 import t from 'tap'
-import { comesBack, isFinal } from '../../src/challenges/after-crash.ts'
+import { comesBack, isSpentByCrash } from '../../src/challenges/after-crash.ts'
 import { eachDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { fixtureOn, freshAddress, offer } from './fixture.ts'
@@ -11,7 +11,7 @@ void t.test('safe methods are given back and others spent, unless the route says
     ['POST', 'by-method', true], ['PUT', 'by-method', true], ['DELETE', 'by-method', true], ['PATCH', 'by-method', true], ['get', 'by-method', true],
     ['GET', 'spend', true], ['POST', 'release', false]
   ] as const
-  for (const [method, afterCrash, final] of rows) t.equal(isFinal({ method, afterCrash }), final, `${method} ${afterCrash}`)
+  for (const [method, afterCrash, final] of rows) t.equal(isSpentByCrash({ method, afterCrash }), final, `${method} ${afterCrash}`)
   t.ok(comesBack({ method: 'POST', releaseOn: ['client-gone'] }, 1))
   t.notOk(comesBack({ method: 'POST', releaseOn: ['client-gone'] }, 2))
   t.ok(comesBack({ method: 'GET', releaseOn: ['client-gone'] }, 1_000))

@@ -11,7 +11,7 @@ import type { RouteConfig } from '../../src/config/schema.ts'
 import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/macaroon.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import type { Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import type { CallBudget } from '../../src/providers/budgets.ts'
@@ -132,7 +132,7 @@ export interface Fixture {
   readonly watched: WatchedStore
   readonly counted: Counted
   readonly challenges: Challenges
-  readonly keys: KeyRing
+  readonly keys: TokenKeyRing
   /** Resolves when the database has answered what was asked of it until now: the embedded one has a single connection. */
   asked (): Promise<void>
   /** Another gateway on the same database and clock. */
@@ -157,7 +157,7 @@ export async function fixture (t: T, changes: Partial<ChallengeSettings> = {}): 
 /** The whole service over a database that is there. */
 export function fixtureOn (t: T, database: Database, clock: ManualClock, changes: Partial<ChallengeSettings> = {}): Fixture {
   const payee = new FakePayee(clock)
-  const keys = new KeyRing(master)
+  const keys = new TokenKeyRing(master)
   const counted = new Counted()
   const make = (gateway: string): { challenges: Challenges, watched: WatchedStore } => {
     const watched = new WatchedStore(database)

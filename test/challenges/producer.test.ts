@@ -7,7 +7,7 @@ import { challengeOperations } from '../../src/challenges/operations.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import { eachDatabase } from '../support/database.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { fixture } from './fixture.ts'
 import { producer, PROBLEMS, text, type Json, type Reply } from './producer-fixture.ts'
 
@@ -135,7 +135,7 @@ t.test('idempotency: a challenge whose keys have been removed is not given out a
   const f = await producer(t)
   const merchant = await f.merchant()
   const first = await f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
-  f.challenges.configure({ settings: f.challenges.settings, keys: new KeyRing(Buffer.alloc(32, 5)) })
+  f.challenges.configure({ settings: f.challenges.settings, keys: new TokenKeyRing(Buffer.alloc(32, 5)) })
   const next = await f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
   t.equal(next.status, 200)
   t.not(next.data['paymentHash'], first.data['paymentHash'])

@@ -6,7 +6,7 @@ import { RouteOffers } from '../../src/challenges/offer.ts'
 import { challengeCounters } from '../../src/challenges/counters.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
 import { HeaderList } from '../../src/gateway/headers.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
 import type { Challenge } from '../../src/challenges/store.ts'
@@ -153,9 +153,9 @@ t.test('keys that are no longer configured make nothing good', async t => {
   const credential = { kind: 'classic', macaroon: challenge.macaroon, encoding: 'base64', preimage: f.payee.pay(challenge.invoice) } as const
   t.notOk('kind' in f.challenges.verifier.genuine(credential))
   const next = Buffer.from('the next master secret, thirty-two bytes at least')
-  f.challenges.configure({ settings, keys: new KeyRing(next, [master]) })
+  f.challenges.configure({ settings, keys: new TokenKeyRing(next, [master]) })
   t.notOk('kind' in f.challenges.verifier.genuine(credential), 'the previous master still verifies')
-  f.challenges.configure({ settings, keys: new KeyRing(next) })
+  f.challenges.configure({ settings, keys: new TokenKeyRing(next) })
   t.match(f.challenges.verifier.genuine(credential), { status: 401 })
 })
 

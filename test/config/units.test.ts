@@ -2,7 +2,7 @@ import t from 'tap'
 import { Type } from 'typebox'
 import { formatProblem } from '../../src/config/diagnose.ts'
 import { noOrigin } from '../../src/config/document.ts'
-import { List, Secret } from '../../src/config/fields.ts'
+import { List, SecretText } from '../../src/config/fields.ts'
 import { readConfig } from '../../src/config/read.ts'
 import { Duration, formatDuration, formatSize, parseUnit, Price, Size } from '../../src/config/units.ts'
 
@@ -47,7 +47,7 @@ const settings = Type.Object({
   cost: Type.Optional(Price()),
   names: List(Type.String(), { default: ['a'] }),
   nested: Type.Object({ count: Type.Integer({ default: 3 }) }),
-  token: Type.Optional(Secret({ minLength: 8 }))
+  token: Type.Optional(SecretText({ minLength: 8 }))
 })
 const lines = (value: unknown): string[] => readConfig(settings, value, noOrigin('x.yaml')).problems.map(formatProblem)
 

@@ -2,12 +2,12 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
-import { answerTo, isIdle, Upkeep, type Asked } from '../../src/database/pglite/upkeep.ts'
+import { answerTo, isIdle, Upkeep, type ProtocolExecutor } from '../../src/database/pglite/upkeep.ts'
 
 const ready = (status: string): Buffer => Buffer.from(`Z\0\0\0\x05${status}`, 'latin1')
 
 /** A database that notes what it is asked, and answers in two pieces of the same memory, as PGlite does. */
-function recording (): { readonly database: Asked, readonly asked: string[] } {
+function recording (): { readonly database: ProtocolExecutor, readonly asked: string[] } {
   const asked: string[] = []
   const memory = Buffer.alloc(6)
   return {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Chain, type Progress } from '../../src/gateway/chain.ts'
+import { Chain, type ChainProgress } from '../../src/gateway/chain.ts'
 import { HeaderList } from '../../src/gateway/headers.ts'
 import type { Context } from '../../src/gateway/context.ts'
 import type { Hooks } from '../../src/gateway/plugin.ts'
@@ -9,7 +9,7 @@ import type { Head, Outcome, Reply } from '../../src/gateway/reply.ts'
 const ctx = {} as Context
 const outcome = {} as Outcome
 const reply: Reply = { status: 200, headers: [], body: null }
-const begin = (): Progress => ({ next: 0, stopped: false })
+const begin = (): ChainProgress => ({ next: 0, stopped: false })
 const head = (): Head => ({ status: 200, headers: new HeaderList(), source: 'reply' })
 
 /** Three plugins and a terminal one that write down what is called. */

@@ -2,7 +2,7 @@ import t from 'tap'
 import { HeaderList } from '../../src/gateway/headers.ts'
 import { clientNetwork, normalAddress } from '../../src/gateway/addresses.ts'
 import { TrustedProxies } from '../../src/http/client-address.ts'
-import { correlationId, offeredCorrelation } from '../../src/http/correlation.ts'
+import { acceptedCorrelationId, offeredCorrelation } from '../../src/http/correlation.ts'
 
 const proxies = new TrustedProxies(['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'])
 
@@ -83,8 +83,8 @@ t.test('the scheme is what the outermost trusted proxy saw', async t => {
 
 t.test('a correlation id is taken when it is harmless, else made', async t => {
   const fresh = (): string => 'fresh'
-  for (const id of ['a', 'A-Za.z0:9_', 'x'.repeat(128)]) t.equal(correlationId(id, fresh), id)
-  for (const id of [null, '', 'x'.repeat(129), 'a b', 'a"b', 'a\nb', 'ä', 'a,b']) t.equal(correlationId(id, fresh), 'fresh')
+  for (const id of ['a', 'A-Za.z0:9_', 'x'.repeat(128)]) t.equal(acceptedCorrelationId(id, fresh), id)
+  for (const id of [null, '', 'x'.repeat(129), 'a b', 'a"b', 'a\nb', 'ä', 'a,b']) t.equal(acceptedCorrelationId(id, fresh), 'fresh')
   t.equal(offeredCorrelation(['X-A', 'b', 'x-correlation-ID', 'c']), 'c')
   t.equal(offeredCorrelation(['X-Correlation-Id', 'b', 'X-Correlation-Id', 'c']), null, 'two different ones are none')
 })

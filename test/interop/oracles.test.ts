@@ -5,7 +5,7 @@ import oracle from 'macaroon'
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { decodeIdentifier } from '../../src/lightning/macaroon.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { challengeOf } from '../support/gateway.ts'
 import { MASTER, openShop } from './setting.ts'
 
@@ -43,7 +43,7 @@ t.test('bolt11 and light-bolt11-decoder read the invoice as the challenge says',
 })
 
 t.test('npm macaroon verifies the token with the root key, and with no other', async t => {
-  const keys = new KeyRing(Buffer.from(MASTER))
+  const keys = new TokenKeyRing(Buffer.from(MASTER))
   for (const { path, price } of offers) {
     const answer = await gateway.send('GET', path)
     const { parameters } = challengeOf(answer, 'l402')

@@ -13,9 +13,9 @@ import { decodeIdentifier, decodeMacaroonBase64, encodeIdentifier, macaroonToBas
 import { matchPaymentId, paymentChallenge } from '../../src/lightning/payment-challenge.ts'
 import { parsePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../../src/lightning/preimage.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 
-const RING = new KeyRing(Buffer.alloc(32, 4))
+const RING = new TokenKeyRing(Buffer.alloc(32, 4))
 const PREIMAGE = '5a'.repeat(32)
 const NOW = Math.floor(Date.now() / 1000) // the client compares with its own clock
 const HASH = paymentHashOf(PREIMAGE)

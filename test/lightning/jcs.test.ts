@@ -1,11 +1,11 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { canonicalize, JcsError } from '../../src/lightning/jcs.ts'
-import type { JsonValue } from '../../src/lightning/jcs.ts'
+import type { JcsValue } from '../../src/lightning/jcs.ts'
 
 t.test('the example of RFC 8785, 3.2.2 is written as the RFC writes it', async t => {
-  const value: JsonValue = {
-    numbers: JSON.parse('[333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001]') as JsonValue, // JSON.parse has no better type
+  const value: JcsValue = {
+    numbers: JSON.parse('[333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001]') as JcsValue, // JSON.parse has no better type
     string: '\u20ac$\u000F\u000aA\'\u0042\u0022\u005c\\\u0022/',
     literals: [null, true, false]
   }
@@ -34,14 +34,14 @@ t.test('what is not I-JSON is refused', async t => {
   t.throws(() => canonicalize('\ud800'), JcsError)
   t.throws(() => canonicalize({ '\udead': 1 }), JcsError)
   // Values that TypeScript forbids and a plain JavaScript caller could still pass.
-  for (const bad of [undefined, 1n, { a: undefined }, () => 1]) t.throws(() => canonicalize(bad as unknown as JsonValue), JcsError)
+  for (const bad of [undefined, 1n, { a: undefined }, () => 1]) t.throws(() => canonicalize(bad as unknown as JcsValue), JcsError)
 })
 
 t.test('it is JSON of the same value, and the order of members does not matter', async t => {
   fc.assert(fc.property(fc.jsonValue({ stringUnit: 'grapheme' }), value => {
-    const text = canonicalize(value as JsonValue) // fast-check's type of the same thing
+    const text = canonicalize(value as JcsValue) // fast-check's type of the same thing
     t.same(JSON.parse(text), JSON.parse(JSON.stringify(value)))
-    return canonicalize(JSON.parse(text) as JsonValue) === text // JSON.parse has no better type
+    return canonicalize(JSON.parse(text) as JcsValue) === text // JSON.parse has no better type
   }), { numRuns: 200 })
   t.equal(canonicalize({ b: 1, a: { d: 2, c: 3 } }), canonicalize({ a: { c: 3, d: 2 }, b: 1 }))
 })

@@ -2,7 +2,7 @@ import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import * as fc from 'fast-check'
 import oracle from 'macaroon'
 import t from 'tap'
-import { equalBytes, hkdfSha256, hmacChain, hmacSha256 } from '../../src/lightning/hmac.ts'
+import { equalDigests, hkdfSha256, hmacChain, hmacSha256 } from '../../src/lightning/hmac.ts'
 import {
   addCaveat, decodeIdentifier, decodeMacaroon, decodeMacaroonBase64, decodeMacaroonHex, encodeIdentifier, encodeMacaroon, MacaroonError, macaroonToBase64,
   MAX_CAVEATS, MAX_MACAROON_BYTES, mintMacaroon, verifySignature
@@ -177,18 +177,18 @@ t.test('a chain of HMACs agrees with node:crypto, whatever was hashed before it'
   fc.assert(fc.property(bytes, fc.array(fc.uint8Array({ maxLength: 1100, size: 'max' }), { maxLength: 9 }), bytes, (key, messages, other) => {
     hmacSha256(other, key)
     const expected = messages.reduce((before, message) => createHmac('sha256', before).update(message).digest(), Buffer.from(key))
-    return equalBytes(hmacChain(key, messages), expected)
+    return equalDigests(hmacChain(key, messages), expected)
   }), { numRuns: 500 })
   t.same(hmacChain(KEY, []), Buffer.from(KEY), 'no message: the key')
 })
 
 t.test('HMAC and HKDF agree with node:crypto at every length', async t => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 140, size: 'max' }), fc.uint8Array({ maxLength: 1500, size: 'max' }), (key, message) =>
-    equalBytes(hmacSha256(key, message), createHmac('sha256', key).update(message).digest())))
+    equalDigests(hmacSha256(key, message), createHmac('sha256', key).update(message).digest())))
   for (const length of [0, 1023, 1024, 1025, 5000]) {
     const message = randomBytes(length)
     t.same(hmacSha256(KEY, message), createHmac('sha256', KEY).update(message).digest(), String(length))
   }
   fc.assert(fc.property(fc.uint8Array({ minLength: 1, maxLength: 80 }), fc.uint8Array({ maxLength: 80 }), fc.uint8Array({ maxLength: 80 }), (secret, salt, info) =>
-    equalBytes(hkdfSha256(secret, salt, info), Buffer.from(hkdfSync('sha256', secret, salt, info, 32)))))
+    equalDigests(hkdfSha256(secret, salt, info), Buffer.from(hkdfSync('sha256', secret, salt, info, 32)))))
 })

@@ -10,13 +10,13 @@ import { encodePaymentToken, parsePaymentToken } from '../../src/lightning/payme
 import { paymentProblem } from '../../src/lightning/payment-problem.ts'
 import { isHex32, paymentHashOf, preimageMatches } from '../../src/lightning/preimage.ts'
 import { decodeReceipt, encodeReceipt } from '../../src/lightning/receipt.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 
 const KEY = Buffer.from('mpp-gateway-test-secret-0123456789abcdef')
 const PREIMAGE = 'ab'.repeat(32)
 const HASH = paymentHashOf(PREIMAGE)
 const DIGEST = 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:'
-const RING = new KeyRing(Buffer.alloc(32, 2), [Buffer.alloc(32, 1)])
+const RING = new TokenKeyRing(Buffer.alloc(32, 2), [Buffer.alloc(32, 1)])
 
 function invoiceOf (amountMsat: bigint | null, network: InvoiceNetwork = 'regtest') {
   const text = encodeInvoice({
@@ -87,7 +87,7 @@ t.test('an echoed challenge verifies under every live generation, and no edit do
       t.equal(matchPaymentId(echo.id, { ...echo, [name]: `${echo[name] ?? ''}x` }, RING.paymentIdKeys), null, name)
     }
     for (const id of ['', 'x', `${echo.id}=`, echo.id.slice(1), `${echo.id}A`, echo.id.toLowerCase()]) t.equal(matchPaymentId(id, echo, RING.paymentIdKeys), null, id)
-    t.equal(matchPaymentId(echo.id, echo, new KeyRing(Buffer.alloc(32, 9)).paymentIdKeys), null, 'another key')
+    t.equal(matchPaymentId(echo.id, echo, new TokenKeyRing(Buffer.alloc(32, 9)).paymentIdKeys), null, 'another key')
   }
 })
 

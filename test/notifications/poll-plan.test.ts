@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { afterPoll, FIRST_STATE, nextPolls, type Candidate, type Outcome, type Poll, type PollState } from '../../src/notifications/poll-plan.ts'
+import { afterPoll, FIRST_STATE, nextPolls, type Candidate, type PollOutcome, type Poll, type PollState } from '../../src/notifications/poll-plan.ts'
 import { pollRules, type PollRules } from '../../src/notifications/poll-rules.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
 import type { Capabilities } from '../../src/providers/provider.ts'
@@ -13,7 +13,7 @@ const listing: PollRules = {
 const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({ id, isFresh: true, payments: 1, ending: 0, since: 0, ...different })
 
 /** Asks as often as the clock ticks, and answers what was asked when. */
-function simulate (rules: PollRules, candidates: readonly Candidate[], { minutes, outcome = () => null }: { minutes: number, outcome?: (account: string, at: number) => Outcome | null }) {
+function simulate (rules: PollRules, candidates: readonly Candidate[], { minutes, outcome = () => null }: { minutes: number, outcome?: (account: string, at: number) => PollOutcome | null }) {
   const asked: Array<{ at: number, account: string, type: Poll['type'], count: number }> = []
   let state: PollState = FIRST_STATE
   for (let now = 1_000_000; now <= 1_000_000 + minutes * MINUTE; now += rules.tick) {
@@ -21,7 +21,7 @@ function simulate (rules: PollRules, candidates: readonly Candidate[], { minutes
     state = plan.state
     for (const poll of plan.polls) {
       asked.push({ at: now, account: poll.account, type: poll.type, count: poll.type === 'list' ? 1 : poll.count })
-      const usual: Outcome = poll.type === 'list' ? { type: 'listed', reach: 'whole', asOf: now, position: null } : { type: 'looked up', cursor: null }
+      const usual: PollOutcome = poll.type === 'list' ? { type: 'listed', reach: 'whole', asOf: now, position: null } : { type: 'looked up', cursor: null }
       // What is kept between runs is JSON.
       state = JSON.parse(JSON.stringify(afterPoll(state, poll, outcome(poll.account, now) ?? usual, now, rules))) as PollState
     }

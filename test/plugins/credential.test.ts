@@ -8,7 +8,7 @@ import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/ligh
 import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
-import { KeyRing } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
 import { fixture, freshAddress, l402Parameters, modern, narrowed, offer, paymentParameters, route, type Fixture } from '../challenges/fixture.ts'
 
@@ -114,7 +114,7 @@ t.test('forged and misused classic tokens get the contract\'s verdicts and never
   const { macaroon, preimage, paymentHash } = bought
   const other = await g.buy()
   const own = 'ab'.repeat(32)
-  const foreign = new KeyRing(Buffer.from('another master secret of thirty-two bytes or more'))
+  const foreign = new TokenKeyRing(Buffer.from('another master secret of thirty-two bytes or more'))
   const tokenId = foreign.newTokenId(Buffer.alloc(28, 1))
   const selfMade = (hash: string, key: Uint8Array): string => macaroonToBase64(mintMacaroon(key, 'l402', encodeIdentifier(hash, tokenId), [
     'services=boltgate:0', 'path=/v1/quote', 'charge_id=x', 'amount_sats=10', 'expires=4102444800'

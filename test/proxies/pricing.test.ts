@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { comparablePath as comparable } from '../../src/gateway/path.ts'
 import { matches, pathAllowed, priceOf, priceOfEither } from '../../src/proxies/pricing.ts'
-import type { Endpoint } from '../../src/proxies/schema.ts'
+import type { ProxyEndpoint } from '../../src/proxies/schema.ts'
 
-function endpoint (pathPattern: string, priceSats: number, more: Partial<Endpoint> = {}): Endpoint {
+function endpoint (pathPattern: string, priceSats: number, more: Partial<ProxyEndpoint> = {}): ProxyEndpoint {
   return { method: null, pathPattern, priceSats, description: null, tokenPath: 'exact', tokenValiditySeconds: null, ...more }
 }
 

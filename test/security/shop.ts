@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener } from 'node:h
 import type { Test as T } from 'tap'
 import { Merchants } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { KeyRing as MacaroonKeys } from '../../src/lightning/root-key.ts'
+import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts'
@@ -49,7 +49,7 @@ export interface Shop {
   readonly upstream: CountingUpstream
   readonly master: string
   /** The gateway's own root keys, to make tokens that only a defect of ours could issue. */
-  readonly keys: MacaroonKeys
+  readonly keys: TokenKeyRing
   readonly merchants: Merchants
   /** Makes a second account that can sell, and answers its API key. */
   otherMerchant (): Promise<{ readonly id: number, readonly apiKey: string }>
@@ -84,7 +84,7 @@ export async function openShop (t: T, options: TestGatewayOptions & { readonly u
     gateway,
     upstream,
     master,
-    keys: new MacaroonKeys(Buffer.from(master)),
+    keys: new TokenKeyRing(Buffer.from(master)),
     merchants,
     async otherMerchant () {
       const { merchant, apiKey } = await merchants.create({

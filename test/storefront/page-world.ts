@@ -10,7 +10,7 @@ import type { Services } from '../../src/gateway/services.ts'
 import { createListener } from '../../src/http/listener.ts'
 import { PageAssets } from '../../src/pages/assets.ts'
 import { systemClock } from '../../src/system/clock.ts'
-import { correlationId } from '../../src/system/ids.ts'
+import { freshId } from '../../src/system/ids.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { builtInPlugins } from '../../src/plugins.ts'
 import { storefrontPageOperations, type FoundOrder, type StorefrontPageParts } from '../../src/storefront/pages/operations.ts'
@@ -214,7 +214,7 @@ export async function servePages (t: T, world: PageWorld): Promise<ServedPages> 
     limits: config.server.limits,
     trustedProxies: [],
     clock: systemClock,
-    freshId: correlationId,
+    freshId,
     handle: (ctx, wire) => { gateway.handle(ctx, wire) },
     refused: () => {},
     failed: error => { throw error }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { SqlIntegrationStore } from '../../src/storefront/stores/integration-store.ts'
-import type { NewStoreOrder, StoreAccess } from '../../src/storefront/platform.ts'
+import type { NewPlatformOrder, StoreAccess } from '../../src/storefront/platform.ts'
 import { SANDBOX_CATALOG } from '../../src/storefront/sandbox/catalog.ts'
 import { openSandboxShop, SANDBOX_SIGNATURE, signSandboxNotification } from '../../src/storefront/sandbox/sandbox.ts'
 import { sandboxRate, taxOf } from '../../src/storefront/sandbox/tax.ts'
@@ -18,7 +18,7 @@ async function aStore (f: StoresFixture, members: Partial<StoreAccess> = {}): Pr
   return { storefrontId: id, domain: storefrontDomain, clientId: null, clientSecret: null, adminApiToken: new Secret('sandbox-token'), ...members }
 }
 
-function anOrder (sourceIdentifier: string, members: Partial<NewStoreOrder> = {}): NewStoreOrder {
+function anOrder (sourceIdentifier: string, members: Partial<NewPlatformOrder> = {}): NewPlatformOrder {
   return {
     sourceIdentifier,
     email: 'buyer@example.com',

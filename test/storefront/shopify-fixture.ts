@@ -2,7 +2,7 @@ import type { Test as T } from 'tap'
 import type { Timer } from '../../src/system/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Secret } from '../../src/keys/secrets.ts'
-import { StorePlatformError, type NewStoreOrder, type StoreAccess, type StorePlatform, type StorePlatformFault } from '../../src/storefront/platform.ts'
+import { StorePlatformError, type NewPlatformOrder, type StoreAccess, type StorePlatform, type StorePlatformFault } from '../../src/storefront/platform.ts'
 import { openShopify } from '../../src/storefront/shopify/shopify.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { outboundCall } from '../../src/upstream/outbound.ts'
@@ -69,7 +69,7 @@ export async function fault (promise: Promise<unknown>): Promise<StorePlatformFa
 }
 
 /** A paid order of two mugs, to New York, with tax. */
-export function mugs (fake: FakeShopify, different: Partial<NewStoreOrder> = {}): NewStoreOrder {
+export function mugs (fake: FakeShopify, different: Partial<NewPlatformOrder> = {}): NewPlatformOrder {
   const mug = fake.shop.variantOf('Enamel Mug')
   return {
     sourceIdentifier: '0190a5b1-7d3c-7c11-8f5e-3a2b1c0d9e8f',

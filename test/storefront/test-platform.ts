@@ -1,6 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import {
-  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type Fulfilment, type HoldRequest, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder, type StorePlatform,
+  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type Fulfilment, type HoldRequest, type NewPlatformOrder, type ShopInfo, type StoreAccess, type PlatformOrder, type StorePlatform,
   type StorePlatformFault
 } from '../../src/storefront/platform.ts'
 
@@ -19,7 +19,7 @@ export class TestPlatform implements StorePlatform {
   /** Methods that wait before they answer, after they have done what they do. */
   readonly gates = new Map<Method, Promise<void>>()
   /** Every order that was made, in their order. */
-  readonly made: NewStoreOrder[] = []
+  readonly made: NewPlatformOrder[] = []
   readonly taxQuestions: CartQuestion[] = []
   /** The next order is made and its answer lost. */
   losesAnswer = false
@@ -85,7 +85,7 @@ export class TestPlatform implements StorePlatform {
     return this.#answer('release', () => { this.released.push(holdId) })
   }
 
-  createOrder (_store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {
+  createOrder (_store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder> {
     return this.#answer('createOrder', () => {
       const made = this.#make(order)
       if (!this.losesAnswer) return made
@@ -94,7 +94,7 @@ export class TestPlatform implements StorePlatform {
     })
   }
 
-  findOrder (_store: StoreAccess, sourceIdentifier: string): Promise<StoreOrder | null> {
+  findOrder (_store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null> {
     return this.#answer('findOrder', () => {
       const at = this.made.findIndex(order => order.sourceIdentifier === sourceIdentifier)
       return at < 0 || !this.searchable ? null : this.#orderAt(at)
@@ -137,12 +137,12 @@ export class TestPlatform implements StorePlatform {
     return given
   }
 
-  #make (order: NewStoreOrder): StoreOrder {
+  #make (order: NewPlatformOrder): PlatformOrder {
     this.made.push(order)
     return this.#orderAt(this.made.length - 1)
   }
 
-  #orderAt (index: number): StoreOrder {
+  #orderAt (index: number): PlatformOrder {
     return { platformOrderId: `${this.#name}-${index}`, orderNumber: `#${1001 + index}` }
   }
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { correlationId, numericId, randomToken, rowId } from '../../src/system/ids.ts'
+import { freshId, numericId, randomToken, rowId } from '../../src/system/ids.ts'
 
 await t.test('numeric ids have 15 digits without a leading zero, and use the whole range', async t => {
   const seen = new Set<string>()
@@ -29,7 +29,7 @@ await t.test('row ids sort by time', async t => {
 })
 
 await t.test('correlation ids and tokens', async t => {
-  t.match(correlationId(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  t.match(freshId(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   t.match(randomToken(32), /^[\w-]{43}$/)
   t.not(randomToken(32), randomToken(32))
 })

@@ -1,12 +1,12 @@
 import t from 'tap'
-import { AddressGuard, AddressRefused, checkTargetUrl, NameUnresolved, publicAddress, type Refusal, type TargetRules } from '../../src/upstream/guard.ts'
+import { AddressGuard, AddressRefused, checkTargetUrl, NameUnresolved, publicAddress, type AddressFault, type TargetRules } from '../../src/upstream/guard.ts'
 import { guardedConnector } from '../../src/upstream/connector.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
 const PRODUCTION: TargetRules = { production: true }
 const DEVELOPMENT: TargetRules = { production: false }
 
-function reason (text: string, rules: TargetRules): Refusal | null {
+function reason (text: string, rules: TargetRules): AddressFault | null {
   try {
     checkTargetUrl(text, rules)
     return null
@@ -17,7 +17,7 @@ function reason (text: string, rules: TargetRules): Refusal | null {
 }
 
 /** Why a promise was refused, or null. */
-async function refusal (promise: Promise<unknown>): Promise<Refusal | null> {
+async function refusal (promise: Promise<unknown>): Promise<AddressFault | null> {
   const error: unknown = await promise.then(() => null, (error: unknown) => error)
   return error instanceof AddressRefused ? error.reason : null
 }
@@ -28,7 +28,7 @@ t.test('public https addresses are taken', async t => {
   }
 })
 
-const REFUSED: ReadonlyArray<readonly [text: string, reason: Refusal]> = [
+const REFUSED: ReadonlyArray<readonly [text: string, reason: AddressFault]> = [
   ['', 'malformed'], ['api.example.com', 'malformed'], ['https:api.example.com', 'malformed'], ['https://', 'malformed'],
   ['https://api.example.com/a b', 'malformed'], ['https://api.example.com\\@evil.example', 'malformed'], ['https://api.exa\tmple.com', 'malformed'], [' https://api.example.com', 'malformed'], ['https://api.example.com/\u0000', 'malformed'],
   [`https://api.example.com/${'a'.repeat(2048)}`, 'malformed'],

@@ -9,7 +9,8 @@ import type { Database, TransactionSql } from '../../database/database.ts'
 import { numericId, randomToken, type Random } from '../../system/ids.ts'
 import type { KindName } from '../../providers/provider.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './schema.ts'
-import { InvoiceIdTaken, type BitcoinStore } from './store.ts'
+import { InvoiceIdTaken } from '../../payments/store.ts'
+import type { BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
 /** The part of `Challenges` that makes invoices. */

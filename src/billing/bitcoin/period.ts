@@ -6,10 +6,10 @@ export const GRACE = 7 * DAY
 
 /** Mails about the end of a period, in the order in which they are due. */
 export const steps = ['week', 'three-days', 'day', 'ended', 'canceled'] as const
-export type Step = typeof steps[number]
+export type RenewalStep = typeof steps[number]
 
 /** Milliseconds from the end of the period to each mail. */
-const OFFSETS: Readonly<Record<Step, number>> = Object.freeze({ week: -7 * DAY, 'three-days': -3 * DAY, day: -DAY, ended: 0, canceled: GRACE })
+const OFFSETS: Readonly<Record<RenewalStep, number>> = Object.freeze({ week: -7 * DAY, 'three-days': -3 * DAY, day: -DAY, ended: 0, canceled: GRACE })
 
 /** How long before the end of a period the first mail is due, in milliseconds. */
 export const FIRST_NOTICE = -OFFSETS.week
@@ -59,7 +59,7 @@ export function monthsUntil (from: number, end: number): number {
  * The mail that is due: the latest whose time has come, so that one that was missed is not sent together with the one after
  * it. Null when it was sent already, or none is due yet. Times in milliseconds since the epoch.
  */
-export function dueStep (periodEnd: number, sent: Step | null, now: number): Step | null {
+export function dueStep (periodEnd: number, sent: RenewalStep | null, now: number): RenewalStep | null {
   const due = steps.findLast(step => periodEnd + OFFSETS[step] <= now)
   if (due === undefined) return null
   return sent !== null && steps.indexOf(sent) >= steps.indexOf(due) ? null : due

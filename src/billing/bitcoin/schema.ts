@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../gateway/iso-time.ts'
 import type { KindName } from '../../providers/provider.ts'
-import type { Step } from './period.ts'
+import type { RenewalStep } from './period.ts'
 import type { SoldPlan } from '../plans.ts'
 import { buyer, PlanView } from '../schema.ts'
 
@@ -26,7 +26,7 @@ export interface BitcoinSubscription {
   /** Day of the month on which its periods end; null while nothing was paid. */
   readonly anchorDay: number | null
   /** The last mail about the end of the period that runs; null for none. */
-  readonly reminded: Step | null
+  readonly reminded: RenewalStep | null
   readonly createdAt: number
 }
 

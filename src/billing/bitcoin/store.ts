@@ -1,9 +1,10 @@
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
 import { isUniqueViolation } from '../../database/database.ts'
 import type { KindName } from '../../providers/provider.ts'
-import { FIRST_NOTICE, type Period, type Step } from './period.ts'
+import { FIRST_NOTICE, type Period, type RenewalStep } from './period.ts'
 import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
+import { InvoiceIdTaken } from '../../payments/store.ts'
 
 /** A subscription whose period is about to end or has ended, with the account that it is the subscription of. */
 export interface EndingSubscription {
@@ -45,7 +46,7 @@ export interface BitcoinStore {
    * Notes that a mail was sent. False when the subscription has meanwhile another end, was sent one as late, or is replaced:
    * then nothing may be sent.
    */
-  remind (sql: TransactionSql, subscription: BitcoinSubscription, step: Step): Promise<boolean>
+  remind (sql: TransactionSql, subscription: BitcoinSubscription, step: RenewalStep): Promise<boolean>
   /** Moves a subscription that still has this state and end; false when it has not. */
   move (sql: TransactionSql, subscription: BitcoinSubscription, state: 'past_due' | 'canceled'): Promise<boolean>
   /**
@@ -53,11 +54,6 @@ export interface BitcoinStore {
    * for; in one transaction. Answers how many invoices went, at most `limit`.
    */
   purge (before: number, limit: number): Promise<number>
-}
-
-/** Another invoice has the id: draw another. */
-export class InvoiceIdTaken extends Error {
-  override name = 'InvoiceIdTaken'
 }
 
 interface SubscriptionRow {
@@ -69,7 +65,7 @@ interface SubscriptionRow {
   state: BitcoinState
   current_period_end: Date | null
   anchor_day: number | null
-  reminded: Step | null
+  reminded: RenewalStep | null
   created_at: Date
 }
 
@@ -204,7 +200,7 @@ export class SqlBitcoinStore implements BitcoinStore {
     }))
   }
 
-  async remind (sql: TransactionSql, { id, currentPeriodEnd, reminded }: BitcoinSubscription, step: Step): Promise<boolean> {
+  async remind (sql: TransactionSql, { id, currentPeriodEnd, reminded }: BitcoinSubscription, step: RenewalStep): Promise<boolean> {
     const noted = await sql`
       update bitcoin_subscriptions set reminded = ${step}
       where id = ${id} and current_period_end = ${date(currentPeriodEnd)} and reminded is not distinct from ${reminded} and state <> 'replaced'`

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 
 /** What is asked of PGlite: PostgreSQL's wire protocol. */
-export interface Asked {
+export interface ProtocolExecutor {
   execProtocolRaw (message: Uint8Array): Promise<Uint8Array>
   execProtocolRawStream (message: Uint8Array, options: { onRawData (bytes: Uint8Array): void }): Promise<void>
 }
@@ -13,7 +13,7 @@ const STARTUP = 0
  * What the database answers to messages. Not by `execProtocolRaw`: PGlite 0.5 parses every answer of that and keeps what it
  * read for ever, half a kilobyte for each statement; only what it answers to a start-up message comes no other way.
  */
-export async function answerTo (database: Asked, message: Uint8Array): Promise<Uint8Array> {
+export async function answerTo (database: ProtocolExecutor, message: Uint8Array): Promise<Uint8Array> {
   if (message[0] === STARTUP) return await database.execProtocolRaw(message)
   const parts: Buffer[] = []
   // The bytes are PGlite's own memory, which the next ones overwrite.
@@ -44,7 +44,7 @@ export class Upkeep {
   }
 
   /** Does it; the session must be idle. What it asks of the database is no part of what was asked from outside. */
-  async run (database: Asked): Promise<void> {
+  async run (database: ProtocolExecutor): Promise<void> {
     this.#turned = this.#messages
     await setImmediate()
     if (this.#messages - this.#cut < CHECKPOINT) return

@@ -1,5 +1,5 @@
 import type { Json } from './errors.ts'
-import type { Answer, AnyOperation } from '../operation.ts'
+import type { OperationResponse, AnyOperation } from '../operation.ts'
 
 /** Headers of answers, by their name under `components/headers` (contract, Endpoints: conventions). */
 export const answerHeaders = Object.freeze({
@@ -17,7 +17,7 @@ const reference = (name: keyof typeof answerHeaders): Json => ({ $ref: `#/compon
 export const commonHeaders: Json = Object.freeze({ 'X-API-Version': reference('ApiVersion'), 'X-Correlation-Id': reference('CorrelationId') })
 
 /** The headers of a success: what every answer has, and what follows from how the operation is asked and what it gives. */
-export function successHeaders (operation: AnyOperation, answer: Answer): Json {
+export function successHeaders (operation: AnyOperation, answer: OperationResponse): Json {
   const replays = operation.headers?.['Idempotency-Key'] !== undefined
   return {
     ...commonHeaders,
@@ -39,7 +39,7 @@ function readsCredential (operation: AnyOperation): boolean {
 }
 
 /** Pages that count what they are a part of say so in the header as well; bare arrays have neither (contract, Refunds), unless they say so. */
-function isPage ({ schema, isPaged }: Answer): boolean {
+function isPage ({ schema, isPaged }: OperationResponse): boolean {
   if (isPaged === true) return true
   const { properties = {} } = (schema ?? {}) as { properties?: Readonly<Record<string, unknown>> } /* where object schemas keep their members */
   return 'total' in properties && 'offset' in properties

@@ -1,9 +1,9 @@
 import type { TSchema } from 'typebox'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './errors.ts'
 import { answerHeaders, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
-import { openApiPath, paymentInfo, type Price, type PricedRoute } from './paid.ts'
+import { openApiPath, paymentInfo, type DocumentedPrice, type PricedRoute } from './paid.ts'
 import { NamedSchemas, referenced } from './schemas.ts'
-import type { Access, Answer, AnyOperation } from '../operation.ts'
+import type { Access, OperationResponse, AnyOperation } from '../operation.ts'
 import { API_VERSION } from '../version.ts'
 
 /** What the document says of the service as a whole. */
@@ -14,7 +14,7 @@ export interface DocumentFacts {
   /** Routes that cost something; those before APIs of the operator and of merchants get paths of their own. */
   readonly pricedRoutes: readonly PricedRoute[]
   /** What an operation costs by the route that leads to it; nothing unless said. */
-  readonly priceOf?: (operation: AnyOperation) => Price | null
+  readonly priceOf?: (operation: AnyOperation) => DocumentedPrice | null
   /** Requests that the gateway sends, by the name of the event (OpenAPI `webhooks`). */
   readonly webhooks?: Readonly<Record<string, WebhookFacts>>
   /** Words that registries sort services by, and where people and agents read on. */
@@ -100,7 +100,7 @@ class Writer {
   }
 
   /** The body of an answer that an operation declares. */
-  #form ({ schema, mediaType = 'application/json' }: Answer): SchemaForm {
+  #form ({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
     if (schema !== undefined) return [mediaType, this.names.write(schema)]
     // Ready bytes of a media type: text, unless they are JSON of which no more is said.
     return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
@@ -126,7 +126,7 @@ class Writer {
     return out
   }
 
-  describe (operation: AnyOperation, price: Price | null): Json {
+  describe (operation: AnyOperation, price: DocumentedPrice | null): Json {
     const { id, summary, description, tag, body, bodyOptional, example, access, form } = operation
     const out: Json = { operationId: id, summary, ...described(description), tags: [tag], responses: this.answers(operation) }
     const list = this.parameters(operation)
@@ -215,7 +215,7 @@ function itemOf (paths: Record<string, Json>, path: string): Json {
 export function openApiDocument (operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
   const writer = new Writer()
-  const priceOf = (operation: AnyOperation): Price | null =>
+  const priceOf = (operation: AnyOperation): DocumentedPrice | null =>
     operation.sells ?? (operation.access === 'credential' ? facts.priceOf?.(operation) ?? null : null)
   for (const operation of operations) {
     itemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(operation, priceOf(operation))

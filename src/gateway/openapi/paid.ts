@@ -5,14 +5,14 @@ import type { AnyOperation } from '../operation.ts'
 import { Router } from '../router.ts'
 
 /** What a request costs, as agents look for it (Payment discovery draft). */
-export interface Price {
+export interface DocumentedPrice {
   /** Satoshis; null when it depends on the request. */
   readonly amountSats: number | null
   readonly description: string
 }
 
 /** A route that costs something. */
-export interface PricedRoute extends Price {
+export interface PricedRoute extends DocumentedPrice {
   /** OpenAPI path: parameters in braces. */
   readonly path: string
   /** Lower-case methods; empty means all. */
@@ -50,7 +50,7 @@ export function pricedRoutes (config: Priced): PricedRoute[] {
 }
 
 /** Tells what the route that an operation is reached by costs; null where it is free. */
-export function operationPrices (config: Priced): (operation: AnyOperation) => Price | null {
+export function operationPrices (config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
   const router = new Router<RouteConfig>()
   for (const route of config.routes) {
     for (const path of route.match.path) router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
@@ -65,7 +65,7 @@ export function operationPrices (config: Priced): (operation: AnyOperation) => P
 }
 
 /** `x-payment-info` of a priced operation; the amount is null where it depends on the request. */
-export function paymentInfo ({ amountSats, description }: Price): Json {
+export function paymentInfo ({ amountSats, description }: DocumentedPrice): Json {
   const amount = amountSats === null ? null : String(amountSats)
   return { offers: [{ intent: 'charge', method: 'lightning', amount, currency: 'sat', description }] }
 }

@@ -170,7 +170,7 @@ export interface SentPayment {
 }
 
 /** A payment in a line of `/v2/router/send` or `/v2/router/track`; null when it cannot be used. */
-export function readPayment (body: unknown): SentPayment | null {
+export function readLndPayment (body: unknown): SentPayment | null {
   const payment = members(members(body)?.['result'])
   const payoutId = text(payment?.['payment_hash'])
   if (payment === null || payoutId === null || !/^[0-9a-f]{64}$/.test(payoutId)) return null

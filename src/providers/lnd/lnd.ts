@@ -3,7 +3,7 @@ import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/b
 import type { Clock } from '../../system/clock.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import type { AddressGuard } from '../../upstream/guard.ts'
-import type { CallBudget, Standing } from '../budgets.ts'
+import type { CallBudget, CallStanding } from '../budgets.ts'
 import { ProviderRefused } from '../errors.ts'
 import { readChannels, readInvoice, readNewInvoice } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
@@ -141,7 +141,7 @@ export class LndProvider implements Provider {
     await this.#connections.close()
   }
 
-  async #within<T> (key: Secret<string> | null, run: (call: CallProvider, connection: LndConnection) => Promise<T>, standing?: Standing): Promise<T> {
+  async #within<T> (key: Secret<string> | null, run: (call: CallProvider, connection: LndConnection) => Promise<T>, standing?: CallStanding): Promise<T> {
     const connection = readKey(key)
     // A host that gateway.yaml names is the operator's own.
     const isTrusted = (key !== null && key === this.#options.operatorKey) || connection.origin === this.#ownOrigin

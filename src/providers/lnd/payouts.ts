@@ -1,6 +1,6 @@
 import { decodeInvoice } from '../../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
-import { CODE_UNAVAILABLE, readFault, readPayment, readSentCoins, readTransactions, type SentPayment, type WalletTransaction } from './answers.ts'
+import { CODE_UNAVAILABLE, readFault, readLndPayment, readSentCoins, readTransactions, type SentPayment, type WalletTransaction } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import { NothingSent, unusableAnswer, type CallProvider, type ProviderAnswer, type ProviderCall } from '../provider-call.ts'
 import type { Payout, PayoutRequest } from '../provider.ts'
@@ -44,7 +44,7 @@ export async function sendOverLightning (call: CallProvider, request: PayoutRequ
     },
     scope: 'offchain:write'
   })
-  const paid = answer.status < 400 ? readPayment(answer.body) : null
+  const paid = answer.status < 400 ? readLndPayment(answer.body) : null
   const sent = paid ?? await findLightningPayout(call, invoice).catch((error: unknown) => { throw new PayoutUncertain(error) })
   if (sent === null) throw unsent(answer)
   if (sent.reason !== null) throw new ProviderRefused('request', sent.reason)
@@ -59,7 +59,7 @@ export async function findLightningPayout (call: CallProvider, invoice: string):
   // The stream stays open while the payment is under way; its first line is how it stands.
   const answer = await ask(call, { method: 'GET', path: `/v2/router/track/${name}?no_inflight_updates=false`, scope: 'offchain:read', answers: [404], firstLine: true })
   if (isUnknown(answer)) return null
-  const payment = readPayment(ok(answer).body)
+  const payment = readLndPayment(ok(answer).body)
   if (payment === null || payment.payout.payoutId !== hash.toString('hex')) throw unusableAnswer('a payment without hash or status')
   return payment
 }

@@ -1,11 +1,11 @@
 import type { ReadonlyHeaders } from '../../gateway/headers.ts'
 import { decodeInvoice, InvoiceError, shortDescription, type Invoice } from '../../lightning/bolt11.ts'
-import { equalBytes, hmacSha256 } from '../../lightning/hmac.ts'
+import { equalDigests, hmacSha256 } from '../../lightning/hmac.ts'
 import type { Clock } from '../../system/clock.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { noBudget, type CallBudget } from '../budgets.ts'
 import { PayoutUncertain, ProviderNotificationError, ProviderRefused, ProviderUnavailable } from '../errors.ts'
-import { errorMessage, readCharge, readWithdrawal, unwrap, type WireCharge, type WireWithdrawal } from './wire.ts'
+import { openNodeErrorMessage, readCharge, readWithdrawal, unwrap, type WireCharge, type WireWithdrawal } from './wire.ts'
 import type {
   Capabilities, Charge, ChargeOrder, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
 } from '../provider.ts'
@@ -85,7 +85,7 @@ export class OpenNodeProvider implements Provider {
       clock: options.clock,
       budget: options.budget ?? noBudget('opennode', options.clock),
       authorize: key => ({ authorization: key }),
-      messageOf: errorMessage,
+      messageOf: openNodeErrorMessage,
       ...(options.connect === undefined ? {} : { connect: options.connect })
     })
   }
@@ -320,7 +320,7 @@ function payoutOf ({ payout }: WireWithdrawal, { destination }: PayoutRequest): 
 
 function isSigned (id: string, signature: string, secret: Secret<string>): boolean {
   if (!/^[0-9a-f]{64}$/i.test(signature)) return false
-  return equalBytes(Buffer.from(signature, 'hex'), hmacSha256(Buffer.from(secret.reveal()), Buffer.from(id)))
+  return equalDigests(Buffer.from(signature, 'hex'), hmacSha256(Buffer.from(secret.reveal()), Buffer.from(id)))
 }
 
 function tooLarge (): ProviderRefused {

@@ -63,7 +63,7 @@ export function unwrap (body: unknown): unknown {
 }
 
 /** The message of `{success: false, message}`. */
-export function errorMessage (body: unknown): string | null {
+export function openNodeErrorMessage (body: unknown): string | null {
   return textOf(fieldsOf(body)?.['message'])
 }
 

@@ -31,7 +31,7 @@ export type SandboxState =
   | { readonly state: 'underpaid', /** Less than the invoice asks for. */ readonly receivedSats: number }
 
 /** What came of settling. */
-export type Settlement =
+export type SandboxSettlement =
   | { readonly kind: 'paid', readonly invoice: SandboxInvoice }
   | { readonly kind: 'expired', readonly invoice: SandboxInvoice }
   | { readonly kind: 'unknown' }
@@ -77,7 +77,7 @@ export interface SandboxStore {
    * same first `settledAt`. An expired one is never settled, one settled in time stays paid afterwards.
    * `now` in milliseconds.
    */
-  settle (paymentHash: string, now: number): Promise<Settlement>
+  settle (paymentHash: string, now: number): Promise<SandboxSettlement>
   /**
    * Remembers a payout and settles the invoice that it pays, where that is the sandbox's own, in one statement. One with the
    * same reference is answered as it is, and nothing is paid; no invoice is ever paid out twice.
@@ -156,7 +156,7 @@ export class SqlSandboxStore implements SandboxStore {
     return row === undefined ? null : read(row)
   }
 
-  async settle (paymentHash: string, now: number): Promise<Settlement> {
+  async settle (paymentHash: string, now: number): Promise<SandboxSettlement> {
     const sql = this.#sql
     const [settled] = await sql<Row[]>`
       update sandbox_invoices set settled_at = coalesce(settled_at, ${new Date(now)})

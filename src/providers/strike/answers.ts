@@ -144,7 +144,7 @@ export function readTiers (body: unknown): readonly ChainTier[] | null {
 }
 
 /** A payment that was sent; null where it is none. On chain it counts as confirmed once it is broadcast. */
-export function readPayment (body: unknown): Payout | null {
+export function readStrikePayment (body: unknown): Payout | null {
   const payment = object(body)
   const payoutId = textOf(payment?.paymentId)
   const state = textOf(payment?.state)?.toUpperCase()
@@ -178,7 +178,7 @@ export function readError (body: unknown): StrikeError {
 }
 
 /** What an error says for people: its message, and the first complaint about a field. */
-export function errorMessage (body: unknown): string | null {
+export function strikeErrorMessage (body: unknown): string | null {
   const data = object(object(body)?.data)
   const [field, complaints] = Object.entries(object(data?.validationErrors) ?? {})[0] ?? []
   const complaint = textOf(object(Array.isArray(complaints) ? complaints[0] as unknown : null)?.message)

@@ -3,7 +3,7 @@ import { decodeInvoice, InvoiceError } from '../../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
 import { NothingSent, unusableAnswer, type CallProvider, type ProviderCall } from '../provider-call.ts'
 import type { Payout, PayoutDestination, PayoutRequest } from '../provider.ts'
-import { btcAmount, readError, readPayment, readQuote, readTiers, type ChainTier } from './answers.ts'
+import { btcAmount, readError, readStrikePayment, readQuote, readTiers, type ChainTier } from './answers.ts'
 
 /** Slowest delivery over the chain that is chosen because it is cheap, in minutes. */
 const PATIENCE = 24 * 60
@@ -96,7 +96,7 @@ export class StrikePayouts {
       throw isCertain ? error : new PayoutUncertain(error)
     })
     if (answer.status < 300) {
-      const payout = readPayment(answer.body)
+      const payout = readStrikePayment(answer.body)
       if (payout === null) throw new PayoutUncertain(unusableAnswer('an execution without a payment'))
       return payout
     }
@@ -118,7 +118,7 @@ async function payment (call: CallProvider, id: string): Promise<Payout | null> 
   if (!ID.test(id)) return null
   const answer = await call({ method: 'GET', path: `/v1/payments/${id}`, scope: 'partner.payment.read', answers: [404], sharedLimit: 'others' })
   if (answer.status === 404) return null
-  const payout = readPayment(answer.body)
+  const payout = readStrikePayment(answer.body)
   if (payout === null) throw unusableAnswer('a payment without its id or state')
   return payout
 }

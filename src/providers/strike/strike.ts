@@ -10,7 +10,7 @@ import { ProviderHttp, unusableAnswer, type CallProvider } from '../provider-cal
 import type {
   Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
 } from '../provider.ts'
-import { btcAmount, chargeState, errorMessage, readReceiveRequest, readReceives, type Receive, type ReceivePage } from './answers.ts'
+import { btcAmount, chargeState, strikeErrorMessage, readReceiveRequest, readReceives, type Receive, type ReceivePage } from './answers.ts'
 import { shortened, StrikePayouts } from './payouts.ts'
 
 /** What the kind needs. */
@@ -81,7 +81,7 @@ export class StrikeProvider implements Provider {
       clock: options.clock,
       budget: options.budget ?? noBudget('strike', options.clock),
       authorize: key => ({ authorization: `Bearer ${key}` }),
-      messageOf: errorMessage
+      messageOf: strikeErrorMessage
     })
   }
 

@@ -8,7 +8,7 @@ import { claimDigest } from './token.ts'
 import { countryCode } from '../pages/countries.ts'
 import type { ShopCredentials } from '../credentials.ts'
 import { alreadyClaimed, missingProof, type ClaimDetails, type OrderMaking } from '../orders/making.ts'
-import type { OrderStore, StoredOrder } from '../orders/store.ts'
+import type { OrderStore, OrderRecord } from '../orders/store.ts'
 import type { PaidOrders } from '../orders/paid-orders.ts'
 import type { Integration, Order, ShippingAddress } from '../schema.ts'
 import { orderNotFound, storeNotFound } from '../store-errors.ts'
@@ -31,7 +31,7 @@ export interface ClaimedOrder {
 
 /** An order with what stood for it. */
 interface Found {
-  readonly order: StoredOrder
+  readonly order: OrderRecord
   /** A credential has shown that it is paid. */
   readonly isProven: boolean
   readonly challengeId: string | null
@@ -98,7 +98,7 @@ export class OrderClaims {
 }
 
 /** Beside a credential the token may be left out; one that is sent must be the order's own (decision 133). */
-function isItsToken (order: StoredOrder, claimToken: string | null): boolean {
+function isItsToken (order: OrderRecord, claimToken: string | null): boolean {
   return claimToken === null || (order.claimDigest !== null && equalBytes(claimDigest(claimToken), order.claimDigest))
 }
 
@@ -109,6 +109,6 @@ function detailsOf (integration: Integration, { email, shippingAddress }: ClaimI
   return { email, shippingAddress, countryCode: country }
 }
 
-function windowEnded (order: StoredOrder): LongError {
+function windowEnded (order: OrderRecord): LongError {
   return new LongError(400, 'Claim window expired', `This order could be claimed until ${new Date(order.claimExpiresAt).toISOString()}.`)
 }

@@ -3,7 +3,7 @@ import type { ReadonlyHeaders } from '../../gateway/headers.ts'
 import type { Clock } from '../../system/clock.ts'
 import type { Database } from '../../database/database.ts'
 import type { Log } from '../../telemetry/log.ts'
-import { progressed, type OrderStore, type StoredOrder } from './store.ts'
+import { progressed, type OrderStore, type OrderRecord } from './store.ts'
 import { StorePlatformError, type Fulfilment, type StoreAccess, type StorePlatform } from '../platform.ts'
 import { FIRST_CHECK } from './making.ts'
 import type { Integration, Order } from '../schema.ts'
@@ -73,7 +73,7 @@ export class Fulfilments {
     }
   }
 
-  async #ask (storefrontId: number, due: readonly StoredOrder[]): Promise<number> {
+  async #ask (storefrontId: number, due: readonly OrderRecord[]): Promise<number> {
     const { platform, orders, clock, log } = this.#parts
     const integration = await this.#parts.byId(storefrontId)
     if (integration === null) return 0

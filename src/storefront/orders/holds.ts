@@ -1,6 +1,6 @@
 import type { Clock } from '../../system/clock.ts'
 import type { Log } from '../../telemetry/log.ts'
-import type { OrderStore, StoredOrder } from './store.ts'
+import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
@@ -39,7 +39,7 @@ export class OrderHolds {
     for (const { order, holdId } of await orders.takeToRelease(clock.now(), AGAIN, AT_ONCE)) await this.#release(order, holdId)
   }
 
-  async #hold (order: StoredOrder): Promise<void> {
+  async #hold (order: OrderRecord): Promise<void> {
     const { orders, platform, log } = this.#parts
     try {
       const access = await this.#access(order)
@@ -53,7 +53,7 @@ export class OrderHolds {
     }
   }
 
-  async #release (order: StoredOrder, holdId: string): Promise<void> {
+  async #release (order: OrderRecord, holdId: string): Promise<void> {
     const { orders, platform, log } = this.#parts
     try {
       const access = await this.#access(order)
@@ -66,7 +66,7 @@ export class OrderHolds {
     }
   }
 
-  async #access (order: StoredOrder): Promise<StoreAccess | null> {
+  async #access (order: OrderRecord): Promise<StoreAccess | null> {
     const integration = await this.#parts.integration(order.storefrontId)
     return integration === null ? null : this.#parts.access(integration)
   }

@@ -5,8 +5,8 @@ import { randomToken, type Random } from '../../system/ids.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { SealedPlace, Sealer } from '../../keys/secrets.ts'
 import type { ClaimStore, HeldClaim } from '../claims/store.ts'
-import type { OrderStore, StoredOrder } from './store.ts'
-import { StorePlatformError, type NewStoreOrder, type StoreAccess, type StoreOrder, type StorePlatform } from '../platform.ts'
+import type { OrderStore, OrderRecord } from './store.ts'
+import { StorePlatformError, type NewPlatformOrder, type StoreAccess, type PlatformOrder, type StorePlatform } from '../platform.ts'
 import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from '../schema.ts'
 import { orderNotFound, retryAfterOf } from '../store-errors.ts'
 
@@ -56,7 +56,7 @@ const LOOKS = 50
  */
 export class OrderMaking {
   readonly #parts: OrderMakingParts
-  readonly #running = new Map<string, Promise<StoredOrder>>()
+  readonly #running = new Map<string, Promise<OrderRecord>>()
 
   constructor (parts: OrderMakingParts) {
     this.#parts = parts
@@ -67,7 +67,7 @@ export class OrderMaking {
    * @throws LongError 400 when it was claimed before, is being claimed, is unpaid, or nothing was kept; 404 when it has been purged;
    *   502 when the platform did not make it
    */
-  async make (integration: Integration, orderId: string, details: ClaimDetails | null): Promise<StoredOrder> {
+  async make (integration: Integration, orderId: string, details: ClaimDetails | null): Promise<OrderRecord> {
     const running = this.#running.get(orderId)
     if (running !== undefined) {
       // Its failure is ours too: asked again at once, the platform would say the same.
@@ -106,7 +106,7 @@ export class OrderMaking {
     return found
   }
 
-  async #make (integration: Integration, orderId: string, details: ClaimDetails | null): Promise<StoredOrder> {
+  async #make (integration: Integration, orderId: string, details: ClaimDetails | null): Promise<OrderRecord> {
     const { claims, log, clock } = this.#parts
     const { order, claim } = await this.#take(orderId, details)
     // What is not told by one of the branches below may have reached the platform.
@@ -172,7 +172,7 @@ export class OrderMaking {
     })
   }
 
-  #take (orderId: string, details: ClaimDetails | null): Promise<{ readonly order: StoredOrder, readonly claim: HeldClaim }> {
+  #take (orderId: string, details: ClaimDetails | null): Promise<{ readonly order: OrderRecord, readonly claim: HeldClaim }> {
     const { database, orders, claims, clock, random, sealer } = this.#parts
     return database.transaction(async tx => {
       const order = await orders.lock(tx, orderId)
@@ -193,7 +193,7 @@ export class OrderMaking {
     return 60_000 + 6 * this.#parts.timeout()
   }
 
-  async #ask (access: StoreAccess, order: NewStoreOrder, unsureSince: (time: number | null) => void): Promise<StoreOrder> {
+  async #ask (access: StoreAccess, order: NewPlatformOrder, unsureSince: (time: number | null) => void): Promise<PlatformOrder> {
     const { platform, clock } = this.#parts
     unsureSince(clock.now())
     try {
@@ -213,12 +213,12 @@ export class OrderMaking {
   }
 
   /** What holds an order's goods since a moment ago, where they were gone because of that: what took the last piece is the order's own. */
-  async #heldMeanwhile (order: NewStoreOrder, error: unknown): Promise<string | null> {
+  async #heldMeanwhile (order: NewPlatformOrder, error: unknown): Promise<string | null> {
     if (order.holdId !== null || !(error instanceof StorePlatformError) || !error.isSoldOut) return null
     return (await this.#parts.orders.get(order.sourceIdentifier))?.holdId ?? null
   }
 
-  #write (orderId: string, made: StoreOrder): Promise<StoredOrder> {
+  #write (orderId: string, made: PlatformOrder): Promise<OrderRecord> {
     const { database, orders, claims, clock, log } = this.#parts
     return database.transaction(async tx => {
       const order = await orders.lock(tx, orderId)
@@ -246,7 +246,7 @@ function placeOf (orderId: string): SealedPlace {
   return { table: 'storefront_claims', column: 'details', row: orderId }
 }
 
-function newOrder (order: StoredOrder, { email, shippingAddress, countryCode }: ClaimDetails): NewStoreOrder {
+function newOrder (order: OrderRecord, { email, shippingAddress, countryCode }: ClaimDetails): NewPlatformOrder {
   return {
     sourceIdentifier: order.id,
     email,

@@ -5,7 +5,7 @@ import type { ClaimStore } from '../claims/store.ts'
 import { claimDigest } from '../claims/token.ts'
 import { isOrderId } from './id.ts'
 import type { OrderMaking } from './making.ts'
-import type { OrderStore, StoredOrder } from './store.ts'
+import type { OrderStore, OrderRecord } from './store.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { orderNotFound } from '../store-errors.ts'
@@ -111,7 +111,7 @@ export class Orders {
    * @throws LongError 404 for an unknown order, 400 when there is nothing to retry, 502 when it fails again
    */
   async retry (orderId: string): Promise<Order> {
-    const order: StoredOrder | null = isOrderId(orderId) ? await this.#parts.store.get(orderId) : null
+    const order: OrderRecord | null = isOrderId(orderId) ? await this.#parts.store.get(orderId) : null
     if (order === null) throw orderNotFound()
     if (order.claimedAt !== null) throw new LongError(400, 'Nothing to retry', 'The store has this order.')
     if (await this.#parts.claims.details(orderId) === null) throw new LongError(400, 'Nothing to retry', 'The buyer has not said yet where the order goes.')

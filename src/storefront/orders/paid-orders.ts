@@ -7,7 +7,7 @@ import type { Log } from '../../telemetry/log.ts'
 import { UnsealError, type Secret, type Sealer } from '../../keys/secrets.ts'
 import { claimMail } from '../claims/mail.ts'
 import { newClaimToken } from '../claims/token.ts'
-import type { OrderStore, StoredOrder } from './store.ts'
+import type { OrderStore, OrderRecord } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
 
 /** What the payment of orders is written with. */
@@ -48,7 +48,7 @@ export class PaidOrders {
   }
 
   /** A credential has shown that the order is paid. Null when it was purged meanwhile. */
-  async byCredential (order: StoredOrder, integration: Integration): Promise<StoredOrder | null> {
+  async byCredential (order: OrderRecord, integration: Integration): Promise<OrderRecord | null> {
     return order.status === 'PendingPayment' ? await this.#paid(order.id, integration, false) : order
   }
 
@@ -84,7 +84,7 @@ export class PaidOrders {
     return `${this.#parts.publicUrl()}/storefront/${integration.slug}/claim?claimToken=${token.reveal()}`
   }
 
-  async #paid (orderId: string, integration: Integration, isReported: boolean): Promise<StoredOrder | null> {
+  async #paid (orderId: string, integration: Integration, isReported: boolean): Promise<OrderRecord | null> {
     let isNew = false
     const paid = await this.#parts.database.transaction(async tx => {
       const { store, clock } = this.#parts
@@ -104,7 +104,7 @@ export class PaidOrders {
     return paid
   }
 
-  async #mail (tx: TransactionSql, order: StoredOrder, integration: Integration): Promise<void> {
+  async #mail (tx: TransactionSql, order: OrderRecord, integration: Integration): Promise<void> {
     const { store, clock, outbox } = this.#parts
     if (order.mailedAt !== null || order.email === null) return
     const url = this.claimPageUrl(integration, order)

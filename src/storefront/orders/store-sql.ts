@@ -1,6 +1,6 @@
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
 import { claimTokenPlace } from '../claims/token.ts'
-import { storable, storableOrNull, type ClaimedFacts, type OrderStore, type OrderSums, type PaidFacts, type PurgeLimits, type Rows, type StoredOrder } from './store.ts'
+import { storable, storableOrNull, type ClaimedFacts, type OrderStore, type OrderSums, type PaidFacts, type PurgeLimits, type Rows, type OrderRecord } from './store.ts'
 import type { FailureReason, Order, OrderFailure, OrderItem, OrderStatus, RefundRequest, TaxLine } from '../schema.ts'
 
 interface Row {
@@ -82,23 +82,23 @@ export class SqlOrderStore implements OrderStore {
     await sql`insert into storefront_orders ${sql(row)}`
   }
 
-  lock (sql: TransactionSql, orderId: string): Promise<StoredOrder | null> {
+  lock (sql: TransactionSql, orderId: string): Promise<OrderRecord | null> {
     return one(sql<Row[]>`select * from storefront_orders where id = ${orderId} for update`)
   }
 
-  get (orderId: string): Promise<StoredOrder | null> {
+  get (orderId: string): Promise<OrderRecord | null> {
     return one(this.#database.sql<Row[]>`select * from storefront_orders where id = ${orderId}`)
   }
 
-  byPaymentHash (paymentHash: string): Promise<StoredOrder | null> {
+  byPaymentHash (paymentHash: string): Promise<OrderRecord | null> {
     return one(this.#database.sql<Row[]>`select * from storefront_orders where payment_hash = ${paymentHash}`)
   }
 
-  byClaimDigest (storefrontId: number, digest: Uint8Array): Promise<StoredOrder | null> {
+  byClaimDigest (storefrontId: number, digest: Uint8Array): Promise<OrderRecord | null> {
     return one(this.#database.sql<Row[]>`select * from storefront_orders where claim_digest = ${digest} and storefront_id = ${storefrontId}`)
   }
 
-  lockPlatformOrder (sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<StoredOrder | null> {
+  lockPlatformOrder (sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<OrderRecord | null> {
     return one(sql<Row[]>`select * from storefront_orders where storefront_id = ${storefrontId} and platform_order_id = ${platformOrderId} for update`)
   }
 
@@ -129,7 +129,7 @@ export class SqlOrderStore implements OrderStore {
       where id = ${order.id}`
   }
 
-  async takeToHold (now: number, limit: number): Promise<StoredOrder[]> {
+  async takeToHold (now: number, limit: number): Promise<OrderRecord[]> {
     const rows = await this.#database.sql<Row[]>`
       update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
         select id from storefront_orders where paid_at is not null and claimed_at is null and hold_asked_at is null and claim_expires_at > ${new Date(now)}
@@ -147,7 +147,7 @@ export class SqlOrderStore implements OrderStore {
     await this.#database.sql`update storefront_orders set hold_asked_at = null where id = ${orderId} and hold_id is null`
   }
 
-  async takeToRelease (now: number, again: number, limit: number): Promise<Array<{ readonly order: StoredOrder, readonly holdId: string }>> {
+  async takeToRelease (now: number, again: number, limit: number): Promise<Array<{ readonly order: OrderRecord, readonly holdId: string }>> {
     // The time of the last asking is moved, so that one that cannot be released does not keep the others waiting.
     const rows = await this.#database.sql<Row[]>`
       update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
@@ -176,7 +176,7 @@ export class SqlOrderStore implements OrderStore {
     return rows.map(read)
   }
 
-  async takeDue (now: number, pause: number, limit: number): Promise<StoredOrder[]> {
+  async takeDue (now: number, pause: number, limit: number): Promise<OrderRecord[]> {
     const rows = await this.#database.sql<Row[]>`
       update storefront_orders set next_check_at = ${new Date(now + pause)} where id in (
         select id from storefront_orders where next_check_at <= ${new Date(now)} order by next_check_at limit ${limit} for update skip locked)
@@ -273,7 +273,7 @@ interface SumsRow {
   last_order_at: Date | null
 }
 
-async function one (statement: PromiseLike<readonly Row[]>): Promise<StoredOrder | null> {
+async function one (statement: PromiseLike<readonly Row[]>): Promise<OrderRecord | null> {
   const [row] = await statement
   return row === undefined ? null : read(row)
 }
@@ -282,7 +282,7 @@ function dateOrNull (time: number | null): Date | null {
   return time === null ? null : new Date(time)
 }
 
-function read (row: Row): StoredOrder {
+function read (row: Row): OrderRecord {
   return {
     id: row.id,
     storefrontId: row.storefront_id,

@@ -3,7 +3,7 @@ import type { Fulfilment } from '../platform.ts'
 import type { Order, OrderFailure, OrderStatus, RefundRequest } from '../schema.ts'
 
 /** An order with what is kept for its own sake. */
-export interface StoredOrder extends Order {
+export interface OrderRecord extends Order {
   /** SHA-256 of the claim token; null before it is paid. */
   readonly claimDigest: Uint8Array | null
   /** The platform's id of what holds the goods; null where nothing does. */
@@ -63,24 +63,24 @@ export interface OrderStore {
   /** Adds an order. @throws a unique violation for a payment that has one */
   insert (sql: Sql, order: Order): Promise<void>
   /** Locks the row until the transaction ends; null when there is none. */
-  lock (sql: TransactionSql, orderId: string): Promise<StoredOrder | null>
-  get (orderId: string): Promise<StoredOrder | null>
-  byPaymentHash (paymentHash: string): Promise<StoredOrder | null>
+  lock (sql: TransactionSql, orderId: string): Promise<OrderRecord | null>
+  get (orderId: string): Promise<OrderRecord | null>
+  byPaymentHash (paymentHash: string): Promise<OrderRecord | null>
   /** The order of one store with this claim token. */
-  byClaimDigest (storefrontId: number, digest: Uint8Array): Promise<StoredOrder | null>
+  byClaimDigest (storefrontId: number, digest: Uint8Array): Promise<OrderRecord | null>
   /** The order of one store with the platform's id, its row locked until the transaction ends. */
-  lockPlatformOrder (sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<StoredOrder | null>
+  lockPlatformOrder (sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<OrderRecord | null>
   markPaid (sql: TransactionSql, orderId: string, facts: PaidFacts): Promise<void>
   markMailed (sql: TransactionSql, orderId: string, at: number): Promise<void>
   markClaimed (sql: TransactionSql, orderId: string, facts: ClaimedFacts): Promise<void>
   /** Takes paid orders that nobody is having made and whose shop was not asked yet to hold their goods, and notes that it is asked, in one statement. */
-  takeToHold (now: number, limit: number): Promise<StoredOrder[]>
+  takeToHold (now: number, limit: number): Promise<OrderRecord[]>
   /** Notes what holds an order's goods; null for nothing any more. */
   held (orderId: string, holdId: string | null): Promise<void>
   /** The shop was certainly not asked: it is to be asked again. */
   unasked (orderId: string): Promise<void>
   /** Takes orders that were made, or whose money went back, and whose goods are held still; the same again after `again` milliseconds. */
-  takeToRelease (now: number, again: number, limit: number): Promise<Array<{ readonly order: StoredOrder, readonly holdId: string }>>
+  takeToRelease (now: number, again: number, limit: number): Promise<Array<{ readonly order: OrderRecord, readonly holdId: string }>>
   /** Notes why the shop did not make a paid order; nothing where it has made it meanwhile. */
   markFailed (sql: TransactionSql, orderId: string, failure: OrderFailure): Promise<void>
   /** Notes where the buyer of a paid order wants the money back. */
@@ -93,7 +93,7 @@ export interface OrderStore {
    * Takes at most `limit` claimed orders that are due for a look and puts them off by `pause` milliseconds, in one statement, so
    * that of several processes one has each.
    */
-  takeDue (now: number, pause: number, limit: number): Promise<StoredOrder[]>
+  takeDue (now: number, pause: number, limit: number): Promise<OrderRecord[]>
   checkAt (orderId: string, nextCheckAt: number): Promise<void>
   /** One page of a merchant's orders, newest first, ties by id descending. */
   list (merchantId: number, status: OrderStatus | null, page: Rows): Promise<Order[]>

@@ -24,7 +24,7 @@ export const OrdersQuery = Type.Object({
 export type OrdersQuery = Static<typeof OrdersQuery>
 
 /** The page that a query asks for, within its bounds. */
-export function orderPage ({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageSize'>): { readonly page: number, readonly pageSize: number } {
+export function orderPageOf ({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageSize'>): { readonly page: number, readonly pageSize: number } {
   return { page: Math.min(Math.max(page ?? 1, 1), LAST_PAGE), pageSize: Math.min(Math.max(pageSize ?? ORDERS, 1), MOST_ORDERS) }
 }
 

@@ -21,7 +21,7 @@ export const MAXIMA: Readonly<Record<Field, number>> = {
 }
 
 /** What a form asks for, ready for the claim. */
-export interface ClaimDetails {
+export interface ClaimFormDetails {
   readonly email: string
   readonly shippingAddress: ShippingAddress
 }
@@ -106,7 +106,7 @@ export function countriesOf (onlyCountry: string | null): ReadonlyArray<typeof C
 }
 
 /** The details, or what is wrong with which field. `onlyCountry` is the one country that the shop ships to; null for any. */
-export function checkForm (values: FormValues, onlyCountry: string | null): { readonly details: ClaimDetails } | { readonly errors: FormErrors } {
+export function checkForm (values: FormValues, onlyCountry: string | null): { readonly details: ClaimFormDetails } | { readonly errors: FormErrors } {
   const errors: Partial<Record<Field, string>> = {}
   const country = countryCode(values.country)
   const { stateLabel, stateNeeded, zipLabel, zipNeeded } = addressRules(country ?? '')

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { oneLine } from '../../mail/plain-text.ts'
 import { dollarsText, satoshisText } from '../../pages/amounts.ts'
 import type { AssetNames } from '../../pages/assets.ts'
-import { document, html, type Page } from '../../pages/document.ts'
+import { document, html, type HtmlPage } from '../../pages/document.ts'
 import { merchantLine } from '../../pages/merchant-line.ts'
 import { dayText, momentText } from '../../pages/moments.ts'
 import { pictures } from '../../pages/pictures.ts'
@@ -186,7 +186,7 @@ function isSettled (status: OrderStatus): boolean {
 }
 
 /** How far a claimed order is. */
-export function orderPage (facts: ClaimPageFacts, assets: AssetNames): string {
+export function claimedOrderPage (facts: ClaimPageFacts, assets: AssetNames): string {
   const { order } = facts
   const shop = shopNameOf(facts.integration)
   const { title, heading, words, picture } = wordsOf(order, `\u2068${shop}\u2069`)
@@ -291,7 +291,7 @@ export function missingOrderPage (assets: AssetNames): string {
   })
 }
 
-function page (assets: AssetNames, { title, main, refresh }: Pick<Page, 'title' | 'main' | 'refresh'>): string {
+function page (assets: AssetNames, { title, main, refresh }: Pick<HtmlPage, 'title' | 'main' | 'refresh'>): string {
   return document({ title, main, assets: { style: assets.shopStyle, script: assets.shopScript }, root: '../../../', script: true, refresh })
 }
 

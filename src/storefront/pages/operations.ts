@@ -5,8 +5,8 @@ import { defineOperation, documented, type AnyOperation, type Result } from '../
 import { storefrontPageTexts } from '../documented.ts'
 import { PageAssets } from '../../pages/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../../pages/document.ts'
-import { checkForm, FIELDS, formErrors, MAXIMA, readForm, readRefundForm, type ClaimDetails, type FormErrors } from './claim-form.ts'
-import { address, claimPage, failedPage, formPage, missingOrderPage, onlyCountryOf, orderPage, type ClaimPageFacts } from './claim-page.ts'
+import { checkForm, FIELDS, formErrors, MAXIMA, readForm, readRefundForm, type ClaimFormDetails, type FormErrors } from './claim-form.ts'
+import { address, claimPage, failedPage, formPage, missingOrderPage, onlyCountryOf, claimedOrderPage, type ClaimPageFacts } from './claim-page.ts'
 import { LONGEST_ADDRESS } from './refund-panel.ts'
 import { ALREADY_CLAIMED } from '../orders/making.ts'
 import type { Catalog } from '../platform.ts'
@@ -27,7 +27,7 @@ export interface StorefrontPageParts {
   }
   readonly claims: {
     /** Throws the contract's errors of a claim. */
-    claim (slug: string, input: ClaimDetails & { readonly claimToken: string | null }, authorization: ReadonlyHeaders): Promise<FoundOrder>
+    claim (slug: string, input: ClaimFormDetails & { readonly claimToken: string | null }, authorization: ReadonlyHeaders): Promise<FoundOrder>
   }
   readonly refundRequests: {
     /** Throws what is wrong with the address, and why there is nothing to give back. */
@@ -113,7 +113,7 @@ export function storefrontPageOperations (parts: StorefrontPageParts): AnyOperat
       async handle ({ params: { slug }, query: { claimToken } }) {
         const facts = await find(slug, claimToken)
         if (facts === null) return missing
-        return { status: 200, body: isClaimed(facts.order) ? orderPage(facts, assets) : claimPage(facts, assets), headers: FORM_PAGE_HEADERS }
+        return { status: 200, body: isClaimed(facts.order) ? claimedOrderPage(facts, assets) : claimPage(facts, assets), headers: FORM_PAGE_HEADERS }
       }
     }),
     defineOperation({

@@ -4,7 +4,7 @@ import { equalText } from '../../keys/constant-time.ts'
 import { isConnectionFault, type Database } from '../../database/database.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import {
-  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type CatalogVariant, type Fulfilment, type NewStoreOrder, type ShopInfo, type StoreAccess, type StoreOrder,
+  StorePlatformError, type Calculation, type CartQuestion, type Catalog, type CatalogVariant, type Fulfilment, type NewPlatformOrder, type ShopInfo, type StoreAccess, type PlatformOrder,
   type StorePlatform
 } from '../platform.ts'
 import { SANDBOX_CATALOG } from './catalog.ts'
@@ -91,7 +91,7 @@ class SandboxShop implements StorePlatform {
     open(store)
   }
 
-  async createOrder (store: StoreAccess, order: NewStoreOrder): Promise<StoreOrder> {
+  async createOrder (store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder> {
     open(store)
     const goods = order.items.reduce((sum, { variantId, quantity, priceCents }) => {
       if (!sold(variantId).available) throw refused(`Variant ${variantId} is sold out.`, true)
@@ -107,7 +107,7 @@ class SandboxShop implements StorePlatform {
     return named(row!)
   }
 
-  async findOrder (store: StoreAccess, sourceIdentifier: string): Promise<StoreOrder | null> {
+  async findOrder (store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null> {
     open(store)
     const { sql } = this.#parts.database
     const [row] = await reaching(sql<OrderRow[]>`
@@ -194,7 +194,7 @@ function orderId (number: number): string {
   return `sbx_${number}`
 }
 
-function named ({ number }: OrderRow): StoreOrder {
+function named ({ number }: OrderRow): PlatformOrder {
   return { platformOrderId: orderId(number), orderNumber: `#${number}` }
 }
 

@@ -3,7 +3,7 @@ import type { OrderTax, TaxLine } from '../schema.ts'
 import { requireDollars } from './catalog.ts'
 import { plainWords } from './faults.ts'
 import { money, requireDone, SHIPPING_TITLE, taxRate, variantGid } from './orders.ts'
-import type { Answer } from './reader.ts'
+import type { ShopifyValue } from './reader.ts'
 
 /** A draft that is worked out and never kept. */
 export function cartInput ({ items, location, shippingCents }: CartQuestion): object {
@@ -26,7 +26,7 @@ export function cartInput ({ items, location, shippingCents }: CartQuestion): ob
  * and total must agree to the cent, or nothing is sold.
  * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add up
  */
-export function readCalculation (data: Answer, { items, shippingCents }: CartQuestion): Calculation {
+export function readCalculation (data: ShopifyValue, { items, shippingCents }: CartQuestion): Calculation {
   const payload = data.member('draftOrderCalculate')
   requireDone(payload, 'work out tax')
   const draft = payload.member('calculatedDraftOrder')
@@ -54,7 +54,7 @@ export function readCalculation (data: Answer, { items, shippingCents }: CartQue
   return { lines, taxCents: onTop, tax: readTax(draft, taxCents, subtotal + shipping, isIncluded) }
 }
 
-function readLines (draft: Answer): Map<number, CalculatedLine> {
+function readLines (draft: ShopifyValue): Map<number, CalculatedLine> {
   const lines = new Map<number, CalculatedLine>()
   for (const line of draft.member('lineItems').list()) {
     lines.set(line.member('variant').member('legacyResourceId').id(), {
@@ -69,7 +69,7 @@ function readLines (draft: Answer): Map<number, CalculatedLine> {
  * The taxes by name and rate; the platform lists each for every line of goods and for shipping. It rounds each for itself, so
  * that a cent or so may be missing to the whole, which is what was asked for: the largest takes it.
  */
-function readTax (draft: Answer, taxCents: number, onCents: number, isIncluded: boolean): OrderTax {
+function readTax (draft: ShopifyValue, taxCents: number, onCents: number, isIncluded: boolean): OrderTax {
   const found = draft.member('taxLines')
   const given = found.list()
   const byName = new Map<string, TaxLine>()
@@ -88,7 +88,7 @@ function readTax (draft: Answer, taxCents: number, onCents: number, isIncluded: 
   return { lines: lines.map(line => line === largest ? { ...line, cents: line.cents + missing } : line), isIncluded }
 }
 
-function readMoney (set: Answer): number {
+function readMoney (set: ShopifyValue): number {
   const given = set.member('shopMoney')
   requireDollars(given.member('currencyCode').text())
   return given.member('amount').cents()

@@ -6,7 +6,7 @@ import { CostBudgets, type ThrottleStatus } from './budget.ts'
 import { graphFault, plainWords, statusFault, throttled } from './faults.ts'
 import { requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
 import type { ShopifyOperation } from './operations.ts'
-import { Answer } from './reader.ts'
+import { ShopifyValue } from './reader.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
 
 /** How often a call that was throttled is sent again. */
@@ -54,7 +54,7 @@ export class ShopifyCalls {
   }
 
   /** The `data` of the answer. @throws StorePlatformError */
-  async ask (store: StoreAccess, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>> = {}): Promise<Answer> {
+  async ask (store: StoreAccess, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>> = {}): Promise<ShopifyValue> {
     requireShopHost(store.domain)
     const key = credentialsKey(store)
     const begun = this.#clock.monotonic()
@@ -71,7 +71,7 @@ export class ShopifyCalls {
         continue
       }
       const fault = this.#fault(sent, operation, hiddenOf(store, token))
-      if (fault === null) return new Answer(sent.data)
+      if (fault === null) return new ShopifyValue(sent.data)
       if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
       throttledTimes++
       this.#log.debug({ storefrontId: store.storefrontId, purpose: operation.purpose }, 'the store platform was asked too often; asking again')

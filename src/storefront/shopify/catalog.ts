@@ -1,7 +1,7 @@
 import type { CatalogProduct, CatalogVariant, ShopInfo } from '../platform.ts'
 import { StorePlatformError } from '../platform.ts'
 import { isShopHost, shopHandle } from './http.ts'
-import type { Answer } from './reader.ts'
+import type { ShopifyValue } from './reader.ts'
 
 /** All amounts are in US dollars (decision 142). */
 export const CURRENCY = 'USD'
@@ -12,7 +12,7 @@ export function requireDollars (currency: string): void {
 }
 
 /** @throws StorePlatformError `away` for what cannot be read */
-export function readShopInfo (data: Answer): ShopInfo {
+export function readShopInfo (data: ShopifyValue): ShopInfo {
   const shop = data.member('shop')
   const domain = shop.member('myshopifyDomain').text().toLowerCase()
   if (!isShopHost(domain)) shop.member('myshopifyDomain').fail('a domain that ends with .myshopify.com')
@@ -26,7 +26,7 @@ export function readShopInfo (data: Answer): ShopInfo {
 }
 
 /** @throws StorePlatformError `credentials` where the app lacks scopes, which are named; a write scope has the read scope of its name in it */
-export function requireScopes (data: Answer, needed: readonly string[]): void {
+export function requireScopes (data: ShopifyValue, needed: readonly string[]): void {
   const had = new Set(data.member('currentAppInstallation').member('accessScopes').list().map(scope => scope.member('handle').text()))
   const missing = needed.filter(scope => !had.has(scope) && !had.has(scope.replace(/^read_/, 'write_')))
   if (missing.length === 0) return
@@ -34,9 +34,9 @@ export function requireScopes (data: Answer, needed: readonly string[]): void {
 }
 
 /** A page of a connection: its nodes, and where the next one begins; null at the end. */
-export interface Page { readonly nodes: readonly Answer[], readonly next: string | null }
+export interface ConnectionPage { readonly nodes: readonly ShopifyValue[], readonly next: string | null }
 
-export function readPage (connection: Answer): Page {
+export function readPage (connection: ShopifyValue): ConnectionPage {
   const info = connection.member('pageInfo')
   return { nodes: connection.member('nodes').list(), next: info.member('hasNextPage').flag() ? info.member('endCursor').text() : null }
 }
@@ -45,7 +45,7 @@ export function readPage (connection: Answer): Page {
 export interface ProductPage { readonly id: string, readonly product: CatalogProduct, readonly next: string | null }
 
 /** Null for a product that cannot be bought here, whatever the platform's search made of it. */
-export function readProduct (node: Answer): ProductPage | null {
+export function readProduct (node: ShopifyValue): ProductPage | null {
   if (!isSold(node)) return null
   const variants = readPage(node.member('variants'))
   const image = node.optional('featuredMedia')?.optional('preview')?.optional('image')?.member('url').text() ?? null
@@ -59,7 +59,7 @@ export function readProduct (node: Answer): ProductPage | null {
   return { id: node.member('id').text(), product, next: variants.next }
 }
 
-export function readVariant (node: Answer): CatalogVariant {
+export function readVariant (node: ShopifyValue): CatalogVariant {
   return {
     variantId: node.member('legacyResourceId').id(),
     title: node.member('title').text(),
@@ -69,7 +69,7 @@ export function readVariant (node: Answer): CatalogVariant {
 }
 
 /** The variant that can be bought, if it can be in this quantity; null for what is no variant any more. */
-export function readStock (node: Answer, quantityOf: (variantId: number) => number): number | null {
+export function readStock (node: ShopifyValue, quantityOf: (variantId: number) => number): number | null {
   if (node.isNull) return null
   const variantId = node.member('legacyResourceId').id()
   if (!node.member('availableForSale').flag() || !isSold(node.member('product'))) return null
@@ -84,7 +84,7 @@ export function readStock (node: Answer, quantityOf: (variantId: number) => numb
  * Active, and published in the online shop. Gift cards are left out, since an order made from outside issues none, and so is
  * what is sold by subscription only.
  */
-function isSold (product: Answer): boolean {
+function isSold (product: ShopifyValue): boolean {
   return product.member('status').text() === 'ACTIVE' && !product.member('publishedAt').isNull &&
     !product.member('isGiftCard').flag() && !product.member('requiresSellingPlan').flag()
 }

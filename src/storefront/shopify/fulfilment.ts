@@ -1,5 +1,5 @@
 import type { Fulfilment } from '../platform.ts'
-import type { Answer } from './reader.ts'
+import type { ShopifyValue } from './reader.ts'
 import type { Tracking } from '../schema.ts'
 
 const ORDER_GID = 'gid://shopify/Order/'
@@ -21,7 +21,7 @@ export function orderGid (id: number): string {
 }
 
 /** One order of the answer to FULFILMENTS; null for what is none any more. */
-export function readFulfilment (node: Answer): Fulfilment | null {
+export function readFulfilment (node: ShopifyValue): Fulfilment | null {
   if (node.isNull) return null
   const parcels = node.member('fulfillments').list().filter(given => LIVE.has(given.member('status').text())).map(given => {
     const status = given.optional('displayStatus')?.text() ?? ''
@@ -36,18 +36,18 @@ export function readFulfilment (node: Answer): Fulfilment | null {
 }
 
 /** An order as webhooks of the topics `orders/…` give it. */
-export function readOrderNotification (order: Answer): Fulfilment {
+export function readOrderNotification (order: ShopifyValue): Fulfilment {
   const parcels = order.member('fulfillments').list().flatMap(parcelOf)
   const status = order.optional('fulfillment_status')?.text() ?? ''
   return summary(orderGid(order.member('id').id()), status.toLowerCase() === 'fulfilled', !order.member('cancelled_at').isNull, parcels)
 }
 
 /** A fulfilment as webhooks of the topics `fulfillments/…` give it. It does not say whether the rest of the order is fulfilled too. */
-export function readFulfilmentNotification (given: Answer): Fulfilment {
+export function readFulfilmentNotification (given: ShopifyValue): Fulfilment {
   return summary(orderGid(given.member('order_id').id()), false, false, parcelOf(given))
 }
 
-function parcelOf (given: Answer): Parcel[] {
+function parcelOf (given: ShopifyValue): Parcel[] {
   if (!LIVE.has((given.optional('status')?.text() ?? '').toUpperCase())) return []
   const status = given.optional('shipment_status')?.text().toUpperCase() ?? ''
   return [{
@@ -75,13 +75,13 @@ function summary (platformOrderId: string, isFulfilled: boolean, isCanceled: boo
   }
 }
 
-function words (given: Answer | null | undefined): string | null {
+function words (given: ShopifyValue | null | undefined): string | null {
   const text = given?.text().trim() ?? ''
   return text === '' ? null : text
 }
 
 /** Shown to buyers as a link, so that nothing but a web address may be one. */
-function link (given: Answer | null | undefined): string | null {
+function link (given: ShopifyValue | null | undefined): string | null {
   const text = words(given)
   return text !== null && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) ? text : null
 }

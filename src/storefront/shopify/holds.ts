@@ -1,6 +1,6 @@
 import type { HoldRequest } from '../platform.ts'
 import { orderTag, variantGid } from './orders.ts'
-import type { Answer } from './reader.ts'
+import type { ShopifyValue } from './reader.ts'
 
 /** A draft order that reserves goods until its time is over; nobody is sent an invoice for it. */
 export function holdInput ({ sourceIdentifier, items, until }: HoldRequest): object {
@@ -14,7 +14,7 @@ export function holdInput ({ sourceIdentifier, items, until }: HoldRequest): obj
 }
 
 /** Whether a draft still holds its goods, `now` in milliseconds: the merchant may have deleted or completed it. */
-export function holds (data: Answer, now: number): boolean {
+export function holds (data: ShopifyValue, now: number): boolean {
   const draft = data.optional('draftOrder')
   if (draft === null || draft.member('status').text() !== 'OPEN') return false
   const until = draft.optional('reserveInventoryUntil')?.time() ?? 0

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { equalBytes } from '../../keys/constant-time.ts'
 import { StorePlatformError, type Fulfilment, type StoreAccess } from '../platform.ts'
 import { readFulfilmentNotification, readOrderNotification } from './fulfilment.ts'
-import { Answer } from './reader.ts'
+import { ShopifyValue } from './reader.ts'
 
 const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/
 
@@ -24,9 +24,9 @@ export function readShopifyNotification (store: StoreAccess, headers: ReadonlyMa
   return null
 }
 
-function read (body: Uint8Array, reading: (answer: Answer) => Fulfilment): Fulfilment {
+function read (body: Uint8Array, reading: (answer: ShopifyValue) => Fulfilment): Fulfilment {
   try {
-    return reading(new Answer(JSON.parse(Buffer.from(body).toString('utf8')), 'notification'))
+    return reading(new ShopifyValue(JSON.parse(Buffer.from(body).toString('utf8')), 'notification'))
   } catch (error) {
     if (error instanceof SyntaxError) throw new StorePlatformError('refused', 'The notification is no JSON.')
     if (error instanceof StorePlatformError) throw new StorePlatformError('refused', 'The notification cannot be read.', { cause: error })

@@ -1,8 +1,8 @@
-import { StorePlatformError, type NewStoreOrder, type StoreOrder } from '../platform.ts'
+import { StorePlatformError, type NewPlatformOrder, type PlatformOrder } from '../platform.ts'
 import { CURRENCY } from './catalog.ts'
 import { plainWords } from './faults.ts'
 import type { TaxLine } from '../schema.ts'
-import type { Answer } from './reader.ts'
+import type { ShopifyValue } from './reader.ts'
 
 /** What an order's payment is called in the merchant's admin. */
 const GATEWAY = 'Lightning'
@@ -40,7 +40,7 @@ export function orderTag (sourceIdentifier: string): string {
  * A paid order at the prices that the buyer has paid and with the taxes as the shop worked them out then, so that the platform
  * works out nothing anew and the merchant's reports know each tax by its name. `isHeld`: its goods are held for it.
  */
-export function orderInput (order: NewStoreOrder, isHeld = false): { readonly order: object, readonly options: object } {
+export function orderInput (order: NewPlatformOrder, isHeld = false): { readonly order: object, readonly options: object } {
   const subtotal = order.items.reduce((sum, { priceCents, quantity }) => sum + priceCents * quantity, 0)
   if (subtotal + order.shippingCents + order.taxCents !== order.totalCents) throw new TypeError('the amounts of an order do not add up')
   return {
@@ -75,12 +75,12 @@ export function orderInput (order: NewStoreOrder, isHeld = false): { readonly or
 }
 
 /** The shop's own lines; one of the whole tax for an order from before they were kept. */
-function taxLinesOf ({ tax, taxCents, shippingCents }: NewStoreOrder, subtotal: number): readonly TaxLine[] {
+function taxLinesOf ({ tax, taxCents, shippingCents }: NewPlatformOrder, subtotal: number): readonly TaxLine[] {
   if (tax.lines.length > 0 || taxCents === 0) return tax.lines
   return [{ title: TAX_TITLE, rate: taxRate(taxCents, subtotal + shippingCents), cents: taxCents }]
 }
 
-function addressInput ({ shippingAddress, countryCode }: NewStoreOrder): object {
+function addressInput ({ shippingAddress, countryCode }: NewPlatformOrder): object {
   const { firstName, lastName, address1, address2, city, province, zip, phone } = shippingAddress
   return {
     firstName, lastName, address1, address2, city, zip, phone, countryCode,
@@ -98,7 +98,7 @@ export function taxRate (taxCents: number, onCents: number): string {
 }
 
 /** @throws StorePlatformError `refused`, `shop`, or `away` for an answer without the order */
-export function readCreatedOrder (data: Answer): StoreOrder {
+export function readCreatedOrder (data: ShopifyValue): PlatformOrder {
   const payload = data.member('orderCreate')
   requireDone(payload, 'make the order')
   return readOrder(payload.member('order'))
@@ -110,19 +110,19 @@ export function orderQuery (sourceIdentifier: string): string {
 }
 
 /** The order with this identifier among those found; the search itself is not exact. */
-export function readFoundOrder (data: Answer, sourceIdentifier: string): StoreOrder | null {
+export function readFoundOrder (data: ShopifyValue, sourceIdentifier: string): PlatformOrder | null {
   const tag = orderTag(sourceIdentifier)
   const nodes = [...data.member('found').member('nodes').list(), ...data.member('newest').member('nodes').list()]
   const ours = nodes.find(node => node.optional('sourceIdentifier')?.text() === sourceIdentifier || node.member('tags').list().some(given => given.text() === tag))
   return ours === undefined ? null : readOrder(ours)
 }
 
-function readOrder (node: Answer): StoreOrder {
+function readOrder (node: ShopifyValue): PlatformOrder {
   return { platformOrderId: node.member('id').text(), orderNumber: node.member('name').text() }
 }
 
 /** Domain errors come with status 200; with one of them nothing was done. */
-export function requireDone (payload: Answer, purpose: string): void {
+export function requireDone (payload: ShopifyValue, purpose: string): void {
   const errors = payload.member('userErrors').list()
   if (errors.length === 0) return
   const codes = errors.map(error => error.optional('code')?.text() ?? '')

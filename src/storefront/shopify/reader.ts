@@ -7,7 +7,7 @@ const DIGITS = /^[1-9]\d{0,15}$/
  * A value of an answer and the way to it. What is not there, or is of another type, fails with the place named: an answer
  * that is read wrong about money or stock is worse than none. @throws StorePlatformError `away` from every reading method
  */
-export class Answer {
+export class ShopifyValue {
   readonly #value: unknown
   readonly #path: string
 
@@ -20,22 +20,22 @@ export class Answer {
     return this.#value === null || this.#value === undefined
   }
 
-  member (name: string): Answer {
+  member (name: string): ShopifyValue {
     const value = this.#value
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return this.fail('an object')
     // Read from its own members only: `constructor` is none.
-    return new Answer(Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined, `${this.#path}.${name}`)
+    return new ShopifyValue(Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined, `${this.#path}.${name}`)
   }
 
   /** Null where the member is null or left out. */
-  optional (name: string): Answer | null {
+  optional (name: string): ShopifyValue | null {
     const found = this.member(name)
     return found.isNull ? null : found
   }
 
-  list (): Answer[] {
+  list (): ShopifyValue[] {
     if (!Array.isArray(this.#value)) return this.fail('a list')
-    return this.#value.map((value: unknown, index) => new Answer(value, `${this.#path}[${index}]`))
+    return this.#value.map((value: unknown, index) => new ShopifyValue(value, `${this.#path}[${index}]`))
   }
 
   text (): string {

@@ -5,7 +5,7 @@ import { Secret } from '../../keys/secrets.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
 import { statusFault, throttled } from './faults.ts'
 import { requireSendable, type ShopifyHttp } from './http.ts'
-import { Answer } from './reader.ts'
+import { ShopifyValue } from './reader.ts'
 
 const PATH = '/admin/oauth/access_token'
 /** Stores whose token is remembered. */
@@ -80,7 +80,7 @@ export class ShopifyTokens {
     }
     if (status === 429) throw throttled(status)
     if (status !== 200) throw statusFault(status, 'give a token')
-    const answer = new Answer(jsonOf(body), 'token')
+    const answer = new ShopifyValue(jsonOf(body), 'token')
     const token = answer.member('access_token').text()
     requireSendable(token)
     const seconds = answer.optional('expires_in')?.integer() ?? UNSAID

@@ -64,10 +64,10 @@ interface Row {
 }
 
 /** The sealed columns of the table. */
-export type SealedColumn = 'client_secret' | 'admin_api_token'
+export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
 
 /** A ciphertext with its place in the table `storefronts`. */
-export function sealedColumn (id: number, column: SealedColumn, ciphertext: string): SealedValue {
+export function sealedStoreColumn (id: number, column: StoreSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'storefronts', column, row: String(id) } }
 }
 
@@ -175,7 +175,7 @@ function changing (integration: Integration): Omit<Row, 'id' | 'merchant_id' | '
 }
 
 function read (row: Row): Integration {
-  const sealed = (column: SealedColumn): SealedValue | null => row[column] === null ? null : sealedColumn(row.id, column, row[column])
+  const sealed = (column: StoreSealedColumn): SealedValue | null => row[column] === null ? null : sealedStoreColumn(row.id, column, row[column])
   return {
     id: row.id,
     merchantId: row.merchant_id,

@@ -5,7 +5,7 @@ import type { Jobs } from '../../jobs/jobs.ts'
 import { Secret, type Sealer } from '../../keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../../upstream/guard.ts'
 import { hasCredentials, type IntegrationChange, type IntegrationInput } from './integration-schema.ts'
-import { sealedColumn, SlugTaken, StoreExists, type Also, type IntegrationStore, type SealedColumn } from './integration-store.ts'
+import { sealedStoreColumn, SlugTaken, StoreExists, type Also, type IntegrationStore, type StoreSealedColumn } from './integration-store.ts'
 import { StorePlatformError, type ShopInfo, type StoreAccess, type StorePlatform } from '../platform.ts'
 import type { Integration, ShippingRules, StoreCredentials } from '../schema.ts'
 import { centsOf } from '../usd.ts'
@@ -183,9 +183,9 @@ export class Storefronts {
   }
 
   #sealed (id: number, opening: Opening): StoreCredentials {
-    const seal = (column: SealedColumn, secret: Secret<string> | null) => {
+    const seal = (column: StoreSealedColumn, secret: Secret<string> | null) => {
       if (secret === null) return null
-      const { place } = sealedColumn(id, column, '')
+      const { place } = sealedStoreColumn(id, column, '')
       return { ciphertext: this.#parts.sealer.seal(secret.reveal(), place), place }
     }
     return { clientId: opening.clientId, clientSecret: seal('client_secret', opening.clientSecret), adminApiToken: seal('admin_api_token', opening.adminApiToken) }
