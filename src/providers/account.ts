@@ -10,7 +10,7 @@ export interface SealedValue {
 }
 
 /** What provider resolution looks at (contract, What the service does 4). */
-export interface ProviderFacts {
+export interface AccountFacts {
   /** The account's explicit choice; null when it never made one. */
   readonly providerChoice: ProviderSlot | null
   readonly hasPrimaryKey: boolean
@@ -28,7 +28,7 @@ export interface ProviderAccount {
  * The slot that makes an account's invoices, in the contract's order: the explicit choice, even one whose key is missing
  * (decision 69); else the only key that is saved; else, with both or none, the platform's default.
  */
-export function resolveProvider (facts: ProviderFacts): ProviderSlot {
+export function resolveProvider (facts: AccountFacts): ProviderSlot {
   if (facts.providerChoice !== null) return facts.providerChoice
   return facts.hasAlternateKey && !facts.hasPrimaryKey ? 'alternate' : 'primary'
 }

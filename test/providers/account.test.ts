@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { choiceAfterSaving, resolveProvider, type ProviderFacts, type ProviderSlot } from '../../src/providers/account.ts'
+import { choiceAfterSaving, resolveProvider, type AccountFacts, type ProviderSlot } from '../../src/providers/account.ts'
 
 const slots: ProviderSlot[] = ['primary', 'alternate']
 const facts = fc.record({
@@ -40,7 +40,7 @@ t.test('whatever is saved in whatever order, the result is the contract\'s', t =
     fc.constantFrom(...slots).map(choose => ({ choose }))
   )
   fc.assert(fc.property(fc.array(act, { maxLength: 8 }), acts => {
-    let state: ProviderFacts = { providerChoice: null, hasPrimaryKey: false, hasAlternateKey: false }
+    let state: AccountFacts = { providerChoice: null, hasPrimaryKey: false, hasAlternateKey: false }
     for (const one of acts) {
       if ('choose' in one) state = { ...state, providerChoice: one.choose }
       else {

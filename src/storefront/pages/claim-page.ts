@@ -292,7 +292,7 @@ export function missingOrderPage (assets: AssetNames): string {
 }
 
 function page (assets: AssetNames, { title, main, refresh }: Pick<HtmlPage, 'title' | 'main' | 'refresh'>): string {
-  return document({ title, main, assets: { style: assets.shopStyle, script: assets.shopScript }, root: '../../../', script: true, refresh })
+  return document({ title, main, assets: { style: assets.shopStyle, script: assets.shopScript }, root: '../../', script: true, refresh })
 }
 
 /** Where the form goes, relative to the page: the same address, so that what answers it can be looked at again. */
