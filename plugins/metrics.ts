@@ -21,13 +21,13 @@ export default definePlugin({
   setup (_config, { services: { metrics, clock }, route, slot }) {
     const name = route.name
     const labels = { route: name }
-    const requests = metrics.counts('boltgate_requests_total', 'Requests that are over, by route, method and class of status.', ['route', 'method', 'status'])
-    const unfinished = metrics.counts('boltgate_requests_unfinished_total', 'Requests whose answer did not reach the client completely.', ['route']).cell(labels)
-    const duration = metrics.spreads('boltgate_request_duration_seconds', 'Time from the accepted head of a request to the end of its answer.', ['route'], seconds).cell(labels)
-    const upstream = metrics.spreads('boltgate_upstream_duration_seconds', 'Time from forwarding a request to the head of the upstream\'s answer.', ['route'], seconds).cell(labels)
-    const inFlight = metrics.levels('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
-    const bytesIn = metrics.counts('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route']).cell(labels)
-    const bytesOut = metrics.counts('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route']).cell(labels)
+    const requests = metrics.counterCells('boltgate_requests_total', 'Requests that are over, by route, method and class of status.', ['route', 'method', 'status'])
+    const unfinished = metrics.counterCells('boltgate_requests_unfinished_total', 'Requests whose answer did not reach the client completely.', ['route']).cell(labels)
+    const duration = metrics.histogramCells('boltgate_request_duration_seconds', 'Time from the accepted head of a request to the end of its answer.', ['route'], seconds).cell(labels)
+    const upstream = metrics.histogramCells('boltgate_upstream_duration_seconds', 'Time from forwarding a request to the head of the upstream\'s answer.', ['route'], seconds).cell(labels)
+    const inFlight = metrics.gaugeCells('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
+    const bytesIn = metrics.counterCells('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route']).cell(labels)
+    const bytesOut = metrics.counterCells('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route']).cell(labels)
     const forwarded = slot<number>('forwarded at')
     // Filled as they occur, so that a route shows no methods that nobody uses.
     const cells: (ReturnType<typeof requests.cell> | undefined)[] = []

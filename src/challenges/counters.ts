@@ -1,4 +1,4 @@
-import type { CountCell, Metrics } from '../telemetry/metrics.ts'
+import type { CounterCell, Metrics } from '../telemetry/metrics.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { ClaimScheme } from './store.ts'
 
@@ -32,11 +32,11 @@ export function challengeCounters (metrics: Metrics): ChallengeCounters {
   const observed = metrics.counter('boltgate_challenges_observed_total', 'Requests that would have been answered with 402, in chains that only observe; no invoice was made.', ['source'])
   const payments = metrics.counter('boltgate_payments_total', 'Sales: credentials claimed for the first time, store orders, merchants\' payments and months of plans that were paid.', ['source', 'scheme'])
   const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of these sales.', ['source', 'scheme'])
-  const verified = metrics.counts('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
+  const verified = metrics.counterCells('boltgate_verifications_total', 'Credentials judged, by result.', ['scheme', 'result'])
   const gone = metrics.counter('boltgate_clients_gone_total', 'Clients that left before the head of what a single-use credential was to buy, by what became of the credential.', ['credential'])
   const ambiguous = metrics.counter('boltgate_ambiguous_leases_total', 'Single-use credentials that were spent because their gateway died while the request was under way.', [])
   // Good ones are counted on every paid request: their cells are looked up once.
-  const good: Record<ClaimScheme, CountCell> = {
+  const good: Record<ClaimScheme, CounterCell> = {
     l402: verified.cell({ scheme: 'l402', result: 'ok' }),
     payment: verified.cell({ scheme: 'payment', result: 'ok' }),
     'payment-legacy': verified.cell({ scheme: 'payment-legacy', result: 'ok' })

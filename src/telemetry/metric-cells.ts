@@ -1,17 +1,17 @@
 import type { Metric } from 'prom-client'
 
 /** A number that only grows. */
-export interface CountCell {
+export interface CounterCell {
   add (by: number): void
 }
 
 /** A number that goes up and down. */
-export interface LevelCell {
+export interface GaugeCell {
   add (by: number): void
 }
 
 /** How values are distributed. */
-export interface SpreadCell {
+export interface HistogramCell {
   /** Throws TypeError on what is no finite number. */
   observe (value: number): void
 }
@@ -70,13 +70,13 @@ abstract class CellMetric<C extends { readonly touched: boolean, values (name: s
   }
 }
 
-class Total implements CountCell, LevelCell {
+class NumberCell implements CounterCell, GaugeCell {
   touched = false
   readonly #labels: CellLabels
-  readonly #changed: Total[]
+  readonly #changed: NumberCell[]
   #value = 0
 
-  constructor (labels: CellLabels, changed: Total[]) {
+  constructor (labels: CellLabels, changed: NumberCell[]) {
     this.#labels = labels
     this.#changed = changed
   }
@@ -95,7 +95,7 @@ class Total implements CountCell, LevelCell {
 }
 
 /** Counters and gauges with cells. */
-export class TotalMetric extends CellMetric<Total> {
+export class NumberMetric extends CellMetric<NumberCell> {
   readonly type: 'counter' | 'gauge'
 
   constructor (name: string, help: string, type: 'counter' | 'gauge') {
@@ -103,22 +103,22 @@ export class TotalMetric extends CellMetric<Total> {
     this.type = type
   }
 
-  protected make (labels: CellLabels): Total {
-    return new Total(labels, this.changed)
+  protected make (labels: CellLabels): NumberCell {
+    return new NumberCell(labels, this.changed)
   }
 }
 
-class Spread implements SpreadCell {
+class HistogramValue implements HistogramCell {
   touched = false
   readonly #labels: CellLabels
   readonly #bounds: readonly number[]
-  readonly #changed: Spread[]
+  readonly #changed: HistogramValue[]
   /** How many fell into each bucket; the last takes what is above every bound. */
   readonly #counts: Float64Array
   #count = 0
   #sum = 0
 
-  constructor (labels: CellLabels, bounds: readonly number[], changed: Spread[]) {
+  constructor (labels: CellLabels, bounds: readonly number[], changed: HistogramValue[]) {
     this.#labels = labels
     this.#bounds = bounds
     this.#counts = new Float64Array(bounds.length + 1)
@@ -157,7 +157,7 @@ class Spread implements SpreadCell {
 }
 
 /** Histograms with cells. `bounds` are upper bounds, ascending. */
-export class SpreadMetric extends CellMetric<Spread> {
+export class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
   readonly #bounds: readonly number[]
 
@@ -166,7 +166,7 @@ export class SpreadMetric extends CellMetric<Spread> {
     this.#bounds = [...bounds]
   }
 
-  protected make (labels: CellLabels): Spread {
-    return new Spread(labels, this.#bounds, this.changed)
+  protected make (labels: CellLabels): HistogramValue {
+    return new HistogramValue(labels, this.#bounds, this.changed)
   }
 }

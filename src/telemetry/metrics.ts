@@ -1,9 +1,9 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
-import { SpreadMetric, TotalMetric, type Cells, type CountCell, type LevelCell, type SpreadCell } from './metric-cells.ts'
+import { HistogramMetric, NumberMetric, type Cells, type CounterCell, type GaugeCell, type HistogramCell } from './metric-cells.ts'
 
 export type { Counter, Gauge, Histogram } from 'prom-client'
-export type { Cells, CountCell, LevelCell, SpreadCell } from './metric-cells.ts'
+export type { Cells, CounterCell, GaugeCell, HistogramCell } from './metric-cells.ts'
 
 /**
  * The gateway's measurements, in Prometheus' text form. Each is made once by its name: a second plugin that asks for the same
@@ -37,18 +37,18 @@ export class Metrics {
    * A counter for what every request changes: rendered like a `counter`, and by far cheaper to change. It is of cells alone;
    * `counter` does not give it. @throws TypeError like `counter`.
    */
-  counts<L extends string> (name: string, help: string, labels: readonly L[]): Cells<L, CountCell> {
-    return this.#cells('counter', name, labels, () => new TotalMetric(name, help, 'counter'))
+  counterCells<L extends string> (name: string, help: string, labels: readonly L[]): Cells<L, CounterCell> {
+    return this.#cells('counter', name, labels, () => new NumberMetric(name, help, 'counter'))
   }
 
-  /** A gauge like `counts`. @throws TypeError like `counter`. */
-  levels<L extends string> (name: string, help: string, labels: readonly L[]): Cells<L, LevelCell> {
-    return this.#cells('gauge', name, labels, () => new TotalMetric(name, help, 'gauge'))
+  /** A gauge like `counterCells`. @throws TypeError like `counter`. */
+  gaugeCells<L extends string> (name: string, help: string, labels: readonly L[]): Cells<L, GaugeCell> {
+    return this.#cells('gauge', name, labels, () => new NumberMetric(name, help, 'gauge'))
   }
 
-  /** A histogram like `counts`; `buckets` are upper bounds, ascending. @throws TypeError like `counter`. */
-  spreads<L extends string> (name: string, help: string, labels: readonly L[], buckets: readonly number[]): Cells<L, SpreadCell> {
-    return this.#cells('histogram', name, labels, () => new SpreadMetric(name, help, buckets))
+  /** A histogram like `counterCells`; `buckets` are upper bounds, ascending. @throws TypeError like `counter`. */
+  histogramCells<L extends string> (name: string, help: string, labels: readonly L[], buckets: readonly number[]): Cells<L, HistogramCell> {
+    return this.#cells('histogram', name, labels, () => new HistogramMetric(name, help, buckets))
   }
 
   /**
@@ -82,7 +82,7 @@ export class Metrics {
     return this.#registry.metrics()
   }
 
-  #cells<M extends TotalMetric | SpreadMetric> (kind: string, name: string, labels: readonly string[], make: () => M): M {
+  #cells<M extends NumberMetric | HistogramMetric> (kind: string, name: string, labels: readonly string[], make: () => M): M {
     return this.#once(`${kind} of cells`, name, labels, () => {
       const metric = make()
       this.#registry.registerMetric(metric.forRegistry())

@@ -35,9 +35,9 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
   const metrics = new Metrics()
   const registry = new Registry()
   const registers = [registry]
-  const asked = metrics.counts('asked_total', 'Asked \\ "so"', ['route', 'status'])
-  const open = metrics.levels('open', 'Open', ['route'])
-  const took = metrics.spreads('took_seconds', 'Time', ['route'], [0.001, 0.1, 1])
+  const asked = metrics.counterCells('asked_total', 'Asked \\ "so"', ['route', 'status'])
+  const open = metrics.gaugeCells('open', 'Open', ['route'])
+  const took = metrics.histogramCells('took_seconds', 'Time', ['route'], [0.001, 0.1, 1])
   const theirAsked = new Counter({ name: 'asked_total', help: 'Asked \\ "so"', labelNames: ['route', 'status'], registers })
   const theirOpen = new Gauge({ name: 'open', help: 'Open', labelNames: ['route'], registers })
   const theirTook = new Histogram({ name: 'took_seconds', help: 'Time', labelNames: ['route'], buckets: [0.001, 0.1, 1], registers })
@@ -66,10 +66,10 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
 
 await t.test('a metric of cells is made once, and is no other', t => {
   const metrics = new Metrics()
-  const asked = metrics.counts('asked_total', 'Asked', ['route'])
-  t.equal(metrics.counts('asked_total', 'Asked', ['route']), asked, 'asking again, as after a reload, gives the same one')
-  t.throws(() => metrics.counts('asked_total', 'Asked', ['other']), TypeError)
+  const asked = metrics.counterCells('asked_total', 'Asked', ['route'])
+  t.equal(metrics.counterCells('asked_total', 'Asked', ['route']), asked, 'asking again, as after a reload, gives the same one')
+  t.throws(() => metrics.counterCells('asked_total', 'Asked', ['other']), TypeError)
   t.throws(() => metrics.counter('asked_total', 'Asked', ['route']), TypeError)
-  t.throws(() => metrics.levels('asked_total', 'Asked', ['route']), TypeError)
+  t.throws(() => metrics.gaugeCells('asked_total', 'Asked', ['route']), TypeError)
   t.end()
 })
