@@ -3,8 +3,8 @@ import type { Log } from '../../telemetry/log.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
 import { CostBudgets, type ThrottleStatus } from './budget.ts'
-import { graphFault, plainWords, statusFault, throttled } from './faults.ts'
-import { requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
+import { graphFault, statusFault, throttled } from './faults.ts'
+import { jsonOf, requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
 import type { ShopifyOperation } from './operations.ts'
 import { ShopifyValue } from './reader.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
@@ -22,13 +22,11 @@ const MAX_WAIT_PAID = 10_000
 const REPEATED_WITHIN = 15_000
 /** Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of single mutations. */
 const BLIND_WAIT = 1000
-/** Statuses of answers that have no body; `Response` takes none with them. */
-const BODILESS = new Set([204, 205, 304])
 
 interface Cost { readonly requested: number | null, readonly status: ThrottleStatus | null }
 
-/** What came of one sending. */
-interface Sent { readonly status: number | null, readonly data: unknown, readonly errors: unknown, readonly cost: Cost, readonly failure: StorePlatformError | null }
+/** What was answered: of a status other than 2xx nothing is read. */
+interface Sent { readonly status: number, readonly data: unknown, readonly errors: unknown, readonly cost: Cost }
 
 /**
  * Asks Shopify's Admin API. A call is sent again only where nothing was done: the day's token had ended (once), or the
@@ -63,7 +61,6 @@ export class ShopifyCalls {
       const token = await this.#tokens.get(store)
       await this.#waitForPoints(key, operation)
       const sent = await this.#send(store, token, operation, variables)
-      if (sent.failure !== null) throw sent.failure
       this.#learn(key, operation, sent.cost)
       const mayRepeat = this.#clock.monotonic() - begun <= REPEATED_WITHIN
       if (sent.status === 401 && await this.#tokens.drop(store, token) && !isRenewed && mayRepeat) {
@@ -81,7 +78,7 @@ export class ShopifyCalls {
 
   #fault (sent: Sent, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError | null {
     const { status } = sent
-    if (status === null || status < 200 || status >= 300) return statusFault(status ?? 0, purpose)
+    if (status < 200 || status >= 300) return statusFault(status, purpose)
     if (sent.errors !== undefined) return graphFault(sent.errors, purpose, hidden)
     if (sent.data === undefined) return new StorePlatformError('away', `The store platform gave an answer without data when asked to ${purpose}.`, { upstreamStatus: status })
     return null
@@ -105,46 +102,16 @@ export class ShopifyCalls {
   }
 
   async #send (store: StoreAccess, token: Secret<string>, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>>): Promise<Sent> {
-    let status: number | null = null
-    let failure: StorePlatformError | null = null
-    // With the first call: a gateway without stores does without its five megabytes.
-    const { createAdminApiClient } = await import('@shopify/admin-api-client')
-    const client = createAdminApiClient({
-      storeDomain: store.domain,
-      apiVersion: this.#apiVersion,
-      accessToken: token.reveal(),
-      userAgentPrefix: 'boltgate',
-      // It would wait by the machine's clock, and repeat what may have been done.
-      retries: 0,
-      // Without one it writes to the console.
-      logger: () => {},
-      customFetchApi: async (url, { headers = {}, body = '' } = {}) => {
-        try {
-          const answer = await this.#http.post(store.domain, new URL(url).pathname, Object.fromEntries(new Headers(headers)), body)
-          status = answer.status
-          // Its type is not asked for: what is no JSON fails at being read as JSON.
-          return new Response(BODILESS.has(status) ? null : Buffer.from(answer.body), { status, headers: { 'content-type': 'application/json' } })
-        } catch (error) {
-          // The client makes a text of every error; this one is kept for the caller.
-          if (error instanceof StorePlatformError) failure = error
-          throw error
-        }
-      }
-    })
-    const { data, errors, extensions }: { data?: unknown, errors?: { graphQLErrors?: unknown, message?: unknown }, extensions?: unknown } = await client.request(operation.text, { variables })
-    if (failure === null && status === null) failure = unknownFailure(errors?.message, operation, hiddenOf(store, token))
-    const isErrorOfGraph = errors?.graphQLErrors !== undefined
-    return { status, data: errors === undefined || isErrorOfGraph ? data : undefined, errors: errors?.graphQLErrors, cost: costOf(extensions), failure }
+    const headers = { 'content-type': 'application/json', accept: 'application/json', 'x-shopify-access-token': token.reveal(), 'user-agent': 'boltgate' }
+    const body = JSON.stringify({ query: operation.text, variables })
+    const { status, body: bytes } = await this.#http.post(store.domain, `/admin/api/${this.#apiVersion}/graphql.json`, headers, body)
+    const answer = status >= 200 && status < 300 ? jsonOf(bytes) : null
+    return { status, data: member(answer, 'data') ?? undefined, errors: member(answer, 'errors') ?? undefined, cost: costOf(member(answer, 'extensions')) }
   }
 
   async #sleep (ms: number): Promise<void> {
     await new Promise<void>(resolve => { this.#clock.after(ms, resolve) })
   }
-}
-
-/** The client itself failed before anything was sent, or while it read. */
-function unknownFailure (message: unknown, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError {
-  return new StorePlatformError('away', `The store platform could not be asked to ${purpose}: ${plainWords(typeof message === 'string' ? message : 'it is not known why', hidden)}`)
 }
 
 function hiddenOf (store: StoreAccess, token: Secret<string>): string[] {

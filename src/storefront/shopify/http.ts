@@ -82,6 +82,17 @@ export class ShopifyHttp {
   }
 }
 
+/** An answer's body, whatever type it says that it has; null where it is no JSON. */
+export function jsonOf (body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body).toString('utf8'))
+  } catch (error) {
+    // A page, or an answer that was cut.
+    if (!(error instanceof SyntaxError)) throw error
+    return null
+  }
+}
+
 /** The library's error is left behind: it may hold what was sent. */
 function unreached (error: unknown, isLate: boolean): StorePlatformError {
   if (error instanceof AddressRefused) return new StorePlatformError('shop', `The store's domain may not be called: ${error.message}`)

@@ -4,7 +4,7 @@ import type { Clock } from '../../system/clock.ts'
 import { Secret } from '../../keys/secrets.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
 import { statusFault, throttled } from './faults.ts'
-import { requireSendable, type ShopifyHttp } from './http.ts'
+import { jsonOf, requireSendable, type ShopifyHttp } from './http.ts'
 import { ShopifyValue } from './reader.ts'
 
 const PATH = '/admin/oauth/access_token'
@@ -97,14 +97,4 @@ function legacyToken ({ adminApiToken }: StoreAccess): Secret<string> {
   if (adminApiToken === null) throw new StorePlatformError('credentials', 'The store has no credentials: neither client id and secret nor an admin API token.')
   requireSendable(adminApiToken.reveal())
   return adminApiToken
-}
-
-function jsonOf (body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString('utf8'))
-  } catch (error) {
-    // A page, or an answer that was cut.
-    if (!(error instanceof SyntaxError)) throw error
-    return null
-  }
 }
