@@ -1,5 +1,22 @@
-// Prints the test files that use storage or state, told by the helpers that they import.
-import { globSync, readFileSync } from 'node:fs'
+// Prints the test files that do something else where there is a server: those that name, themselves or through what they
+// import from test/, one of the helpers that use it, or the address of one.
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
 
-const files = globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] })
-console.log(files.filter(file => /support\/(database|redis|state|gateway|gateway-process)\.ts'/.test(readFileSync(file, 'utf8'))).sort().join(' '))
+const uses = /\b(TEST_DATABASE_URL|TEST_REDIS_URL|openAnyDatabase|eachDatabase|freshPostgres|freshRedis|eachState|testRedisUrl|startGateway)\b/
+
+/** Helpers are looked for by name: their file has others too, which need no server. */
+const helpers = normalize('test/support')
+const reaches = new Map()
+
+function needsServer (file) {
+  if (!reaches.has(file)) {
+    reaches.set(file, false)
+    const text = readFileSync(file, 'utf8')
+    const imported = [...text.matchAll(/ from '(\.[^']+\.ts)'/g)].map(match => normalize(join(dirname(file), match[1])))
+    reaches.set(file, uses.test(text) || imported.some(path => path.startsWith('test') && !path.startsWith(helpers) && existsSync(path) && needsServer(path)))
+  }
+  return reaches.get(file)
+}
+
+console.log(globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] }).filter(needsServer).sort().join(' '))

@@ -108,14 +108,23 @@ export function startedServers (t: T): PgliteServer[] {
   return servers
 }
 
+/** Whether what is tested on embedded parts and on servers is wanted on servers alone: in a run that follows another without them. */
+export function serversOnly (): boolean {
+  return (process.env['TEST_SERVERS_ONLY'] ?? '') !== ''
+}
+
 /**
  * Runs a test on the embedded database, and on PostgreSQL too where `TEST_DATABASE_URL` names one (a superuser's or one that may
- * create databases). Each run begins with an empty database, migrated as `options` say; call it one after the other.
+ * create databases). Each run begins with an empty database, migrated as `options` say; call it one after the other. With
+ * `TEST_SERVERS_ONLY`, where the embedded one has had its run, on PostgreSQL alone.
  */
 export async function eachDatabase (outer: T, name: string, run: (t: T, database: Database) => Promise<void>, options: TestDatabaseOptions = {}): Promise<void> {
-  await outer.test(`${name} (embedded)`, async t => { await run(t, await openTestDatabase(t, options)) })
   const url = process.env['TEST_DATABASE_URL']
-  if (url !== undefined && url !== '') {
+  const hasServer = url !== undefined && url !== ''
+  if (!hasServer || !serversOnly()) {
+    await outer.test(`${name} (embedded)`, async t => { await run(t, await openTestDatabase(t, options)) })
+  }
+  if (hasServer) {
     await outer.test(`${name} (PostgreSQL)`, async t => { await run(t, await openTestPostgres(t, url, options)) })
   }
 }

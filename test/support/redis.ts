@@ -5,6 +5,7 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { MemoryState } from '../../src/state/memory.ts'
 import { openRedisState, type RedisState } from '../../src/state/redis.ts'
 import type { State } from '../../src/state/state.ts'
+import { serversOnly } from './database.ts'
 import { ManualClock } from './manual-clock.ts'
 
 /** The address of a Redis to test with, or null. */
@@ -28,11 +29,13 @@ export async function openTestRedis (t: T, url: string, clock: ManualClock, pref
 
 /** Runs a test on the state in memory, and on Redis too where `TEST_REDIS_URL` names one. */
 export async function eachState (t: T, name: string, run: (t: T, state: State, clock: ManualClock) => Promise<void>): Promise<void> {
-  await t.test(`${name} (memory)`, async t => {
-    const clock = new ManualClock()
-    await run(t, new MemoryState(clock), clock)
-  })
   const url = testRedisUrl()
+  if (url === null || !serversOnly()) {
+    await t.test(`${name} (memory)`, async t => {
+      const clock = new ManualClock()
+      await run(t, new MemoryState(clock), clock)
+    })
+  }
   if (url !== null) {
     await t.test(`${name} (Redis)`, async t => {
       const clock = new ManualClock()
