@@ -52,7 +52,7 @@ class Buyers {
     this.refused++
     if (!wellFormedRefusal(answer) || answer.status === 402) this.#t.fail(`${method} ${way} was answered ${answer.status}: ${answer.text}`)
     // Whoever is told to come later does not come at once.
-    await wait(20)
+    await wait(100)
     return null
   }
 
@@ -122,7 +122,7 @@ async function onOwnServers (t: T): Promise<{ readonly gateway: GatewayProcess, 
   if (postgres === null || redis === null) return null
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
-    replace: [['mode: development', 'payment: { leaseTimeout: 2s, maxOutstanding: { address: 1000, place: 1000 } }\nmode: development']]
+    replace: [['mode: development', 'payment: { leaseTimeout: 2s, maxOutstanding: { address: 100000, place: 100000 } }\nmode: development']]
   })
   const gateway = await spawnGateway(t, { yaml, documented: false, env: { DATABASE_URL: postgres.url, REDIS_URL: redis.url } })
   return { gateway, postgres, redis }
