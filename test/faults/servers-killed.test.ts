@@ -33,7 +33,7 @@ interface Bought {
   delivered: number
 }
 
-/** Buys and shows until it is told to stop, and answers the slowest recovery. */
+/** Clients of one round: what they have bought, and how often they were told to come later. */
 class Buyers {
   readonly #t: T
   readonly #gateway: GatewayProcess
@@ -45,12 +45,12 @@ class Buyers {
     this.#gateway = gateway
   }
 
-  /** Null where the gateway says that it cannot at the moment; nothing else than that may come. */
+  /** Null where the gateway says that it cannot at the moment (503, and when to come again); nothing else may come. */
   async #ask (method: string, way: string, expected: readonly number[], options: Parameters<GatewayProcess['send']>[2] = {}): Promise<Answer | null> {
     const answer = await this.#gateway.send(method, way, options)
     if (expected.includes(answer.status)) return answer
     this.refused++
-    if (!wellFormedRefusal(answer) || answer.status === 402) this.#t.fail(`${method} ${way} was answered ${answer.status}: ${answer.text}`)
+    if (answer.status !== 503 || !wellFormedRefusal(answer)) this.#t.fail(`${method} ${way} was answered ${answer.status}: ${answer.text}`)
     // Whoever is told to come later does not come at once.
     await wait(100)
     return null
@@ -122,7 +122,7 @@ async function onOwnServers (t: T): Promise<{ readonly gateway: GatewayProcess, 
   if (postgres === null || redis === null) return null
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
-    replace: [['mode: development', 'payment: { leaseTimeout: 2s, maxOutstanding: { address: 100000, place: 100000 } }\nmode: development']]
+    replace: [['mode: development', 'payment: { leaseTimeout: 2s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development']]
   })
   const gateway = await spawnGateway(t, { yaml, documented: false, env: { DATABASE_URL: postgres.url, REDIS_URL: redis.url } })
   return { gateway, postgres, redis }
