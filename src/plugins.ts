@@ -43,7 +43,7 @@ function resolveOwnName (): void {
 }
 
 /** The file is no plugin. */
-export class PluginFileError extends Error {
+class PluginFileError extends Error {
   override name = 'PluginFileError'
   readonly code = 'BG_PLUGIN_FILE'
 }

@@ -318,6 +318,6 @@ function payableSeconds (offer: Offer): number {
 }
 
 /** What requests that may share an invoice have in common (decision 122), as one short text. */
-export function bindingOf (offer: Offer, digest: string | null): string {
+function bindingOf (offer: Offer, digest: string | null): string {
   return hash('sha256', JSON.stringify([offer.place, offer.service, offer.tokenPath, offer.method, offer.path, offer.query, offer.amountSats, digest]), 'base64url')
 }

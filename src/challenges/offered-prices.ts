@@ -4,7 +4,7 @@ import type { Log } from '../telemetry/log.ts'
 import type { PriceGrace } from './price-grace.ts'
 
 /** Longest time for which a former price may be taken, in milliseconds. */
-export const LONGEST_GRACE = 30 * 86_400_000
+const LONGEST_GRACE = 30 * 86_400_000
 const REREAD = 30_000
 
 /**

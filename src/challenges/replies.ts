@@ -120,7 +120,7 @@ function reply (type: string, lines: readonly string[], body: object): Reply {
 }
 
 /** Whether Accept names `application/problem+json` with a greater weight than plain JSON (RFC 9110, 12.5.1). */
-export function prefersProblem (accept: string | undefined): boolean {
+function prefersProblem (accept: string | undefined): boolean {
   if (accept === undefined || !accept.includes('problem')) return false
   let problem = 0
   let json = 0

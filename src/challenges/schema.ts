@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery } from '../gateway/iso-time.ts'
 
 /** Highest price of one challenge, in satoshis (decision 105). */
-export const MAX_CHALLENGE_SATS = 1_000_000_000
+const MAX_CHALLENGE_SATS = 1_000_000_000
 /** Longest idempotency key of a challenge (contract, Limits). */
 export const MAX_KEY_CHARS = 200
 

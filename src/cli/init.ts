@@ -30,7 +30,7 @@ export interface Wishes {
 }
 
 /** The variable that the file takes a provider's key from. */
-export const KEY_VARIABLE = 'LIGHTNING_KEY'
+const KEY_VARIABLE = 'LIGHTNING_KEY'
 
 const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string, readonly usual: string | null }>> = {
   upstream: { ask: 'Address of the API that you sell', usual: null },
@@ -77,7 +77,7 @@ async function complete (given: Readonly<Partial<Record<keyof Wishes, string>>>)
 }
 
 /** The file, as it is written. Texts are in quotes as JSON has them, which YAML reads alike. */
-export function gatewayYaml ({ upstream, path, price, provider }: Wishes): string {
+function gatewayYaml ({ upstream, path, price, provider }: Wishes): string {
   const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
   const lightning = provider === 'sandbox'
     ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.

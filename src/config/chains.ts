@@ -34,7 +34,7 @@ export interface ReadEntry {
 }
 
 /** Whether the name of an entry is the path of a plugin file. */
-export function isPluginPath (name: string): boolean {
+function isPluginPath (name: string): boolean {
   return name.startsWith('./') || name.startsWith('../') || isAbsolute(name)
 }
 

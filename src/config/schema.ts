@@ -165,7 +165,7 @@ const plans = Type.Object({
 }, describe('What each plan allows.'))
 
 /** A rate limit, as it stands under `policies` (contract, Limits; decisions 30 to 34). */
-export const PolicySchema = Type.Object({
+const PolicySchema = Type.Object({
   limit: Type.Integer({ minimum: 1, description: 'Requests allowed in one window.' }),
   window: Duration({ minimum: '1s', maximum: '1d', description: 'Length of the window.' }),
   sliding: Type.Optional(Type.Integer({ minimum: 2, maximum: 60, description: 'Slide the window in this many segments. A fixed window when left out.' })),
@@ -204,10 +204,10 @@ const upstreamUrl = {
 const url = { 'x-format': 'upstream-url', description: 'Address of an HTTP server; a path in it stands before the request\'s own.' }
 
 /** A named upstream under `upstreams`. */
-export const NamedUpstreamSchema = Type.Object({ url: Type.String(url), ...upstreamUrl }, describe('An HTTP upstream.'))
+const NamedUpstreamSchema = Type.Object({ url: Type.String(url), ...upstreamUrl }, describe('An HTTP upstream.'))
 
 /** The upstream of a route; exactly one of `internal`, `proxy` and `url` may stand in it. */
-export const UpstreamSchema = Type.Object({
+const UpstreamSchema = Type.Object({
   internal: Type.Optional(Type.String({ minLength: 1, description: 'Name of an upstream inside the gateway.' })),
   proxy: Type.Optional(Type.String({ pattern: '^:[A-Za-z_][A-Za-z0-9_]*$', description: 'Path parameter that holds the id of a merchant\'s proxy, such as `:proxyId`.' })),
   url: Type.Optional(Type.String(url)),
@@ -215,14 +215,14 @@ export const UpstreamSchema = Type.Object({
 }, describe('Where the request goes.'))
 
 /** What a route matches (find-my-way syntax). */
-export const MatchSchema = Type.Object({
+const MatchSchema = Type.Object({
   host: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.-]+$', 'x-format': 'host', description: 'Host name of the request, without a port. Any when left out.' })),
   method: Type.Optional(List(Type.String({ 'x-format': 'method' }), { description: 'Method or methods. Any when left out.' })),
   path: List(Type.String({ 'x-format': 'path' }), { description: 'Path or paths, with `:name` for a segment and a trailing `/*` for the rest.' })
 }, describe('Which requests the route takes.'))
 
 /** A route as it stands in the file. */
-export const RouteSchema = Type.Object({
+const RouteSchema = Type.Object({
   name: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9 ._:/*,-]{1,128}$', description: 'Name in logs and metrics. Method and path when left out.' })),
   match: MatchSchema,
   chain: Reference('chain', { 'x-allowed': 'the name of a chain under chains', description: 'Name of the chain that requests run through.' }),

@@ -44,7 +44,7 @@ export const defaultLimits: ListenerLimits = Object.freeze({
 })
 
 /** How long a connection that had its last answer is kept open for the client to read it. */
-export const LINGER = 2000
+const LINGER = 2000
 
 /** How long a client that has ended its side is sent nothing before it is found out whether it is still there. */
 const SILENCE = 400

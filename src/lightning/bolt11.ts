@@ -53,7 +53,7 @@ export interface Invoice {
 }
 
 /** The longest invoice that is read, in characters. */
-export const MAX_INVOICE_CHARS = 7_089 // What the largest QR code holds; real ones have 200 to 1,500.
+const MAX_INVOICE_CHARS = 7_089 // What the largest QR code holds; real ones have 200 to 1,500.
 
 const DEFAULT_EXPIRY = 3600
 const DEFAULT_CLTV = 18

@@ -80,7 +80,7 @@ export function decodeIdentifier (identifier: Uint8Array): TokenIdentifier {
 }
 
 /** The signature over identifier and caveats, 32 bytes. */
-export function signatureOf (rootKey: Uint8Array, identifier: Uint8Array, caveats: readonly Uint8Array[]): Uint8Array {
+function signatureOf (rootKey: Uint8Array, identifier: Uint8Array, caveats: readonly Uint8Array[]): Uint8Array {
   return hmacChain(KEY_GENERATOR, [rootKey, identifier, ...caveats])
 }
 

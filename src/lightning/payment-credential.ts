@@ -140,7 +140,7 @@ function differs (challenge: JsonObject, name: string, sent: string | null): boo
 }
 
 /** Decodes the `request` of a challenge; a string says what is wrong with it. */
-export function readChargeRequest (request: string): ChallengeRequest | string {
+function readChargeRequest (request: string): ChallengeRequest | string {
   if (!TOKEN.test(request)) return 'The challenge\'s request is not base64url'
   const object = readJson(request)
   if (object === null) return 'The challenge\'s request does not hold a JSON object'

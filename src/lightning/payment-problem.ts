@@ -1,7 +1,7 @@
 /** The `application/problem+json` bodies (RFC 9457) of a 402 under the Payment scheme. */
 
 /** Where the problem types live unless the configuration says otherwise (decision 103). */
-export const PROBLEM_BASE = 'https://paymentauth.org/problems'
+const PROBLEM_BASE = 'https://paymentauth.org/problems'
 
 /** The contract's four failures of a modern credential, and `payment-required` for a first 402 (decisions 119 and 126). */
 export type PaymentProblemSlug =

@@ -10,13 +10,13 @@
 import { hkdfSha256 } from './hmac.ts'
 
 /** Bytes of a token id; the first `GENERATION_BYTES` name the key generation, the rest are random. */
-export const TOKEN_ID_BYTES = 32
+const TOKEN_ID_BYTES = 32
 
 /** Bytes that name a key generation. */
-export const GENERATION_BYTES = 4
+const GENERATION_BYTES = 4
 
 /** The fewest bytes a master secret may have. */
-export const MIN_MASTER_BYTES = 32
+const MIN_MASTER_BYTES = 32
 
 const NO_SALT = Buffer.alloc(0)
 const ROOT_KEY_PURPOSE = 'boltgate/macaroon'

@@ -16,7 +16,7 @@ export function refundMails ({ outbox, merchantName }: ReceiptParts): (sql: Tran
 }
 
 /** The mail of a confirmed refund. It holds nothing that spends anything. */
-export function refundMail (refund: Refund, to: string, merchantName: string): Mail {
+function refundMail (refund: Refund, to: string, merchantName: string): Mail {
   const merchant = oneLine(merchantName)
   const amount = satoshisText(refund.amountSats)
   const facts: Fact[] = [['Amount', amount], [refund.type === 'ln' ? 'Lightning invoice' : 'Bitcoin address', refund.address]]

@@ -22,7 +22,7 @@ export const FeaturesView = Type.Object({
 export type FeaturesView = Static<typeof FeaturesView>
 
 /** `onboarding` of an account (contract, Merchant account; decision 73). */
-export const OnboardingView = Type.Object({
+const OnboardingView = Type.Object({
   hasPaymentProviderKey: Type.Boolean(),
   hasWebhookUrl: Type.Boolean(),
   hasActiveProxy: Type.Boolean(),
@@ -97,12 +97,12 @@ function subscriptionStatus (merchant: Merchant): string | null {
 }
 
 /** Whether a key is saved in either slot; the key itself is never shown (contract, Validation rules). */
-export function hasProviderKey (merchant: Merchant): boolean {
+function hasProviderKey (merchant: Merchant): boolean {
   return merchant.primaryKey !== null || merchant.alternateKey !== null
 }
 
 /** `features`: three flags of the account, the others by its plan (decision 79). */
-export function featuresView (merchant: Merchant, plans: GatewayConfig['plans']): FeaturesView {
+function featuresView (merchant: Merchant, plans: GatewayConfig['plans']): FeaturesView {
   const { analyticsEnabled, prioritySupport, customBrandingEnabled } = planFeatures[merchant.tier]
   const { refundsEnabled, multiCurrencyEnabled, l402Enabled } = merchant.flags
   return {

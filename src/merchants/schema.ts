@@ -1,12 +1,6 @@
 import type { ProviderSlot, SealedValue } from '../providers/account.ts'
 import type { PlanTier } from './plans.ts'
 
-/**
- * The statuses of a subscription that the contract names. Stored as the billing provider reports it, so a value of its
- * future is kept and reads as "not active".
- */
-export type SubscriptionStatus = 'active' | 'trialing' | 'past_due' | 'canceled' | 'unpaid' | 'incomplete' | 'incomplete_expired'
-
 /** The three flags of an account; set once by events, then living on their own, never plan lookups (decision 77). */
 export interface MerchantFlags {
   readonly refundsEnabled: boolean

@@ -1,7 +1,7 @@
 import type { Decimal } from './decimal.ts'
 
 /** Fewer answers than this are one source's word, and no price. */
-export const LEAST_ANSWERS = 2
+const LEAST_ANSWERS = 2
 
 /** Percent from the median beyond which an answer is refused. */
 const TOLERANCE = 2n

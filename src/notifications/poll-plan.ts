@@ -91,7 +91,7 @@ function firstTurn (since: number, now: number): Turn {
 }
 
 /** The budget that an account's calls are taken from. */
-export function budgetOf (account: string, rules: PollRules): string {
+function budgetOf (account: string, rules: PollRules): string {
   return rules.isShared ? 'all' : account
 }
 

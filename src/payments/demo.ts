@@ -9,7 +9,7 @@ import type { Charge } from '../providers/provider.ts'
 import { InvoiceSigner, SignerStopped } from '../providers/sandbox/signer.ts'
 
 /** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
-export const DEMO_EXPIRY_SECONDS = 600
+const DEMO_EXPIRY_SECONDS = 600
 
 /** Makes the invoices of demo payments (amount 0), which no provider knows and nobody can pay (decision 43). */
 export interface DemoInvoices {

@@ -10,7 +10,7 @@ const SHORTEST = 20
 /** Payments that are read at once. */
 const BATCH = 100
 /** Milliseconds after its end, with a gateway that asks, for which a payment waits for its provider's answer before it is told as expired (decision 178). */
-export const ANSWERLESS = 15 * 60_000
+const ANSWERLESS = 15 * 60_000
 
 /** What a sweeper works with. */
 export interface SweeperParts {

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { isoTime } from '../gateway/iso-time.ts'
 
 /** Highest price of one request, in satoshis (decision 105). */
-export const MAX_PRICE_SATS = 1_000_000_000
+const MAX_PRICE_SATS = 1_000_000_000
 /** Longest a merchant's upstream may take to answer, in seconds (contract, Limits: Proxy). */
 export const MAX_TIMEOUT_SECONDS = 30
 /** Most entries of each list of a proxy. */

@@ -9,7 +9,7 @@ export const REFUND_STATUSES = ['pending', 'processing', 'confirmed', 'failed'] 
 export type RefundStatus = typeof REFUND_STATUSES[number]
 
 /** Over the chain or over Lightning (contract, Refund: refundType). */
-export const REFUND_TYPES = ['chain', 'ln'] as const
+const REFUND_TYPES = ['chain', 'ln'] as const
 export type RefundType = typeof REFUND_TYPES[number]
 
 /** A refund as it is kept. Times in milliseconds since the epoch, amounts in satoshis. */

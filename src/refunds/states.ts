@@ -61,7 +61,7 @@ export function nextCheck (refund: Pick<Refund, 'createdAt'>, now: number): numb
 }
 
 /** Whether it is not known that the provider took a refund: the answer was lost, or is still under way. */
-export function isUnheard (refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
+function isUnheard (refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
   return refund.status === 'pending' && refund.providerRefundId === null
 }
 

@@ -14,7 +14,7 @@ import { linkMail } from './mail.ts'
 import type { SignInStore } from './store.ts'
 
 /** The queue of links that were asked for, as it is called at /jobs. */
-export const SIGN_IN_QUEUE = 'sign-in'
+const SIGN_IN_QUEUE = 'sign-in'
 
 /** What signing in works with. */
 export interface SignInParts {

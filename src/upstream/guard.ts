@@ -142,7 +142,7 @@ export type ResolveName = (hostname: string) => Promise<readonly string[]>
  * Asks the DNS servers for A and AAAA records, at most about four seconds. Not `lookup`: that one takes a thread of a pool
  * of four, which slow names of one merchant would hold for all.
  */
-export function dnsResolver (): ResolveName {
+function dnsResolver (): ResolveName {
   const resolver = new Resolver({ timeout: 2000, tries: 2 })
   return async hostname => {
     const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])

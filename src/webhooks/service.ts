@@ -38,7 +38,7 @@ export interface WebhooksParts {
 }
 
 /** The queue of attempts, and the periodic jobs around it. */
-export const WEBHOOK_QUEUE = 'webhooks'
+const WEBHOOK_QUEUE = 'webhooks'
 const RECOVERY = 'webhooks-recovery'
 const PURGE = 'webhooks-purge'
 
@@ -55,7 +55,7 @@ const KEEP = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 
 /** The last attempt has failed; the queue shows it to operators as a failed job, whose retry sends once more. */
-export class DeliveryFailed extends Error {
+class DeliveryFailed extends Error {
   override name = 'DeliveryFailed'
   readonly code = 'BG_WEBHOOK_FAILED'
 }

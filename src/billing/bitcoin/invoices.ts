@@ -114,7 +114,7 @@ export class PlanInvoices {
 }
 
 /** For people: on the invoice and on its page. */
-export function describePlan (plan: SoldPlan): string {
+function describePlan (plan: SoldPlan): string {
   return `${planNames[plan]}, one month`
 }
 

@@ -5,7 +5,7 @@ const DAY = 86_400_000
 export const GRACE = 7 * DAY
 
 /** Mails about the end of a period, in the order in which they are due. */
-export const steps = ['week', 'three-days', 'day', 'ended', 'canceled'] as const
+const steps = ['week', 'three-days', 'day', 'ended', 'canceled'] as const
 export type RenewalStep = typeof steps[number]
 
 /** Milliseconds from the end of the period to each mail. */

@@ -52,7 +52,7 @@ export interface BitcoinInvoice {
 }
 
 /** One plan of `GET /api/bitcoin/pricing` (decision 165). */
-export const BitcoinPlanView = Type.Object({
+const BitcoinPlanView = Type.Object({
   ...PlanView.properties,
   priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
   quoteExpiresAt: isoTime('Until when that price stands. An invoice keeps its own amount until it expires.')

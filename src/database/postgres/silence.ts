@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type postgres from 'postgres'
 
 /** The database did not answer, or did not take a statement, in the time that it is given. */
-export class DatabaseSilent extends Error {
+class DatabaseSilent extends Error {
   override name = 'DatabaseSilent'
   readonly code = 'ETIMEDOUT'
 

@@ -7,7 +7,7 @@ import type { Payout, PayoutDestination, PayoutRequest } from '../provider.ts'
 import type { SandboxPayout } from './store.ts'
 
 /** A payout to this address is taken and then fails, so that this can be tried. Its bytes say `sandbox refund fails`. */
-export const FAILING_ADDRESS = 'bcrt1qwdskuerzdauzqun9ve6kuepqveskjmrn0wlvnf'
+const FAILING_ADDRESS = 'bcrt1qwdskuerzdauzqun9ve6kuepqveskjmrn0wlvnf'
 
 /** Milliseconds until a payout over the chain is broadcast. */
 const CHAIN_DELAY = 5_000

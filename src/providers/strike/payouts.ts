@@ -170,7 +170,7 @@ export function shortened (text: string): string {
 }
 
 /** A UUID of version 4 by its form, always the same for one reference. */
-export function idempotencyKey (reference: string): string {
+function idempotencyKey (reference: string): string {
   const bytes = hash('sha256', `boltgate payout ${reference}`, 'buffer').subarray(0, 16)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x40, 6)
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)

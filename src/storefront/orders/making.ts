@@ -40,7 +40,7 @@ export interface OrderMakingParts {
 }
 
 /** Milliseconds within which a platform's search surely finds what was made: only after it a search that finds nothing means that there is nothing. */
-export const SEARCH_LAG = 30_000
+const SEARCH_LAG = 30_000
 /** Milliseconds after a new order for which the platform is first asked how far it is. */
 export const FIRST_CHECK = 20_000
 /** Milliseconds for which an order that may have been made unheard is looked for without anybody asking, and between two looks at least. */

@@ -7,7 +7,7 @@ import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { usd } from '../usd.ts'
 
 /** The states of an order in the order in which they follow each other (contract, Storefront order). */
-export const ORDER_STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const satisfies readonly OrderStatus[]
+const ORDER_STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const satisfies readonly OrderStatus[]
 
 /** Most orders of one page, and how many there are unless said (contract, Storefront merchant endpoints). */
 const MOST_ORDERS = 100

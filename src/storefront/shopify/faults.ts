@@ -3,7 +3,7 @@ import { StorePlatformError } from '../platform.ts'
 /** Characters of a platform's own words that are passed on. */
 const MAX_WORDS = 200
 /** Seconds after which a platform that said nothing may be asked again. */
-export const DEFAULT_WAIT = 5
+const DEFAULT_WAIT = 5
 
 /** Codes of GraphQL errors with which nothing was done. Shopify's checks of an operation have names of their own, such as `undefinedField`. */
 const REFUSED_CODE = /^(?:[a-z][A-Za-z]+|MAX_COST_EXCEEDED|BAD_REQUEST|BAD_USER_INPUT|GRAPHQL_VALIDATION_FAILED)$/

@@ -16,7 +16,7 @@ interface Parcel {
 }
 
 /** The platform's id of an order as its webhooks give it, as a number. */
-export function orderGid (id: number): string {
+function orderGid (id: number): string {
   return `${ORDER_GID}${id}`
 }
 
