@@ -10,15 +10,16 @@ type Values = NonNullable<Parameters<Sql['unsafe']>[1]>
 /**
  * The database as pg-boss takes it, the same on PostgreSQL and the embedded one. Statements of several texts bring their own
  * `BEGIN` and `COMMIT`, which a pool of connections cannot run: what is between runs in a transaction of ours instead.
- * `heard` is called with the name of a queue to which a job was added, by whatever process.
+ * `heard` is called with the name of a queue to which a job was added, by whatever process; `slow` says whether tables are being
+ * made, which may take longer than a request would wait. At all other times a statement of the queue that stands must not let
+ * others wait with it.
  */
-export function bossDatabase (database: Database, heard: (queue: string) => void): BossDatabase {
+export function bossDatabase (database: Database, heard: (queue: string) => void, slow: () => boolean): BossDatabase {
   return {
     executeSql: async (text, values) => {
       const inner = /^\s*BEGIN;([\s\S]*?)\s*COMMIT;\s*$/.exec(text)?.[1]
       if (inner === undefined || (values !== undefined && values.length > 0)) return await execute(database.sql, text, values)
-      // Tables are made in one of these: it may take longer than a request would wait.
-      return await database.transaction(tx => execute(tx, inner, []), { slow: true })
+      return await database.transaction(tx => execute(tx, inner, []), { slow: slow() })
     },
     listen: async (channel, told, again) => {
       const stop = await database.listen(channel, queue => {

@@ -234,7 +234,7 @@ export class PgBossJobs implements Jobs {
     const { database, log, supervise = 10_000 } = this.#parts
     const seconds = Math.max(Math.round(supervise / 1000), 1)
     const boss = new PgBoss({
-      db: bossDatabase(database, queue => { this.#runners.get(queue)?.wake() }),
+      db: bossDatabase(database, queue => { this.#runners.get(queue)?.wake() }, () => this.#boss === null),
       backend: database.kind,
       schema: JOBS_SCHEMA,
       schedule: false,

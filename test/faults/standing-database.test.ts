@@ -5,7 +5,10 @@ import t, { type Test as T } from 'tap'
 import { systemClock } from '../../src/system/clock.ts'
 import { isConnectionFault, openDatabase, type Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { migrations } from '../../src/database/migrations/list.ts'
 import { startedServers, testImage } from '../support/database.ts'
+import { startGateway } from '../support/gateway.ts'
+import { openJobs, plain } from '../jobs/jobs.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { openGate, type TcpGate } from './tcp-gate.ts'
 
@@ -97,4 +100,52 @@ void t.test('while the process of the embedded database stands still, statements
   t.same(rows.map(([row]) => row?.n), Array.from({ length: 20 }, (_, n) => n), 'each statement gets its own answer')
   await database.transaction(tx => tx`insert into written values (3)`)
   t.same(await database.sql`select n from written`, [{ n: 3 }])
+})
+
+void t.test('when the embedded database stands still within a statement of the job queue, GET /api/merchant/me is 503 once its silence is over', async t => {
+  const servers = startedServers(t)
+  const silence = 1_000
+  const image = await testImage(migrations)
+  const database = await openDatabase({ url: 'pglite:memory', dataDir: tmpdir(), log: silentLog, clock: systemClock, image, silence })
+  t.teardown(() => database.close())
+  const gateway = await startGateway(t, { database })
+  const pid = servers[0]?.pid
+  if (pid === undefined) throw new Error('the database has no process')
+  const stands = Promise.withResolvers<void>()
+  let started = false
+  const jobs = openJobs(t, {
+    kind: database.kind,
+    sql: database.sql,
+    transaction: (run, options) => database.transaction(tx => run(new Proxy(tx, {
+      get: (target, key) => {
+        // What keeps the queue's tables in order runs in transactions of these.
+        if (started && key === 'unsafe') {
+          process.kill(pid, 'SIGSTOP')
+          stands.resolve()
+        }
+        return Reflect.get(target, key) as unknown
+      }
+    })), options),
+    listen: (channel, heard) => database.listen(channel, heard),
+    notify: (channel, payload, tx) => database.notify(channel, payload, tx),
+    health: () => database.health(),
+    close: () => database.close()
+  }, { supervise: 1_000 })
+  jobs.queue('looked-after', plain, async () => {})
+  await jobs.start()
+  started = true
+  await stands.promise
+  const ask = () => gateway.merchantSend('GET', '/api/merchant/me')
+  for (const place of ['first', 'second', 'third']) {
+    const asked = performance.now()
+    const answer = await Promise.race([ask(), wait(5 * silence)])
+    const took = performance.now() - asked
+    t.equal(answer?.status, 503, `the ${place} request`)
+    t.equal(answer?.headers['retry-after'], '5', `the ${place} request`)
+    // What is more than the silence is for a slow machine.
+    t.ok(took < 3 * silence, `the ${place} request: ${Math.round(took)} ms`)
+  }
+  process.kill(pid, 'SIGCONT')
+  while ((await database.health()).status !== 'healthy');
+  t.equal((await ask()).status, 200, 'and goes on with the database')
 })
