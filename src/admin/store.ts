@@ -1,4 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import { column, dateOrNull, flag, integer, optional, records, text, time, type Records } from '../database/rows.ts'
 import { resolveTier } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
@@ -39,31 +40,33 @@ export interface AdminStore {
   review (sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
 }
 
-interface MerchantRow {
-  id: number
-  name: string
-  email: string
-  plan_tier: string | null
-  subscription_status: string | null
-  is_active: boolean
-  created_at: Date
-}
+const tier = column(null, resolveTier, value => value)
 
-interface Row {
-  id: number
-  email: string
-  customer_name: string | null
-  billing_customer_id: string | null
-  billing_subscription_id: string | null
-  plan_tier: string
-  subscription_status: string | null
-  current_period_end: Date | null
-  state: PendingSubscription['state']
-  created_at: Date
-  reviewed_at: Date | null
-  rejection_reason: string | null
-  linked_merchant_id: number | null
-}
+const listedRows: Records<ListedMerchant> = records({
+  id: integer(),
+  name: text(),
+  email: text(),
+  tier: { ...tier, name: 'plan_tier' },
+  subscriptionStatus: optional(text()),
+  isActive: flag(),
+  createdAt: time()
+})
+
+const pendingRows: Records<PendingSubscription> = records({
+  id: integer(),
+  email: text(),
+  customerName: optional(text()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  planTier: tier,
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(time()),
+  state: text<PendingSubscription['state']>(),
+  createdAt: time(),
+  reviewedAt: optional(time()),
+  rejectionReason: optional(text()),
+  linkedMerchantId: optional(integer())
+})
 
 /** The lists of the administrator in the SQL database. */
 export class SqlAdminStore implements AdminStore {
@@ -81,77 +84,46 @@ export class SqlAdminStore implements AdminStore {
   async merchants (page?: MerchantPage): Promise<ListedMerchant[]> {
     const sql = this.#sql
     const following = page === undefined || page.after === null ? sql`` : sql`where (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
-    const rows = await sql<MerchantRow[]>`
+    return await listedRows.all(sql`
       select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants ${following}
-      order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`
-    return rows.map(row => ({
-      id: row.id,
-      name: row.name,
-      email: row.email,
-      tier: resolveTier(row.plan_tier),
-      subscriptionStatus: row.subscription_status,
-      isActive: row.is_active,
-      createdAt: row.created_at.getTime()
-    }))
+      order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`)
   }
 
   async insert (subscription: NewPendingSubscription, now: number, sql: Sql = this.#sql): Promise<PendingSubscription> {
-    const end = subscription.currentPeriodEnd === null ? null : new Date(subscription.currentPeriodEnd)
-    const [row] = await sql<Row[]>`
+    const [row] = await sql`
       insert into pending_subscriptions as held (
         email, customer_name, billing_customer_id, billing_subscription_id, plan_tier, subscription_status, current_period_end, created_at)
       values (
         ${subscription.email.trim().toLowerCase()}, ${subscription.customerName}, ${subscription.billingCustomerId},
-        ${subscription.billingSubscriptionId}, ${subscription.planTier}, ${subscription.subscriptionStatus}, ${end}, ${new Date(now)})
+        ${subscription.billingSubscriptionId}, ${subscription.planTier}, ${subscription.subscriptionStatus}, ${dateOrNull(subscription.currentPeriodEnd)}, ${new Date(now)})
       on conflict (billing_subscription_id) do update set
         subscription_status = case held.state when 'pending' then excluded.subscription_status else held.subscription_status end,
         current_period_end = case held.state when 'pending' then excluded.current_period_end else held.current_period_end end
       returning *`
     // An insert with an update for its conflict answers one row or throws.
-    return read(row!)
+    return pendingRows.read(row!)
   }
 
   async list (processed: boolean): Promise<PendingSubscription[]> {
-    const rows = processed
-      ? await this.#sql<Row[]>`select * from pending_subscriptions order by created_at desc, id desc`
-      : await this.#sql<Row[]>`select * from pending_subscriptions where state = 'pending' order by created_at desc, id desc`
-    return rows.map(read)
+    const sql = this.#sql
+    return await pendingRows.all(sql`
+      select * from pending_subscriptions ${processed ? sql`` : sql`where state = 'pending'`} order by created_at desc, id desc`)
   }
 
   async byId (id: number): Promise<PendingSubscription | null> {
-    const [row] = await this.#sql<Row[]>`select * from pending_subscriptions where id = ${id}`
-    return row === undefined ? null : read(row)
+    return await pendingRows.one(this.#sql`select * from pending_subscriptions where id = ${id}`)
   }
 
   async lock (sql: TransactionSql, id: number): Promise<PendingSubscription | null> {
-    const [row] = await sql<Row[]>`select * from pending_subscriptions where id = ${id} for update`
-    return row === undefined ? null : read(row)
+    return await pendingRows.one(sql`select * from pending_subscriptions where id = ${id} for update`)
   }
 
   async review (sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription> {
     const [merchantId, reason] = review.state === 'approved' ? [review.merchantId, null] : [null, review.reason]
-    const [row] = await sql<Row[]>`
+    const [row] = await sql`
       update pending_subscriptions set state = ${review.state}, reviewed_at = ${new Date(review.at)}, linked_merchant_id = ${merchantId}, rejection_reason = ${reason}
       where id = ${id} returning *`
     // The row is locked, so it is there.
-    return read(row!)
-  }
-}
-
-function read (row: Row): PendingSubscription {
-  return {
-    id: row.id,
-    email: row.email,
-    customerName: row.customer_name,
-    billingCustomerId: row.billing_customer_id,
-    billingSubscriptionId: row.billing_subscription_id,
-    planTier: resolveTier(row.plan_tier),
-    subscriptionStatus: row.subscription_status,
-    currentPeriodEnd: row.current_period_end?.getTime() ?? null,
-    state: row.state,
-    createdAt: row.created_at.getTime(),
-    reviewedAt: row.reviewed_at?.getTime() ?? null,
-    rejectionReason: row.rejection_reason,
-    linkedMerchantId: row.linked_merchant_id
+    return pendingRows.read(row!)
   }
 }

@@ -1,5 +1,6 @@
 import type { PlanTier } from '../merchants/plans.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import { dateOrNull, integer, optional, records, text, time, type Records } from '../database/rows.ts'
 import type { BilledSubscription } from './provider.ts'
 
 /** A subscription by card as it was last written down. Times in milliseconds since the epoch. */
@@ -50,14 +51,16 @@ export interface CardSubscriptionStore {
   ofMerchant (merchantId: number, sql?: Sql): Promise<CardSubscription[]>
 }
 
-interface Row {
-  readonly subscription_id: string
-  readonly customer_id: string | null
-  readonly plan_tier: PlanTier | null
-  readonly status: string
-  readonly current_period_end: Date | null
-  readonly started_at: Date
-}
+const cardRows: Records<CardSubscription> = records({
+  subscriptionId: text(),
+  customerId: optional(text()),
+  plan: optional(text<PlanTier>('plan_tier')),
+  status: text(),
+  currentPeriodEnd: optional(time()),
+  startedAt: time()
+})
+const beforeRows: Records<BeforeLook> = records({ plan: optional(text<PlanTier>('plan_tier')), merchantId: optional(integer()) })
+const pendedRows: Records<Pended> = records({ merchantId: optional(integer('linked_merchant_id')) })
 
 /** Subscriptions by card in the database's table `card_subscriptions`. */
 export class SqlCardSubscriptionStore implements CardSubscriptionStore {
@@ -77,18 +80,15 @@ export class SqlCardSubscriptionStore implements CardSubscriptionStore {
   }
 
   async lock (tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null> {
-    const [row] = await tx<{ plan: PlanTier | null, merchantId: number | null }[]>`
-      select plan_tier as plan, merchant_id as "merchantId" from card_subscriptions
-      where subscription_id = ${subscriptionId} and ticket = ${ticket} for update`
-    return row === undefined ? null : { plan: row.plan, merchantId: row.merchantId }
+    return await beforeRows.one(tx`
+      select plan_tier, merchant_id from card_subscriptions where subscription_id = ${subscriptionId} and ticket = ${ticket} for update`)
   }
 
   async write (tx: TransactionSql, seen: BilledSubscription, merchantId: number | null): Promise<void> {
-    const end = seen.currentPeriodEnd === null ? null : new Date(seen.currentPeriodEnd)
     await tx`
       update card_subscriptions set
         merchant_id = ${merchantId}, customer_id = ${seen.customerId}, plan_tier = ${seen.plan}, status = ${seen.status},
-        current_period_end = ${end}, started_at = ${new Date(seen.startedAt)}
+        current_period_end = ${dateOrNull(seen.currentPeriodEnd)}, started_at = ${new Date(seen.startedAt)}
       where subscription_id = ${seen.subscriptionId}`
   }
 
@@ -98,9 +98,7 @@ export class SqlCardSubscriptionStore implements CardSubscriptionStore {
   }
 
   async pended (tx: TransactionSql, subscriptionId: string): Promise<Pended | null> {
-    const [row] = await tx<{ merchantId: number | null }[]>`
-      select linked_merchant_id as "merchantId" from pending_subscriptions where billing_subscription_id = ${subscriptionId}`
-    return row === undefined ? null : { merchantId: row.merchantId }
+    return await pendedRows.one(tx`select linked_merchant_id from pending_subscriptions where billing_subscription_id = ${subscriptionId}`)
   }
 
   async lockMerchant (tx: TransactionSql, merchantId: number): Promise<boolean> {
@@ -108,16 +106,8 @@ export class SqlCardSubscriptionStore implements CardSubscriptionStore {
   }
 
   async ofMerchant (merchantId: number, sql: Sql = this.#database.sql): Promise<CardSubscription[]> {
-    const rows = await sql<Row[]>`
+    return await cardRows.all(sql`
       select subscription_id, customer_id, plan_tier, status, current_period_end, started_at from card_subscriptions
-      where merchant_id = ${merchantId} and status is not null order by started_at desc, subscription_id desc`
-    return rows.map(row => ({
-      subscriptionId: row.subscription_id,
-      customerId: row.customer_id,
-      plan: row.plan_tier,
-      status: row.status,
-      currentPeriodEnd: row.current_period_end?.getTime() ?? null,
-      startedAt: row.started_at.getTime()
-    }))
+      where merchant_id = ${merchantId} and status is not null order by started_at desc, subscription_id desc`)
   }
 }

@@ -1,7 +1,8 @@
 import type { Database, Sql } from '../database/database.ts'
 import type { ChallengeStatus } from './schema.ts'
 import type { Challenge } from './store.ts'
-import { readChallenge } from './store-sql.ts'
+import { optional, records, text, time, type Records } from '../database/rows.ts'
+import { challengeRows } from './store-sql.ts'
 
 /** A page of rows; clamped by the caller. */
 export interface RowPage {
@@ -57,8 +58,7 @@ export interface ProducerStore {
   list (merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>>
 }
 
-type ChallengeRow = Parameters<typeof readChallenge>[0]
-interface EndpointRow { resource: string, created_at: Date, retired_at: Date | null }
+const endpointRows: Records<ProducerEndpoint> = records({ resource: text(), createdAt: time(), retiredAt: optional(time()) })
 
 /** How many distinct resources a merchant sells that are not retired: they share the cap with its proxies (decision 84). */
 export async function countEndpoints (sql: Sql, merchantId: number): Promise<number> {
@@ -88,10 +88,9 @@ export class SqlProducerStore implements ProducerStore {
   }
 
   async byKey (sql: Sql, merchantId: number, key: string): Promise<Challenge | null> {
-    const [row] = await sql<ChallengeRow[]>`
+    return await challengeRows.one(sql`
       select challenges.* from producer_keys join challenges using (payment_hash)
-      where producer_keys.merchant_id = ${String(merchantId)} and producer_keys.idempotency_key = ${key}`
-    return row === undefined ? null : readChallenge(row)
+      where producer_keys.merchant_id = ${String(merchantId)} and producer_keys.idempotency_key = ${key}`)
   }
 
   async bindKey (sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void> {
@@ -101,9 +100,8 @@ export class SqlProducerStore implements ProducerStore {
   }
 
   async endpoint (sql: Sql, merchantId: number, resource: string): Promise<ProducerEndpoint | null> {
-    const [row] = await sql<EndpointRow[]>`
-      select resource, created_at, retired_at from producer_endpoints where merchant_id = ${String(merchantId)} and resource = ${resource}`
-    return row === undefined ? null : readEndpoint(row)
+    return await endpointRows.one(sql`
+      select resource, created_at, retired_at from producer_endpoints where merchant_id = ${String(merchantId)} and resource = ${resource}`)
   }
 
   async addEndpoint (sql: Sql, merchantId: number, resource: string, now: number): Promise<void> {
@@ -134,16 +132,15 @@ export class SqlProducerStore implements ProducerStore {
     const { sql } = this.#database
     const merchant = String(merchantId)
     const [count] = await sql<{ total: number }[]>`select count(*)::int as total from producer_endpoints where merchant_id = ${merchant}`
-    const rows = await sql<EndpointRow[]>`
+    const rows = await endpointRows.all(sql`
       select resource, created_at, retired_at from producer_endpoints where merchant_id = ${merchant}
-      order by created_at desc, resource desc limit ${page.limit} offset ${page.offset}`
-    return { rows: rows.map(readEndpoint), total: count?.total ?? 0 }
+      order by created_at desc, resource desc limit ${page.limit} offset ${page.offset}`)
+    return { rows, total: count?.total ?? 0 }
   }
 
   async get (merchantId: number, paymentHash: string): Promise<Challenge | null> {
-    const [row] = await this.#database.sql<ChallengeRow[]>`
-      select * from challenges where payment_hash = ${paymentHash} and merchant_id = ${String(merchantId)} and source = 'producer'`
-    return row === undefined ? null : readChallenge(row)
+    return await challengeRows.one(this.#database.sql`
+      select * from challenges where payment_hash = ${paymentHash} and merchant_id = ${String(merchantId)} and source = 'producer'`)
   }
 
   async list (merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>> {
@@ -153,10 +150,10 @@ export class SqlProducerStore implements ProducerStore {
       ${filter.since === null ? sql`` : sql`and created_at >= ${new Date(filter.since)}`}
       ${this.#standing(filter)}`
     const [count] = await sql<{ total: number }[]>`select count(*)::int as total from challenges where ${where}`
-    const rows = await sql<ChallengeRow[]>`
+    const rows = await challengeRows.all(sql`
       select * from challenges where ${where}
-      order by created_at desc, payment_hash desc limit ${filter.limit} offset ${filter.offset}`
-    return { rows: rows.map(readChallenge), total: count?.total ?? 0 }
+      order by created_at desc, payment_hash desc limit ${filter.limit} offset ${filter.offset}`)
+    return { rows, total: count?.total ?? 0 }
   }
 
   #standing (filter: ChallengeFilter) {
@@ -169,8 +166,4 @@ export class SqlProducerStore implements ProducerStore {
       case 'expired': return sql`and paid_at is null and expires_at <= ${now}`
     }
   }
-}
-
-function readEndpoint (row: EndpointRow): ProducerEndpoint {
-  return { resource: row.resource, createdAt: row.created_at.getTime(), retiredAt: row.retired_at?.getTime() ?? null }
 }

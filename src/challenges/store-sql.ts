@@ -4,93 +4,61 @@ import {
 } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../database/database.ts'
+import { amount, flag, integer, optional, records, text, time, together, type Records, type Row } from '../database/rows.ts'
 
-/** A row of `challenges` as the client gives it. Where a member is narrower than text, the statements here write nothing else. */
-interface Row {
-  payment_hash: string
-  source: ChallengeSource
-  service: string
-  merchant_id: string | null
-  proxy_id: string | null
-  place: string
-  resource: string
-  path: string
-  method: string
-  query: string
-  amount_sats: bigint
-  digest: string | null
-  binding: string
-  payment_id: string | null
-  realm: string | null
-  request: string | null
-  payment_expires: string | null
-  macaroon: string
-  token_id: string
-  invoice: string
-  network: string
-  charge_id: string
-  provider_slot: string
-  provider_kind: string
-  client_key: string
-  idempotency_key: string | null
-  description: string
-  created_at: Date
-  expires_at: Date
-  token_expires_at: Date
-  state: 'unspent' | 'leased' | 'spent'
-  scheme: ClaimScheme | null
-  paid_at: Date | null
-  lease_id: string | null
-  lease_until: Date | null
-  lease_final: boolean
-  client_gone: number
-  verifications: number
+/** Of a challenge what its counters need. */
+const saleColumns = { source: text<ChallengeSource>(), amountSats: amount(), createdAt: time(), clientKey: text() }
+const sales = records(saleColumns)
+
+/** Rows of `challenges`. Where a member is narrower than text, the statements here write nothing else. */
+export const challengeRows: Records<Challenge> = records({
+  ...saleColumns,
+  paymentHash: text(),
+  service: text(),
+  merchantId: optional(text()),
+  proxyId: optional(text()),
+  place: text(),
+  resource: text(),
+  path: text(),
+  method: text(),
+  query: text(),
+  digest: optional(text()),
+  binding: text(),
+  payment: together({ id: text('payment_id'), realm: text(), request: text(), expires: text('payment_expires') }),
+  macaroon: text(),
+  tokenId: text(),
+  invoice: text(),
+  network: text(),
+  chargeId: text(),
+  providerSlot: text(),
+  providerKind: text(),
+  idempotencyKey: optional(text()),
+  description: text(),
+  expiresAt: time(),
+  tokenExpiresAt: time(),
+  state: text<'unspent' | 'leased' | 'spent'>(),
+  scheme: optional(text<ClaimScheme>()),
+  paidAt: optional(time()),
+  leaseId: optional(text()),
+  leaseUntil: optional(time()),
+  leaseIsFinal: flag('lease_final')
+})
+
+const claims = records({ verifications: integer(), returns: integer('client_gone') })
+
+async function claimed<C extends Sale> (rows: Records<C>, statement: PromiseLike<readonly Row[]>): Promise<ClaimedChallenge<C> | null> {
+  const [row] = await statement
+  if (row === undefined) return null
+  const { verifications, returns } = claims.read(row)
+  return { challenge: rows.read(row), first: verifications === 1, returns }
 }
 
-/** A row of `challenges` as the rest of the program sees it. */
-export function readChallenge (row: Row): Challenge {
-  const { payment_id: id, realm, request, payment_expires: expires } = row
-  return {
-    paymentHash: row.payment_hash,
-    source: row.source,
-    service: row.service,
-    merchantId: row.merchant_id,
-    proxyId: row.proxy_id,
-    place: row.place,
-    resource: row.resource,
-    path: row.path,
-    method: row.method,
-    query: row.query,
-    // Its INSERT keeps prices far below 2^53.
-    amountSats: Number(row.amount_sats),
-    digest: row.digest,
-    binding: row.binding,
-    payment: id === null || realm === null || request === null || expires === null ? null : { id, realm, request, expires },
-    macaroon: row.macaroon,
-    tokenId: row.token_id,
-    invoice: row.invoice,
-    network: row.network,
-    chargeId: row.charge_id,
-    providerSlot: row.provider_slot,
-    providerKind: row.provider_kind,
-    clientKey: row.client_key,
-    idempotencyKey: row.idempotency_key,
-    description: row.description,
-    createdAt: row.created_at.getTime(),
-    expiresAt: row.expires_at.getTime(),
-    tokenExpiresAt: row.token_expires_at.getTime(),
-    state: row.state,
-    scheme: row.scheme,
-    paidAt: row.paid_at?.getTime() ?? null,
-    leaseId: row.lease_id,
-    leaseUntil: row.lease_until?.getTime() ?? null,
-    leaseIsFinal: row.lease_final
-  }
-}
+const ambiguousLeases: Records<AmbiguousLease> = records({
+  paymentHash: text(), source: text<ChallengeSource>(), merchantId: optional(text()), proxyId: optional(text()), method: text(), path: text(),
+  amountSats: amount(), gateway: text('lease_gateway'), lapsedAt: time()
+})
 
-function claimed (row: Row | undefined): ClaimedChallenge | null {
-  return row === undefined ? null : { challenge: readChallenge(row), first: row.verifications === 1, returns: row.client_gone }
-}
+const listed: Records<Listed> = records({ kind: text<RevokedKind>(), id: text(), at: time('revoked_at') })
 
 const HASH = /^[0-9a-f]{64}$/
 // All satoshis that there will ever be.
@@ -101,14 +69,6 @@ function requireSound ({ paymentHash, tokenId, amountSats }: NewChallenge): void
   if (!HASH.test(paymentHash)) throw new TypeError('The payment hash of a challenge must be 64 lower-case hex characters')
   if (!HASH.test(tokenId)) throw new TypeError('The token id of a challenge must be 64 lower-case hex characters')
   if (!Number.isSafeInteger(amountSats) || amountSats < 1 || amountSats > MAX_PRICE) throw new RangeError(`The price of a challenge must be a whole number of satoshis from 1 to ${MAX_PRICE}, not ${amountSats}`)
-}
-
-type AmbiguousRow = Pick<Row, 'payment_hash' | 'source' | 'merchant_id' | 'proxy_id' | 'method' | 'path' | 'amount_sats'> & { readonly lease_gateway: string, readonly lapsed_at: Date }
-
-type Brief = Pick<Row, 'source' | 'amount_sats' | 'created_at' | 'client_key' | 'verifications' | 'client_gone'>
-
-function claimedInBrief (row: Brief | undefined): ClaimedChallenge<Sale> | null {
-  return row === undefined ? null : { challenge: { source: row.source, amountSats: Number(row.amount_sats), createdAt: row.created_at.getTime(), clientKey: row.client_key }, first: row.verifications === 1, returns: row.client_gone }
 }
 
 /** Nothing is added while nothing is revoked, which is the rule: the statement of nearly all claims stays one. */
@@ -140,8 +100,7 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async find (paymentHash: string): Promise<Challenge | null> {
-    const [row] = await this.#database.sql<Row[]>`select * from challenges where payment_hash = ${paymentHash}`
-    return row === undefined ? null : readChallenge(row)
+    return await challengeRows.one(this.#database.sql`select * from challenges where payment_hash = ${paymentHash}`)
   }
 
   async outstanding (query: OutstandingQuery): Promise<Outstanding> {
@@ -155,13 +114,13 @@ export class SqlChallengeStore implements ChallengeStore {
     const open = rows.map(row => ({ paymentHash: row.payment_hash, binding: row.binding }))
     const firstExpiry = rows[0]?.expires_at.getTime() ?? null
     if (open.filter(({ binding }) => binding === query.binding).length < query.requestLimit) return { open, firstExpiry, newest: null }
-    const [row] = await sql<Row[]>`
+    const newest = await challengeRows.one(sql`
       select * from challenges
       where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2
         and expires_at >= ${new Date(query.payableUntil)} and binding = ${query.binding}
       order by created_at desc, payment_hash
-      limit 1`
-    return { open, firstExpiry, newest: row === undefined ? null : readChallenge(row) }
+      limit 1`)
+    return { open, firstExpiry, newest }
   }
 
   async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<ClaimedChallenge | null>
@@ -169,21 +128,20 @@ export class SqlChallengeStore implements ChallengeStore {
   async claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief = false): Promise<ClaimedChallenge<Sale> | null> {
     const charge = condition?.chargeId ?? null
     const token = condition?.tokenId ?? null
-    const [row] = await sql<Row[]>`
+    return await claimed<Sale>(brief ? sales : challengeRows, sql`
       update challenges
       set scheme = ${scheme}, paid_at = coalesce(paid_at, ${new Date(now)}::timestamptz), verifications = verifications + 1
       where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
         and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
         ${issuedAfter(sql, condition?.issuedAfter ?? null)}
-      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`
-    return brief ? claimedInBrief(row) : claimed(row)
+      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`)
   }
 
   async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<ClaimedChallenge | null>
   async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<ClaimedChallenge<Sale> | null>
   async lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null = null, brief = false): Promise<ClaimedChallenge<Sale> | null> {
     const at = new Date(now)
-    const [row] = await sql<Row[]>`
+    return await claimed<Sale>(brief ? sales : challengeRows, sql`
       update challenges
       set state = 'leased', lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = ${new Date(until)}, lease_final = ${key.isFinal ?? false},
         scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
@@ -192,20 +150,18 @@ export class SqlChallengeStore implements ChallengeStore {
         ${bond === null ? sql`` : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
         and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}
         ${issuedAfter(sql, bond.issuedAfter)}`}
-      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`
-    return brief ? claimedInBrief(row) : claimed(row)
+      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`)
   }
 
   async consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null> {
     const at = new Date(now)
-    const [row] = await sql<Row[]>`
+    return await claimed(challengeRows, sql`
       update challenges
       set state = 'spent', spent_at = ${at}, lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = null,
         scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
       where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
         and (state = 'unspent' or (state = 'leased' and lease_until < ${at} and not lease_final))
-      returning *`
-    return claimed(row)
+      returning *`)
   }
 
   async extend (gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]> {
@@ -262,19 +218,8 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async ambiguous ({ skip, take }: { readonly skip: number, readonly take: number }): Promise<AmbiguousLease[]> {
-    const rows = await this.#database.sql<AmbiguousRow[]>`
-      select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`
-    return rows.map(row => ({
-      paymentHash: row.payment_hash,
-      source: row.source,
-      merchantId: row.merchant_id,
-      proxyId: row.proxy_id,
-      method: row.method,
-      path: row.path,
-      amountSats: Number(row.amount_sats),
-      gateway: row.lease_gateway,
-      lapsedAt: row.lapsed_at.getTime()
-    }))
+    return await ambiguousLeases.all(this.#database.sql`
+      select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`)
   }
 
   async settled (paymentHash: string, at: number): Promise<void> {
@@ -282,8 +227,7 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async revocations (): Promise<Listed[]> {
-    const rows = await this.#database.sql<{ kind: RevokedKind, id: string, revoked_at: Date }[]>`select kind, id, revoked_at from revocations`
-    return rows.map(row => ({ kind: row.kind, id: row.id, at: row.revoked_at.getTime() }))
+    return await listed.all(this.#database.sql`select kind, id, revoked_at from revocations`)
   }
 
   async revoke (revocation: Revocation, now: number): Promise<void> {

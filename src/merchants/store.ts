@@ -1,4 +1,5 @@
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
+import { column, dateOrNull, flag, group, integer, ofRow, optional, records, text, time, type Column, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot, SealedValue } from '../providers/account.ts'
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
@@ -95,31 +96,6 @@ export interface MerchantStore {
 /** Notifications carry the id of the account that was written. */
 export const merchantsChannel = 'boltgate_merchants'
 
-interface Row {
-  id: number
-  name: string
-  email: string
-  key_id: string
-  key_digest: Buffer
-  key_created_at: Date
-  key_rotated_at: Date | null
-  plan_tier: string | null
-  subscription_status: string | null
-  current_period_end: Date | null
-  billing_customer_id: string | null
-  billing_subscription_id: string | null
-  is_active: boolean
-  refunds_enabled: boolean
-  multi_currency_enabled: boolean
-  l402_enabled: boolean
-  provider_choice: ProviderSlot | null
-  primary_key: string | null
-  alternate_key: string | null
-  webhook_url: string | null
-  webhook_secret: string | null
-  created_at: Date
-}
-
 /** The sealed columns of the table. */
 export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
 
@@ -127,6 +103,51 @@ export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_se
 export function sealedMerchantColumn (id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
 }
+
+const sealed = (name: MerchantSealedColumn): Column<SealedValue | null> =>
+  ofRow(name, (ciphertext, id: number) => sealedMerchantColumn(id, name, ciphertext), ({ ciphertext }) => ciphertext)
+
+const merchantRows: Records<Merchant> = records({
+  id: integer(),
+  name: text(),
+  email: text(),
+  keyId: text(),
+  keyCreatedAt: time(),
+  keyRotatedAt: optional(time()),
+  storedTier: optional(text('plan_tier')),
+  tier: column('plan_tier', resolveTier, tier => tier),
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(time()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  isActive: flag(),
+  flags: group({
+    refundsEnabled: flag(),
+    multiCurrencyEnabled: flag(),
+    l402Enabled: { ...flag(), read: (row, name) => row[name] === true && row['is_active'] === true }
+  }),
+  providerChoice: optional(text<ProviderSlot>()),
+  primaryKey: sealed('primary_key'),
+  alternateKey: sealed('alternate_key'),
+  webhookUrl: optional(text()),
+  webhookSecret: sealed('webhook_secret'),
+  createdAt: time()
+})
+
+const changeRows: Records<Required<MerchantChanges>> = records({
+  name: text(),
+  email: text(),
+  planTier: text(),
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(time()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  isActive: flag(),
+  refundsEnabled: flag(),
+  multiCurrencyEnabled: flag(),
+  l402Enabled: flag(),
+  providerChoice: text<ProviderSlot>()
+})
 
 /** Accounts in the database's table `merchants`. */
 export class SqlMerchantStore implements MerchantStore {
@@ -149,14 +170,14 @@ export class SqlMerchantStore implements MerchantStore {
   async insert (merchant: NewMerchant): Promise<Merchant> {
     const now = new Date(merchant.now)
     const { subscription, flags } = merchant
-    const row = await this.#write(this.#sql<Row[]>`
+    const row = await this.#write(this.#sql`
       insert into merchants (
         id, name, email, key_id, key_digest, key_created_at, plan_tier, subscription_status, current_period_end,
         billing_customer_id, billing_subscription_id, is_active, refunds_enabled, multi_currency_enabled, l402_enabled,
         provider_choice, primary_key, alternate_key, webhook_url, webhook_secret, created_at, updated_at)
       values (
         ${merchant.id}, ${merchant.name}, ${merchant.email}, ${merchant.keyId}, ${merchant.keyDigest}, ${now}, ${merchant.planTier},
-        ${subscription.subscriptionStatus}, ${date(subscription.currentPeriodEnd)}, ${subscription.billingCustomerId},
+        ${subscription.subscriptionStatus}, ${dateOrNull(subscription.currentPeriodEnd)}, ${subscription.billingCustomerId},
         ${subscription.billingSubscriptionId}, true, ${flags.refundsEnabled}, ${flags.multiCurrencyEnabled}, ${flags.l402Enabled},
         ${merchant.providerChoice}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
         ${now}, ${now})
@@ -167,29 +188,26 @@ export class SqlMerchantStore implements MerchantStore {
 
   async byId (id: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
-    const [row] = await this.#sql<Row[]>`select * from merchants where id = ${id}`
-    return row === undefined ? null : read(row)
+    return await merchantRows.one(this.#sql`select * from merchants where id = ${id}`)
   }
 
   async byIds (ids: readonly number[]): Promise<Merchant[]> {
     if (ids.length === 0) return []
-    const rows = await this.#sql<Row[]>`select * from merchants where id in ${this.#sql(ids)}`
-    return rows.map(read)
+    return await merchantRows.all(this.#sql`select * from merchants where id in ${this.#sql(ids)}`)
   }
 
   async byEmail (email: string): Promise<Merchant | null> {
-    const [row] = await this.#sql<Row[]>`select * from merchants where email = ${email}`
-    return row === undefined ? null : read(row)
+    return await merchantRows.one(this.#sql`select * from merchants where email = ${email}`)
   }
 
   async byKeyId (keyId: string): Promise<StoredMerchant | null> {
-    const [row] = await this.#sql<Row[]>`select * from merchants where key_id = ${keyId}`
-    return row === undefined ? null : { merchant: read(row), keyDigest: row.key_digest }
+    const [row] = await this.#sql<Array<Row & { readonly key_digest: Buffer }>>`select * from merchants where key_id = ${keyId}`
+    return row === undefined ? null : { merchant: merchantRows.read(row), keyDigest: row.key_digest }
   }
 
   async replaceKey (id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
-    return this.#write(this.#sql<Row[]>`
+    return this.#write(this.#sql`
       update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
@@ -197,7 +215,7 @@ export class SqlMerchantStore implements MerchantStore {
   async setKey (id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     const column = this.#sql(`${slot}_key`)
-    return this.#write(this.#sql<Row[]>`
+    return this.#write(this.#sql`
       update merchants set ${column} = ${ciphertext}, provider_choice = coalesce(provider_choice, ${choose ? slot : null}), updated_at = ${new Date(now)}
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
@@ -207,7 +225,7 @@ export class SqlMerchantStore implements MerchantStore {
     const sql = this.#sql
     const url = webhook.url === undefined ? sql`webhook_url` : sql`${webhook.url}::text`
     const secret = webhook.secret === undefined ? sql`webhook_secret` : sql`${webhook.secret}::text`
-    return this.#write(sql<Row[]>`
+    return this.#write(sql`
       update merchants set
         webhook_url = ${url},
         webhook_secret = case when ${url} is null then ${secret} else coalesce(${secret}, ${webhook.spare}) end,
@@ -217,29 +235,14 @@ export class SqlMerchantStore implements MerchantStore {
 
   async update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
-    const columns = {
-      ...pick('name', changes.name),
-      ...pick('email', changes.email),
-      ...pick('plan_tier', changes.planTier),
-      ...pick('subscription_status', changes.subscriptionStatus),
-      ...pick('current_period_end', changes.currentPeriodEnd === undefined ? undefined : date(changes.currentPeriodEnd)),
-      ...pick('billing_customer_id', changes.billingCustomerId),
-      ...pick('billing_subscription_id', changes.billingSubscriptionId),
-      ...pick('is_active', changes.isActive),
-      ...pick('refunds_enabled', changes.refundsEnabled),
-      ...pick('multi_currency_enabled', changes.multiCurrencyEnabled),
-      ...pick('l402_enabled', changes.l402Enabled),
-      ...pick('provider_choice', changes.providerChoice),
-      updated_at: new Date(now)
-    }
-    return this.#write(this.#sql<Row[]>`
+    const columns = { ...changeRows.write(this.#sql, changes), updated_at: new Date(now) }
+    return this.#write(this.#sql`
       update merchants set ${this.#sql(columns)} where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
   async #write (statement: PromiseLike<readonly Row[]>): Promise<Merchant | null> {
     try {
-      const [row] = await statement
-      return row === undefined ? null : read(row)
+      return await merchantRows.one(statement)
     } catch (error) {
       if (isUniqueViolation(error, 'merchants_email')) throw new EmailTaken('Another account has this email address', { cause: error })
       throw error
@@ -250,46 +253,4 @@ export class SqlMerchantStore implements MerchantStore {
 // The column is an integer: a larger number from a path would be an error of the database in the place of "no such account".
 function isRowId (id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
-}
-
-function pick<T> (column: string, value: T | undefined): Record<string, T> {
-  return value === undefined ? {} : { [column]: value }
-}
-
-function date (ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
-}
-
-function time (at: Date | null): number | null {
-  return at === null ? null : at.getTime()
-}
-
-function read (row: Row): Merchant {
-  const sealed = (column: MerchantSealedColumn): SealedValue | null => row[column] === null ? null : sealedMerchantColumn(row.id, column, row[column])
-  return {
-    id: row.id,
-    name: row.name,
-    email: row.email,
-    keyId: row.key_id,
-    keyCreatedAt: row.key_created_at.getTime(),
-    keyRotatedAt: time(row.key_rotated_at),
-    storedTier: row.plan_tier,
-    tier: resolveTier(row.plan_tier),
-    subscriptionStatus: row.subscription_status,
-    currentPeriodEnd: time(row.current_period_end),
-    billingCustomerId: row.billing_customer_id,
-    billingSubscriptionId: row.billing_subscription_id,
-    isActive: row.is_active,
-    flags: {
-      refundsEnabled: row.refunds_enabled,
-      multiCurrencyEnabled: row.multi_currency_enabled,
-      l402Enabled: row.l402_enabled && row.is_active
-    },
-    providerChoice: row.provider_choice,
-    primaryKey: sealed('primary_key'),
-    alternateKey: sealed('alternate_key'),
-    webhookUrl: row.webhook_url,
-    webhookSecret: sealed('webhook_secret'),
-    createdAt: row.created_at.getTime()
-  }
 }

@@ -1,4 +1,5 @@
 import type { Database } from '../database/database.ts'
+import { integer, optional, records, text, time, type Records } from '../database/rows.ts'
 import type { SealedPlace } from '../keys/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
@@ -53,17 +54,17 @@ export function secretPlace (owner: Owner, slot: ProviderSlot): SealedPlace {
   return { table: 'provider_subscriptions', column: 'secret', row: `${accountName(owner)} ${slot}` }
 }
 
-interface Row {
-  merchant_id: number | null
-  slot: ProviderSlot
-  kind: KindName
-  url: string
-  secret: string
-  key_mark: string
-  attempt_id: string
-  attempted_at: Date
-  subscription_id: string | null
-}
+const subscriptionRows: Records<Subscription> = records({
+  owner: optional(integer('merchant_id')),
+  slot: text<ProviderSlot>(),
+  kind: text<KindName>(),
+  url: text(),
+  secret: text(),
+  keyMark: text(),
+  attemptId: text(),
+  attemptedAt: time(),
+  subscriptionId: optional(text())
+})
 
 /** Registrations in the SQL database. */
 export class SqlSubscriptionStore implements SubscriptionStore {
@@ -74,21 +75,9 @@ export class SqlSubscriptionStore implements SubscriptionStore {
   }
 
   async find (owner: Owner, slot: ProviderSlot): Promise<Subscription | null> {
-    const [row] = await this.#database.sql<Row[]>`
-      select merchant_id, slot, kind, url, secret, key_mark, attempt_id, attempted_at, subscription_id from provider_subscriptions
-      where merchant_id is not distinct from ${owner}::integer and slot = ${slot}`
-    if (row === undefined) return null
-    return {
-      owner: row.merchant_id,
-      slot: row.slot,
-      kind: row.kind,
-      url: row.url,
-      secret: row.secret,
-      keyMark: row.key_mark,
-      attemptId: row.attempt_id,
-      attemptedAt: row.attempted_at.getTime(),
-      subscriptionId: row.subscription_id
-    }
+    return await subscriptionRows.one(this.#database.sql`
+      select ${this.#database.sql(subscriptionRows.names)} from provider_subscriptions
+      where merchant_id is not distinct from ${owner}::integer and slot = ${slot}`)
   }
 
   async begin (attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean> {

@@ -2,6 +2,7 @@ import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/ide
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
+import { amount, column, integer, optional, records, text, time, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
@@ -97,37 +98,37 @@ export function isInvoiceId (text: string): boolean {
   return /^[1-9]\d{14}$/.test(text)
 }
 
-interface DatabaseRow {
-  invoice_id: string
-  merchant_id: number
-  order_id: string
-  status: PaymentStatus
-  amount: string
-  currency: Currency
-  description: string | null
-  customer_email: string | null
-  customer_name: string | null
-  success_url: string | null
-  /** Compact JSON. */
-  metadata: string | null
-  pay_token: string
-  provider_slot: ProviderSlot
-  provider_kind: KindName | 'demo'
-  charge_id: string
-  invoice: string
-  payment_hash: string
-  network: InvoiceNetwork
-  onchain_address: string | null
-  checkout_url: string | null
-  amount_sats: bigint | null
-  received_sats: bigint | null
-  created_at: Date
-  expires_at: Date
-  confirms_at: Date | null
-  paid_at: Date | null
-}
+const paymentRows: Records<Payment> = records({
+  invoiceId: text(),
+  merchantId: integer(),
+  orderId: text(),
+  status: text<PaymentStatus>(),
+  amount: text(),
+  currency: text<Currency>(),
+  description: optional(text()),
+  customerEmail: optional(text()),
+  customerName: optional(text()),
+  successUrl: optional(text()),
+  // Compact JSON, written from such an object only.
+  metadata: optional(column(null, (stored: string) => JSON.parse(stored) as Record<string, string>, value => JSON.stringify(value))),
+  payToken: text(),
+  slot: text<ProviderSlot>('provider_slot'),
+  kind: text<KindName | 'demo'>('provider_kind'),
+  chargeId: text(),
+  invoice: text(),
+  paymentHash: text(),
+  network: text<InvoiceNetwork>(),
+  onchainAddress: optional(text()),
+  checkoutUrl: optional(text()),
+  amountSats: optional(amount()),
+  receivedSats: optional(amount()),
+  createdAt: time(),
+  expiresAt: time(),
+  confirmsAt: optional(time()),
+  paidAt: optional(time())
+})
 
-interface DueRow { invoice_id: string, merchant_id: number, at: Date }
+const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: time() })
 
 /** Payments in the SQL database. */
 export class SqlPaymentStore implements PaymentStore {
@@ -185,7 +186,7 @@ export class SqlPaymentStore implements PaymentStore {
         if (dropped.count === 0) return 'taken'
         const [active] = await tx`select 1 from merchants where id = ${merchantId} and is_active for share`
         if (active === undefined) return 'inactive'
-        await tx`insert into payments ${tx({ ...columns(payment), ...keyColumns(idempotency) })}`
+        await tx`insert into payments ${tx({ ...paymentRows.write(tx, payment), updated_at: new Date(payment.createdAt), ...keyColumns(idempotency) })}`
         return 'done'
       })
     } catch (error) {
@@ -198,13 +199,12 @@ export class SqlPaymentStore implements PaymentStore {
 
   async lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null> {
     if (!isInvoiceId(invoiceId)) return null
-    const [row] = await sql<DatabaseRow[]>`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`
-    return row === undefined ? null : fromDatabase(row)
+    return await paymentRows.one(sql`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`)
   }
 
   async update (sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
     await sql`
-      update payments set status = ${status}, paid_at = ${time(paidAt)}, received_sats = ${receivedSats}, updated_at = ${new Date(now)}
+      update payments set ${sql({ ...paymentRows.write(sql, { status, paidAt, receivedSats }), updated_at: new Date(now) })}
       where invoice_id = ${invoiceId}`
   }
 
@@ -221,9 +221,9 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async byKey (merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
-    const [row] = await this.#database.sql<Array<DatabaseRow & { readonly idempotency_fingerprint: string }>>`
+    const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
-    return row === undefined ? null : { made: fromDatabase(row), fingerprint: row.idempotency_fingerprint }
+    return row === undefined ? null : { made: paymentRows.read(row), fingerprint: row.idempotency_fingerprint }
   }
 
   byPayToken (payToken: string): Promise<Payment | null> {
@@ -240,11 +240,10 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async unconfirmed (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
-    const rows = await this.#database.sql<DueRow[]>`
+    return await dueRows.all(this.#database.sql`
       select invoice_id, merchant_id, confirms_at as at from payments
       where status = 'unpaid' and confirms_at <= ${new Date(now)} and (confirms_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
-      order by confirms_at, invoice_id limit ${limit}`
-    return rows.map(dueFromDatabase)
+      order by confirms_at, invoice_id limit ${limit}`)
   }
 
   async unexpired (of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
@@ -252,12 +251,11 @@ export class SqlPaymentStore implements PaymentStore {
     const whose = 'seat' in of
       ? sql`merchant_id = ${of.merchantId} and provider_slot || ' ' || provider_kind = ${of.seat}`
       : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.elsewhere.slice()}::text[]))`
-    const rows = await sql<DueRow[]>`
+    return await dueRows.all(sql`
       select invoice_id, merchant_id, expires_at as at from payments
       where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(of.by)} and ${whose}
         and (expires_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
-      order by expires_at, invoice_id limit ${limit}`
-    return rows.map(dueFromDatabase)
+      order by expires_at, invoice_id limit ${limit}`)
   }
 
   async purgeReservations (before: number, limit: number): Promise<number> {
@@ -276,13 +274,8 @@ export class SqlPaymentStore implements PaymentStore {
 
   async #one (where: (sql: Sql) => ReturnType<Sql>): Promise<Payment | null> {
     const { sql } = this.#database
-    const [row] = await sql<DatabaseRow[]>`select * from payments where ${where(sql)}`
-    return row === undefined ? null : fromDatabase(row)
+    return await paymentRows.one(sql`select * from payments where ${where(sql)}`)
   }
-}
-
-function time (ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
 }
 
 function keyColumns (idempotency: PaymentKeyUse | null) {
@@ -291,72 +284,4 @@ function keyColumns (idempotency: PaymentKeyUse | null) {
     idempotency_key: idempotency?.key ?? null,
     idempotency_fingerprint: idempotency?.fingerprint ?? null
   }
-}
-
-function columns (payment: Payment) {
-  return {
-    invoice_id: payment.invoiceId,
-    merchant_id: payment.merchantId,
-    order_id: payment.orderId,
-    status: payment.status,
-    amount: payment.amount,
-    currency: payment.currency,
-    description: payment.description,
-    customer_email: payment.customerEmail,
-    customer_name: payment.customerName,
-    success_url: payment.successUrl,
-    metadata: payment.metadata === null ? null : JSON.stringify(payment.metadata),
-    pay_token: payment.payToken,
-    provider_slot: payment.slot,
-    provider_kind: payment.kind,
-    charge_id: payment.chargeId,
-    invoice: payment.invoice,
-    payment_hash: payment.paymentHash,
-    network: payment.network,
-    onchain_address: payment.onchainAddress,
-    checkout_url: payment.checkoutUrl,
-    amount_sats: payment.amountSats,
-    received_sats: payment.receivedSats,
-    created_at: new Date(payment.createdAt),
-    expires_at: new Date(payment.expiresAt),
-    confirms_at: time(payment.confirmsAt),
-    paid_at: time(payment.paidAt),
-    updated_at: new Date(payment.createdAt)
-  }
-}
-
-function fromDatabase (row: DatabaseRow): Payment {
-  return {
-    invoiceId: row.invoice_id,
-    merchantId: row.merchant_id,
-    orderId: row.order_id,
-    status: row.status,
-    amount: row.amount,
-    currency: row.currency,
-    description: row.description,
-    customerEmail: row.customer_email,
-    customerName: row.customer_name,
-    successUrl: row.success_url,
-    // Written from such an object only.
-    metadata: row.metadata === null ? null : JSON.parse(row.metadata) as Record<string, string>,
-    payToken: row.pay_token,
-    slot: row.provider_slot,
-    kind: row.provider_kind,
-    chargeId: row.charge_id,
-    invoice: row.invoice,
-    paymentHash: row.payment_hash,
-    network: row.network,
-    onchainAddress: row.onchain_address,
-    checkoutUrl: row.checkout_url,
-    amountSats: row.amount_sats === null ? null : Number(row.amount_sats),
-    receivedSats: row.received_sats === null ? null : Number(row.received_sats),
-    createdAt: row.created_at.getTime(),
-    expiresAt: row.expires_at.getTime(),
-    confirmsAt: row.confirms_at?.getTime() ?? null,
-    paidAt: row.paid_at?.getTime() ?? null
-  }
-}
-
-function dueFromDatabase (row: DueRow): DuePayment {
-  return { invoiceId: row.invoice_id, merchantId: row.merchant_id, at: row.at.getTime() }
 }

@@ -1,4 +1,5 @@
 import type { Database, Sql } from '../database/database.ts'
+import { amount, column, flag, integer, json, optional, records, text, texts, time, type Records } from '../database/rows.ts'
 import type { Renewal } from '../challenges/offer.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
@@ -59,29 +60,30 @@ export interface ProxyStore {
   counts (merchantId: number): Promise<{ readonly count: number, readonly active: number }>
 }
 
-interface DatabaseRow {
-  proxy_id: string
-  merchant_id: number
-  name: string
-  description: string | null
-  target_base_url: string
-  default_price_sats: bigint
-  /** Rows of older versions lack members. */
-  endpoints: Array<Omit<ProxyEndpoint, 'tokenValiditySeconds'> & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>>
-  token_validity_seconds: number
-  timeout_seconds: number
-  renewal: 'default' | 'contract' | '402'
-  price_grace_seconds: number
-  former_prices: FormerPrices[]
-  allowed_methods: string[]
-  allowed_paths: string[]
-  blocked_paths: string[]
-  auth_header: string | null
-  auth_value: string | null
-  is_active: boolean
-  created_at: Date
-  updated_at: Date
-}
+const proxyRows: Records<ProxyRow> = records({
+  proxyId: text(),
+  merchantId: integer(),
+  name: text(),
+  description: optional(text()),
+  targetBaseUrl: text(),
+  defaultPriceSats: amount(),
+  // Rows of older versions lack members.
+  endpoints: json((stored: ReadonlyArray<Omit<ProxyEndpoint, 'tokenValiditySeconds'> & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>>): readonly ProxyEndpoint[] =>
+    stored.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null }))),
+  tokenValiditySeconds: integer(),
+  timeoutSeconds: integer(),
+  renewal: column(null, (stored: 'default' | 'contract' | '402'): ProxyRow['renewal'] => stored === '402' ? 402 : stored, String),
+  priceGraceSeconds: integer(),
+  formerPrices: json((stored: readonly FormerPrices[]) => stored),
+  allowedMethods: texts(),
+  allowedPaths: texts(),
+  blockedPaths: texts(),
+  authHeader: optional(text()),
+  authValue: optional(text()),
+  isActive: flag(),
+  createdAt: time(),
+  updatedAt: time()
+})
 
 /** Channel on which the id of a changed proxy is told to every process. */
 export const PROXY_CHANNEL = 'boltgate_proxies'
@@ -101,18 +103,18 @@ export class SqlProxyStore implements ProxyStore {
         const held = await this.count(tx, row.merchantId) + await countOthers(tx, row.merchantId)
         if (held >= limit) return held
       }
-      await tx`insert into proxies ${tx(columns(tx, row))}`
+      await tx`insert into proxies ${tx(proxyRows.write(tx, row))}`
       return null
     })
   }
 
   async update (merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null> {
     return await this.#database.transaction(async tx => {
-      const [held] = await tx<DatabaseRow[]>`
-        select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null for update`
-      if (held === undefined) return null
-      const row = change(fromDatabase(held))
-      await tx`update proxies set ${tx(columns(tx, row))} where proxy_id = ${proxyId}`
+      const held = await proxyRows.one(tx`
+        select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null for update`)
+      if (held === null) return null
+      const row = change(held)
+      await tx`update proxies set ${tx(proxyRows.write(tx, row))} where proxy_id = ${proxyId}`
       await this.#database.notify(PROXY_CHANNEL, proxyId, tx)
       return row
     })
@@ -130,20 +132,17 @@ export class SqlProxyStore implements ProxyStore {
   }
 
   async list (merchantId: number): Promise<ProxyRow[]> {
-    const rows = await this.#database.sql<DatabaseRow[]>`
-      select * from proxies where merchant_id = ${merchantId} and deleted_at is null order by created_at desc, proxy_id desc`
-    return rows.map(fromDatabase)
+    return await proxyRows.all(this.#database.sql`
+      select * from proxies where merchant_id = ${merchantId} and deleted_at is null order by created_at desc, proxy_id desc`)
   }
 
   async get (merchantId: number, proxyId: string): Promise<ProxyRow | null> {
-    const [row] = await this.#database.sql<DatabaseRow[]>`
-      select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`
-    return row === undefined ? null : fromDatabase(row)
+    return await proxyRows.one(this.#database.sql`
+      select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`)
   }
 
   async byIds (proxyIds: readonly string[]): Promise<ProxyRow[]> {
-    const rows = await this.#database.sql<DatabaseRow[]>`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`
-    return rows.map(fromDatabase)
+    return await proxyRows.all(this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`)
   }
 
   async count (sql: Sql, merchantId: number): Promise<number> {
@@ -156,56 +155,5 @@ export class SqlProxyStore implements ProxyStore {
       select count(*)::int as count, (count(*) filter (where is_active))::int as active
       from proxies where merchant_id = ${merchantId} and deleted_at is null`
     return row ?? { count: 0, active: 0 }
-  }
-}
-
-function columns (sql: Sql, row: ProxyRow) {
-  return {
-    proxy_id: row.proxyId,
-    merchant_id: row.merchantId,
-    name: row.name,
-    description: row.description,
-    target_base_url: row.targetBaseUrl,
-    default_price_sats: row.defaultPriceSats,
-    // The driver's JSON type wants index signatures, which interfaces do not have.
-    endpoints: sql.json(row.endpoints as never),
-    token_validity_seconds: row.tokenValiditySeconds,
-    timeout_seconds: row.timeoutSeconds,
-    renewal: String(row.renewal),
-    price_grace_seconds: row.priceGraceSeconds,
-    former_prices: sql.json(row.formerPrices as never),
-    allowed_methods: [...row.allowedMethods],
-    allowed_paths: [...row.allowedPaths],
-    blocked_paths: [...row.blockedPaths],
-    auth_header: row.authHeader,
-    auth_value: row.authValue,
-    is_active: row.isActive,
-    created_at: new Date(row.createdAt),
-    updated_at: new Date(row.updatedAt)
-  }
-}
-
-function fromDatabase (row: DatabaseRow): ProxyRow {
-  return {
-    proxyId: row.proxy_id,
-    merchantId: row.merchant_id,
-    name: row.name,
-    description: row.description,
-    targetBaseUrl: row.target_base_url,
-    defaultPriceSats: Number(row.default_price_sats),
-    endpoints: row.endpoints.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null })),
-    tokenValiditySeconds: row.token_validity_seconds,
-    timeoutSeconds: row.timeout_seconds,
-    renewal: row.renewal === '402' ? 402 : row.renewal,
-    priceGraceSeconds: row.price_grace_seconds,
-    formerPrices: row.former_prices,
-    allowedMethods: row.allowed_methods,
-    allowedPaths: row.allowed_paths,
-    blockedPaths: row.blocked_paths,
-    authHeader: row.auth_header,
-    authValue: row.auth_value,
-    isActive: row.is_active,
-    createdAt: row.created_at.getTime(),
-    updatedAt: row.updated_at.getTime()
   }
 }

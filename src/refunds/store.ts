@@ -1,5 +1,6 @@
 import type { Idempotency, Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
+import { amount, dateOrNull, integer, optional, records, text, time, together, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
@@ -62,33 +63,29 @@ export interface RefundStore {
   checkAt (refundId: string, nextCheckAt: number): Promise<void>
 }
 
-interface DatabaseRow {
-  refund_id: string
-  merchant_id: number
-  invoice_id: string
-  status: RefundStatus
-  refund_type: RefundType
-  refund_address: string
-  payment_hash: string | null
-  amount_sats: bigint
-  fee_sats: bigint
-  provider_slot: ProviderSlot
-  provider_kind: KindName
-  provider_refund_id: string | null
-  transaction_hash: string | null
-  email: string | null
-  reason: string | null
-  created_at: Date
-  processed_at: Date | null
-}
+const refundRows: Records<Refund> = records({
+  refundId: text(),
+  merchantId: integer(),
+  invoiceId: text(),
+  status: text<RefundStatus>(),
+  type: text<RefundType>('refund_type'),
+  address: text('refund_address'),
+  paymentHash: optional(text()),
+  amountSats: amount(),
+  feeSats: amount(),
+  slot: text<ProviderSlot>('provider_slot'),
+  kind: text<KindName>('provider_kind'),
+  providerRefundId: optional(text()),
+  transactionHash: optional(text()),
+  email: optional(text()),
+  reason: optional(text()),
+  createdAt: time(),
+  processedAt: optional(time())
+})
 
-interface SettledRow extends DatabaseRow {
-  outcome: SettlementOutcome | null
-  settled_by: string
-  settlement_reason: string
-  correlation_id: string
-  settled_at: Date
-}
+const settlementRows = records({
+  settlement: together({ outcome: text<SettlementOutcome>(), settledBy: text(), reason: text('settlement_reason'), correlationId: text(), settledAt: time() })
+})
 
 /** Refunds in the SQL database. */
 export class SqlRefundStore implements RefundStore {
@@ -107,13 +104,17 @@ export class SqlRefundStore implements RefundStore {
   }
 
   async insert (sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency: Idempotency | null = null): Promise<void> {
-    await sql`insert into refunds ${sql(columns(refund, nextCheckAt, idempotency))}`
+    await sql`
+      insert into refunds ${sql({
+        ...refundRows.write(sql, refund), updated_at: new Date(refund.createdAt), next_check_at: new Date(nextCheckAt),
+        idempotency_key: idempotency?.key ?? null, idempotency_fingerprint: idempotency?.fingerprint ?? null
+      })}`
   }
 
   async byKey (merchantId: number, key: string): Promise<Kept<Refund> | null> {
-    const [row] = await this.#database.sql<Array<DatabaseRow & { readonly idempotency_fingerprint: string }>>`
+    const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from refunds where merchant_id = ${merchantId} and idempotency_key = ${key}`
-    return row === undefined ? null : { made: fromDatabase(row), fingerprint: row.idempotency_fingerprint }
+    return row === undefined ? null : { made: refundRows.read(row), fingerprint: row.idempotency_fingerprint }
   }
 
   async forgetKey (sql: TransactionSql, refundId: string): Promise<void> {
@@ -121,8 +122,7 @@ export class SqlRefundStore implements RefundStore {
   }
 
   async lock (sql: TransactionSql, refundId: string): Promise<Refund | null> {
-    const [row] = await sql<DatabaseRow[]>`select * from refunds where refund_id = ${refundId} for update`
-    return row === undefined ? null : fromDatabase(row)
+    return await refundRows.one(sql`select * from refunds where refund_id = ${refundId} for update`)
   }
 
   async write (sql: TransactionSql, refund: Refund, now: number): Promise<void> {
@@ -133,45 +133,40 @@ export class SqlRefundStore implements RefundStore {
   }
 
   async get (merchantId: number, refundId: string): Promise<Refund | null> {
-    const [row] = await this.#database.sql<DatabaseRow[]>`select * from refunds where refund_id = ${refundId} and merchant_id = ${merchantId}`
-    return row === undefined ? null : fromDatabase(row)
+    return await refundRows.one(this.#database.sql`select * from refunds where refund_id = ${refundId} and merchant_id = ${merchantId}`)
   }
 
   async list (merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]> {
     const sql = this.#database.sql
-    const rows = await sql<DatabaseRow[]>`
+    return await refundRows.all(sql`
       select * from refunds where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
-      order by created_at desc, refund_id desc limit ${page.take} offset ${page.skip}`
-    return rows.map(fromDatabase)
+      order by created_at desc, refund_id desc limit ${page.take} offset ${page.skip}`)
   }
 
   async ofInvoice (merchantId: number, invoiceId: string): Promise<Refund[]> {
-    const rows = await this.#database.sql<DatabaseRow[]>`
-      select * from refunds where merchant_id = ${merchantId} and invoice_id = ${invoiceId} order by created_at desc, refund_id desc`
-    return rows.map(fromDatabase)
+    return await refundRows.all(this.#database.sql`
+      select * from refunds where merchant_id = ${merchantId} and invoice_id = ${invoiceId} order by created_at desc, refund_id desc`)
   }
 
   async takeDue (now: number, pause: number, oldest: number, limit: number): Promise<Refund[]> {
-    const rows = await this.#database.sql<DatabaseRow[]>`
+    return await refundRows.all(this.#database.sql`
       update refunds set next_check_at = ${new Date(now + pause)} where refund_id in (
         select refund_id from refunds where status in ('pending', 'processing') and next_check_at <= ${new Date(now)} and created_at > ${new Date(now - oldest)}
         order by next_check_at limit ${limit} for update skip locked)
-      returning *`
-    return rows.map(fromDatabase)
+      returning *`)
   }
 
   async lost (sql: TransactionSql, invoiceId: string): Promise<Refund[]> {
-    const rows = await sql<DatabaseRow[]>`
-      select * from refunds where invoice_id = ${invoiceId} and status = 'pending' and provider_refund_id is null order by created_at`
-    return rows.map(fromDatabase)
+    return await refundRows.all(sql`
+      select * from refunds where invoice_id = ${invoiceId} and status = 'pending' and provider_refund_id is null order by created_at`)
   }
 
   async forAdmin (refundId: string): Promise<SettledRefund | null> {
     const { sql } = this.#database
-    const [row] = await sql<SettledRow[]>`
+    const [row] = await sql`
       select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
       from refunds left join refund_settlements using (refund_id) where refund_id = ${refundId}`
-    return row === undefined ? null : settledFromDatabase(row)
+    return row === undefined ? null : readSettled(row)
   }
 
   async listForAdmin (view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]> {
@@ -180,10 +175,10 @@ export class SqlRefundStore implements RefundStore {
       ? sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
       : view === 'open' ? sql`status in ('pending', 'processing')` : sql`outcome is not null`
     const order = view === 'settled' ? sql`settled_at desc, refund_id desc` : sql`created_at, refund_id`
-    const rows = await sql<SettledRow[]>`
+    const rows = await sql`
       select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
       from refunds left join refund_settlements using (refund_id) where ${which} order by ${order} limit ${page.take} offset ${page.skip}`
-    return rows.map(settledFromDatabase)
+    return rows.map(readSettled)
   }
 
   async settle (sql: TransactionSql, refundId: string, settlement: RefundSettlement, madeBefore: number): Promise<Refund | null> {
@@ -193,14 +188,14 @@ export class SqlRefundStore implements RefundStore {
     const may = isSent
       ? sql`status in ('pending', 'processing')`
       : sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
-    const [row] = await sql<DatabaseRow[]>`
+    const [row] = await sql`
       update refunds set status = ${isSent ? 'confirmed' : 'failed'}, provider_refund_id = coalesce(provider_refund_id, ${providerRefundId}),
         transaction_hash = case when refund_type = 'chain' then coalesce(transaction_hash, ${transactionHash}) end, fee_sats = coalesce(${feeSats}, fee_sats),
         processed_at = ${at}, updated_at = ${at}
       where refund_id = ${refundId} and ${may} returning *`
     if (row === undefined) return null
     await sql`insert into refund_settlements ${sql({ refund_id: refundId, outcome, settled_by: settledBy, reason, correlation_id: correlationId, settled_at: at })}`
-    return fromDatabase(row)
+    return refundRows.read(row)
   }
 
   async checkAt (refundId: string, nextCheckAt: number): Promise<void> {
@@ -208,71 +203,9 @@ export class SqlRefundStore implements RefundStore {
   }
 }
 
-function dateOrNull (time: number | null): Date | null {
-  return time === null ? null : new Date(time)
-}
-
-function settledFromDatabase (row: SettledRow): SettledRefund {
-  const refund = fromDatabase(row)
-  return {
-    refund,
-    settlement: row.outcome === null ? null : {
-      outcome: row.outcome,
-      providerRefundId: refund.providerRefundId,
-      transactionHash: refund.transactionHash,
-      feeSats: refund.feeSats,
-      settledBy: row.settled_by,
-      reason: row.settlement_reason,
-      correlationId: row.correlation_id,
-      settledAt: row.settled_at.getTime()
-    }
-  }
-}
-
-function columns (refund: Refund, nextCheckAt: number, idempotency: Idempotency | null) {
-  return {
-    refund_id: refund.refundId,
-    merchant_id: refund.merchantId,
-    invoice_id: refund.invoiceId,
-    status: refund.status,
-    refund_type: refund.type,
-    refund_address: refund.address,
-    payment_hash: refund.paymentHash,
-    amount_sats: refund.amountSats,
-    fee_sats: refund.feeSats,
-    provider_slot: refund.slot,
-    provider_kind: refund.kind,
-    provider_refund_id: refund.providerRefundId,
-    transaction_hash: refund.transactionHash,
-    email: refund.email,
-    reason: refund.reason,
-    created_at: new Date(refund.createdAt),
-    processed_at: dateOrNull(refund.processedAt),
-    updated_at: new Date(refund.createdAt),
-    next_check_at: new Date(nextCheckAt),
-    idempotency_key: idempotency?.key ?? null,
-    idempotency_fingerprint: idempotency?.fingerprint ?? null
-  }
-}
-
-function fromDatabase (row: DatabaseRow): Refund {
-  return {
-    refundId: row.refund_id,
-    merchantId: row.merchant_id,
-    invoiceId: row.invoice_id,
-    status: row.status,
-    type: row.refund_type,
-    address: row.refund_address,
-    paymentHash: row.payment_hash,
-    amountSats: Number(row.amount_sats),
-    feeSats: Number(row.fee_sats),
-    slot: row.provider_slot,
-    kind: row.provider_kind,
-    providerRefundId: row.provider_refund_id,
-    transactionHash: row.transaction_hash,
-    email: row.email,
-    reason: row.reason,
-    createdAt: row.created_at.getTime(),
-    processedAt: row.processed_at === null ? null : row.processed_at.getTime()
-  }
+function readSettled (row: Row): SettledRefund {
+  const refund = refundRows.read(row)
+  const { settlement } = settlementRows.read(row)
+  const { providerRefundId, transactionHash, feeSats } = refund
+  return { refund, settlement: settlement === null ? null : { ...settlement, providerRefundId, transactionHash, feeSats } }
 }

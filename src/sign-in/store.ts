@@ -1,4 +1,5 @@
 import type { Database, TransactionSql } from '../database/database.ts'
+import { bytes, integer, records, time, type Records } from '../database/rows.ts'
 
 /** A link that was mailed. Times in milliseconds since the epoch. */
 export interface NewLink {
@@ -41,6 +42,8 @@ export interface SignInStore {
   purge (before: number): Promise<void>
 }
 
+const sessionRows: Records<Session> = records({ digest: bytes(), merchantId: integer(), createdAt: time(), expiresAt: time() })
+
 /** Links and sessions in the SQL database. */
 export class SqlSignInStore implements SignInStore {
   readonly #database: Pick<Database, 'sql'>
@@ -81,17 +84,13 @@ export class SqlSignInStore implements SignInStore {
     return used.count === 1 ? owner.id : null
   }
 
-  async insertSession (sql: TransactionSql, { digest, merchantId, createdAt, expiresAt }: Session): Promise<void> {
-    await sql`
-      insert into sign_in_sessions (digest, merchant_id, created_at, expires_at)
-      values (${digest}, ${merchantId}, ${new Date(createdAt)}, ${new Date(expiresAt)})`
+  async insertSession (sql: TransactionSql, session: Session): Promise<void> {
+    await sql`insert into sign_in_sessions ${sql(sessionRows.write(sql, session))}`
   }
 
   async session (digest: Uint8Array, now: number): Promise<Session | null> {
     const { sql } = this.#database
-    const [row] = await sql<Array<{ merchant_id: number, created_at: Date, expires_at: Date }>>`
-      select merchant_id, created_at, expires_at from sign_in_sessions where digest = ${digest} and expires_at > ${new Date(now)}`
-    return row === undefined ? null : { digest, merchantId: row.merchant_id, createdAt: row.created_at.getTime(), expiresAt: row.expires_at.getTime() }
+    return await sessionRows.one(sql`select * from sign_in_sessions where digest = ${digest} and expires_at > ${new Date(now)}`)
   }
 
   async endSession (digest: Uint8Array): Promise<void> {

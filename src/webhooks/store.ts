@@ -1,4 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import { dateOrNull, flag, integer, optional, records, text, time, type Records, type Row } from '../database/rows.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
 /** An event as it is written. Times in milliseconds since the epoch. */
@@ -106,26 +107,28 @@ export function isDeliveryId (text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 }
 
-interface Row {
-  id: string
-  merchant_id: number
-  event: WebhookEvent
-  invoice_id: string | null
-  payment_hash: string | null
-  body: string
-  status: DeliveryStatus
-  attempts: number
-  retries: boolean
-  claimed_until: Date | null
-  url: string | null
-  response_status: number | null
-  response_body: string | null
-  error: string | null
-  created_at: Date
-  last_attempt_at: Date | null
-  next_attempt_at: Date | null
-  delivered_at: Date | null
-}
+const deliveryRows: Records<Delivery> = records({
+  id: text(),
+  merchantId: integer(),
+  event: text<WebhookEvent>(),
+  invoiceId: optional(text()),
+  paymentHash: optional(text()),
+  status: text<DeliveryStatus>(),
+  url: optional(text()),
+  attempts: integer(),
+  responseStatus: optional(integer()),
+  responseBody: optional(text()),
+  error: optional(text()),
+  createdAt: time(),
+  lastAttemptAt: optional(time()),
+  nextAttemptAt: optional(time()),
+  deliveredAt: optional(time())
+})
+
+const claimRows = records({
+  merchantId: integer(), event: text<WebhookEvent>(), body: text(), attempts: integer(), retries: flag(), status: text<DeliveryStatus>()
+})
+const overdueRows: Records<Overdue> = records({ id: text(), merchantId: integer(), attempt: integer() })
 
 /** Deliveries in the SQL database. */
 export class SqlWebhookStore implements WebhookStore {
@@ -148,13 +151,14 @@ export class SqlWebhookStore implements WebhookStore {
   }
 
   async claim ({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
-    const [row] = await this.#database.sql<Row[]>`
+    const claimed = await claimRows.one(this.#database.sql`
       update webhook_deliveries set claimed_until = ${new Date(until)}
       where id = ${id} and (claimed_until is null or claimed_until <= ${new Date(now)})
         and ((status = 'pending' and attempts = ${attempt - 1}) or (status = 'failed' and failed_job = ${job}))
-      returning *`
-    if (row === undefined) return null
-    return { merchantId: row.merchant_id, event: row.event, body: row.body, attempt: row.attempts + 1, retries: row.retries && row.status === 'pending' }
+      returning *`)
+    if (claimed === null) return null
+    const { merchantId, event, body, attempts, retries, status } = claimed
+    return { merchantId, event, body, attempt: attempts + 1, retries: retries && status === 'pending' }
   }
 
   async unclaim (id: string, attempt: number): Promise<void> {
@@ -167,7 +171,7 @@ export class SqlWebhookStore implements WebhookStore {
       update webhook_deliveries set
         status = ${outcome.status}, attempts = ${attempt}, url = ${outcome.url}, response_status = ${outcome.responseStatus},
         response_body = ${outcome.responseBody}, error = ${outcome.error}, last_attempt_at = ${ended},
-        next_attempt_at = ${outcome.nextAttemptAt === null ? null : new Date(outcome.nextAttemptAt)},
+        next_attempt_at = ${dateOrNull(outcome.nextAttemptAt)},
         delivered_at = ${outcome.status === 'delivered' ? sql`coalesce(delivered_at, ${ended}::timestamptz)` : sql`delivered_at`},
         failed_job = ${outcome.failedJob}, claimed_until = null
       where id = ${id} and attempts = ${attempt - 1}
@@ -176,13 +180,15 @@ export class SqlWebhookStore implements WebhookStore {
   }
 
   async resend (sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
-    const [row] = await sql<Row[]>`select * from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
+    const [row] = await sql<Array<Row & { readonly claimed_until: Date | null }>>`
+      select * from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
     if (row === undefined) return null
-    if (row.claimed_until !== null && row.claimed_until.getTime() > now) return { delivery: fromDatabase(row), attempt: null }
-    const [changed = row] = await sql<Row[]>`
+    if (row.claimed_until !== null && row.claimed_until.getTime() > now) return { delivery: deliveryRows.read(row), attempt: null }
+    const [changed = row] = await sql`
       update webhook_deliveries set status = 'pending', retries = retries and status = 'pending', next_attempt_at = ${new Date(now)}, failed_job = null
       where id = ${id} returning *`
-    return { delivery: fromDatabase(changed), attempt: changed.attempts + 1 }
+    const delivery = deliveryRows.read(changed)
+    return { delivery, attempt: delivery.attempts + 1 }
   }
 
   async list (merchantId: number, { status, since, limit, offset }: DeliveryFilter): Promise<{ readonly rows: readonly Delivery[], readonly total: number }> {
@@ -192,17 +198,16 @@ export class SqlWebhookStore implements WebhookStore {
       ${status === null ? sql`` : sql`and status = ${status}`}
       ${since === null ? sql`` : sql`and created_at >= ${new Date(since)}`}`
     const [count] = await sql<Array<{ total: number }>>`select count(*)::int as total from webhook_deliveries where ${where}`
-    const rows = await sql<Row[]>`
-      select * from webhook_deliveries where ${where} order by created_at desc, id desc limit ${limit} offset ${offset}`
-    return { rows: rows.map(fromDatabase), total: count?.total ?? 0 }
+    const rows = await deliveryRows.all(sql`
+      select * from webhook_deliveries where ${where} order by created_at desc, id desc limit ${limit} offset ${offset}`)
+    return { rows, total: count?.total ?? 0 }
   }
 
   async overdue (due: number, now: number, limit: number): Promise<Overdue[]> {
-    const rows = await this.#database.sql<Row[]>`
-      select * from webhook_deliveries
+    return await overdueRows.all(this.#database.sql`
+      select id, merchant_id, attempts + 1 as attempt from webhook_deliveries
       where status = 'pending' and next_attempt_at < ${new Date(due)} and (claimed_until is null or claimed_until <= ${new Date(now)})
-      order by next_attempt_at limit ${limit}`
-    return rows.map(row => ({ id: row.id, merchantId: row.merchant_id, attempt: row.attempts + 1 }))
+      order by next_attempt_at limit ${limit}`)
   }
 
   async purge (before: number, limit: number): Promise<number> {
@@ -210,25 +215,5 @@ export class SqlWebhookStore implements WebhookStore {
       delete from webhook_deliveries where id in (
         select id from webhook_deliveries where created_at < ${new Date(before)} and status <> 'pending' order by created_at limit ${limit})`
     return gone.count
-  }
-}
-
-function fromDatabase (row: Row): Delivery {
-  return {
-    id: row.id,
-    merchantId: row.merchant_id,
-    event: row.event,
-    invoiceId: row.invoice_id,
-    paymentHash: row.payment_hash,
-    status: row.status,
-    url: row.url,
-    attempts: row.attempts,
-    responseStatus: row.response_status,
-    responseBody: row.response_body,
-    error: row.error,
-    createdAt: row.created_at.getTime(),
-    lastAttemptAt: row.last_attempt_at?.getTime() ?? null,
-    nextAttemptAt: row.next_attempt_at?.getTime() ?? null,
-    deliveredAt: row.delivered_at?.getTime() ?? null
   }
 }

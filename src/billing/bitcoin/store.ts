@@ -1,10 +1,11 @@
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
+import { amount, dateOrNull, flag, integer, optional, records, text, time, type Records } from '../../database/rows.ts'
 import { isUniqueViolation } from '../../database/database.ts'
 import type { KindName } from '../../providers/provider.ts'
 import { FIRST_NOTICE, type Period, type RenewalStep } from './period.ts'
+import { InvoiceIdTaken } from '../../payments/store.ts'
 import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
-import { InvoiceIdTaken } from '../../payments/store.ts'
 
 /** A subscription whose period is about to end or has ended, with the account that it is the subscription of. */
 export interface EndingSubscription {
@@ -56,35 +57,38 @@ export interface BitcoinStore {
   purge (before: number, limit: number): Promise<number>
 }
 
-interface SubscriptionRow {
-  id: string
-  email: string
-  customer_name: string | null
-  plan_tier: SoldPlan
-  merchant_id: number | null
-  state: BitcoinState
-  current_period_end: Date | null
-  anchor_day: number | null
-  reminded: RenewalStep | null
-  created_at: Date
-}
+const subscriptionRows: Records<BitcoinSubscription> = records({
+  id: text(),
+  email: text(),
+  customerName: optional(text()),
+  plan: text<SoldPlan>('plan_tier'),
+  merchantId: optional(integer()),
+  state: text<BitcoinState>(),
+  currentPeriodEnd: optional(time()),
+  anchorDay: optional(integer()),
+  reminded: optional(text<RenewalStep>()),
+  createdAt: time()
+})
 
-interface InvoiceRow {
-  invoice_id: string
-  subscription_id: string
-  payment_hash: string
-  pay_token: string
-  price_usd: number
-  amount_sats: bigint
-  description: string
-  invoice: string
-  provider_kind: KindName
-  created_at: Date
-  expires_at: Date
-  paid_at: Date | null
-}
+const invoiceRows: Records<BitcoinInvoice> = records({
+  invoiceId: text(),
+  subscriptionId: text(),
+  paymentHash: text(),
+  payToken: text(),
+  priceUsd: integer(),
+  amountSats: amount(),
+  description: text(),
+  invoice: text(),
+  kind: text<KindName>('provider_kind'),
+  createdAt: time(),
+  expiresAt: time(),
+  paidAt: optional(time())
+})
 
-type EndingRow = SubscriptionRow & { merchant_name: string, merchant_email: string, merchant_active: boolean }
+const periodRows: Records<Period> = records({ end: time(), anchorDay: integer() })
+const merchantRows: Records<EndingSubscription['merchant']> = records({
+  id: integer('merchant_id'), name: text('merchant_name'), email: text('merchant_email'), isActive: flag('merchant_active')
+})
 
 /** Key of the advisory lock; any number that no other lock of ours has. */
 const LOCK = 7_301_325_013
@@ -123,31 +127,28 @@ export class SqlBitcoinStore implements BitcoinStore {
 
   async byPayToken (payToken: string): Promise<BitcoinInvoice | null> {
     const { sql } = this.#database
-    const [row] = await sql<InvoiceRow[]>`select * from bitcoin_invoices where pay_token = ${payToken}`
-    return row === undefined ? null : readInvoice(row)
+    return await invoiceRows.one(sql`select * from bitcoin_invoices where pay_token = ${payToken}`)
   }
 
   async byPaymentHash (sql: Sql, paymentHash: string): Promise<{ readonly invoice: BitcoinInvoice, readonly subscription: BitcoinSubscription } | null> {
-    const [invoice] = await sql<InvoiceRow[]>`select * from bitcoin_invoices where payment_hash = ${paymentHash}`
-    if (invoice === undefined) return null
-    const [subscription] = await sql<SubscriptionRow[]>`select * from bitcoin_subscriptions where id = ${invoice.subscription_id}`
+    const invoice = await invoiceRows.one(sql`select * from bitcoin_invoices where payment_hash = ${paymentHash}`)
+    if (invoice === null) return null
+    const subscription = await subscriptionRows.one(sql`select * from bitcoin_subscriptions where id = ${invoice.subscriptionId}`)
     // The invoice refers to it.
-    return { invoice: readInvoice(invoice), subscription: readSubscription(subscription!) }
+    return { invoice, subscription: subscription! }
   }
 
   async openInvoice (subscriptionId: string): Promise<BitcoinInvoice | null> {
     const { sql } = this.#database
-    const [row] = await sql<InvoiceRow[]>`
-      select * from bitcoin_invoices where subscription_id = ${subscriptionId} and paid_at is null order by expires_at desc limit 1`
-    return row === undefined ? null : readInvoice(row)
+    return await invoiceRows.one(sql`
+      select * from bitcoin_invoices where subscription_id = ${subscriptionId} and paid_at is null order by expires_at desc limit 1`)
   }
 
   async waiting (sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null> {
-    const [row] = await sql<SubscriptionRow[]>`
+    return await subscriptionRows.one(sql`
       select s.* from bitcoin_subscriptions s join pending_subscriptions p on p.billing_subscription_id = s.id and p.state = 'pending'
       where s.email = ${email} and s.plan_tier = ${plan} and s.merchant_id is null and s.state in ('active', 'past_due', 'canceled')
-      order by s.created_at limit 1`
-    return row === undefined ? null : readSubscription(row)
+      order by s.created_at limit 1`)
   }
 
   async lockMerchant (sql: TransactionSql, merchantId: number): Promise<void> {
@@ -174,42 +175,36 @@ export class SqlBitcoinStore implements BitcoinStore {
   }
 
   async byId (sql: TransactionSql, id: string): Promise<BitcoinSubscription | null> {
-    const [row] = await sql<SubscriptionRow[]>`select * from bitcoin_subscriptions where id = ${id}`
-    return row === undefined ? null : readSubscription(row)
+    return await subscriptionRows.one(sql`select * from bitcoin_subscriptions where id = ${id}`)
   }
 
   async paidPeriod (sql: TransactionSql, merchantId: number, id: string): Promise<Period | null> {
-    const [row] = await sql<{ end: Date, anchor_day: number }[]>`
+    return await periodRows.one(sql`
       select current_period_end as end, anchor_day from bitcoin_subscriptions
-      where merchant_id = ${merchantId} and id <> ${id} and state = 'active' order by current_period_end desc limit 1`
-    return row === undefined ? null : { end: row.end.getTime(), anchorDay: row.anchor_day }
+      where merchant_id = ${merchantId} and id <> ${id} and state = 'active' order by current_period_end desc limit 1`)
   }
 
   async ending (now: number, after: string, limit: number): Promise<EndingSubscription[]> {
     const { sql } = this.#database
-    const rows = await sql<EndingRow[]>`
+    const rows = await sql`
       select s.*, m.name as merchant_name, m.email as merchant_email, m.is_active as merchant_active
       from bitcoin_subscriptions s join merchants m on m.id = s.merchant_id and m.billing_subscription_id = s.id and m.plan_tier = s.plan_tier
       where s.state in ('active', 'past_due', 'canceled') and s.reminded is distinct from 'canceled'
         and s.current_period_end <= ${new Date(now + FIRST_NOTICE)} and s.id > ${after}
       order by s.id limit ${limit}`
-    return rows.map(row => ({
-      subscription: readSubscription(row),
-      // The join has found it.
-      merchant: { id: row.merchant_id!, name: row.merchant_name, email: row.merchant_email, isActive: row.merchant_active }
-    }))
+    return rows.map(row => ({ subscription: subscriptionRows.read(row), merchant: merchantRows.read(row) }))
   }
 
   async remind (sql: TransactionSql, { id, currentPeriodEnd, reminded }: BitcoinSubscription, step: RenewalStep): Promise<boolean> {
     const noted = await sql`
       update bitcoin_subscriptions set reminded = ${step}
-      where id = ${id} and current_period_end = ${date(currentPeriodEnd)} and reminded is not distinct from ${reminded} and state <> 'replaced'`
+      where id = ${id} and current_period_end = ${dateOrNull(currentPeriodEnd)} and reminded is not distinct from ${reminded} and state <> 'replaced'`
     return noted.count === 1
   }
 
   async move (sql: TransactionSql, { id, currentPeriodEnd, state }: BitcoinSubscription, to: 'past_due' | 'canceled'): Promise<boolean> {
     const moved = await sql`
-      update bitcoin_subscriptions set state = ${to} where id = ${id} and current_period_end = ${date(currentPeriodEnd)} and state = ${state}`
+      update bitcoin_subscriptions set state = ${to} where id = ${id} and current_period_end = ${dateOrNull(currentPeriodEnd)} and state = ${state}`
     return moved.count === 1
   }
 
@@ -225,41 +220,5 @@ export class SqlBitcoinStore implements BitcoinStore {
         where s.state = 'incomplete' and s.created_at < ${new Date(before)} and not exists (select 1 from bitcoin_invoices i where i.subscription_id = s.id)`
       return gone.length
     })
-  }
-}
-
-function date (at: number | null): Date | null {
-  return at === null ? null : new Date(at)
-}
-
-function readSubscription (row: SubscriptionRow): BitcoinSubscription {
-  return {
-    id: row.id,
-    email: row.email,
-    customerName: row.customer_name,
-    plan: row.plan_tier,
-    merchantId: row.merchant_id,
-    state: row.state,
-    currentPeriodEnd: row.current_period_end?.getTime() ?? null,
-    anchorDay: row.anchor_day,
-    reminded: row.reminded,
-    createdAt: row.created_at.getTime()
-  }
-}
-
-function readInvoice (row: InvoiceRow): BitcoinInvoice {
-  return {
-    invoiceId: row.invoice_id,
-    subscriptionId: row.subscription_id,
-    paymentHash: row.payment_hash,
-    payToken: row.pay_token,
-    priceUsd: row.price_usd,
-    amountSats: Number(row.amount_sats),
-    description: row.description,
-    invoice: row.invoice,
-    kind: row.provider_kind,
-    createdAt: row.created_at.getTime(),
-    expiresAt: row.expires_at.getTime(),
-    paidAt: row.paid_at?.getTime() ?? null
   }
 }

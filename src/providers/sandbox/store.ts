@@ -1,4 +1,5 @@
 import type { Sql } from '../../database/database.ts'
+import { amount, optional, records, text, time, type Records, type Row } from '../../database/rows.ts'
 
 /** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
 export interface SandboxInvoice {
@@ -88,32 +89,32 @@ export interface SandboxStore {
   purge (before: number, limit: number): Promise<number>
 }
 
-interface Row {
-  charge_id: string
-  payment_hash: string
-  preimage: string
-  invoice: string
-  amount_sats: bigint
-  description: string
-  created_at: Date
-  expires_at: Date
-  settled_at: Date | null
-  state: SandboxInvoice['state']
-  received_sats: bigint
-}
+const invoiceRows: Records<SandboxInvoice> = records({
+  chargeId: text(),
+  paymentHash: text(),
+  preimage: text(),
+  invoice: text(),
+  amountSats: amount(),
+  description: text(),
+  createdAt: time(),
+  expiresAt: time(),
+  settledAt: optional(time()),
+  state: optional(text<'processing' | 'underpaid'>()),
+  receivedSats: amount()
+})
 
-interface PayoutRow {
-  payout_id: string
-  reference: string
-  type: 'chain' | 'ln'
-  destination: string
-  payment_hash: string | null
-  amount_sats: bigint
-  fee_sats: bigint
-  transaction_hash: string | null
-  created_at: Date
-  confirms_at: Date
-}
+const payoutRows: Records<SandboxPayout> = records({
+  payoutId: text(),
+  reference: text(),
+  type: text<'chain' | 'ln'>(),
+  destination: text(),
+  paymentHash: optional(text()),
+  amountSats: amount(),
+  feeSats: amount(),
+  transactionHash: optional(text()),
+  createdAt: time(),
+  confirmsAt: time()
+})
 
 /** The sandbox's memory in the database's tables `sandbox_invoices` and `sandbox_payouts`. */
 export class SqlSandboxStore implements SandboxStore {
@@ -132,37 +133,34 @@ export class SqlSandboxStore implements SandboxStore {
 
   async byChargeId (chargeId: string): Promise<SandboxInvoice | null> {
     const sql = this.#sql
-    const [row] = await sql<Row[]>`select * from sandbox_invoices where charge_id = ${chargeId}`
-    return row === undefined ? null : read(row)
+    return await invoiceRows.one(sql`select * from sandbox_invoices where charge_id = ${chargeId}`)
   }
 
   async byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null> {
     const sql = this.#sql
-    const [row] = await sql<Row[]>`select * from sandbox_invoices where payment_hash = ${paymentHash}`
-    return row === undefined ? null : read(row)
+    return await invoiceRows.one(sql`select * from sandbox_invoices where payment_hash = ${paymentHash}`)
   }
 
   async bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null> {
     const sql = this.#sql
     const at = new Date(now)
     const open = sql`payment_hash = ${paymentHash} and settled_at is null and expires_at > ${at}`
-    const [row] = to.state === 'underpaid'
-      ? await sql<Row[]>`
+    return await invoiceRows.one(to.state === 'underpaid'
+      ? sql`
           update sandbox_invoices set state = 'underpaid', received_sats = ${to.receivedSats}
           where ${open} and received_sats < ${to.receivedSats} and amount_sats > ${to.receivedSats} returning *`
       : to.state === 'processing'
-        ? await sql<Row[]>`update sandbox_invoices set state = 'processing' where ${open} and state is distinct from 'underpaid' returning *`
-        : await sql<Row[]>`update sandbox_invoices set state = null, expires_at = ${at} where ${open} and state is distinct from 'underpaid' returning *`
-    return row === undefined ? null : read(row)
+        ? sql`update sandbox_invoices set state = 'processing' where ${open} and state is distinct from 'underpaid' returning *`
+        : sql`update sandbox_invoices set state = null, expires_at = ${at} where ${open} and state is distinct from 'underpaid' returning *`)
   }
 
   async settle (paymentHash: string, now: number): Promise<SandboxSettlement> {
     const sql = this.#sql
-    const [settled] = await sql<Row[]>`
+    const settled = await invoiceRows.one(sql`
       update sandbox_invoices set settled_at = coalesce(settled_at, ${new Date(now)})
       where payment_hash = ${paymentHash} and (settled_at is not null or expires_at > ${new Date(now)})
-      returning *`
-    if (settled !== undefined) return { kind: 'paid', invoice: read(settled) }
+      returning *`)
+    if (settled !== null) return { kind: 'paid', invoice: settled }
     const left = await this.byPaymentHash(paymentHash)
     return left === null ? { kind: 'unknown' } : { kind: 'expired', invoice: left }
   }
@@ -170,7 +168,7 @@ export class SqlSandboxStore implements SandboxStore {
   async payOut (payout: SandboxPayout): Promise<PayoutVerdict> {
     const sql = this.#sql
     const now = new Date(payout.createdAt)
-    const [row] = await sql<Array<PayoutRow & { settled: boolean }>>`
+    const [row] = await sql<Array<Row & { settled: boolean }>>`
       with paid as (
         insert into sandbox_payouts (payout_id, reference, type, destination, payment_hash, amount_sats, fee_sats, transaction_hash, created_at, confirms_at)
         select ${payout.payoutId}, ${payout.reference}, ${payout.type}, ${payout.destination}, ${payout.paymentHash}, ${payout.amountSats}::bigint,
@@ -182,7 +180,7 @@ export class SqlSandboxStore implements SandboxStore {
         update sandbox_invoices set settled_at = ${now} where settled_at is null and payment_hash = (select payment_hash from paid)
         returning charge_id)
       select paid.*, exists (select 1 from settled) as settled from paid`
-    if (row !== undefined) return { kind: 'paid', payout: readPayout(row), settled: row.settled }
+    if (row !== undefined) return { kind: 'paid', payout: payoutRows.read(row), settled: row.settled }
     // The same reference as before, or else an invoice that has been paid.
     const first = await this.payoutByReference(payout.reference)
     return first === null ? { kind: 'already paid' } : { kind: 'paid', payout: first, settled: false }
@@ -190,8 +188,7 @@ export class SqlSandboxStore implements SandboxStore {
 
   async payoutByReference (reference: string): Promise<SandboxPayout | null> {
     const sql = this.#sql
-    const [row] = await sql<PayoutRow[]>`select * from sandbox_payouts where reference = ${reference}`
-    return row === undefined ? null : readPayout(row)
+    return await payoutRows.one(sql`select * from sandbox_payouts where reference = ${reference}`)
   }
 
   async purge (before: number, limit: number): Promise<number> {
@@ -200,36 +197,5 @@ export class SqlSandboxStore implements SandboxStore {
       delete from sandbox_invoices where charge_id in (
         select charge_id from sandbox_invoices where expires_at < ${new Date(before)} order by expires_at limit ${limit})`
     return gone.count
-  }
-}
-
-function read (row: Row): SandboxInvoice {
-  return {
-    chargeId: row.charge_id,
-    paymentHash: row.payment_hash,
-    preimage: row.preimage,
-    invoice: row.invoice,
-    amountSats: Number(row.amount_sats),
-    description: row.description,
-    createdAt: row.created_at.getTime(),
-    expiresAt: row.expires_at.getTime(),
-    settledAt: row.settled_at === null ? null : row.settled_at.getTime(),
-    state: row.state,
-    receivedSats: Number(row.received_sats)
-  }
-}
-
-function readPayout (row: PayoutRow): SandboxPayout {
-  return {
-    payoutId: row.payout_id,
-    reference: row.reference,
-    type: row.type,
-    destination: row.destination,
-    paymentHash: row.payment_hash,
-    amountSats: Number(row.amount_sats),
-    feeSats: Number(row.fee_sats),
-    transactionHash: row.transaction_hash,
-    createdAt: row.created_at.getTime(),
-    confirmsAt: row.confirms_at.getTime()
   }
 }

@@ -1,4 +1,5 @@
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../database/database.ts'
+import { amount, flag, group, integer, ofRow, optional, records, text, time, type Column, type Records, type Row } from '../../database/rows.ts'
 import type { SealedValue } from '../../providers/account.ts'
 import type { StorePlatformKind } from '../platform.ts'
 import type { Integration } from '../schema.ts'
@@ -37,32 +38,6 @@ export interface IntegrationStore {
   update (merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration | null>
 }
 
-interface Row {
-  id: number
-  merchant_id: number
-  slug: string
-  platform: StorePlatformKind
-  storefront_domain: string
-  shop_handle: string | null
-  shop_name: string | null
-  shop_country: string | null
-  client_id: string | null
-  client_secret: string | null
-  admin_api_token: string | null
-  domestic_shipping_cents: bigint
-  domestic_only: boolean
-  free_shipping_enabled: boolean
-  free_shipping_threshold_cents: bigint | null
-  default_tax_location: string | null
-  list_in_registry: boolean
-  registry_categories: string | null
-  registry_description: string | null
-  claim_window_days: number
-  is_active: boolean
-  created_at: Date
-  updated_at: Date
-}
-
 /** The sealed columns of the table. */
 export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
 
@@ -70,6 +45,37 @@ export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
 export function sealedStoreColumn (id: number, column: StoreSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'storefronts', column, row: String(id) } }
 }
+
+const sealed = (name: StoreSealedColumn): Column<SealedValue | null> =>
+  ofRow(name, (ciphertext, id: number) => sealedStoreColumn(id, name, ciphertext), ({ ciphertext }) => ciphertext)
+
+const integrationRows: Records<Integration> = records({
+  id: integer(),
+  merchantId: integer(),
+  slug: text(),
+  platform: text<StorePlatformKind>(),
+  storefrontDomain: text(),
+  shopHandle: optional(text()),
+  shopName: optional(text()),
+  shopCountry: optional(text()),
+  clientId: optional(text()),
+  clientSecret: sealed('client_secret'),
+  adminApiToken: sealed('admin_api_token'),
+  shipping: group({
+    domesticCents: amount('domestic_shipping_cents'),
+    domesticOnly: flag(),
+    freeEnabled: flag('free_shipping_enabled'),
+    freeThresholdCents: optional(amount('free_shipping_threshold_cents'))
+  }),
+  defaultTaxLocation: optional(text()),
+  listInRegistry: flag(),
+  registryCategories: optional(text()),
+  registryDescription: optional(text()),
+  claimWindowDays: integer(),
+  isActive: flag(),
+  createdAt: time(),
+  updatedAt: time()
+})
 
 // The column is an integer: a larger number would be an error of the database in the place of "no such store".
 function isRowId (id: number): boolean {
@@ -95,8 +101,7 @@ export class SqlIntegrationStore implements IntegrationStore {
   async insert (integration: Integration, also: Also): Promise<void> {
     try {
       await this.#database.transaction(async tx => {
-        const { id, merchantId, slug, platform } = integration
-        await tx`insert into storefronts ${tx({ id, merchant_id: merchantId, slug, platform, created_at: new Date(integration.createdAt), ...changing(integration) })}`
+        await tx`insert into storefronts ${tx(integrationRows.write(tx, integration))}`
         await also(tx, integration)
       })
     } catch (error) {
@@ -109,98 +114,36 @@ export class SqlIntegrationStore implements IntegrationStore {
   async bySlug (slug: string): Promise<Integration | null> {
     // No store has such a name, and the database takes no NUL in a text.
     if (!SLUG.test(slug)) return null
-    return await this.#one(this.#database.sql<Row[]>`select * from storefronts where slug = ${slug}`)
+    return await integrationRows.one(this.#database.sql`select * from storefronts where slug = ${slug}`)
   }
 
   async byId (id: number): Promise<Integration | null> {
-    return isRowId(id) ? await this.#one(this.#database.sql<Row[]>`select * from storefronts where id = ${id}`) : null
+    return isRowId(id) ? await integrationRows.one(this.#database.sql`select * from storefronts where id = ${id}`) : null
   }
 
   ofMerchant (merchantId: number): Promise<Integration | null> {
-    return this.#one(ofMerchant(this.#database.sql, merchantId))
+    return integrationRows.one(ofMerchant(this.#database.sql, merchantId))
   }
 
   async listed (limit: number): Promise<Integration[]> {
-    const rows = await this.#database.sql<Row[]>`
-      select * from storefronts where list_in_registry and is_active order by id limit ${limit}`
-    return rows.map(read)
+    return await integrationRows.all(this.#database.sql`
+      select * from storefronts where list_in_registry and is_active order by id limit ${limit}`)
   }
 
   async update (merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration | null> {
     return await this.#database.transaction(async tx => {
       await tx`select 1 from storefronts where merchant_id = ${merchantId} for update`
-      const held = await this.#one(ofMerchant(tx, merchantId))
+      const held = await integrationRows.one(ofMerchant(tx, merchantId))
       if (held === null) return null
       const { id, slug, platform, createdAt } = held
       const next: Integration = { ...change(held), id, merchantId, slug, platform, createdAt }
-      await tx`update storefronts set ${tx(changing(next))} where id = ${id}`
+      await tx`update storefronts set ${tx(integrationRows.write(tx, next))} where id = ${id}`
       await also(tx, next)
       return next
     })
   }
-
-  async #one (statement: PromiseLike<readonly Row[]>): Promise<Integration | null> {
-    const [row] = await statement
-    return row === undefined ? null : read(row)
-  }
 }
 
 function ofMerchant (sql: Sql, merchantId: number): PromiseLike<readonly Row[]> {
-  return sql<Row[]>`select * from storefronts where merchant_id = ${merchantId}`
-}
-
-/** The columns that a change may write. */
-function changing (integration: Integration): Omit<Row, 'id' | 'merchant_id' | 'slug' | 'platform' | 'created_at' | 'domestic_shipping_cents' | 'free_shipping_threshold_cents'> & { domestic_shipping_cents: number, free_shipping_threshold_cents: number | null } {
-  const { shipping } = integration
-  return {
-    storefront_domain: integration.storefrontDomain,
-    shop_handle: integration.shopHandle,
-    shop_name: integration.shopName,
-    shop_country: integration.shopCountry,
-    client_id: integration.clientId,
-    client_secret: integration.clientSecret?.ciphertext ?? null,
-    admin_api_token: integration.adminApiToken?.ciphertext ?? null,
-    domestic_shipping_cents: shipping.domesticCents,
-    domestic_only: shipping.domesticOnly,
-    free_shipping_enabled: shipping.freeEnabled,
-    free_shipping_threshold_cents: shipping.freeThresholdCents,
-    default_tax_location: integration.defaultTaxLocation,
-    list_in_registry: integration.listInRegistry,
-    registry_categories: integration.registryCategories,
-    registry_description: integration.registryDescription,
-    claim_window_days: integration.claimWindowDays,
-    is_active: integration.isActive,
-    updated_at: new Date(integration.updatedAt)
-  }
-}
-
-function read (row: Row): Integration {
-  const sealed = (column: StoreSealedColumn): SealedValue | null => row[column] === null ? null : sealedStoreColumn(row.id, column, row[column])
-  return {
-    id: row.id,
-    merchantId: row.merchant_id,
-    slug: row.slug,
-    platform: row.platform,
-    storefrontDomain: row.storefront_domain,
-    shopHandle: row.shop_handle,
-    shopName: row.shop_name,
-    shopCountry: row.shop_country,
-    clientId: row.client_id,
-    clientSecret: sealed('client_secret'),
-    adminApiToken: sealed('admin_api_token'),
-    shipping: {
-      domesticCents: Number(row.domestic_shipping_cents),
-      domesticOnly: row.domestic_only,
-      freeEnabled: row.free_shipping_enabled,
-      freeThresholdCents: row.free_shipping_threshold_cents === null ? null : Number(row.free_shipping_threshold_cents)
-    },
-    defaultTaxLocation: row.default_tax_location,
-    listInRegistry: row.list_in_registry,
-    registryCategories: row.registry_categories,
-    registryDescription: row.registry_description,
-    claimWindowDays: row.claim_window_days,
-    isActive: row.is_active,
-    createdAt: row.created_at.getTime(),
-    updatedAt: row.updated_at.getTime()
-  }
+  return sql`select * from storefronts where merchant_id = ${merchantId}`
 }
