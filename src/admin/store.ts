@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
-import { column, dateOrNull, flag, integer, optional, records, text, time, type Records } from '../database/rows.ts'
+import { column, dateOrNull, flag, integer, optional, records, text, moment, type Records } from '../database/rows.ts'
 import { resolveTier } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
@@ -49,7 +49,7 @@ const listedRows: Records<ListedMerchant> = records({
   tier: { ...tier, name: 'plan_tier' },
   subscriptionStatus: optional(text()),
   isActive: flag(),
-  createdAt: time()
+  createdAt: moment()
 })
 
 const pendingRows: Records<PendingSubscription> = records({
@@ -60,10 +60,10 @@ const pendingRows: Records<PendingSubscription> = records({
   billingSubscriptionId: optional(text()),
   planTier: tier,
   subscriptionStatus: optional(text()),
-  currentPeriodEnd: optional(time()),
+  currentPeriodEnd: optional(moment()),
   state: text<PendingSubscription['state']>(),
-  createdAt: time(),
-  reviewedAt: optional(time()),
+  createdAt: moment(),
+  reviewedAt: optional(moment()),
   rejectionReason: optional(text()),
   linkedMerchantId: optional(integer())
 })

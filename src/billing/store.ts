@@ -1,6 +1,6 @@
 import type { PlanTier } from '../merchants/plans.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
-import { dateOrNull, integer, optional, records, text, time, type Records } from '../database/rows.ts'
+import { dateOrNull, integer, optional, records, text, moment, type Records } from '../database/rows.ts'
 import type { BilledSubscription } from './provider.ts'
 
 /** A subscription by card as it was last written down. Times in milliseconds since the epoch. */
@@ -56,8 +56,8 @@ const cardRows: Records<CardSubscription> = records({
   customerId: optional(text()),
   plan: optional(text<PlanTier>('plan_tier')),
   status: text(),
-  currentPeriodEnd: optional(time()),
-  startedAt: time()
+  currentPeriodEnd: optional(moment()),
+  startedAt: moment()
 })
 const beforeRows: Records<BeforeLook> = records({ plan: optional(text<PlanTier>('plan_tier')), merchantId: optional(integer()) })
 const pendedRows: Records<Pended> = records({ merchantId: optional(integer('linked_merchant_id')) })

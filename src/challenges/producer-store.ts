@@ -1,7 +1,7 @@
 import type { Database, Sql } from '../database/database.ts'
 import type { ChallengeStatus } from './schema.ts'
 import type { Challenge } from './store.ts'
-import { optional, records, text, time, type Records } from '../database/rows.ts'
+import { optional, records, text, moment, type Records } from '../database/rows.ts'
 import { challengeRows } from './store-sql.ts'
 
 /** A page of rows; clamped by the caller. */
@@ -58,7 +58,7 @@ export interface ProducerStore {
   list (merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>>
 }
 
-const endpointRows: Records<ProducerEndpoint> = records({ resource: text(), createdAt: time(), retiredAt: optional(time()) })
+const endpointRows: Records<ProducerEndpoint> = records({ resource: text(), createdAt: moment(), retiredAt: optional(moment()) })
 
 /** How many distinct resources a merchant sells that are not retired: they share the cap with its proxies (decision 84). */
 export async function countEndpoints (sql: Sql, merchantId: number): Promise<number> {

@@ -4,10 +4,10 @@ import {
 } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
 import type { Database, Sql } from '../database/database.ts'
-import { amount, flag, integer, optional, records, text, time, together, type Records, type Row } from '../database/rows.ts'
+import { amount, flag, integer, optional, records, text, moment, together, type Records, type Row } from '../database/rows.ts'
 
 /** Of a challenge what its counters need. */
-const saleColumns = { source: text<ChallengeSource>(), amountSats: amount(), createdAt: time(), clientKey: text() }
+const saleColumns = { source: text<ChallengeSource>(), amountSats: amount(), createdAt: moment(), clientKey: text() }
 const sales = records(saleColumns)
 
 /** Rows of `challenges`. Where a member is narrower than text, the statements here write nothing else. */
@@ -34,13 +34,13 @@ export const challengeRows: Records<Challenge> = records({
   providerKind: text(),
   idempotencyKey: optional(text()),
   description: text(),
-  expiresAt: time(),
-  tokenExpiresAt: time(),
+  expiresAt: moment(),
+  tokenExpiresAt: moment(),
   state: text<'unspent' | 'leased' | 'spent'>(),
   scheme: optional(text<ClaimScheme>()),
-  paidAt: optional(time()),
+  paidAt: optional(moment()),
   leaseId: optional(text()),
-  leaseUntil: optional(time()),
+  leaseUntil: optional(moment()),
   leaseIsFinal: flag('lease_final')
 })
 
@@ -55,10 +55,10 @@ async function claimed<C extends Sale> (rows: Records<C>, statement: PromiseLike
 
 const ambiguousLeases: Records<AmbiguousLease> = records({
   paymentHash: text(), source: text<ChallengeSource>(), merchantId: optional(text()), proxyId: optional(text()), method: text(), path: text(),
-  amountSats: amount(), gateway: text('lease_gateway'), lapsedAt: time()
+  amountSats: amount(), gateway: text('lease_gateway'), lapsedAt: moment()
 })
 
-const listed: Records<Listed> = records({ kind: text<RevokedKind>(), id: text(), at: time('revoked_at') })
+const listed: Records<Listed> = records({ kind: text<RevokedKind>(), id: text(), at: moment('revoked_at') })
 
 const HASH = /^[0-9a-f]{64}$/
 // All satoshis that there will ever be.

@@ -26,7 +26,7 @@ export interface Column<T> {
 type Columns = Readonly<Record<string, Column<unknown>>>
 
 /** What a record of columns holds. */
-export type Held<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
+export type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
 
 /** Rows of a table, or of a statement, as records of the program: the one place that maps between the two. */
 export interface Records<T> {
@@ -41,16 +41,16 @@ export interface Records<T> {
 }
 
 /** Describes records by their members; a member's column has its name in snake case unless the column says another. */
-export function records<C extends Columns> (columns: C): Records<Held<C>> {
+export function records<C extends Columns> (columns: C): Records<RecordOf<C>> {
   const members = Object.entries(columns).map(([member, column]) => ({ member, column, name: column.name ?? snakeCase(member) }))
   // A copy of an object that has its members keeps them as fields; one that is given so many by name becomes a table that V8
   // searches, which takes three times as long, here and for whoever reads it.
   const blank = JSON.parse(JSON.stringify(Object.fromEntries(members.map(({ member }) => [member, null])))) as Record<string, null>
-  const read = (row: Row): Held<C> => {
+  const read = (row: Row): RecordOf<C> => {
     const record: Record<string, unknown> = { ...blank }
     for (const { member, column, name } of members) record[member] = column.read(row, name)
     // Each member was just read by its own column.
-    return record as Held<C>
+    return record as RecordOf<C>
   }
   return {
     names: members.flatMap(({ column, name }) => column.names ?? [name]),
@@ -100,7 +100,7 @@ export const bytes = (name: string | null = null): Column<Uint8Array> => plain(n
 /** `bigint` that is far below 2^53 by what may be written, such as satoshis and cents. */
 export const amount = (name: string | null = null): Column<number> => column(name, (stored: bigint) => Number(stored), value => value)
 /** `timestamptz`, in milliseconds since the epoch. */
-export const time = (name: string | null = null): Column<number> => column(name, (stored: Date) => stored.getTime(), value => new Date(value))
+export const moment = (name: string | null = null): Column<number> => column(name, (stored: Date) => stored.getTime(), value => new Date(value))
 /** `text[]`. */
 export const texts = (name: string | null = null): Column<readonly string[]> => column(name, (stored: readonly string[]) => stored, value => [...value])
 /** `jsonb`, written from such values only; `read` adds what rows of older versions lack. */
@@ -136,13 +136,13 @@ export function ofRow<I extends string | number, T> (name: string, read: (stored
 }
 
 /** A member that is a record of several columns. */
-export function group<C extends Columns> (columns: C): Column<Held<C>> {
+export function group<C extends Columns> (columns: C): Column<RecordOf<C>> {
   const inner = records(columns)
   return { name: null, names: inner.names, read: inner.read, write: (sql, value, _name, sent) => { Object.assign(sent, inner.write(sql, value)) } }
 }
 
 /** The same of columns that are null together, or hold something together. */
-export function together<C extends Columns> (columns: C): Column<Held<C> | null> {
+export function together<C extends Columns> (columns: C): Column<RecordOf<C> | null> {
   const whole = group(columns)
   const names = whole.names ?? []
   return {

@@ -1,5 +1,5 @@
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
-import { column, dateOrNull, flag, group, integer, ofRow, optional, records, text, time, type Column, type Records, type Row } from '../database/rows.ts'
+import { column, dateOrNull, flag, group, integer, ofRow, optional, records, text, moment, type Column, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot, SealedValue } from '../providers/account.ts'
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
@@ -112,12 +112,12 @@ const merchantRows: Records<Merchant> = records({
   name: text(),
   email: text(),
   keyId: text(),
-  keyCreatedAt: time(),
-  keyRotatedAt: optional(time()),
+  keyCreatedAt: moment(),
+  keyRotatedAt: optional(moment()),
   storedTier: optional(text('plan_tier')),
   tier: column('plan_tier', resolveTier, tier => tier),
   subscriptionStatus: optional(text()),
-  currentPeriodEnd: optional(time()),
+  currentPeriodEnd: optional(moment()),
   billingCustomerId: optional(text()),
   billingSubscriptionId: optional(text()),
   isActive: flag(),
@@ -131,7 +131,7 @@ const merchantRows: Records<Merchant> = records({
   alternateKey: sealed('alternate_key'),
   webhookUrl: optional(text()),
   webhookSecret: sealed('webhook_secret'),
-  createdAt: time()
+  createdAt: moment()
 })
 
 const changeRows: Records<Required<MerchantChanges>> = records({
@@ -139,7 +139,7 @@ const changeRows: Records<Required<MerchantChanges>> = records({
   email: text(),
   planTier: text(),
   subscriptionStatus: optional(text()),
-  currentPeriodEnd: optional(time()),
+  currentPeriodEnd: optional(moment()),
   billingCustomerId: optional(text()),
   billingSubscriptionId: optional(text()),
   isActive: flag(),

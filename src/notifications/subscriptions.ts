@@ -1,5 +1,5 @@
 import type { Database } from '../database/database.ts'
-import { integer, optional, records, text, time, type Records } from '../database/rows.ts'
+import { integer, optional, records, text, moment, type Records } from '../database/rows.ts'
 import type { SealedPlace } from '../keys/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
@@ -62,7 +62,7 @@ const subscriptionRows: Records<Subscription> = records({
   secret: text(),
   keyMark: text(),
   attemptId: text(),
-  attemptedAt: time(),
+  attemptedAt: moment(),
   subscriptionId: optional(text())
 })
 

@@ -2,7 +2,7 @@ import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/ide
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
-import { amount, column, integer, optional, records, text, time, type Records, type Row } from '../database/rows.ts'
+import { amount, column, integer, optional, records, text, moment, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
@@ -122,13 +122,13 @@ const paymentRows: Records<Payment> = records({
   checkoutUrl: optional(text()),
   amountSats: optional(amount()),
   receivedSats: optional(amount()),
-  createdAt: time(),
-  expiresAt: time(),
-  confirmsAt: optional(time()),
-  paidAt: optional(time())
+  createdAt: moment(),
+  expiresAt: moment(),
+  confirmsAt: optional(moment()),
+  paidAt: optional(moment())
 })
 
-const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: time() })
+const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: moment() })
 
 /** Payments in the SQL database. */
 export class SqlPaymentStore implements PaymentStore {

@@ -1,5 +1,5 @@
 import type { Database, Sql } from '../database/database.ts'
-import { amount, column, flag, integer, json, optional, records, text, texts, time, type Records } from '../database/rows.ts'
+import { amount, column, flag, integer, json, optional, records, text, texts, moment, type Records } from '../database/rows.ts'
 import type { Renewal } from '../challenges/offer.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
@@ -81,8 +81,8 @@ const proxyRows: Records<ProxyRow> = records({
   authHeader: optional(text()),
   authValue: optional(text()),
   isActive: flag(),
-  createdAt: time(),
-  updatedAt: time()
+  createdAt: moment(),
+  updatedAt: moment()
 })
 
 /** Channel on which the id of a changed proxy is told to every process. */

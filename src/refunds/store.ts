@@ -1,6 +1,6 @@
 import type { Idempotency, Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
-import { amount, dateOrNull, integer, optional, records, text, time, together, type Records, type Row } from '../database/rows.ts'
+import { amount, dateOrNull, integer, optional, records, text, moment, together, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
@@ -79,12 +79,12 @@ const refundRows: Records<Refund> = records({
   transactionHash: optional(text()),
   email: optional(text()),
   reason: optional(text()),
-  createdAt: time(),
-  processedAt: optional(time())
+  createdAt: moment(),
+  processedAt: optional(moment())
 })
 
 const settlementRows = records({
-  settlement: together({ outcome: text<SettlementOutcome>(), settledBy: text(), reason: text('settlement_reason'), correlationId: text(), settledAt: time() })
+  settlement: together({ outcome: text<SettlementOutcome>(), settledBy: text(), reason: text('settlement_reason'), correlationId: text(), settledAt: moment() })
 })
 
 /** Refunds in the SQL database. */

@@ -1,5 +1,5 @@
 import type { Database, TransactionSql } from '../database/database.ts'
-import { bytes, integer, records, time, type Records } from '../database/rows.ts'
+import { bytes, integer, records, moment, type Records } from '../database/rows.ts'
 
 /** A link that was mailed. Times in milliseconds since the epoch. */
 export interface NewLink {
@@ -42,7 +42,7 @@ export interface SignInStore {
   purge (before: number): Promise<void>
 }
 
-const sessionRows: Records<Session> = records({ digest: bytes(), merchantId: integer(), createdAt: time(), expiresAt: time() })
+const sessionRows: Records<Session> = records({ digest: bytes(), merchantId: integer(), createdAt: moment(), expiresAt: moment() })
 
 /** Links and sessions in the SQL database. */
 export class SqlSignInStore implements SignInStore {

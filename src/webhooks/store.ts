@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
-import { dateOrNull, flag, integer, optional, records, text, time, type Records, type Row } from '../database/rows.ts'
+import { dateOrNull, flag, integer, optional, records, text, moment, type Records, type Row } from '../database/rows.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
 /** An event as it is written. Times in milliseconds since the epoch. */
@@ -119,10 +119,10 @@ const deliveryRows: Records<Delivery> = records({
   responseStatus: optional(integer()),
   responseBody: optional(text()),
   error: optional(text()),
-  createdAt: time(),
-  lastAttemptAt: optional(time()),
-  nextAttemptAt: optional(time()),
-  deliveredAt: optional(time())
+  createdAt: moment(),
+  lastAttemptAt: optional(moment()),
+  nextAttemptAt: optional(moment()),
+  deliveredAt: optional(moment())
 })
 
 const claimRows = records({

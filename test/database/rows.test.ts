@@ -1,5 +1,5 @@
 import t from 'tap'
-import { amount, bytes, column, flag, group, integer, json, ofRow, optional, records, text, texts, time, together } from '../../src/database/rows.ts'
+import { amount, bytes, column, flag, group, integer, json, ofRow, optional, records, text, texts, moment, together } from '../../src/database/rows.ts'
 import { openAnyDatabase } from '../support/database.ts'
 
 const things = records({
@@ -7,15 +7,15 @@ const things = records({
   shortName: text<'one' | 'two'>(),
   note: optional(text('remark')),
   priceSats: amount(),
-  madeAt: time(),
-  soldAt: optional(time()),
+  madeAt: moment(),
+  soldAt: optional(moment()),
   digest: bytes(),
   tags: texts(),
   parts: json((stored: ReadonlyArray<{ readonly n: number, readonly m?: number }>): ReadonlyArray<{ readonly n: number, readonly m: number }> =>
     stored.map(({ n, m = 0 }) => ({ n, m }))),
   isOpen: flag(),
   place: group({ country: text(), zip: optional(text()) }),
-  failure: together({ reason: text('failure_code'), at: time('failed_at') }),
+  failure: together({ reason: text('failure_code'), at: moment('failed_at') }),
   secret: ofRow('secret', (sealed, id: number) => `${sealed} of ${id}`, whole => whole.split(' ')[0] ?? ''),
   renewal: column(null, (stored: string) => stored === '402' ? 402 : stored, String)
 })

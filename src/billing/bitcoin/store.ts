@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
-import { amount, dateOrNull, flag, integer, optional, records, text, time, type Records } from '../../database/rows.ts'
+import { amount, dateOrNull, flag, integer, optional, records, text, moment, type Records } from '../../database/rows.ts'
 import { isUniqueViolation } from '../../database/database.ts'
 import type { KindName } from '../../providers/provider.ts'
 import { FIRST_NOTICE, type Period, type RenewalStep } from './period.ts'
@@ -64,10 +64,10 @@ const subscriptionRows: Records<BitcoinSubscription> = records({
   plan: text<SoldPlan>('plan_tier'),
   merchantId: optional(integer()),
   state: text<BitcoinState>(),
-  currentPeriodEnd: optional(time()),
+  currentPeriodEnd: optional(moment()),
   anchorDay: optional(integer()),
   reminded: optional(text<RenewalStep>()),
-  createdAt: time()
+  createdAt: moment()
 })
 
 const invoiceRows: Records<BitcoinInvoice> = records({
@@ -80,12 +80,12 @@ const invoiceRows: Records<BitcoinInvoice> = records({
   description: text(),
   invoice: text(),
   kind: text<KindName>('provider_kind'),
-  createdAt: time(),
-  expiresAt: time(),
-  paidAt: optional(time())
+  createdAt: moment(),
+  expiresAt: moment(),
+  paidAt: optional(moment())
 })
 
-const periodRows: Records<Period> = records({ end: time(), anchorDay: integer() })
+const periodRows: Records<Period> = records({ end: moment(), anchorDay: integer() })
 const merchantRows: Records<EndingSubscription['merchant']> = records({
   id: integer('merchant_id'), name: text('merchant_name'), email: text('merchant_email'), isActive: flag('merchant_active')
 })

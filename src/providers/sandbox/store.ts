@@ -1,5 +1,5 @@
 import type { Sql } from '../../database/database.ts'
-import { amount, optional, records, text, time, type Records, type Row } from '../../database/rows.ts'
+import { amount, optional, records, text, moment, type Records, type Row } from '../../database/rows.ts'
 
 /** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
 export interface SandboxInvoice {
@@ -96,9 +96,9 @@ const invoiceRows: Records<SandboxInvoice> = records({
   invoice: text(),
   amountSats: amount(),
   description: text(),
-  createdAt: time(),
-  expiresAt: time(),
-  settledAt: optional(time()),
+  createdAt: moment(),
+  expiresAt: moment(),
+  settledAt: optional(moment()),
   state: optional(text<'processing' | 'underpaid'>()),
   receivedSats: amount()
 })
@@ -112,8 +112,8 @@ const payoutRows: Records<SandboxPayout> = records({
   amountSats: amount(),
   feeSats: amount(),
   transactionHash: optional(text()),
-  createdAt: time(),
-  confirmsAt: time()
+  createdAt: moment(),
+  confirmsAt: moment()
 })
 
 /** The sandbox's memory in the database's tables `sandbox_invoices` and `sandbox_payouts`. */

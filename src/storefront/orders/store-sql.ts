@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../../database/database.ts'
-import { amount, bytes, dateOrNull, flag, group, integer, json, ofRow, optional, records, text, time, together, type Records } from '../../database/rows.ts'
+import { amount, bytes, dateOrNull, flag, group, integer, json, ofRow, optional, records, text, moment, together, type Records } from '../../database/rows.ts'
 import type { SealedValue } from '../../providers/account.ts'
 import { claimTokenPlace } from '../claims/token.ts'
 import { storable, storableOrNull, type ClaimedFacts, type OrderStore, type OrderSums, type PaidFacts, type PurgeLimits, type Rows, type OrderRecord } from './store.ts'
@@ -23,27 +23,27 @@ const orderRows: Records<OrderRecord> = records({
   totalSats: amount(),
   email: optional(text()),
   claimToken: ofRow('claim_token', (ciphertext, id: string): SealedValue => ({ ciphertext, place: claimTokenPlace(id) }), ({ ciphertext }) => ciphertext),
-  claimExpiresAt: time(),
-  claimedAt: optional(time()),
+  claimExpiresAt: moment(),
+  claimedAt: optional(moment()),
   platformOrderId: optional(text()),
   orderNumber: optional(text()),
   tracking: group({ number: optional(text('tracking_number')), carrier: optional(text('tracking_carrier')), url: optional(text('tracking_url')) }),
-  createdAt: time(),
-  paidAt: optional(time()),
-  fulfilledAt: optional(time()),
-  shippedAt: optional(time()),
-  failure: together({ reason: text<FailureReason>('failure_code'), message: text('failure_message'), at: time('failed_at') }),
-  canceledAt: optional(time()),
-  refundRequest: together({ address: text('refund_address'), type: text<RefundRequest['type']>('refund_type'), at: time('refund_asked_at') }),
-  refundedAt: optional(time()),
+  createdAt: moment(),
+  paidAt: optional(moment()),
+  fulfilledAt: optional(moment()),
+  shippedAt: optional(moment()),
+  failure: together({ reason: text<FailureReason>('failure_code'), message: text('failure_message'), at: moment('failed_at') }),
+  canceledAt: optional(moment()),
+  refundRequest: together({ address: text('refund_address'), type: text<RefundRequest['type']>('refund_type'), at: moment('refund_asked_at') }),
+  refundedAt: optional(moment()),
   claimDigest: optional(bytes()),
   holdId: optional(text()),
-  mailedAt: optional(time())
+  mailedAt: optional(moment())
 })
 
 const sumRows: Records<OrderSums> = records({
   checkouts: amount(), paidOrders: amount(), paidSats: amount(), paidCents: amount(), fulfilled: amount(), shipped: amount(),
-  firstOrderAt: optional(time()), lastOrderAt: optional(time())
+  firstOrderAt: optional(moment()), lastOrderAt: optional(moment())
 })
 
 /** Orders in the SQL database. */

@@ -1,5 +1,5 @@
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../database/database.ts'
-import { amount, flag, group, integer, ofRow, optional, records, text, time, type Column, type Records, type Row } from '../../database/rows.ts'
+import { amount, flag, group, integer, ofRow, optional, records, text, moment, type Column, type Records, type Row } from '../../database/rows.ts'
 import type { SealedValue } from '../../providers/account.ts'
 import type { StorePlatformKind } from '../platform.ts'
 import type { Integration } from '../schema.ts'
@@ -73,8 +73,8 @@ const integrationRows: Records<Integration> = records({
   registryDescription: optional(text()),
   claimWindowDays: integer(),
   isActive: flag(),
-  createdAt: time(),
-  updatedAt: time()
+  createdAt: moment(),
+  updatedAt: moment()
 })
 
 // The column is an integer: a larger number would be an error of the database in the place of "no such store".
