@@ -26,7 +26,7 @@ export interface Column<T> {
 type Columns = Readonly<Record<string, Column<unknown>>>
 
 /** What a record of columns holds. */
-export type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
+type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
 
 /** Rows of a table, or of a statement, as records of the program: the one place that maps between the two. */
 export interface Records<T> {
