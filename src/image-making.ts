@@ -24,6 +24,7 @@ export async function makeImage (migrations: readonly Migration[] = allMigration
     const database = await openDatabase({ url: 'pglite:database', dataDir, clock: systemClock, log: silentLog })
     try {
       if (migrations.length > 0) await makeTables(database, migrations)
+      await dropTemplates(database)
     } finally {
       await database.close()
     }
@@ -32,6 +33,13 @@ export async function makeImage (migrations: readonly Migration[] = allMigration
     rmSync(dataDir, { recursive: true, force: true })
   }
   return file
+}
+
+/** PostgreSQL copies new databases from these; here there is one for ever, and they would be half of all files that a first start unpacks. */
+async function dropTemplates ({ sql }: Database): Promise<void> {
+  await sql`update pg_database set datistemplate = false`
+  await sql`drop database template0`
+  await sql`drop database template1`
 }
 
 /** Makes what a gateway finds or makes at its start: the tables of `migrations` and those of jobs. */

@@ -64,6 +64,7 @@ t.test('a database that begins with the image has all tables, none of anybody\'s
   t.teardown(() => database.close())
   t.same(await migrate(database, migrations, { clock: systemClock, log: silentLog }), [], 'nothing is left to do')
   t.same(await database.sql`select count(*)::int as n from merchants`, [{ n: 0 }])
+  t.same(await database.sql`select datname as name from pg_database`, [{ name: 'postgres' }], 'nor what other databases would be copied from')
   await database.sql`create table later (n integer)`
   t.equal(statSync(join(dataDir, 'database')).mode & 0o777, 0o700)
   // PostgreSQL itself gives a few caches 0644; nobody comes through the folder to them.

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import { encodeInvoice } from '../../src/lightning/bolt11.ts'
 import { isAuthentic, type Received } from '../fakes/receiver.ts'
+import { serversOnly } from '../support/database.ts'
 import { eventually, freshPostgres } from '../support/gateway-process.ts'
 import { killableGateway, pricedRoute, webhookSecret, type Acknowledged, type KillableGateway, type KillableOptions } from './killable-gateway.ts'
 
@@ -25,7 +26,7 @@ t.jobs = 5
 
 /** Runs a fail-point over the embedded database, and over PostgreSQL where there is one. */
 function onEach (name: string, options: KillableOptions, run: (t: T, made: KillableGateway) => Promise<void>): void {
-  void t.test(`${name} (embedded)`, { buffered: true }, async t => { await run(t, await killableGateway(t, options)) })
+  if (!serversOnly()) void t.test(`${name} (embedded)`, { buffered: true }, async t => { await run(t, await killableGateway(t, options)) })
   void t.test(`${name} (PostgreSQL)`, { buffered: true }, async t => {
     const database = await freshPostgres(t)
     if (database === null) t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })

@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { readKeys } from '../../src/keys/keyfile.ts'
 import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
-import { temporaryFolder } from '../support/database.ts'
+import { serversOnly, temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { countingUpstream, shopYaml } from '../security/shop.ts'
@@ -13,7 +13,7 @@ type Start = (yaml: string) => Promise<GatewayProcess>
 
 /** Runs a test over the embedded database, and over PostgreSQL where there is one; `start` may be called again after a kill. */
 async function onEach (name: string, run: (t: T, start: Start) => Promise<void>): Promise<void> {
-  await t.test(`${name} (embedded)`, async t => {
+  if (!serversOnly()) await t.test(`${name} (embedded)`, async t => {
     const data = temporaryFolder(t)
     await run(t, yaml => spawnGateway(t, { yaml, data }))
   })

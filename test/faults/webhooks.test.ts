@@ -11,7 +11,7 @@ import { silentLog as log } from '../../src/telemetry/log.ts'
 import { migrate } from '../../src/database/migrations.ts'
 import { migrations } from '../../src/database/migrations/list.ts'
 import { startReceiver, type Received, type ReceiverAnswer } from '../fakes/receiver.ts'
-import { temporaryFolder, testImage } from '../support/database.ts'
+import { serversOnly, temporaryFolder, testImage } from '../support/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { accountsOf, anAccount, secretText } from '../webhooks/accounts.ts'
 import { insertPayment, type DeliveryRow } from '../webhooks/fixture.ts'
@@ -102,7 +102,7 @@ async function campaign (t: T, url: string, data: string): Promise<void> {
   t.comment(`${EVENTS} events, ${receiver.received.length} attempts, ${KILLS} kills, ${duplicates} duplicates, ${failed.length} failed for good`)
 }
 
-await t.test(`${EVENTS} events to a receiver that fails 30 % of the time, killed ${KILLS} times: none lost, duplicates rare and identical (embedded)`, async t => {
+if (!serversOnly()) await t.test(`${EVENTS} events to a receiver that fails 30 % of the time, killed ${KILLS} times: none lost, duplicates rare and identical (embedded)`, async t => {
   await campaign(t, 'pglite:', temporaryFolder(t))
 })
 

@@ -8,7 +8,7 @@ import { packFolder } from './tar.ts'
  * An image: the folder of an embedded database that was made, brought up to date and closed, as one compressed file. A
  * first start unpacks it in the place of making a database, which takes seconds. It holds tables and no rows of anybody.
  */
-const FORMAT = 1
+const FORMAT = 2
 
 /** The name of the image for what `shape` digests (the migrations) and for the installed PGlite: another version may not read it. */
 export function imageName (shape: string): string {
