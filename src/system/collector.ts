@@ -14,9 +14,13 @@ export type CollectYoung = () => void
 /**
  * V8's own collector of the young, made reachable while the process runs. V8 counts a buffer as the few bytes of its handle:
  * a stream of 64 KiB pieces fills a hundred megabytes with dead buffers before it finds a reason to look.
+ *
+ * The V8 of Node 24 makes a collection of the young into one of everything, at once, where it is asked for while the heap is
+ * being marked: 40 to 60 ms in the place of one. The second flag lets both go on together, as in Node 20.
  */
 export function youngCollector (): CollectYoung {
   v8.setFlagsFromString('--expose-gc')
+  v8.setFlagsFromString('--no-separate-gc-phases')
   // The global of a new context is made after the flag was set; that of this one was made before.
   const collect = vm.runInNewContext('gc') as (options: { type: 'minor', execution: 'sync' }) => void
   return () => { collect({ type: 'minor', execution: 'sync' }) }

@@ -1,3 +1,4 @@
+import { constants, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks'
 import t from 'tap'
 import { BufferCollector, youngCollector } from '../../src/system/collector.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -62,4 +63,30 @@ t.test('V8 gives its collector of the young to a process that was started withou
   const collect = youngCollector()
   t.doesNotThrow(collect)
   t.doesNotThrow(collect)
+})
+
+t.test('collecting the young stays what it is while V8 marks the whole heap: it never becomes a collection of everything', async t => {
+  const collectYoung = youngCollector()
+  const whole: number[] = []
+  const note = (entries: readonly PerformanceEntry[]): void => {
+    for (const entry of entries) {
+      // An entry of `gc` says these of itself.
+      const { duration, detail: { kind, flags = 0 } } = entry as PerformanceEntry & { readonly detail: { readonly kind: number, readonly flags?: number } }
+      if (kind === constants.NODE_PERFORMANCE_GC_MAJOR && (flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0) whole.push(duration)
+    }
+  }
+  const observer = new PerformanceObserver(list => { note(list.getEntries()) })
+  observer.observe({ entryTypes: ['gc'] })
+  // Enough to mark that marking takes a while, and buffers that live long enough to count as old: they make V8 begin it.
+  const alive = Array.from({ length: 300_000 }, (_, n) => ({ n, text: `${n}` }))
+  const ring: Buffer[] = []
+  for (let n = 0; n < 3_000; n++) {
+    ring[n % 400] = Buffer.alloc(64 * 1024)
+    if (n % 20 === 0) collectYoung()
+    if (n % 5 === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
+  }
+  note(observer.takeRecords())
+  observer.disconnect()
+  t.equal(alive.length, 300_000)
+  t.same(whole, [])
 })
