@@ -1,14 +1,7 @@
 import type { OperationText } from '../gateway/operation.ts'
+import { exampleAccount } from '../merchants/documented.ts'
 
-const row = {
-  merchantId: 7,
-  name: 'Example Shop',
-  email: 'owner@example.com',
-  planTier: 'individual',
-  subscriptionStatus: 'active',
-  isActive: true,
-  createdAt: '2026-11-01T08:00:00.000Z'
-}
+const row = exampleAccount
 const detail = {
   ...row,
   features: {

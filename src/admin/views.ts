@@ -1,4 +1,4 @@
-import { shownStatus } from '../merchants/account.ts'
+import { accountHead } from '../merchants/account.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { MerchantSummary, PendingSubscription, PendingSubscriptionView } from './schema.ts'
 import type { ListedMerchant } from './store.ts'
@@ -13,15 +13,7 @@ export function linkMessage (merchant: Merchant, kept: readonly string[]): strin
 
 /** The account as a row of the list. */
 export function summary (merchant: ListedMerchant): MerchantSummary {
-  return {
-    merchantId: merchant.id,
-    name: merchant.name,
-    email: merchant.email,
-    planTier: merchant.tier,
-    subscriptionStatus: shownStatus(merchant),
-    isActive: merchant.isActive,
-    createdAt: time(merchant.createdAt)
-  }
+  return accountHead(merchant)
 }
 
 /** A pending subscription as an administrator sees it. */

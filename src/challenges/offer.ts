@@ -66,6 +66,18 @@ declare module '../gateway/context.ts' {
 /** What a request would buy, and everything that its challenge and its credential are bound to. */
 export type Offer = RequestOffer
 
+/** What an offer has behind which there is no route of the configuration. */
+export const UNROUTED = {
+  bindsDigest: false,
+  renewal: 'contract',
+  order: null,
+  grace: null,
+  releaseOn: [],
+  afterCrash: 'by-method',
+  closed: null,
+  errorMembers: {}
+} as const satisfies Partial<Offer>
+
 /** What routes take from the `payment` part of the configuration. */
 export interface RouteDefaults {
   readonly serviceName: string

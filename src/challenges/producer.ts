@@ -9,7 +9,7 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { Clock } from '../system/clock.ts'
 import { isConnectionFault, type Database, type Sql } from '../database/database.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
-import type { Offer } from './offer.ts'
+import { UNROUTED, type Offer } from './offer.ts'
 import { ProducerProblem } from './problems.ts'
 import { countEndpoints, type ProducerStore } from './producer-store.ts'
 import { paymentLine } from './replies.ts'
@@ -251,14 +251,7 @@ export class Producer {
       invoiceExpirySeconds: Math.max(1, Math.floor(invoiceExpiry / 1000)),
       description: wish.description,
       payee: 'merchant',
-      bindsDigest: false,
-      renewal: 'contract',
-      order: null,
-      grace: null,
-      releaseOn: [],
-      afterCrash: 'by-method',
-      closed: null,
-      errorMembers: {}
+      ...UNROUTED
     }
   }
 

@@ -3,6 +3,7 @@
  * A token that cannot be read is refused, never taken for legacy.
  */
 import type { Credential } from './credential.ts'
+import type { PaymentIdSlots } from './payment-challenge.ts'
 import type { PaymentFailureSlug } from './payment-problem.ts'
 import { isHex32 } from './preimage.ts'
 import { parseTimestamp } from './timestamp.ts'
@@ -22,17 +23,10 @@ export interface ChallengeRequest {
 }
 
 /** A modern credential that could be read. Nothing in it is trusted before its id was verified. */
-export interface PaymentCredential {
+export interface PaymentCredential extends PaymentIdSlots {
   readonly id: string
-  readonly realm: string
-  readonly method: string
-  readonly intent: string
-  /** The `request` in its wire form, as it goes into the id. */
-  readonly request: string
-  readonly expires: string
   /** Null when the client did not echo it; then the stored challenge's is used. */
   readonly digest: string | null
-  readonly opaque: string | null
   /** Unix seconds of `expires`. */
   readonly expiresAt: number
   readonly charge: ChallengeRequest

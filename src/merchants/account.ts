@@ -116,10 +116,8 @@ function featuresView (merchant: Merchant, plans: GatewayConfig['plans']): Featu
   }
 }
 
-/** The account as its merchant sees it: `me`. */
-export function accountView (merchant: Merchant, plans: GatewayConfig['plans'], proxies: ProxyCounts): AccountView {
-  const hasPaymentProviderKey = hasProviderKey(merchant)
-  const hasWebhookUrl = merchant.webhookUrl !== null
+/** What its merchant and the operator are both shown of an account. */
+export function accountHead (merchant: Pick<Merchant, 'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'>) {
   return {
     merchantId: merchant.id,
     name: merchant.name,
@@ -127,7 +125,16 @@ export function accountView (merchant: Merchant, plans: GatewayConfig['plans'], 
     planTier: merchant.tier,
     subscriptionStatus: shownStatus(merchant),
     isActive: merchant.isActive,
-    createdAt: time(merchant.createdAt),
+    createdAt: time(merchant.createdAt)
+  }
+}
+
+/** The account as its merchant sees it: `me`. */
+export function accountView (merchant: Merchant, plans: GatewayConfig['plans'], proxies: ProxyCounts): AccountView {
+  const hasPaymentProviderKey = hasProviderKey(merchant)
+  const hasWebhookUrl = merchant.webhookUrl !== null
+  return {
+    ...accountHead(merchant),
     features: featuresView(merchant, plans),
     onboarding: {
       hasPaymentProviderKey,

@@ -1,13 +1,17 @@
 import type { OperationText } from '../gateway/operation.ts'
 
-const account = {
+/** The account of all examples. */
+export const exampleAccount = {
   merchantId: 7,
   name: 'Example Shop',
   email: 'owner@example.com',
   planTier: 'individual',
   subscriptionStatus: 'active',
   isActive: true,
-  createdAt: '2026-11-01T08:00:00.000Z',
+  createdAt: '2026-11-01T08:00:00.000Z'
+}
+const account = {
+  ...exampleAccount,
   features: {
     refundsEnabled: true, multiCurrencyEnabled: true, analyticsEnabled: true, prioritySupport: false, customBrandingEnabled: false,
     maxWebhookEndpoints: 5, l402Enabled: true

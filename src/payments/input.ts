@@ -2,20 +2,10 @@ import { ShortError, ValidationError } from '../gateway/errors.ts'
 import { fieldName, isStorable, UNSTORABLE } from '../gateway/validation.ts'
 import { CURRENCIES, CURRENCY_RULES, type Currency } from '../money/currencies.ts'
 import { inUnits, plainText, readDecimal, type Decimal } from '../money/decimal.ts'
-import { METADATA_LIMITS, type PaymentInput } from './schema.ts'
+import { METADATA_LIMITS, type Payment, type PaymentInput } from './schema.ts'
 
 /** What a payment is asked for, looked at from all sides. */
-export interface PaymentWish {
-  readonly orderId: string
-  /** Plain decimal text within the currency's rules; `0` for a demo payment. */
-  readonly amount: string
-  readonly currency: Currency
-  readonly description: string | null
-  readonly customerEmail: string | null
-  readonly customerName: string | null
-  readonly successUrl: string | null
-  readonly metadata: Readonly<Record<string, string>> | null
-}
+export type PaymentWish = Pick<Payment, 'orderId' | 'amount' | 'currency' | 'description' | 'customerEmail' | 'customerName' | 'successUrl' | 'metadata'>
 
 const rules = CURRENCIES.map(currency => CURRENCY_RULES[currency])
 /** What no currency allows is wrong in itself; the rest depends on another field (decision 1). */

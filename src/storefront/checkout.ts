@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Challenges } from '../challenges/service.ts'
-import type { Offer } from '../challenges/offer.ts'
+import { UNROUTED, type Offer } from '../challenges/offer.ts'
 import type { Challenge } from '../challenges/store.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
 import type { Context } from '../gateway/context.ts'
@@ -250,14 +250,7 @@ export class Checkout {
       invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
       description: `Order at ${oneLine(integration.shopName ?? slug)}`,
       payee: 'merchant',
-      bindsDigest: false,
-      renewal: 'contract',
-      order: null,
-      grace: null,
-      releaseOn: [],
-      afterCrash: 'by-method',
-      closed: null,
-      errorMembers: {}
+      ...UNROUTED
     }
   }
 }

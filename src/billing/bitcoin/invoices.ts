@@ -1,5 +1,5 @@
 import type { MintRequest, Minted } from '../../challenges/mint.ts'
-import type { Offer } from '../../challenges/offer.ts'
+import { UNROUTED, type Offer } from '../../challenges/offer.ts'
 import type { Challenge, ChallengeStore } from '../../challenges/store.ts'
 import { planNames } from '../../merchants/plans.ts'
 import { atPrice, type Quotes } from '../../money/prices.ts'
@@ -137,13 +137,6 @@ function offerOf ({ subscription, place, expiry }: InvoiceWish, amountSats: numb
     invoiceExpirySeconds: seconds,
     description: describePlan(subscription.plan),
     payee: 'platform',
-    bindsDigest: false,
-    renewal: 'contract',
-    order: null,
-    grace: null,
-    releaseOn: [],
-    afterCrash: 'by-method',
-    closed: null,
-    errorMembers: {}
+    ...UNROUTED
   }
 }

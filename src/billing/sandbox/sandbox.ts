@@ -22,16 +22,7 @@ export type SandboxSession =
   | { readonly kind: 'portal', readonly returnUrl: string, readonly subscriptions: readonly BilledSubscription[] }
 
 /** What the request of a checkout is kept as. */
-interface KeptCheckout {
-  readonly plan: PlanTier
-  readonly email: string
-  readonly customerName: string | null
-  readonly merchantId: number | null
-  readonly customerId: string | null
-  readonly trialDays: number
-  readonly successUrl: string
-  readonly cancelUrl: string
-}
+type KeptCheckout = Omit<CheckoutRequest, 'idempotencyKey'>
 
 interface SessionRow {
   readonly kind: SandboxSession['kind']
