@@ -31,6 +31,7 @@ export function leaseOperations (challenges: Pick<Challenges, 'ambiguous'>): Any
     id: 'adminListAmbiguousLeases',
     method: 'GET',
     path: '/api/admin/leases/ambiguous',
+    mount: { use: 'operator-api', chain: 'admin' },
     summary: 'Single-use credentials that count as spent though nobody can say whether their request was answered: its gateway died',
     tag: 'Admin',
     access: 'admin',

@@ -85,6 +85,7 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'createChallenge',
       method: 'POST',
       path: '/api/l402/challenges',
+      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Make a challenge for a resource that you serve yourself',
       headers: {
         'Idempotency-Key': {
@@ -112,6 +113,7 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'listChallenges',
       method: 'GET',
       path: '/api/l402/challenges',
+      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Challenges made through this API, newest first',
       query: ChallengeQuery,
       answers: { 200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage }, 400: invalid, 503: away },
@@ -125,6 +127,7 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'getChallenge',
       method: 'GET',
       path: '/api/l402/challenges/:paymentHash',
+      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'One challenge',
       answers: {
         200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
@@ -145,6 +148,7 @@ function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'listEndpoints',
       method: 'GET',
       path: '/api/l402/endpoints',
+      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Resources that challenges were made for, newest first',
       query: EndpointQuery,
       answers: { 200: { description: 'One page, retired ones included.', schema: EndpointPage }, 400: invalid, 503: away },
@@ -158,6 +162,7 @@ function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'retireEndpoint',
       method: 'POST',
       path: '/api/l402/endpoints/retire',
+      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Sell a resource no longer, which frees its place under the plan\'s cap',
       body: RetireInput,
       answers: {
@@ -175,7 +180,7 @@ function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
 }
 
 function verifications (verifier: ProducerVerifier, refuse: Refuse): AnyOperation[] {
-  const common = { tag: 'Producer', access: 'merchant', refuse, method: 'POST' } as const
+  const common = { tag: 'Producer', access: 'merchant', mount: { use: 'merchant-api', chain: 'merchant' }, refuse, method: 'POST' } as const
   return [
     defineOperation({
       ...common,
@@ -204,6 +209,7 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       id: 'getPricing',
       method: 'GET',
       path: '/api/l402/pricing',
+      mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'What requests cost here',
       tag: 'L402',
       access: 'public',
@@ -214,6 +220,7 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       id: 'getTokenStatus',
       method: 'GET',
       path: '/api/l402/status',
+      mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'Whether an L402 token stands; asking does not use it',
       tag: 'L402',
       access: 'public',
@@ -225,6 +232,7 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       id: 'getPing',
       method: 'GET',
       path: '/l402/test/ping',
+      mount: { use: 'merchant-api', chain: 'paid', price: '1 sat' },
       summary: 'Says pong, to try a wallet with',
       tag: 'L402',
       access: 'credential',

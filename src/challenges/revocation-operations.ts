@@ -37,7 +37,7 @@ export function revocationOperations (parts: RevocationParts): AnyOperation[] {
 }
 
 function ofOperator (parts: RevocationParts): AnyOperation[] {
-  const common = { tag: 'Admin', access: 'admin', method: 'DELETE' } as const
+  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' }, method: 'DELETE' } as const
   return [
     defineOperation({
       ...common,
@@ -86,6 +86,7 @@ function ofMerchants (parts: RevocationParts): AnyOperation[] {
       tag: 'Merchant',
       id: 'revokeToken',
       path: '/api/merchant/tokens/:paymentHash',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke the credentials of one payment of the account\'s proxies or resources',
       params: PaymentHash,
       answers: { ...one, ...missing('payment') },
@@ -99,6 +100,7 @@ function ofMerchants (parts: RevocationParts): AnyOperation[] {
       tag: 'Merchant',
       id: 'revokeTokens',
       path: '/api/merchant/tokens',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke everything that was issued for the account\'s proxies, resources and stores until now',
       answers: all,
       handle: async ({ ctx }) => ({ status: 200, body: await revokeAll(parts, 'merchant', String(merchantOf(ctx).id)) })
@@ -108,6 +110,7 @@ function ofMerchants (parts: RevocationParts): AnyOperation[] {
       tag: 'proxies',
       id: 'revokeProxyTokens',
       path: '/api/proxy/:proxyId/tokens',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke everything that was issued for a proxy until now',
       params: ProxyId,
       answers: { ...all, ...missing('proxy') },

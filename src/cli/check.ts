@@ -15,7 +15,7 @@ export async function check (args: readonly string[], out: Output): Promise<numb
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
   const loaded = await loadWithPlugins(file, process.env)
-  for (const warning of await rehearse(loaded)) out.complain(`warning: ${formatProblem(warning)}`)
+  for (const warning of (await rehearse(loaded)).warnings) out.complain(`warning: ${formatProblem(warning)}`)
   const { config } = loaded
   out.print(`${file} is valid: ${config.routes.length} routes, ${Object.keys(config.chains).length} chains, mode ${config.mode}.`)
   return 0

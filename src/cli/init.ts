@@ -83,18 +83,10 @@ function gatewayYaml ({ upstream, path, price, provider }: Wishes): string {
     ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
 lightning:\n  primary: { kind: sandbox }\n`
     : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
-  // A route for everything takes the gateway's own addresses as well, unless they are spelled out.
+  // A route for everything takes the gateway's own addresses as well, unless the file says what it uses of them.
   const own = path !== '/*' ? '' : `
-  # The gateway's own addresses, which the route above would take.
-  - match: { path: [ /health, /openapi.json, /llms.txt, /.well-known/l402.json ], method: GET }
-    chain: service-public
-    upstream: { internal: api }
-  - match: { path: [ /ready, /metrics ], method: GET }
-    chain: service-probe
-    upstream: { internal: api }
-  - match: { path: [ /sandbox/pay, /sandbox/state ], method: POST }
-    chain: service-sandbox
-    upstream: { internal: api }
+# The gateway's own addresses, which the route above would take: /health, /metrics, /openapi.json and their like.
+use: [ service, sandbox ]
 `
   return `# Every key is explained in docs/configuration.md. \`boltgate check\` says what is wrong, with line and column;
 # \`boltgate routes\` shows all that is served, and through which plugins.

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { compose } from '../compose.ts'
 import type { Problem } from '../config/diagnose.ts'
+import type { AnyOperation } from '../gateway/operation.ts'
 import { systemClock } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
 import { silentLog } from '../telemetry/log.ts'
@@ -27,10 +28,10 @@ const noDatabase: Database = {
  * Composes the gateway that a configuration describes, as a start would, and closes it again: every plugin is set up for every
  * route, every provider is made. Nothing listens, and no database, provider or upstream is called; keys are made in a folder that
  * is gone afterwards.
- * @returns what is allowed and probably not meant
+ * @returns what is allowed and probably not meant, and every operation of the gateway
  * @throws ConfigError, and what else would end a start
  */
-export async function rehearse ({ config, plugins }: Loaded): Promise<readonly Problem[]> {
+export async function rehearse ({ config, plugins }: Loaded): Promise<{ readonly warnings: readonly Problem[], readonly operations: readonly AnyOperation[] }> {
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))
   const warnings: Problem[] = []
   try {
@@ -44,9 +45,10 @@ export async function rehearse ({ config, plugins }: Loaded): Promise<readonly P
       publicUrl: () => config.server.publicUrl,
       warn: warning => { warnings.push(warning) }
     })
+    const { operations } = app
     await app.close()
+    return { warnings, operations }
   } finally {
     rmSync(data, { recursive: true, force: true })
   }
-  return warnings
 }

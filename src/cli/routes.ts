@@ -1,17 +1,27 @@
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
+import { spelledOut } from '../config/spelled-out.ts'
+import { presets } from '../presets.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import type { Output } from './output.ts'
 
-export const routesUsage = `boltgate routes [--config FILE]
+export const routesUsage = `boltgate routes [--config FILE] [--as-yaml]
 
-Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs through and leads to.`
+Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs through and leads to, and where it comes from: a
+line of the file, or a preset that \`use\` names. --as-yaml prints FILE with the chains and routes of its presets spelled out.`
 
-/** Prints the routes as a table. Throws `ConfigError` and `UsageError`. */
+/** Prints the routes as a table, or the file with all of them in it. Throws `ConfigError` and `UsageError`. */
 export async function routes (args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
-  const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
-  const rows = [['METHOD', 'HOST', 'PATH', 'PRICE', 'UPSTREAM', 'CHAIN'], ...config.routes.flatMap(route => rowsOf(config, route))]
+  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' }, 'as-yaml': { type: 'boolean' } } })
+  const file = configurationFile(values.config)
+  const { config } = await loadWithPlugins(file, process.env)
+  if (values['as-yaml'] === true) {
+    out.print(spelledOut(readFileSync(file, 'utf8'), config, presets).trimEnd())
+    return 0
+  }
+  const rows = [['METHOD', 'HOST', 'PATH', 'PRICE', 'UPSTREAM', 'FROM', 'CHAIN'], ...config.routes.flatMap(route => rowsOf(config, route))]
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0))) ?? []
   for (const row of rows) out.print(row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
   return 0
@@ -25,6 +35,7 @@ function rowsOf (config: GatewayConfig, route: RouteConfig): string[][] {
     path,
     priceOf(route),
     upstreamOf(route),
+    route.at.file === config.file ? `line ${route.at.line}` : `use: ${basename(route.at.file, '.yaml')}`,
     `${route.chain}: ${chain}`
   ])
 }

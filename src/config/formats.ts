@@ -13,7 +13,7 @@ export interface TextFormat {
 }
 
 /** Methods a route may name; TRACE and CONNECT never reach one. */
-const methods = METHODS.filter(method => method !== 'TRACE' && method !== 'CONNECT' && /^[A-Z]+$/.test(method))
+export const METHOD_NAMES: readonly string[] = METHODS.filter(method => method !== 'TRACE' && method !== 'CONNECT' && /^[A-Z]+$/.test(method))
 const common = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /** An address and a port: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. Undefined for any other text. */
@@ -105,9 +105,9 @@ const formats: Readonly<Record<string, TextFormat>> = {
     allowed: 'printable ASCII without | " \\ and comma, at most 128 characters'
   },
   method: {
-    check: text => methods.includes(text),
+    check: text => METHOD_NAMES.includes(text),
     allowed: `a method in capitals: ${common.join(', ')}`,
-    suggest: text => methods.includes(text.toUpperCase()) ? text.toUpperCase() : nearest(text, common)
+    suggest: text => METHOD_NAMES.includes(text.toUpperCase()) ? text.toUpperCase() : nearest(text, common)
   },
   host: {
     check: text => /^[A-Za-z0-9.-]+$/.test(text),

@@ -3,11 +3,11 @@ import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
 import { checkBilling, checkChain, checkDuplicates, checkKeys, checkOperatorKey, checkProduction, checkReferences, checkRoute, checkSettings, checkUpstream, checkWorkers, Findings } from './checks.ts'
 import { ConfigError, type Path, type Problem } from './diagnose.ts'
-import { parseFile } from './document.ts'
+import { noOrigin, parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
-import { takes, type Presets } from './presets.ts'
+import { DEFAULT_USE, goingFirst, leftOf, routeName, type PresetName, type Presets } from './presets.ts'
 import { readConfig, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
 import { builtInPolicies, fileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type ProviderFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
@@ -60,12 +60,12 @@ export async function loadConfigText (file: string, text: string, env: Environme
   const sources: PluginSources = { named: options.plugins === undefined ? undefined : new Map([[internalPlugin.name, internalPlugin], ...options.plugins]), files: await importPlugins(pluginFiles(config.chains, folder), options.importPlugin) }
   const found: FoundReference[] = [...references]
   const chains = readChains(config, origin, folder, sources, found, findings)
-  const built = options.presets === undefined ? [] : presetChains(options.presets, folder, sources)
-  for (const [name, entries] of built) if (!chains.has(name)) chains.set(name, entries)
+  const presets = readPresets(config, options.presets, sources)
+  for (const [name, entries] of presets.chains) if (!chains.has(name)) chains.set(name, entries)
   const names = (map: unknown): string[] => typeof map === 'object' && map !== null ? Object.keys(map) : []
   checkReferences(found, {
     policy: [...Object.keys(builtInPolicies), ...names(config.policies)],
-    chain: [...new Set([...names(config.chains), ...built.map(([name]) => name)])],
+    chain: [...new Set([...names(config.chains), ...presets.chains.keys()])],
     upstream: names(config.upstreams)
   }, findings)
 
@@ -94,30 +94,42 @@ export async function loadConfigText (file: string, text: string, env: Environme
   }
   await checkFiles(routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })), findings)
   await checkFiles(Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })), findings)
+  const own = routes.map(({ route }) => route)
+  const first = goingFirst(own, config.use !== undefined)
+  const mounted = presets.routes.flatMap(route => leftOf(route, first))
+  checkMounted(mounted, config, chains, findings)
   if (findings.problems.length > 0) throw new ConfigError(findings.problems)
-  return deepFreeze(assemble(file, folder, config, chains, upstreams, [...routes.map(({ route }) => route), ...presetRoutes(config, options.presets, routes.map(({ route }) => route))], findings.warnings))
+  return deepFreeze(assemble(file, folder, config, chains, upstreams, [...own, ...mounted], findings.warnings))
 }
 
-/** What stands in messages for the place of a route that no file has. */
-const BUILT_IN = 'built in'
-
-/** The gateway's own chains, as if they stood in the file; they are sound, or a test fails. */
-function presetChains ({ chains }: Presets, folder: string, sources: PluginSources): readonly (readonly [string, readonly ReadEntry[]])[] {
-  const { value, origin } = parseFile(BUILT_IN, chains, {})
-  const { value: config } = readConfig(fileSchema(), value, origin)
-  return [...readChains(config, origin, folder, sources, [], new Findings(origin))]
+/** The names of the presets that a file uses. What only pays in play is not there in production. */
+export function usedBy ({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
+  return (use ?? DEFAULT_USE).filter(name => name !== 'sandbox' || mode !== 'production')
 }
 
-/** The routes of the presets that are used, less those whose requests a route of the file takes. */
-function presetRoutes (config: FileConfig, presets: Presets | undefined, own: readonly RouteConfig[]): RouteConfig[] {
-  if (presets === undefined) return []
-  const names = config.use.filter(name => name !== 'sandbox' || config.mode !== 'production')
-  return names.flatMap(name => {
-    const { value, origin } = parseFile(BUILT_IN, presets.routes[name], {})
+/** The gateway's own chains and routes, as if they stood in the file; they are sound, or a test fails. */
+function readPresets (config: FileConfig, presets: Presets | undefined, sources: PluginSources): { readonly chains: ReadonlyMap<string, readonly ReadEntry[]>, readonly routes: readonly RouteConfig[] } {
+  const chains = new Map<string, readonly ReadEntry[]>()
+  const routes: RouteConfig[] = []
+  if (presets === undefined) return { chains, routes }
+  for (const name of ['chains', ...usedBy(config)] as const) {
+    const { file, text } = presets.read(name)
+    const { value, origin } = parseFile(file, text, {})
     const { value: preset } = readConfig(fileSchema(), value, origin)
-    return readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route)
-      .filter(({ match }) => !match.path.some(path => own.some(route => takes(route, match.method?.[0] ?? 'GET', path))))
-  })
+    for (const [chain, entries] of readChains(preset, origin, '', sources, [], new Findings(origin))) chains.set(chain, entries)
+    routes.push(...readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route))
+  }
+  return { chains, routes }
+}
+
+/** A chain of the file that takes the place of one of a preset must do for the preset's routes; what it lacks is said where it stands. */
+function checkMounted (mounted: readonly RouteConfig[], config: FileConfig, chains: ReadonlyMap<string, readonly ReadEntry[]>, findings: Findings): void {
+  for (const route of mounted) {
+    if (!Object.hasOwn(config.chains ?? {}, route.chain) || !findings.isSound(['chains', route.chain])) continue
+    const found = new Findings(noOrigin(route.at.file))
+    checkRoute(route, 0, chains.get(route.chain), undefined, found)
+    for (const { code, message } of found.problems) findings.report(code, ['chains', route.chain], `${message} (for ${route.name} of ${route.at.file})`, 'key')
+  }
 }
 
 async function importPlugins (files: readonly string[], load: LoadOptions['importPlugin']): Promise<PluginSources['files']> {
@@ -163,8 +175,7 @@ function readRoutes (config: FileConfig, raw: unknown, origin: Origin, folder: s
     const { name, match, upstream: given, ...rest } = route
     const upstream = resolveUpstream(given, folder, upstreams)
     if (upstream === undefined) continue
-    const label = name ?? `${match.method?.join(',') ?? '*'} ${match.host ?? ''}${match.path[0] ?? ''}`
-    routes.push({ index, route: { ...rest, name: label, match, upstream, at: origin.position(path) } })
+        routes.push({ index, route: { ...rest, name: name ?? routeName(match), match, upstream, at: origin.position(path) } })
   }
   return routes
 }
@@ -228,6 +239,7 @@ function assemble (file: string, folder: string, config: FileConfig, chains: Rea
   return {
     ...config,
     file,
+    use: usedBy(config),
     data: resolve(folder, config.data),
     server: { ...config.server, listen, publicUrl },
     payment: { ...config.payment, realm },

@@ -1,7 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
 import { List, Reference, SecretText } from './fields.ts'
-import { PRESET_NAMES } from './presets.ts'
+import { PRESET_NAMES, type PresetName } from './presets.ts'
 import { Duration, Price, Size } from './units.ts'
 
 /** Every object of the file is strict: a key that is not listed is an error. */
@@ -285,7 +285,12 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) => Type.Obj
   chains: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), Type.Array(chainEntry, { minItems: 1 }), { default: {}, 'x-name': 'chain', description: 'Lists of plugins by name; requests run through them in this order. `paid` and `public` are built in, as `boltgate routes` shows; a chain of the same name replaces one.' }),
   upstreams: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), NamedUpstreamSchema, { default: {}, 'x-name': 'upstream', description: 'HTTP upstreams that several routes share, by name.' }),
   routes: Type.Array(RouteSchema, { default: [], description: 'What is served; the most specific match wins.' }),
-  use: Type.Array(Type.Enum([...PRESET_NAMES]), { default: [...PRESET_NAMES], uniqueItems: true, description: 'Routes that need not be spelled out: `service` has /health, /ready, /metrics, /openapi.json, /llms.txt and their like, `sandbox` has /sandbox/pay and /sandbox/state outside production. A path that a route of this file takes is left to it.' }),
+  use: Type.Optional(Type.Array(Type.Enum([...PRESET_NAMES]), {
+    uniqueItems: true,
+    description: 'Chains and routes of the gateway\'s own that need not be spelled out: `service` (/health, /metrics, /openapi.json and their like), `sandbox` (/sandbox/pay, outside production), ' +
+      '`merchant-api`, `operator-api`, `storefront` and `pages`. `service` and `sandbox` when left out. `boltgate routes` shows them, and `boltgate routes --as-yaml` spells them out. ' +
+      'What a route of this file takes is left to it; one for everything (/*) takes what is left, but in a file without `use` it takes all.'
+  })),
   log: Type.Object({
     level: Type.Enum(['error', 'warn', 'info', 'debug', 'silent'], { default: 'info', description: 'Least important lines that are written.' })
   }, describe('Log lines, as JSON on standard output.')),
@@ -343,7 +348,9 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
 }
 
 /** The whole configuration, checked and frozen. Times in milliseconds, sizes in bytes, prices in satoshis, `data` absolute. */
-export type GatewayConfig = DeepReadonly<Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies'>> & {
+export type GatewayConfig = DeepReadonly<Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies' | 'use'>> & {
+  /** Presets whose chains and routes are there beside those of the file. */
+  readonly use: readonly PresetName[]
   /** The file it was read from, as it was named. */
   readonly file: string
   readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {

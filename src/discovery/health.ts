@@ -54,6 +54,7 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     id: 'getHealth',
     method: 'GET',
     path: '/health',
+    mount: { use: 'service', chain: 'service-public' },
     summary: 'Health report',
     description: 'For people and monitors: how the parts are that the gateway needs. Probes of an orchestrator ask /ready.',
     example: {
@@ -91,6 +92,7 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     id: 'getReady',
     method: 'GET',
     path: '/ready',
+    mount: { use: 'service', chain: 'service-probe' },
     summary: 'Whether the gateway takes traffic',
     description: 'For load balancers and probes: false while it starts, while it drains, and without its database. It is not throttled.',
     example: { answers: { 200: { ready: true } } },

@@ -34,7 +34,7 @@ const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
 
 /** `GET /openapi.json`, `/api/openapi.json`, `/llms.txt` and `/.well-known/l402.json`. */
 export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
-  const common = { method: 'GET', tag: 'discovery', access: 'public' } as const
+  const common = { method: 'GET', tag: 'discovery', access: 'public', mount: { use: 'service', chain: 'service-public' } } as const
   const service = () => {
     const base = facts.publicUrl()
     const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }

@@ -57,7 +57,7 @@ export async function compile (config: GatewayConfig, around: CompileOptions): P
       problems.push(...error.problems.filter(problem => !problems.some(({ line, column, file }) => line === problem.line && column === problem.column && file === problem.file)))
     }
   }
-  const reach = checkReach(router, built, around.internals)
+  const reach = checkReach(config, router, built, around.internals)
   problems.push(...reach.problems)
   if (problems.length > 0) {
     await Promise.allSettled(built.map(({ compiled }) => compiled.chain.close()))

@@ -12,6 +12,7 @@ export function metricsOperation (metrics: Metrics): AnyOperation {
     id: 'getMetrics',
     method: 'GET',
     path: '/metrics',
+    mount: { use: 'service', chain: 'service-probe' },
     summary: 'Measurements for Prometheus',
     description: 'Figures of sales are among them, so it is not for everybody. For a scraper on another machine send the admin key.',
     example: { answers: { 200: '# HELP process_cpu_user_seconds_total Total user CPU time spent in seconds.\n# TYPE process_cpu_user_seconds_total counter\n' } },

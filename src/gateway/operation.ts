@@ -1,9 +1,27 @@
 import type { Static, TSchema } from 'typebox'
+import type { PresetName } from '../config/presets.ts'
 import type { Context } from './context.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
 
-/** Who may call an operation; the chains of `gateway.yaml` enforce it, OpenAPI and the authorisation tests read it here. */
+/** Who may call an operation; the chain that leads to it enforces it, OpenAPI and the authorisation tests read it here. */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
+
+/**
+ * Where an operation stands when the file does not say so itself: the preset that `use` names, and the chain there that every
+ * request of it runs through. `npm run docs` writes the routes of `src/presets` from this.
+ */
+export interface Mount {
+  readonly use: PresetName
+  /** Name of a chain; it must see to the operation's `access`, or the gateway does not start. */
+  readonly chain: string
+  /**
+   * Route that takes the operation along with whatever else is asked there, in any method: below it addresses are secrets, which
+   * the chain of everything else would log.
+   */
+  readonly below?: `/${string}/*`
+  /** What one request costs, as a file says it. */
+  readonly price?: string
+}
 
 /** What an operation answers. The body is written through the schema of its status, or is ready (`OperationResponse.mediaType`); null writes none. */
 export interface Result {
@@ -74,6 +92,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly example?: OperationExample
   readonly tag: string
   readonly access: Access
+  /** Left out: only routes of the file lead to it. */
+  readonly mount?: Mount
   /** Its answer says what was paid, so it cannot be served for nothing. */
   readonly needsPayment?: true
   /** Path parameters as strings; those that do not fit give 404 (decision 10). */

@@ -88,6 +88,7 @@ function accountReads (parts: MerchantOperationParts): AnyOperation[] {
       id: 'getMerchant',
       method: 'GET',
       path: '/api/merchant/me',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The account, without its keys',
       answers: { 200: { description: 'The account.', schema: AccountView } },
       handle: async ({ ctx }) => {
@@ -100,6 +101,7 @@ function accountReads (parts: MerchantOperationParts): AnyOperation[] {
       id: 'getLicense',
       method: 'GET',
       path: '/api/merchant/l402-status',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Whether the account may sell requests',
       answers: { 200: { description: 'How it stands.', schema: LicenseView } },
       handle: ({ ctx }) => ({ status: 200, body: licenseView(merchantOf(ctx)) })
@@ -109,6 +111,7 @@ function accountReads (parts: MerchantOperationParts): AnyOperation[] {
       id: 'getSubscription',
       method: 'GET',
       path: '/api/merchant/subscription',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The plan, and how its subscription stands',
       answers: { 200: { description: 'The subscription.', schema: SubscriptionView } },
       handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), parts.plans()) })
@@ -118,6 +121,7 @@ function accountReads (parts: MerchantOperationParts): AnyOperation[] {
       id: 'getApiKeyInfo',
       method: 'GET',
       path: '/api/merchant/api-key-info',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'When the API key was made and last regenerated',
       answers: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
       handle: ({ ctx }) => ({ status: 200, body: keyInfoView(merchantOf(ctx)) })
@@ -127,6 +131,7 @@ function accountReads (parts: MerchantOperationParts): AnyOperation[] {
       id: 'getQuickstart',
       method: 'GET',
       path: '/api/merchant/quickstart',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The steps to the first payment, and which are done',
       answers: { 200: { description: 'The steps.', schema: QuickstartView } },
       handle: async ({ ctx }) => {
@@ -152,6 +157,7 @@ function keyOperation (parts: MerchantOperationParts, slot: ProviderSlot): AnyOp
     id: `set${word}Key`,
     method: 'PUT',
     path: `/api/merchant/${slot}-key`,
+    mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: `Save the key for the ${slot} provider`,
     body: Type.Object({
       [member]: Type.String({ maxLength: MAX_KEY_CHARS, description: 'Stored encrypted and never returned. Space around it is dropped.' })
@@ -177,6 +183,7 @@ function providerOperation (parts: MerchantOperationParts): AnyOperation {
     id: 'setPaymentProvider',
     method: 'PUT',
     path: '/api/merchant/payment-provider',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Choose which provider makes the invoices',
     body: Type.Object({
       provider: Type.Enum(['primary', 'alternate'], { description: 'Its key may be saved later.' })
@@ -206,6 +213,7 @@ function webhookOperation (parts: MerchantOperationParts): AnyOperation {
     id: 'setWebhook',
     method: 'PUT',
     path: '/api/merchant/webhook-url',
+    mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: 'Set where webhooks go, and what signs them',
     body: WebhookChange,
     refuse: error => error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.'),
@@ -250,6 +258,7 @@ function validateOperation (parts: MerchantOperationParts, slot: ProviderSlot): 
     id: `validate${slots[slot].word}Key`,
     method: 'POST',
     path: `/api/merchant/validate-${slot}`,
+    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Try the saved key for the ${slot} provider`,
     answers: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
     handle: async ({ ctx }) => ({ status: 200, body: await verdict(parts, merchantOf(ctx), slot) })
@@ -276,6 +285,7 @@ function regenerateOperation (parts: MerchantOperationParts): AnyOperation {
     id: 'regenerateKey',
     method: 'POST',
     path: '/api/merchant/regenerate-key',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Replace the API key; the old one is invalid at once',
     answers: {
       200: {

@@ -27,6 +27,7 @@ function receiver (notifications: Notifications, slot: ProviderSlot, id: string,
     example: { body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}', answers: { 200: { received: true } } },
     tag: 'Provider notifications',
     access: 'public',
+    mount: { use: 'merchant-api', chain: 'receivers' },
     query: Type.Object({ account: Type.Optional(Type.String({ maxLength: 20, description: 'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.' })) }),
     // The signature is over the bytes, in whatever type the provider writes them.
     form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },

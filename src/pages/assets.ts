@@ -64,6 +64,7 @@ function assetOperation (assets: readonly Asset[], ending: string, mediaType: st
     summary,
     tag: 'pages',
     access: 'public',
+    mount: { use: 'pages', chain: 'assets', below: '/assets/*' },
     params: Type.Object({ name: Type.String() }),
     answers: { 200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType } },
     handle ({ params }) {

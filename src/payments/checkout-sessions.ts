@@ -21,6 +21,7 @@ export function checkoutOperations (payments: Pick<Payments, 'createOnce' | 'vie
     id: 'createCheckoutSession',
     method: 'POST',
     path: '/api/checkout/sessions',
+    mount: { use: 'merchant-api', chain: 'payments-create' },
     summary: 'Ask for a payment and get the address of its page',
     tag: 'Payments',
     access: 'merchant',

@@ -22,6 +22,7 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       id: 'createPayment',
       method: 'POST',
       path: '/api/payments',
+      mount: { use: 'merchant-api', chain: 'payments-create' },
       summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
       headers: {
         ...correlation,
@@ -46,6 +47,7 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       id: 'syncPayment',
       method: 'POST',
       path: '/api/payments/:invoiceId/sync',
+      mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Ask the payment provider again how a payment stands',
       params: byInvoice,
       answers: {
@@ -67,6 +69,7 @@ function readings (payments: Payments, common: { readonly tag: string, readonly 
       id: 'getPayment',
       method: 'GET',
       path: '/api/payments/:invoiceId',
+      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment',
       params: byInvoice,
       answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
@@ -77,6 +80,7 @@ function readings (payments: Payments, common: { readonly tag: string, readonly 
       id: 'getPaymentByOrder',
       method: 'GET',
       path: '/api/payments/order/:orderId',
+      mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment by your own order id; a slash in it is written %2F',
       params: Type.Object({ orderId: Type.String() }),
       answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
@@ -88,6 +92,7 @@ function readings (payments: Payments, common: { readonly tag: string, readonly 
       id: 'getPaymentStatus',
       method: 'GET',
       path: '/api/payments/:invoiceId/status',
+      mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The status of a payment, without a key',
       params: byInvoice,
       answers: {

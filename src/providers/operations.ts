@@ -44,6 +44,7 @@ export function providerOperations (options: ProviderOperations): AnyOperation[]
     id: 'paySandboxInvoice',
     method: 'POST',
     path: '/sandbox/pay',
+    mount: { use: 'sandbox', chain: 'service-sandbox' },
     summary: 'Pay an invoice of the sandbox provider',
     description: 'Stands in the place of a wallet: no money moves, and everything that follows from a payment does. In development alone, ' +
       'from this machine or with the admin key.',
@@ -78,6 +79,7 @@ export function providerOperations (options: ProviderOperations): AnyOperation[]
     id: 'setSandboxState',
     method: 'POST',
     path: '/sandbox/state',
+    mount: { use: 'sandbox', chain: 'service-sandbox' },
     summary: 'Bring an invoice of the sandbox into a state other than paid',
     description: 'Tries what happens when a payment is on its way, comes in part or is never paid: its status changes and its webhook is sent, ' +
       'as if a provider had said so. In development alone, from this machine or with the admin key.',

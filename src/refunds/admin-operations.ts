@@ -7,7 +7,7 @@ import { LINE, refundDetails, RefundDetails, TEXT } from './schema.ts'
 import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
 import { LOOKED_UP_FOR } from './states.ts'
 
-const common = { tag: 'Admin', access: 'admin' } as const
+const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const RefundId = Type.Object({ refundId: Type.String() })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })

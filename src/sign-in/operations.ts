@@ -39,6 +39,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'requestMagicLink',
       method: 'POST',
       path: '/api/auth/magic-link',
+      mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Mail a link to sign in, if an account has the address',
       body: LinkInput,
       answers: { 202: { description: 'The same whether or not an account has the address.', schema: LinkAnswer }, 503: away },
@@ -52,6 +53,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'getSession',
       method: 'GET',
       path: '/api/auth/session',
+      mount: { use: 'pages', chain: 'session' },
       summary: 'Who is signed in, by the session\'s cookie',
       headers: { Cookie: 'The session, as signing in set it.' },
       answers: {
@@ -70,6 +72,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'getSignInPage',
       method: 'GET',
       path: '/sign-in',
+      mount: { use: 'pages', chain: 'page-forms' },
       summary: 'The page on which a link to sign in is asked for',
       answers: { 200: page('The page.') },
       handle: () => shown(200, pages.ask(null))
@@ -79,6 +82,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'submitSignInPage',
       method: 'POST',
       path: '/sign-in',
+      mount: { use: 'pages', chain: 'magic-link' },
       summary: 'What the form of that page is sent to; counted with the links that programs ask for',
       form: { mediaType: FORM_TYPE, schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) }) },
       answers: { 200: page('The same whether or not an account has the address.'), 400: page('The page again: the address is none.'), 503: away },
@@ -94,6 +98,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'getSignInLink',
       method: 'GET',
       path: '/sign-in/:token',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The page of a mailed link, with the button that uses it up',
       params: Token,
       answers: { 200: page('The link can be used; opening the page changes nothing.'), 404: page('It cannot.'), 503: away },
@@ -104,6 +109,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'useSignInLink',
       method: 'POST',
       path: '/sign-in/:token',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Use a mailed link up and sign in',
       params: Token,
       answers: {
@@ -123,6 +129,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'getAccountPage',
       method: 'GET',
       path: '/sign-in/account',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The account of whoever is signed in',
       answers: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
       async handle ({ ctx }) {
@@ -136,6 +143,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       id: 'signOut',
       method: 'POST',
       path: '/sign-in/sign-out',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Sign out, by the form of the account\'s page',
       form: { mediaType: FORM_TYPE, schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) }) },
       answers: {

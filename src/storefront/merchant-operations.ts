@@ -35,6 +35,7 @@ function store ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       id: 'getStorefront',
       method: 'GET',
       path: PATH,
+      mount: { use: 'storefront', chain: 'store-read' },
       summary: 'The store, without its credentials',
       answers: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
       handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.own(merchantOf(ctx).id)) })
@@ -44,6 +45,7 @@ function store ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       id: 'createStorefront',
       method: 'POST',
       path: PATH,
+      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Open a store; a merchant has one',
       body: IntegrationInput,
       answers: {
@@ -62,6 +64,7 @@ function store ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       id: 'updateStorefront',
       method: 'PUT',
       path: PATH,
+      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Change what is named; slug and domain stay',
       body: IntegrationChange,
       bodyOptional: true,
@@ -78,6 +81,7 @@ function acts ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       id: 'invalidateStorefrontCache',
       method: 'POST',
       path: `${PATH}/invalidate-cache`,
+      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Have the next request read the catalog from the platform',
       answers: { 200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) }, 404: missing },
       handle: async ({ ctx }) => {
@@ -90,6 +94,7 @@ function acts ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       id: 'refreshStorefrontShopInfo',
       method: 'POST',
       path: `${PATH}/refresh-shop-info`,
+      mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Read the shop\'s domain, handle, name and country from the platform',
       answers: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
@@ -109,6 +114,7 @@ function reports ({ storefronts, orders }: StorefrontMerchantParts): AnyOperatio
       id: 'getStorefrontStats',
       method: 'GET',
       path: `${PATH}/stats`,
+      mount: { use: 'storefront', chain: 'store-read' },
       summary: 'What the store has sold',
       answers: { 200: { description: 'All zero without a store.', schema: StatsView } },
       handle: async ({ ctx }) => {
@@ -122,6 +128,7 @@ function reports ({ storefronts, orders }: StorefrontMerchantParts): AnyOperatio
       id: 'listStorefrontOrders',
       method: 'GET',
       path: `${PATH}/orders`,
+      mount: { use: 'storefront', chain: 'store-read' },
       summary: 'The store\'s orders, newest first',
       query: OrdersQuery,
       answers: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },

@@ -42,7 +42,7 @@ const Slug = Type.Object({ slug: Type.String() })
 const Refused = Type.Object({ error: Type.String(), message: Type.String() })
 const Retryable = Type.Object({ error: Type.String(), message: Type.String(), correlationId: Type.Optional(Type.String()), retryable: Type.Optional(Type.Boolean()) })
 
-const common = { tag: 'Storefront', access: 'public', params: Slug } as const
+const common = { tag: 'Storefront', access: 'public', mount: { use: 'storefront', chain: 'public' }, params: Slug } as const
 const unknown = { description: 'There is no such store, or it sells nothing at the moment.', schema: Refused }
 const away = { description: 'Price, tax, stock or an invoice cannot be had at the moment. Nothing was charged: come back after Retry-After.', schema: Retryable }
 const authorization = 'A payment credential of the order\'s invoice: L402, or Payment.'
@@ -190,6 +190,7 @@ function receiving ({ fulfilments }: StorefrontPublicParts): AnyOperation {
     id: 'receiveStoreNotification',
     method: 'POST',
     path: '/api/webhooks/storefront/:slug',
+    mount: { use: 'storefront', chain: 'receivers' },
     summary: 'Take in a notification of a store\'s platform about one of its orders',
     tag: 'Provider notifications',
     access: 'public',

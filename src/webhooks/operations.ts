@@ -17,6 +17,7 @@ export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
       id: 'listWebhookDeliveries',
       method: 'GET',
       path: '/api/merchant/webhooks/deliveries',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'What webhooks were sent and what became of them, newest first; kept for 30 days',
       query: DeliveryQuery,
       answers: {
@@ -34,6 +35,7 @@ export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
       id: 'resendWebhookDelivery',
       method: 'POST',
       path: '/api/merchant/webhooks/deliveries/:id/resend',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Send a webhook once more, now: the same bytes, signed anew',
       params: Type.Object({ id: Type.String() }),
       answers: {

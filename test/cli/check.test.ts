@@ -8,7 +8,7 @@ import { formatProblem } from '../../src/config/diagnose.ts'
 async function check (yaml: string, env: Readonly<Record<string, string>> = {}): Promise<string[]> {
   try {
     const loaded = await loadText(yaml, env)
-    return (await rehearse(loaded)).map(warning => `warning: ${formatProblem(warning)}`)
+    return (await rehearse(loaded)).warnings.map(warning => `warning: ${formatProblem(warning)}`)
   } catch (error) {
     return String(error instanceof Error ? error.message : error).split('\n')
   }

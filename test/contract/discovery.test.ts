@@ -18,7 +18,7 @@ const LIMIT = 64 * 1024
 
 t.test('the short document prices what is for sale, and the whole one everything', async t => {
   const yaml = defaultYaml({
-    replace: [['  # Merchants\' proxies, kept', '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  - { match: { path: /unnamed, method: GET }, chain: paid, upstream: { url: "http://127.0.0.1:9" } }\n  # Merchants\' proxies, kept']]
+    replace: [['  # Whatever nothing else', '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  - { match: { path: /unnamed, method: GET }, chain: paid, upstream: { url: "http://127.0.0.1:9" } }\n  # Whatever nothing else']]
   })
   const gateway = await startGateway(t, { yaml })
   const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document

@@ -206,7 +206,7 @@ t.test('renewal: 402 answers every classic credential but a forged one with 402,
     })
   }
   await t.test('an operator says so for all proxies, and a merchant says otherwise', async t => {
-    const yaml = shopYaml(upstream.origin, { replace: [['    description: APIs of merchants\n', '    description: APIs of merchants\n    renewal: 402\n']] })
+    const yaml = shopYaml(upstream.origin, { route: '  - { match: { path: [ /l402/proxy/:proxyId, /l402/proxy/:proxyId/* ] }, renewal: 402, chain: proxied, upstream: { proxy: ":proxyId" } }\n' })
     await gateway.reload(yaml)
     const [token, other] = [await buy(gateway, `${plain.path}/a`), await buy(gateway, `${proxy.path}/a`)]
     t.equal((await gateway.send('GET', `${plain.path}/b`, authorization(token))).status, 402)

@@ -19,10 +19,10 @@ t.test('nothing that costs comes to an upstream without payment, whatever the ch
   watches: [ { throttle: { policy: global } }, credential, { challenge: {}, mode: observe } ]
 `],
         ['chain: paid\n    upstream: { internal: demo }', 'chain: forgets\n    upstream: { internal: demo }'],
-        ['chain: proxied\n', 'chain: forgets-proxies\n'],
         ['routes:\n', `routes:
   - { match: { path: /priced/* }, price: 21 sats, chain: forgets, ${url} }
   - { match: { path: /plain/* }, chain: forgets, ${url} }
+  - { match: { path: [ /l402/proxy/:proxyId, /l402/proxy/:proxyId/* ] }, chain: forgets-proxies, upstream: { proxy: ":proxyId" } }
   - { match: { path: /watched/* }, price: 21 sats, chain: watches, ${url} }
 `]
       ]

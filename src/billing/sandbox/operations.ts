@@ -14,7 +14,7 @@ const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
 export function sandboxBillingOperations (sandbox: SandboxBilling | null): AnyOperation[] {
   if (sandbox === null) return []
   const pages = new BillingPages()
-  const common = { tag: 'Sandbox', access: 'public', params: Session } as const
+  const common = { tag: 'Sandbox', access: 'public', mount: { use: 'pages', chain: 'page-forms', below: '/billing/*' }, params: Session } as const
   const act = (id: string, name: 'complete' | 'cancel' | 'fail' | 'recover', summary: string): AnyOperation => defineOperation({
     ...common,
     id,

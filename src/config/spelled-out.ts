@@ -1,0 +1,62 @@
+import { isMap, isSeq, parseDocument, Scalar, type Document, type YAMLMap, type YAMLSeq } from 'yaml'
+import { routeName, type Presets } from './presets.ts'
+import type { GatewayConfig, RouteConfig } from './schema.ts'
+
+/** Longest line before a list or mapping in brackets is laid out over several. */
+const WIDTH = 200
+
+/**
+ * A configuration file with the chains and routes of its presets put into it, and `use: []`: it loads to the same routes. Comments,
+ * variables and the order of what the file says itself stay.
+ * @param text - the file, which `config` was loaded from
+ */
+export function spelledOut (text: string, config: GatewayConfig, presets: Presets): string {
+  const document = parseDocument(text)
+  if (!isMap(document.contents)) throw new TypeError('the file that was loaded is a mapping')
+  document.set('use', document.createNode([], { flow: true }))
+  const mounted = config.routes.filter(({ at }) => at.file !== config.file)
+  const chains = partOf(document, 'chains', isMap, {})
+  const routes = partOf(document, 'routes', isSeq, [])
+  const named = new Set(config.routes.map(({ chain }) => chain))
+  for (const name of ['chains', ...config.use] as const) {
+    const { file, text } = presets.read(name)
+    const preset = parseDocument(text)
+    const own = preset.get('chains')
+    const missing = isMap(own) ? own.items.filter(({ key }) => key instanceof Scalar && named.has(String(key.value)) && !chains.has(key.value)) : []
+    for (const pair of missing) chains.items.push(pair)
+    const ways = mounted.filter(({ at }) => at.file === file)
+    for (const [index, route] of ways.entries()) {
+      const node = document.createNode(written(route), { flow: true })
+      if (index === 0) node.commentBefore = ` From the preset ${name}.`
+      routes.items.push(node)
+    }
+  }
+  if (chains.items.length === 0) document.delete('chains')
+  return document.toString({ lineWidth: WIDTH })
+}
+
+/** A part of the file, made where it is not there or empty. */
+function partOf<T extends YAMLMap | YAMLSeq> (document: Document, name: string, is: (node: unknown) => node is T, empty: object): T {
+  const there = document.get(name, true)
+  if (is(there) && there.items.length > 0) {
+    there.flow = false
+    return there
+  }
+  const made = document.createNode(empty, { flow: false })
+  document.set(name, made)
+  if (!is(made)) throw new TypeError(`${name} is of another kind`)
+  return made
+}
+
+/** A preset's route as a file writes it; presets say nothing else of one, or a test fails. */
+function written ({ name, match, price, description, chain, upstream }: RouteConfig): object {
+  const one = (list: readonly string[]): string | readonly string[] => list.length === 1 ? list[0] ?? '' : list
+  return {
+    ...name === routeName(match) ? {} : { name },
+    match: { ...match.method === undefined ? {} : { method: one(match.method) }, path: one(match.path) },
+    ...price === undefined ? {} : { price },
+    ...description === undefined ? {} : { description },
+    chain,
+    upstream: upstream.kind === 'proxy' ? { proxy: `:${upstream.param}` } : { internal: upstream.kind === 'internal' ? upstream.name : '' }
+  }
+}
