@@ -1,10 +1,12 @@
 import t from 'tap'
 import { loadWithPlugins } from '../../src/cli/configuration.ts'
 import type { ChainEntryConfig, GatewayConfig } from '../../src/config/schema.ts'
+import { rehearse } from '../../src/cli/rehearse.ts'
+import type { AnyOperation } from '../../src/gateway/operation.ts'
 import { Router } from '../../src/gateway/router.ts'
 import { rootFolder, startGateway } from '../support/gateway.ts'
 
-/** How gateway.yaml leads to an operation: whose key, the policy that counts it, the gate, whether a repetition is replayed. */
+/** How a file leads to an operation: whose key, the policy that counts it, the gate, whether a repetition is replayed. */
 interface Way {
   readonly key: string
   readonly policy: string | null
@@ -13,84 +15,63 @@ interface Way {
 }
 
 const way = (key: string, policy: string | null, gate: string | null = null, idempotent = false): Way => ({ key, policy, gate, idempotent })
-const open = (policy: string | null): Way => way('none', policy)
-const settings = (policy: 'read' | 'write'): Way => way('merchant', policy)
-const gated = (policy: string, feature = 'account'): Way => way('merchant', policy, feature)
-const admin = way('admin', 'admin')
+
+/** One line of the rules: the first whose method and path an operation has says how it is counted and gated. */
+type Rule = readonly [method: RegExp, path: RegExp, way: Partial<Way>]
 
 /**
- * Limits, "Applies to", closed by decisions 30 and 31; gates by decision 36, idempotency by the contract's Limits. An operation
- * that is mounted and not listed fails the test.
+ * Limits, "Applies to", closed by decisions 30 and 31; gates by decision 36, idempotency by the contract's Limits. The key is not
+ * theirs: it follows from an operation's access, below.
  */
-const ways: Readonly<Record<string, Way>> = {
-  getHealth: open('global'), getOpenApi: open('global'), getLlmsText: open('global'), getIcon: open('global'), getRobots: open('global'),
-  getWholeOpenApi: open('global'), getL402Manifest: open('global'),
-  // Probes (decision 22); without a key they pass, with one it must be the admin's.
-  getReady: way('admin if any', null), getMetrics: way('admin if any', null),
-  paySandboxInvoice: way('admin if any', 'global'), setSandboxState: way('admin if any', 'global'),
-  getPricing: open('read'), getTokenStatus: open('read'),
-  getPing: open('global'), getDemoQuote: open('global'), getDemoCharge: open('global'), postDemoEcho: open('global'),
-
-  createChallenge: gated('global', 'l402'), listChallenges: gated('global', 'l402'), getChallenge: gated('global', 'l402'),
-  listEndpoints: gated('global', 'l402'), retireEndpoint: gated('global', 'l402'),
-  // They serve payers who have paid (decision 36).
-  verifyToken: way('merchant', 'global'), verifyCredential: way('merchant', 'global'),
-
-  // No plan is asked: a leaked token is to be stopped by whoever finds it.
-  revokeToken: settings('write'), revokeTokens: settings('write'), revokeProxyTokens: settings('write'),
-  adminRevokeToken: admin, adminRevokeProxyTokens: admin, adminRevokeMerchantTokens: admin,
-
-  listProxies: gated('read', 'l402'), getProxy: gated('read', 'l402'),
-  createProxy: gated('write', 'l402'), updateProxy: gated('write', 'l402'), deleteProxy: gated('write', 'l402'), testProxy: gated('write', 'l402'),
-
-  createPayment: way('merchant', 'payment-create', 'account', true), createRefund: way('merchant', 'payment-create', 'refunds', true),
-  getPayment: gated('read'), getPaymentByOrder: gated('read'), syncPayment: gated('global'), getPaymentStatus: open('read'),
-  getRefund: gated('read'), listRefunds: gated('read'), listRefundsOfInvoice: gated('read'), syncRefund: gated('global'),
-  getPayPage: open('global'), followPayment: open('global'), getPayStatus: open('global'), payOnPayPage: open('global'), getPageStyle: open('read'), getPageScript: open('read'),
-
+const RULES: readonly Rule[] = [
+  // Probes (decision 22).
+  [/GET/, /^\/(ready|metrics)$/, { policy: null }],
+  // Pages with forms, whose addresses are secrets, and their assets.
+  [/GET/, /^\/assets\//, { policy: 'read' }],
+  [/POST/, /^(\/api\/auth\/magic-link|\/sign-in)$/, { policy: 'magic-link' }],
+  [/GET/, /^\/api\/auth\/session$/, { policy: 'read' }],
+  [/./, /^\/api\/webhooks\//, { policy: 'webhook' }],
+  [/./, /^(\/api\/admin\/|\/jobs)/, { policy: 'admin' }],
+  // Payments and refunds; a pay page asks for the state without a key.
+  [/POST/, /^\/api\/payments$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
   // Decision 168: its policy and idempotency stand with payments.
-  createCheckoutSession: way('merchant', 'payment-create', 'account', true),
-  getBitcoinPricing: open('read'), createBitcoinSubscription: way('merchant if any', 'checkout-create'),
-  requestMagicLink: open('magic-link'), submitSignInPage: open('magic-link'), getSession: open('read'),
-  getSignInPage: open('global'), getSignInLink: open('global'), useSignInLink: open('global'), getAccountPage: open('global'), signOut: open('global'),
+  [/POST/, /^\/api\/checkout\/sessions$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
+  [/POST/, /^\/api\/refunds$/, { policy: 'payment-create', gate: 'refunds', idempotent: true }],
+  [/GET/, /^\/api\/payments\/:invoiceId\/status$/, { policy: 'read' }],
+  [/GET/, /^\/api\/(payments|refunds)/, { policy: 'read', gate: 'account' }],
+  [/POST/, /^\/api\/(payments|refunds)\/.*\/sync$/, { policy: 'global', gate: 'account' }],
+  [/POST/, /^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, { policy: 'checkout-create' }],
+  [/GET/, /^\/api\/((l402|billing|bitcoin)\/pricing|l402\/status)$/, { policy: 'read' }],
+  // No plan is asked: a leaked token is to be stopped by whoever finds it.
+  [/DELETE/, /^\/api\/(merchant|proxy\/:proxyId)\/tokens/, { policy: 'write' }],
+  [/GET/, /^\/api\/proxy/, { policy: 'read', gate: 'l402' }],
+  [/./, /^\/api\/proxy/, { policy: 'write', gate: 'l402' }],
+  [/GET/, /^\/api\/merchant\/storefront/, { policy: 'read', gate: 'account' }],
+  [/./, /^\/api\/merchant\/storefront/, { policy: 'write', gate: 'account' }],
+  [/PUT/, /^\/api\/merchant\/(primary-key|alternate-key|webhook-url)$/, { policy: 'read' }],
+  [/GET/, /^\/api\/merchant\//, { policy: 'read' }],
+  [/./, /^\/api\/(merchant\/|billing\/customer-portal)/, { policy: 'write' }],
+  // They serve payers who have paid (decision 36).
+  [/POST/, /^\/api\/l402\/challenges\/verify/, { policy: 'global' }],
+  [/./, /^\/api\/l402\/(challenges|endpoints)/, { policy: 'global', gate: 'l402' }],
+  [/./, /./, { policy: 'global' }]
+]
 
-  getMerchant: settings('read'), getLicense: settings('read'), getSubscription: settings('read'), getApiKeyInfo: settings('read'), getQuickstart: settings('read'),
-  setPrimaryKey: settings('read'), setAlternateKey: settings('read'), setWebhook: settings('read'),
-  setPaymentProvider: settings('write'), validatePrimaryKey: settings('write'), validateAlternateKey: settings('write'), regenerateKey: settings('write'),
-  listWebhookDeliveries: settings('read'), resendWebhookDelivery: settings('write'),
+/** Addresses whose key may be left out, but one that is sent must be good; and the dashboard's, which a browser logs in to. */
+const KEYS: ReadonlyArray<readonly [path: RegExp, key: string]> = [
+  [/^\/(ready|metrics|sandbox\/(pay|state))$/, 'admin if any'],
+  [/^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, 'merchant if any'],
+  [/^\/jobs/, 'dashboard']
+]
 
-  receivePrimaryNotification: open('webhook'), receiveAlternateNotification: open('webhook'),
-  getJobsDashboard: way('dashboard', 'admin'), retryJob: way('dashboard', 'admin'),
-
-  getBillingPricing: open('read'), createBillingCheckout: way('merchant if any', 'checkout-create'), createCustomerPortal: settings('write'),
-  receiveBillingNotification: open('webhook'),
-  getCheckoutDonePage: open('global'), getCheckoutCanceledPage: open('global'),
-  getSandboxBillingPage: open('global'), completeSandboxCheckout: open('global'), cancelSandboxSubscription: open('global'),
-  failSandboxCard: open('global'), recoverSandboxCard: open('global'),
-
-  getStoreCatalog: open('global'), getStoreManifest: open('global'), checkOut: open('global'), claimOrder: open('global'), getStoreOrder: open('global'),
-  receiveStoreNotification: open('webhook'),
-  getShopPage: open('global'), getClaimPage: open('global'), claimOnPage: open('global'),
-  askForRefund: open('global'), askForRefundOnPage: open('global'),
-  // Decision 36 names them.
-  getStorefront: gated('read'), getStorefrontStats: gated('read'), listStorefrontOrders: gated('read'),
-  createStorefront: gated('write'), updateStorefront: gated('write'),
-  invalidateStorefrontCache: gated('write'), refreshStorefrontShopInfo: gated('write'),
-  adminRetryStorefrontOrder: admin, adminListTroubledOrders: admin,
-  adminListRefunds: admin, adminGetRefund: admin, adminSettleRefund: admin,
-
-  adminListAmbiguousLeases: admin,
-  adminListMerchants: admin, adminCreateMerchant: admin, adminGetMerchant: admin, adminUpdateMerchant: admin, adminRegenerateKey: admin,
-  adminDeactivateMerchant: admin, adminReactivateMerchant: admin, adminListPendingSubscriptions: admin, adminGetPendingSubscription: admin,
-  adminApprovePendingSubscription: admin, adminRejectPendingSubscription: admin
+function expected ({ method, path, access }: AnyOperation): Way {
+  const rule = RULES.find(([methods, paths]) => methods.test(method) && paths.test(path))?.[2]
+  const key = KEYS.find(([paths]) => paths.test(path))?.[1] ?? (access === 'merchant' || access === 'admin' ? access : 'none')
+  return { ...way(key, null), ...rule }
 }
 
-/** Operations that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
-const SAME_SITE = new Set([
-  'getShopPage', 'getClaimPage', 'claimOnPage', 'askForRefundOnPage', 'receiveStoreNotification',
-  'requestMagicLink', 'submitSignInPage', 'getSession', 'getSignInPage', 'getSignInLink', 'useSignInLink', 'getAccountPage', 'signOut', 'getPayStatus', 'payOnPayPage',
-  'getPayPage', 'followPayment', 'getPageStyle', 'getPageScript', 'receivePrimaryNotification', 'receiveAlternateNotification', 'getJobsDashboard', 'retryJob',
-  'receiveBillingNotification', 'getCheckoutDonePage', 'getCheckoutCanceledPage', 'getSandboxBillingPage', 'completeSandboxCheckout', 'cancelSandboxSubscription', 'failSandboxCard', 'recoverSandboxCard'])
+/** Paths that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
+const SAME_SITE = /^\/(storefront|pay|assets|billing|sign-in|jobs|api\/auth|api\/webhooks)(\/|$)/
 
 type Settings = Readonly<Record<string, unknown>>
 
@@ -128,31 +109,39 @@ function chainsByRequest ({ routes, chains }: GatewayConfig): (method: string, p
   }
 }
 
-t.test('Limits | Policy | Applies to: who counts, gates and replays which operation, as gateway.yaml comes', async t => {
-  const gateway = await startGateway(t)
-  const { config } = await loadWithPlugins(`${rootFolder}/gateway.yaml`, {})
-  const chainOf = chainsByRequest(config)
-  const { paths } = (await gateway.send('GET', '/api/openapi.json')).json() as { paths: Record<string, Record<string, { operationId?: string, tags?: string[] }>> }
-  const seen = new Set<string>()
-  for (const [template, item] of Object.entries(paths)) {
-    for (const [method, { operationId, tags = [] }] of Object.entries(item)) {
-      if (operationId === undefined || tags.includes('Paid')) continue
-      seen.add(operationId)
-      const chain = chainOf(method.toUpperCase(), template.replaceAll(/\{[^}]+\}/g, 'x'))
-      t.same(wayOf(chain), ways[operationId] ?? null, `${operationId}: ${method.toUpperCase()} ${template}`)
+const AS_IT_COMES = `${rootFolder}/gateway.yaml`
+const ALL_SPELT_OUT = `${rootFolder}/test/config/spelled-out.yaml`
+
+for (const [name, file] of [['as gateway.yaml comes', AS_IT_COMES], ['in a file from before that spells all of it out', ALL_SPELT_OUT]] as const) {
+  t.test(`Limits | Policy | Applies to: who counts, gates and replays which operation, ${name}`, async t => {
+    const loaded = await loadWithPlugins(file, {})
+    const { operations } = await rehearse(loaded)
+    const chainOf = chainsByRequest(loaded.config)
+    for (const operation of operations) {
+      const { id, method, path, access } = operation
+      const chain = chainOf(method, path.replaceAll(/:[A-Za-z]+/g, 'x'))
+      t.same(wayOf(chain), expected(operation), `${id}: ${method} ${path}`)
       const names = chain.map(entry => entry.plugin)
       const auth = settingsOf(chain, 'auth')
       if (auth !== null && auth['optional'] !== true) {
-        t.same(names.filter(name => KEYED.includes(name)), KEYED.filter(name => names.includes(name)), `${operationId} refuses in the order of decision 35`)
-        if (method !== 'get') t.ok(names.includes('body-limit'), `${operationId} takes no endless body`)
+        t.same(names.filter(name => KEYED.includes(name)), KEYED.filter(name => names.includes(name)), `${id} refuses in the order of decision 35`)
+        if (method !== 'GET') t.ok(names.includes('body-limit'), `${id} takes no endless body`)
       }
-      if (names.includes('challenge')) t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${operationId} is counted before an invoice is made`)
+      t.equal(names.includes('challenge'), access === 'credential', `${id} asks for payment where it is sold`)
+      if (names.includes('challenge')) t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${id} is counted before an invoice is made`)
       // A merchant's key may be left out: then it is a stranger's browser that asks.
       const isOpen = auth === null || (auth['as'] === 'merchant' && auth['optional'] === true)
-      t.equal(names.includes('cors'), isOpen && !SAME_SITE.has(operationId), `${operationId}: browsers of other sites may call what needs no key, and nothing else`)
+      t.equal(names.includes('cors'), isOpen && !SAME_SITE.test(path), `${id}: browsers of other sites may call what needs no key, and nothing else`)
     }
-  }
-  t.same([...seen].sort(), Object.keys(ways).sort(), 'every operation that is mounted is listed, and no other')
+  })
+}
+
+t.test('the document lists every operation that is mounted, and no other', async t => {
+  const gateway = await startGateway(t)
+  const { paths } = (await gateway.send('GET', '/api/openapi.json')).json() as { paths: Record<string, Record<string, { operationId?: string, tags?: string[] }>> }
+  const listed = Object.values(paths).flatMap(item => Object.values(item).flatMap(({ operationId, tags = [] }) => operationId === undefined || tags.includes('Paid') ? [] : [operationId]))
+  t.same(listed.sort(), gateway.operations.map(({ id }) => id).sort())
+  t.ok(listed.length > 110, `${listed.length} operations`)
 })
 
 t.test('Limits | Policy | Limit | Window', async t => {
