@@ -94,6 +94,10 @@ export const configurationErrors = {
     cause: 'An operation stands behind a chain that does not say who calls, or at what price.',
     cure: 'Take a chain with the plugin that the message names, such as `auth`.'
   },
+  BG_ROUTE_MISSING: {
+    cause: 'Warning: the file has routes for some operations of an API of the gateway and none for others; a release may have brought new ones.',
+    cure: 'Name the preset in `use`, or write routes for what is to be served.'
+  },
   BG_PLUGIN_UNKNOWN: {
     cause: 'A chain names a plugin that there is not.',
     cure: 'Take a name from the message; a plugin of your own is named by its path, such as `./my-plugin.ts`.'
