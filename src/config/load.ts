@@ -103,7 +103,7 @@ export async function loadConfigText (file: string, text: string, env: Environme
 }
 
 /** The names of the presets that a file uses. What only pays in play is not there in production. */
-export function usedBy ({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
+function usedBy ({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
   return (use ?? DEFAULT_USE).filter(name => name !== 'sandbox' || mode !== 'production')
 }
 

@@ -9,7 +9,7 @@ export type PresetName = typeof PRESET_NAMES[number]
 export const DEFAULT_USE: readonly PresetName[] = ['service', 'sandbox']
 
 /** A preset, in the form of a configuration file. */
-export interface PresetFile {
+interface PresetFile {
   /** How messages name it. */
   readonly file: string
   readonly text: string
@@ -22,7 +22,7 @@ export interface Presets {
 }
 
 /** What a route of the file takes of hosts, methods and paths. */
-export type Taken = Pick<RouteConfig, 'match'>
+type Taken = Pick<RouteConfig, 'match'>
 
 /**
  * Whether a route takes requests for a path, whatever host it is asked at; a parameter of the path is taken by a parameter or `*`.

@@ -10,7 +10,7 @@ export type Access = 'public' | 'merchant' | 'admin' | 'credential'
  * Where an operation stands when the file does not say so itself: the preset that `use` names, and the chain there that every
  * request of it runs through. `npm run docs` writes the routes of `src/presets` from this.
  */
-export interface Mount {
+export interface OperationMount {
   readonly use: PresetName
   /** Name of a chain; it must see to the operation's `access`, or the gateway does not start. */
   readonly chain: string
@@ -93,7 +93,7 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly tag: string
   readonly access: Access
   /** Left out: only routes of the file lead to it. */
-  readonly mount?: Mount
+  readonly mount?: OperationMount
   /** Its answer says what was paid, so it cannot be served for nothing. */
   readonly needsPayment?: true
   /** Path parameters as strings; those that do not fit give 404 (decision 10). */
