@@ -28,9 +28,11 @@ export function credentialField (name: string): 'authorization' | 'macaroon' | n
  */
 export function paymentScheme (value: string): PaymentScheme | null {
   const start = afterBlanks(value)
-  for (const scheme of SCHEMES) {
+  // By index: an iterator would be made for each request.
+  for (let index = 0; index < SCHEMES.length; index++) {
+    const scheme = SCHEMES[index] as PaymentScheme // The index is within the list.
     const end = start + scheme.length
-    if ((end === value.length || isBlank(value.charCodeAt(end))) && value.slice(start, end).toLowerCase() === scheme) return scheme
+    if ((end === value.length || isBlank(value.charCodeAt(end))) && standsAt(value, start, scheme)) return scheme
   }
   return null
 }
@@ -41,6 +43,16 @@ export function schemeValue (value: string, scheme: PaymentScheme): string {
 }
 
 const SCHEMES = ['l402', 'payment', 'lsat'] as const
+
+/** Whether the value has the lower-case name at this place in any case, told without a copy of it: every request with a credential asks. */
+function standsAt (value: string, start: number, name: string): boolean {
+  for (let index = 0; index < name.length; index++) {
+    const code = value.charCodeAt(start + index)
+    const lower = code >= 0x41 && code <= 0x5a ? code + 0x20 : code
+    if (lower !== name.charCodeAt(index)) return false
+  }
+  return true
+}
 
 function afterBlanks (value: string): number {
   let start = 0

@@ -80,7 +80,7 @@ t.test('check, routes, docs and openapi describe a configuration', async t => {
   const broken = await run('check', '-c', bad)
   t.equal(broken.code, 1)
   t.equal(broken.err.split('\n').filter(line => /bad\.yaml:\d+:\d+: /.test(line)).length, 2, broken.err)
-  t.match((await run('routes', '-c', good)).out, /^METHOD +HOST +PATH[^]*any +any +\/demo\/\* +10 sats +demo +paid: correlation → /)
+  t.match((await run('routes', '-c', good)).out, /^METHOD +HOST +PATH[^]*any +any +\/demo\/\* +10 sats +demo +line \d+ +paid: correlation → /)
   t.match((await run('docs')).out, /drainTimeout/)
   const described = await run('openapi', '-c', good)
   t.match(JSON.parse(described.out), { openapi: /^3\.1/ })

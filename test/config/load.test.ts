@@ -121,7 +121,7 @@ routes: [{ match: { path: /a }, chain: free, upstream: quotes }]`)
   t.match(routes[0]?.upstream, { kind: 'url', name: 'quotes', url: 'http://127.0.0.1:9000', timeout: 30_000 })
   t.same(await linesOf(`upstreams: { quotes: { url: "http://127.0.0.1:9000" } }
 chains: { free: [forward] }
-routes: [{ match: { path: /a }, chain: free, upstream: qoutes }]`), ['gateway.yaml:3:56: routes[0].upstream: found the unknown upstream "qoutes"; allowed: quotes. Did you mean "quotes"?'])
+routes: [{ match: { path: /a }, chain: free, upstream: qoutes }]`), ['gateway.yaml:3:56: routes[0].upstream: found the unknown upstream "qoutes"; allowed: quotes. Did you mean "quotes"? [BG_CONFIG_REFERENCE]'])
 })
 
 t.test('everything is frozen, all the way down', async t => {
@@ -145,7 +145,7 @@ payment: { l402Lsat: "\${LSAT}", defaultPrice: "\${PRICE}", tokenValidity: "\${V
 })
 
 t.test('text in quotes stays text where no variable was put in', async t => {
-  t.same(await linesOf('server: { workers: "1" }'), ['gateway.yaml:1:20: server.workers: found "1"; allowed: a whole number from 1 to 1024'])
+  t.same(await linesOf('server: { workers: "1" }'), ['gateway.yaml:1:20: server.workers: found "1"; allowed: a whole number from 1 to 1024 [BG_CONFIG_VALUE]'])
 })
 
 t.test('an optional key or item whose variable is empty counts as left out', async t => {
@@ -204,14 +204,14 @@ t.test('a plugin file is loaded by its path from the folder of the file, and rea
   t.same(asked, ['/srv/gateway/plugins/stamp.ts'])
   t.match(chains['own']?.[0], { plugin: './plugins/stamp.ts', file: '/srv/gateway/plugins/stamp.ts', config: { text: 'hi', times: 1 } })
   t.same(await linesOf(text.replace('text: hi', 'txet: hi'), {}, { importPlugin }), [
-    'gateway.yaml:3:7: chains.own[0]["./plugins/stamp.ts"].text: found nothing; this key is required: a text',
-    'gateway.yaml:3:29: chains.own[0]["./plugins/stamp.ts"].txet: found the unknown key "txet"; allowed: text, times. Did you mean "text"?'
+    'gateway.yaml:3:7: chains.own[0]["./plugins/stamp.ts"].text: found nothing; this key is required: a text [BG_CONFIG_MISSING_KEY]',
+    'gateway.yaml:3:29: chains.own[0]["./plugins/stamp.ts"].txet: found the unknown key "txet"; allowed: text, times. Did you mean "text"? [BG_CONFIG_UNKNOWN_KEY]'
   ])
 })
 
 t.test('a plugin file that cannot be loaded is a problem at the entry that names it', async t => {
   t.same(await linesOf('chains: { own: [./gone.ts, forward] }', {}, { importPlugin: async () => { throw new Error('no such file\nstack') } }), [
-    'gateway.yaml:1:17: chains.own[0]: the plugin file "./gone.ts" cannot be used: no such file'
+    'gateway.yaml:1:17: chains.own[0]: the plugin file "./gone.ts" cannot be used: no such file [BG_PLUGIN_FILE]'
   ])
 })
 
@@ -229,7 +229,7 @@ routes:
 
 t.test('a disabled entry counts for nothing in the order of a chain', async t => {
   t.same(await linesOf('chains: { a: [idempotency, { auth: { as: merchant } }, forward] }'), [
-    'gateway.yaml:1:15: chains.a[0]: found "idempotency", which needs the principal, without an earlier entry that provides it; allowed: idempotency after auth'
+    'gateway.yaml:1:15: chains.a[0]: found "idempotency", which needs the principal, without an earlier entry that provides it; allowed: idempotency after auth [BG_CHAIN_ORDER]'
   ])
   t.same(await linesOf('chains: { a: [{ idempotency: , disabled: true }, { auth: { as: merchant } }, forward] }'), [])
 })
@@ -335,7 +335,7 @@ t.test('nesting, aliases and size without end are refused', async t => {
 
 t.test('a text with line ends of any sort in it stays on one line of the message', async t => {
   const lines = await linesOf('mode: "a\\nb\\Lc\\Nd\\u001be"')
-  t.same(lines, ['gateway.yaml:1:7: mode: found "a\\nb\\u2028c\\u0085d\\u001be"; allowed: development, production'])
+  t.same(lines, ['gateway.yaml:1:7: mode: found "a\\nb\\u2028c\\u0085d\\u001be"; allowed: development, production [BG_CONFIG_VALUE]'])
 })
 
 t.test('paths of routes are those that the router and the front door can meet', async t => {
@@ -373,14 +373,14 @@ chains: { a: [forward] }
 routes:
   - { name: x, match: { path: /a }, chain: a, upstream: { url: "http://a.example", tls: { servername: b.example } } }
   - { name: x, match: { path: /b }, chain: a, upstream: { url: "https://a.example" } }`), [
-    'gateway.yaml:1:28: payment.schemes[1]: found the same item a second time; allowed: each item once',
-    'gateway.yaml:4:84: routes[0].upstream.tls: found tls beside a plain http address; allowed: tls beside an https address',
-    'gateway.yaml:5:13: routes[1].name: found the name "x" a second time; allowed: each name once (the first stands on line 4)'
+    'gateway.yaml:1:28: payment.schemes[1]: found the same item a second time; allowed: each item once [BG_CONFIG_KEY_TWICE]',
+    'gateway.yaml:4:84: routes[0].upstream.tls: found tls beside a plain http address; allowed: tls beside an https address [BG_CONFIG_CONFLICT]',
+    'gateway.yaml:5:13: routes[1].name: found the name "x" a second time; allowed: each name once (the first stands on line 4) [BG_ROUTE_TWICE]'
   ])
 })
 
 t.test('a plugin may say what must not stand after it', async t => {
   const plugins = new Map([...pluginFacts, ['gate', { name: 'gate', config: Type.Object({}), after: ['correlation'] }]])
-  t.same(await linesOf('chains: { a: [gate, correlation, forward] }', {}, { plugins }), ['gateway.yaml:1:21: chains.a[1]: found "correlation" after gate; allowed: correlation before gate'])
+  t.same(await linesOf('chains: { a: [gate, correlation, forward] }', {}, { plugins }), ['gateway.yaml:1:21: chains.a[1]: found "correlation" after gate; allowed: correlation before gate [BG_CHAIN_ORDER]'])
   t.same(await linesOf('chains: { a: [correlation, gate, forward] }', {}, { plugins }), [])
 })

@@ -62,7 +62,7 @@ t.test('a list may be empty only where its default is', async t => {
   const schema = Type.Object({ some: List(Type.String(), { default: ['a'] }), any: List(Type.String(), { default: [] }) })
   t.same(readConfig(schema, {}), { value: { some: ['a'], any: [] }, problems: [], references: [] })
   t.same(readConfig(schema, { any: [] }).problems, [])
-  t.same(readConfig(schema, { some: [] }, noOrigin('x.yaml')).problems.map(formatProblem), ['x.yaml:1:1: some: found an empty list; allowed: a text, or a list of such'])
+  t.same(readConfig(schema, { some: [] }, noOrigin('x.yaml')).problems.map(formatProblem), ['x.yaml:1:1: some: found an empty list; allowed: a text, or a list of such [BG_CONFIG_VALUE]'])
 })
 
 t.test('a default is not shared between two readings', async t => {
@@ -71,11 +71,11 @@ t.test('a default is not shared between two readings', async t => {
 })
 
 t.test('a schema that says nothing about other keys is strict about them', async t => {
-  t.same(lines({ weit: '1s' }), ['x.yaml:1:1: weit: found the unknown key "weit"; allowed: wait, most, cost, names, nested, token. Did you mean "wait"?'])
+  t.same(lines({ weit: '1s' }), ['x.yaml:1:1: weit: found the unknown key "weit"; allowed: wait, most, cost, names, nested, token. Did you mean "wait"? [BG_CONFIG_UNKNOWN_KEY]'])
 })
 
 t.test('bounds are told in the unit of the value', async t => {
-  t.same(lines({ wait: '2m' }), ['x.yaml:1:1: wait: found "2m"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 0ms to 1m'])
+  t.same(lines({ wait: '2m' }), ['x.yaml:1:1: wait: found "2m"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 0ms to 1m [BG_CONFIG_VALUE]'])
 })
 
 t.test('a keyword that the reader does not know is still kept to', async t => {
@@ -85,6 +85,6 @@ t.test('a keyword that the reader does not know is still kept to', async t => {
 })
 
 t.test('a secret is never shown', async t => {
-  t.same(lines({ token: 'hunter2' }), ['x.yaml:1:1: token: found a secret of 7 characters; allowed: a text of at least 8 characters'])
-  t.same(lines({ token: 1234567 }), ['x.yaml:1:1: token: found a number; allowed: a text of at least 8 characters'])
+  t.same(lines({ token: 'hunter2' }), ['x.yaml:1:1: token: found a secret of 7 characters; allowed: a text of at least 8 characters [BG_CONFIG_VALUE]'])
+  t.same(lines({ token: 1234567 }), ['x.yaml:1:1: token: found a number; allowed: a text of at least 8 characters [BG_CONFIG_VALUE]'])
 })
