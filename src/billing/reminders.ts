@@ -3,7 +3,7 @@ import type { Outbox } from '../mail/outbox.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
-import type { Jobs } from '../jobs/jobs.ts'
+import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { PlanInvoices } from './bitcoin/invoices.ts'
 import { dueStep, GRACE, type RenewalStep } from './bitcoin/period.ts'
@@ -55,10 +55,11 @@ export class PlanReminders {
     this.#parts = parts
   }
 
-  /** Declares the jobs; before the jobs are started. */
-  declare (jobs: Pick<Jobs, 'every'>): void {
-    jobs.every('plan-renewals', EVERY, 'Asks for the next month of plans paid in bitcoin, and ends what was not paid', signal => this.run(signal), { expiry: 300_000 })
-    jobs.every('plan-purge', PURGE_EVERY, 'Deletes invoices of plans that nobody paid', () => this.purge())
+  get jobs (): readonly JobDeclaration[] {
+    return [
+      periodic('plan-renewals', EVERY, 'Asks for the next month of plans paid in bitcoin, and ends what was not paid', signal => this.run(signal), { expiry: 300_000 }),
+      periodic('plan-purge', PURGE_EVERY, 'Deletes invoices of plans that nobody paid', () => this.purge())
+    ]
   }
 
   /** Deletes what anybody may have begun to buy and nobody paid. */

@@ -5,7 +5,7 @@ import { planNames } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Database } from '../database/database.ts'
 import { freshId } from '../system/ids.ts'
-import type { JsonObject, Jobs } from '../jobs/jobs.ts'
+import { periodic, queue, type JobDeclaration, type JsonObject, type Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { isLive } from './current.ts'
 import { listedPlans, parseSoldPlan, type ListedPlan } from './plans.ts'
@@ -23,7 +23,7 @@ export interface BillingParts {
   /** Null exactly where the provider is. */
   readonly prices: Pick<PriceCheck, 'look' | 'agree'> | null
   readonly database: Pick<Database, 'sql'>
-  readonly jobs: Pick<Jobs, 'queue' | 'enqueue' | 'every'>
+  readonly jobs: Pick<Jobs, 'enqueue'>
   readonly log: Log
   /** Addresses that buyers are sent to must be https there. */
   readonly production: boolean
@@ -53,14 +53,21 @@ const PRICES_EVERY = 3_600_000
 export class Billing {
   readonly #parts: BillingParts
 
-  /** Declares its queue: before the jobs start. */
   constructor (parts: BillingParts) {
     this.#parts = parts
-    const { jobs, subscriptions, prices } = parts
-    if (prices !== null) jobs.every(PRICES, PRICES_EVERY, 'Compares the listed prices of the plans with those that the billing provider charges', () => prices.look())
-    if (subscriptions === null) return
-    jobs.queue<Reread>(QUEUE, { title: 'The billing provider said that a subscription has changed: ask how it stands', concurrency: CONCURRENCY, retries: RETRIES },
-      ({ data }) => subscriptions.refresh(data.subscriptionId))
+  }
+
+  get jobs (): readonly JobDeclaration[] {
+    const { subscriptions, prices } = this.#parts
+    return [
+      ...prices === null ? [] : [
+        periodic(PRICES, PRICES_EVERY, 'Compares the listed prices of the plans with those that the billing provider charges', () => prices.look())
+      ],
+      ...subscriptions === null ? [] : [
+        queue<Reread>(QUEUE, { title: 'The billing provider said that a subscription has changed: ask how it stands', concurrency: CONCURRENCY, retries: RETRIES },
+          ({ data }) => subscriptions.refresh(data.subscriptionId))
+      ]
+    ]
   }
 
   /** A first look at the prices of the provider: what is wrong is in the log and the metrics before anybody buys. It never rejects. */

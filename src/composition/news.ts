@@ -12,7 +12,7 @@ import { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
 import type { ProviderSeatName } from '../payments/store.ts'
 import { systemRandom } from '../system/ids.ts'
-import type { Jobs } from '../jobs/jobs.ts'
+import { periodic, type Jobs } from '../jobs/jobs.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { Payees } from '../providers/payees.ts'
@@ -45,6 +45,7 @@ export function openNews ({ challenges, payments, merchants, payees, registratio
   const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
   const merchant = (id: number): ReturnType<Merchants['byId']> => merchants.byId(id)
   const notifications = new Notifications({ database, clock, random: systemRandom, log, jobs, payees, charges, registration, merchant })
+  jobs.declare(notifications.jobs)
   const { primary, alternate } = config.lightning
   const pollers = new Map<ProviderSlot, Poller>()
   for (const slot of ['primary', 'alternate'] as const) {
@@ -53,7 +54,7 @@ export function openNews ({ challenges, payments, merchants, payees, registratio
     const rules = pollRules(payees.provider(slot), polling, primary.kind === alternate.kind)
     const poller = new Poller({ slot, rules, store: new SqlPollStore(database), clock, log, payees, charges, payments, ofPayments, ofChallenges, merchant })
     pollers.set(slot, poller)
-    jobs.every(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal), { expiry: 120_000 })
+    jobs.declare([periodic(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal), { expiry: 120_000 })])
   }
   metrics.sampled('boltgate_provider_accounts_resting', 'Accounts whose provider is not asked for a while what was paid: it refuses their key, or is away.', ['slot', 'reason'], async () =>
     (await Promise.all([...pollers].map(async ([slot, poller]) => Object.entries(await poller.resting()).map(([reason, count]) => ({ labels: { slot, reason }, value: count }))))).flat())

@@ -20,7 +20,7 @@ import { refundMails } from '../mail/refund.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { Merchants } from '../merchants/service.ts'
 import { SqlMerchantStore } from '../merchants/store.ts'
-import { declareSchedule, schedule } from '../jobs/schedule.ts'
+import { schedule } from '../jobs/schedule.ts'
 import { openPrices } from '../money/open-prices.ts'
 import { Registration } from '../notifications/registration.ts'
 import { SqlSubscriptionStore } from '../notifications/subscriptions.ts'
@@ -200,12 +200,12 @@ export async function openParts (running: Running, around: Surroundings, closers
   // Last opened, first closed: what a job uses outlives its runs.
   const jobs = closers.add(new PgBossJobs({ database, clock, log, metrics }), part => part.close())
   const webhooks = new Webhooks({ store: new SqlWebhookStore(database), database, jobs, merchants, call, clock, random, log, metrics })
-  webhooks.declare()
   const planPrices = cards.provider === null ? null : new PriceCheck({ provider: cards.provider, clock, log, metrics })
   const billing = new Billing({ provider: cards.provider, prices: planPrices, subscriptions, database, jobs, log, production, publicUrl, settings: () => running.config })
   if (cards.sandbox !== null) cards.sandbox.notify = (signature, body) => billing.receive(signature, body)
-  declareSchedule(jobs, schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox }))
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
+  const scheduled = schedule({ clock, payments, challenges, refunds, sandbox: providers.sandbox })
+  jobs.declare([...webhooks.jobs, ...billing.jobs, ...scheduled, ...outbox.jobs])
   const storefront = openStorefront({
     platform: openPlatform(config, { database, clock, log, call }), challenges, merchants, prices, outbox, jobs, database, sealer, clock, random, log, metrics, publicUrl, config: () => running.config,
     isGivenBack: async (sql, orderId) => (await refundStore.sums(sql, orderId)).held > 0,

@@ -47,9 +47,9 @@ export function openPlans (parts: PlanParts, running: Running, { clock, log, dat
     sold: amountSats => { challenges.counters.payment('subscription', 'invoice', amountSats) }
   })
   challenges.onSettled('subscription', challenge => bitcoinPlans.settled(challenge))
-  new PlanReminders({ store, invoices, outbox, merchants, database, clock, log, publicUrl, expiry, payee }).declare(jobs)
+  const reminders = new PlanReminders({ store, invoices, outbox, merchants, database, clock, log, publicUrl, expiry, payee })
   const signIns = new SignIns({ store: new SqlSignInStore(database), database, merchants, jobs, outbox, sealer, clock, random, log, publicUrl })
-  signIns.declare()
+  jobs.declare([...reminders.jobs, ...signIns.jobs])
   return {
     bitcoinPlans,
     signIns,

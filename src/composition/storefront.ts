@@ -8,7 +8,7 @@ import type { Quotes } from '../money/prices.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
-import type { Jobs } from '../jobs/jobs.ts'
+import { periodic, type Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { UnsealError, type Sealer } from '../keys/secrets.ts'
@@ -75,7 +75,6 @@ export function openStorefront (parts: StorefrontParts) {
   const { platform, challenges, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
   const storefronts = new Storefronts({ store: new SqlIntegrationStore(database), sealer, clock, platform, jobs, publicUrl })
-  storefronts.declare()
   const access = (integration: Integration): StoreAccess => {
     try {
       return storefronts.access(integration)
@@ -118,10 +117,13 @@ export function openStorefront (parts: StorefrontParts) {
   const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
 
   challenges.onSettled('storefront', paid.settled)
-  jobs.every('storefront-holds', 20 * SECOND, 'Has shops hold the goods of paid orders until they are claimed', () => holds.run(), { expiry: 300 * SECOND })
-  jobs.every('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', async () => { await fulfilments.poll() }, { expiry: 300 * SECOND })
-  jobs.every('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', async () => { await making.followUp() }, { expiry: 300 * SECOND })
-  jobs.every('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', async () => { await orders.purge() })
+  jobs.declare([
+    ...storefronts.jobs,
+    periodic('storefront-holds', 20 * SECOND, 'Has shops hold the goods of paid orders until they are claimed', () => holds.run(), { expiry: 300 * SECOND }),
+    periodic('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', () => fulfilments.poll(), { expiry: 300 * SECOND }),
+    periodic('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', () => making.followUp(), { expiry: 300 * SECOND }),
+    periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())
+  ])
 
   /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
   const open = async (slug: string): Promise<Integration | null> => {

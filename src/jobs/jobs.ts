@@ -63,15 +63,13 @@ export interface QueueView extends QueueCounts {
  * decides about money asks the injected Clock again in the handler. A job is run at least once, so handlers must bear repetition.
  */
 export interface Jobs {
-  /** Declares a queue; before `start`. A run that throws has failed. Schedules of their own add the next attempt themselves. */
-  queue<T extends JsonObject> (name: string, options: QueueOptions, run: RunJob<T>): void
+  /** Takes what the domains declare; before `start`. @throws TypeError for a name that is declared twice, or too late */
+  declare (jobs: readonly JobDeclaration[]): void
   /**
    * Adds a job: it stands or falls with the transaction of `sql`, or is there at once with `database.sql`.
    * @throws JobsNotStarted before `start` has succeeded; isConnectionFault knows it
    */
   enqueue (sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
-  /** Runs `run` about every `ms` milliseconds, in one process at a time; before `start`. `expiry` as for queues. */
-  every (name: string, ms: number, title: string, run: (signal: AbortSignal) => Promise<void>, options?: { readonly expiry?: number }): void
   /** Makes the tables that are missing and begins to run jobs. Rejects when the database is away, and may be called again. */
   start (): Promise<void>
   /** Claims nothing more, waits a while for what runs, and gives back what did not end. */
@@ -95,11 +93,29 @@ export interface JobsParts {
   readonly supervise?: number
 }
 
-interface Declared {
+/** A queue or a periodic job, as its domain declares it: a domain gives a list of these, and composition hands it to `Jobs`. */
+export interface JobDeclaration {
   readonly name: string
   readonly options: QueueOptions
+  /** Milliseconds between the runs of a periodic job; null for a queue. */
   readonly every: number | null
-  run (job: ClaimedJob, signal: AbortSignal): Promise<void>
+  run (job: { readonly id: string, readonly data: object }, signal: AbortSignal): Promise<void>
+}
+
+/** Declares a queue. A run that throws has failed. Schedules of their own add the next attempt themselves. */
+export function queue<T extends JsonObject> (name: string, options: QueueOptions, run: RunJob<T>): JobDeclaration {
+  // Only enqueue writes jobs of a queue, and its callers know what the queue carries.
+  return { name, options, every: null, run: (job, signal) => run({ id: job.id, data: job.data as T }, signal) }
+}
+
+/**
+ * Declares what is run about every `ms` milliseconds, in one process at a time. A run that throws is seen at /jobs, and the
+ * next comes all the same. `expiry` as for queues.
+ */
+export function periodic (
+  name: string, ms: number, title: string, run: (signal: AbortSignal) => Promise<unknown>, options: Pick<QueueOptions, 'expiry'> = {}
+): JobDeclaration {
+  return { name, every: ms, options: { ...options, title, concurrency: 1 }, run: async (_job, signal) => { await run(signal) } }
 }
 
 /** How often a job may be lost with its process before it counts as failed: perhaps it is what kills them. */
@@ -124,7 +140,7 @@ const NOBODY = '00000000-0000-0000-0000-000000000000'
 export class PgBossJobs implements Jobs {
   readonly #parts: JobsParts
   readonly #table: JobTable
-  readonly #declared = new Map<string, Declared>()
+  readonly #declared = new Map<string, JobDeclaration>()
   readonly #runners = new Map<string, JobRunner>()
   #looks: JobLooks | null = null
   readonly #runs
@@ -138,18 +154,8 @@ export class PgBossJobs implements Jobs {
     this.#runs = parts.metrics.counter('boltgate_job_runs_total', 'Runs of background jobs that ended, by queue and result.', ['queue', 'result'])
   }
 
-  queue<T extends JsonObject> (name: string, options: QueueOptions, run: RunJob<T>): void {
-    // Only enqueue writes jobs of a queue, and its callers know what the queue carries.
-    this.#declare({ name, options, every: null, run: (job, signal) => run({ id: job.id, data: job.data as T }, signal) })
-  }
-
-  every (name: string, ms: number, title: string, run: (signal: AbortSignal) => Promise<void>, options: { readonly expiry?: number } = {}): void {
-    this.#declare({
-      name,
-      every: ms,
-      options: { ...options, title, concurrency: 1 },
-      run: (_job, signal) => run(signal)
-    })
+  declare (jobs: readonly JobDeclaration[]): void {
+    for (const job of jobs) this.#declare(job)
   }
 
   async enqueue (sql: TransactionSql | Sql, name: string, data: JsonObject, options: EnqueueOptions = {}): Promise<void> {
@@ -223,7 +229,7 @@ export class PgBossJobs implements Jobs {
     return true
   }
 
-  #declare (declared: Declared): void {
+  #declare (declared: JobDeclaration): void {
     if (this.#boss !== null || this.#starting !== null) throw new TypeError(`The queue ${declared.name} is declared after the start`)
     if (this.#declared.has(declared.name)) throw new TypeError(`The queue ${declared.name} is declared twice`)
     if ((declared.options.expiry ?? 60_000) < 1_000) throw new TypeError(`The jobs of ${declared.name} need at least a second`)
@@ -276,7 +282,7 @@ export class PgBossJobs implements Jobs {
     if (!this.#closed) looks.soon(0)
   }
 
-  async #make (boss: PgBoss, { name, options, every }: Declared): Promise<void> {
+  async #make (boss: PgBoss, { name, options, every }: JobDeclaration): Promise<void> {
     const settings = {
       retryLimit: every === null ? (options.retries ?? 0) + LOSSES : MANY,
       retryDelay: (options.retries ?? 0) === 0 ? 0 : RETRY_DELAY,
@@ -298,7 +304,7 @@ export class PgBossJobs implements Jobs {
     await boss.findJobs(name, { id: NOBODY })
   }
 
-  #runner (boss: PgBoss, declared: Declared): JobRunner {
+  #runner (boss: PgBoss, declared: JobDeclaration): JobRunner {
     const { name, options } = declared
     return new JobRunner({
       name,
@@ -316,7 +322,7 @@ export class PgBossJobs implements Jobs {
     })
   }
 
-  async #settle (boss: PgBoss, declared: Declared, job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void> {
+  async #settle (boss: PgBoss, declared: JobDeclaration, job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void> {
     const { name, options, every } = declared
     const reason = error === null ? null : described(error.reason)
     const again = reason !== null && job.retryCount < (options.retries ?? 0)
@@ -332,7 +338,7 @@ export class PgBossJobs implements Jobs {
     if (error !== null) this.#parts.log.warn({ err: error.reason, queue: name, job: job.id, run: job.retryCount + 1 }, again ? 'a job failed; it is tried again' : 'a job failed')
   }
 
-  async #write (boss: PgBoss, sql: Sql, { name }: Declared, { id, retryCount }: ClaimedJob, reason: Reason | null, again: boolean): Promise<void> {
+  async #write (boss: PgBoss, sql: Sql, { name }: JobDeclaration, { id, retryCount }: ClaimedJob, reason: Reason | null, again: boolean): Promise<void> {
     const options = { db: bossHandle(sql) }
     if (reason === null) await boss.complete(name, { id, retryCount }, null, options)
     else if (again) {

@@ -1,16 +1,5 @@
 import type { Clock } from '../system/clock.ts'
-import type { Jobs } from './jobs.ts'
-
-/** Work that is done again and again, in one process at a time of all that share the database. */
-export interface PeriodicJob {
-  readonly name: string
-  /** Milliseconds between the end of a run and the next; at most a few seconds more. */
-  readonly every: number
-  /** For people, at /jobs. */
-  readonly title: string
-  /** Rejects when it failed: that is seen at /jobs, and the next run comes all the same. */
-  run (signal: AbortSignal): Promise<unknown>
-}
+import { periodic, type JobDeclaration } from './jobs.ts'
 
 /** What the domains do periodically. Each decides by the injected Clock what is due; the queue only says when to look. */
 export interface ScheduleParts {
@@ -41,25 +30,17 @@ const SECOND = 1_000
 const HOUR = 3_600_000
 
 /**
- * Every periodic job but those that a domain declares with its own queue (the purge of webhook deliveries). A dead
- * process's lease lapses by itself, in the statement of whoever asks for it next; the job only lists those that then count as spent. Expiries of
- * payments are written by each gateway soon after they are due, by the injected Clock; the job does so again where that
- * failed, and shows when it cannot.
+ * The periodic jobs of domains that declare none themselves. A dead process's lease lapses by itself, in the statement of
+ * whoever asks for it next; the job only lists those that then count as spent. Expiries of payments are written by each
+ * gateway soon after they are due, by the injected Clock; the job does so again where that failed, and shows when it cannot.
  */
-export function schedule ({ clock, payments, challenges, refunds, sandbox }: ScheduleParts): PeriodicJob[] {
+export function schedule ({ clock, payments, challenges, refunds, sandbox }: ScheduleParts): JobDeclaration[] {
   return [
-    { name: 'payments-expiry', every: 60 * SECOND, title: 'Writes down payments that have expired', run: () => payments.recordExpiries() },
-    { name: 'refunds-follow-up', every: 30 * SECOND, title: 'Looks up refunds that are under way', run: () => refunds.followUp(clock.now()) },
-    { name: 'payments-purge', every: HOUR, title: 'Gives back order ids of payments that were never made', run: () => payments.purgeReservations() },
-    { name: 'leases-ambiguous', every: 60 * SECOND, title: 'Lists payments whose gateway died while their request was under way', run: () => challenges.spendLapsed() },
-    { name: 'challenges-purge', every: HOUR, title: 'Deletes challenges that nobody can use any more', run: () => challenges.purge() },
-    ...sandbox === null ? [] : [{ name: 'sandbox-purge', every: HOUR, title: 'Deletes old invoices of the sandbox', run: () => sandbox.purge() }]
+    periodic('payments-expiry', 60 * SECOND, 'Writes down payments that have expired', () => payments.recordExpiries()),
+    periodic('refunds-follow-up', 30 * SECOND, 'Looks up refunds that are under way', () => refunds.followUp(clock.now())),
+    periodic('payments-purge', HOUR, 'Gives back order ids of payments that were never made', () => payments.purgeReservations()),
+    periodic('leases-ambiguous', 60 * SECOND, 'Lists payments whose gateway died while their request was under way', () => challenges.spendLapsed()),
+    periodic('challenges-purge', HOUR, 'Deletes challenges that nobody can use any more', () => challenges.purge()),
+    ...sandbox === null ? [] : [periodic('sandbox-purge', HOUR, 'Deletes old invoices of the sandbox', () => sandbox.purge())]
   ]
-}
-
-/** Declares them; before the queue starts. */
-export function declareSchedule (jobs: Pick<Jobs, 'every'>, list: readonly PeriodicJob[]): void {
-  for (const { name, every, title, run } of list) {
-    jobs.every(name, every, title, async signal => { await run(signal) })
-  }
 }

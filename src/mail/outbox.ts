@@ -1,6 +1,6 @@
 import type { Clock } from '../system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
-import type { Jobs, JsonObject } from '../jobs/jobs.ts'
+import { queue, type JobDeclaration, type Jobs, type JsonObject } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { MailFailed, type Mail, type Mailer } from './mail.ts'
 import type { SealedPlace, Sealer } from '../keys/secrets.ts'
@@ -10,7 +10,7 @@ export const MAIL_QUEUE = 'mail'
 
 /** What the outbox works with. */
 export interface OutboxParts {
-  readonly jobs: Jobs
+  readonly jobs: Pick<Jobs, 'enqueue'>
   readonly database: Pick<Database, 'sql'>
   readonly mailer: Mailer
   readonly sealer: Sealer
@@ -42,10 +42,12 @@ const CONCURRENCY = 4
 export class Outbox {
   readonly #parts: OutboxParts
 
-  /** Declares the queue: before the jobs are started. */
   constructor (parts: OutboxParts) {
     this.#parts = parts
-    parts.jobs.queue<MailJob>(MAIL_QUEUE, { title: 'Mail', concurrency: CONCURRENCY }, (job, signal) => this.#send(job.data, signal))
+  }
+
+  get jobs (): readonly JobDeclaration[] {
+    return [queue<MailJob>(MAIL_QUEUE, { title: 'Mail', concurrency: CONCURRENCY }, (job, signal) => this.#send(job.data, signal))]
   }
 
   /**

@@ -3,7 +3,7 @@ import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database } from '../database/database.ts'
 import { randomToken, type Random } from '../system/ids.ts'
-import type { JsonObject, Jobs } from '../jobs/jobs.ts'
+import { queue, type JobDeclaration, type JsonObject, type Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Secret, UnsealError } from '../keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
@@ -20,7 +20,7 @@ export interface NotificationsParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  readonly jobs: Pick<Jobs, 'queue' | 'enqueue'>
+  readonly jobs: Pick<Jobs, 'enqueue'>
   readonly payees: Pick<Payees, 'provider' | 'key'>
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly registration: Pick<Registration, 'secretOf'>
@@ -60,12 +60,14 @@ export class Notifications {
   readonly #parts: NotificationsParts
   readonly #nobody: Secret<string>
 
-  /** Declares its queue: before the jobs start. */
   constructor (parts: NotificationsParts) {
     this.#parts = parts
     this.#nobody = new Secret(randomToken(32, parts.random))
-    parts.jobs.queue<Reread>(QUEUE, { title: 'Providers said that a charge has changed: ask how it stands', concurrency: CONCURRENCY, perGroup: PER_ACCOUNT, retries: RETRIES },
-      ({ data }) => this.#reread(data))
+  }
+
+  get jobs (): readonly JobDeclaration[] {
+    return [queue<Reread>(QUEUE, { title: 'Providers said that a charge has changed: ask how it stands', concurrency: CONCURRENCY, perGroup: PER_ACCOUNT, retries: RETRIES },
+      ({ data }) => this.#reread(data))]
   }
 
   /** @throws LongError 404 where the kind in the slot sends no notifications */

@@ -6,7 +6,7 @@ import type { Merchants } from '../merchants/service.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
 import { randomToken, rowId, type Random } from '../system/ids.ts'
-import type { Jobs, JsonObject } from '../jobs/jobs.ts'
+import { periodic, queue, type JobDeclaration, type Jobs, type JsonObject } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Secret, type SealedPlace, type Sealer } from '../keys/secrets.ts'
 import { LINK_LIFE, SESSION_LIFE } from './lives.ts'
@@ -21,7 +21,7 @@ export interface SignInParts {
   readonly store: SignInStore
   readonly database: Database
   readonly merchants: Merchants
-  readonly jobs: Pick<Jobs, 'queue' | 'enqueue' | 'every'>
+  readonly jobs: Pick<Jobs, 'enqueue'>
   readonly outbox: Pick<Outbox, 'queue'>
   readonly sealer: Sealer
   readonly clock: Clock
@@ -65,11 +65,12 @@ export class SignIns {
     this.#parts = parts
   }
 
-  /** Declares the queue and the purge; before the jobs are started. */
-  declare (): void {
-    const { jobs, store, clock } = this.#parts
-    jobs.queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job => this.#send(job.data))
-    jobs.every('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', () => store.purge(clock.now() - LINK_LIFE))
+  get jobs (): readonly JobDeclaration[] {
+    const { store, clock } = this.#parts
+    return [
+      queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job => this.#send(job.data)),
+      periodic('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', () => store.purge(clock.now() - LINK_LIFE))
+    ]
   }
 
   /**

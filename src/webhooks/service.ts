@@ -8,7 +8,7 @@ import type { PaymentChange } from '../payments/schema.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { rowId, type Random } from '../system/ids.ts'
-import type { Jobs } from '../jobs/jobs.ts'
+import { periodic, queue, type JobDeclaration, type Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import { UnsealError } from '../keys/secrets.ts'
@@ -25,7 +25,7 @@ import { USER_AGENT } from './user-agent.ts'
 export interface WebhooksParts {
   readonly store: WebhookStore
   readonly database: Database
-  readonly jobs: Jobs
+  readonly jobs: Pick<Jobs, 'enqueue'>
   readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
   /** Through the address guard. */
   readonly call: OutboundCall
@@ -89,12 +89,12 @@ export class Webhooks {
     this.#attempts = parts.metrics.counter('boltgate_webhook_attempts_total', 'Attempts to deliver a webhook, by result: delivered, retried, failed for good.', ['result'])
   }
 
-  /** Declares the queue and its periodic jobs; once, before the jobs start. */
-  declare (): void {
-    const { jobs } = this.#parts
-    jobs.queue<AttemptData>(WEBHOOK_QUEUE, { title: 'Webhooks to merchants', concurrency: CONCURRENCY, perGroup: PER_MERCHANT, expiry: this.#alive, poll: 500 }, ({ id, data }, signal) => this.attempt(data, id, signal))
-    jobs.every(RECOVERY, LOST, 'Finds webhooks whose attempt was lost', () => this.recover())
-    jobs.every(PURGE, 3_600_000, 'Deletes webhook deliveries after 30 days', () => this.purge())
+  get jobs (): readonly JobDeclaration[] {
+    return [
+      queue<AttemptData>(WEBHOOK_QUEUE, { title: 'Webhooks to merchants', concurrency: CONCURRENCY, perGroup: PER_MERCHANT, expiry: this.#alive, poll: 500 }, ({ id, data }, signal) => this.attempt(data, id, signal)),
+      periodic(RECOVERY, LOST, 'Finds webhooks whose attempt was lost', () => this.recover()),
+      periodic(PURGE, 3_600_000, 'Deletes webhook deliveries after 30 days', () => this.purge())
+    ]
   }
 
   /** Writes the event of a payment's change; to be called in its transaction (`OnPaymentChange`). Once for each invoice and status. */

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { schedule, declareSchedule } from '../../src/jobs/schedule.ts'
+import { schedule } from '../../src/jobs/schedule.ts'
 import { JobsNotStarted } from '../../src/database/errors.ts'
 import { noBrowser, openBrowser, openPage } from '../pages/browser.ts'
-import { openJobs } from '../jobs/jobs.ts'
+import { declarePeriodic, declareQueue, openJobs } from '../jobs/jobs.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -11,11 +11,11 @@ import { ADMIN_KEY, serveDashboard } from './jobs-dashboard-server.ts'
 const database = await openAnyDatabase(t)
 const jobs = openJobs(t, database)
 const world = { broken: true, ran: 0 }
-jobs.queue<{ delivery: string }>('webhooks', { title: 'Webhooks to merchants', concurrency: 2 }, async ({ data }) => {
+declareQueue<{ delivery: string }>(jobs, 'webhooks', { title: 'Webhooks to merchants', concurrency: 2 }, async ({ data }) => {
   world.ran++
   if (world.broken) throw new Error(`<b>${data.delivery}</b>: the receiver said 500`)
 })
-jobs.every('tidy', 3_600_000, 'Tidies up', async () => {})
+declarePeriodic(jobs, 'tidy', 3_600_000, 'Tidies up', async () => {})
 await jobs.start()
 await jobs.enqueue(database.sql, 'webhooks', { delivery: 'first' }, { group: 'merchant 7' })
 await jobs.enqueue(database.sql, 'webhooks', { delivery: 'second' })
@@ -145,14 +145,11 @@ t.test('the schedule declares what the domains do, and lets failures be seen', a
   t.notOk(schedule({ ...parts, sandbox: null }).some(job => job.name === 'sandbox-purge'))
   const list = schedule(parts)
   t.equal(new Set(list.map(job => job.name)).size, list.length)
-  const declared = new Map<string, (signal: AbortSignal) => Promise<void>>()
-  declareSchedule({ every: (name, ms, title, run) => {
-    t.ok(ms >= 30_000 && title !== '')
-    declared.set(name, run)
-  } }, list)
-  for (const [name, run] of declared) {
-    if (name === 'challenges-purge') await t.rejects(run(AbortSignal.abort()), /away/)
-    else await run(AbortSignal.abort())
+  for (const { name, every, options, run } of list) {
+    t.ok(every !== null && every >= 30_000 && options.title !== '')
+    const ran = run({ id: 'job', data: {} }, AbortSignal.abort())
+    if (name === 'challenges-purge') await t.rejects(ran, /away/)
+    else await ran
   }
   t.strictSame(asked.toSorted(), ['expiries', 'lapsed', `refunds at ${clock.now()}`, 'reservations', 'sandbox'])
 })

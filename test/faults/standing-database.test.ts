@@ -8,7 +8,7 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { migrations } from '../../src/database/migrations/list.ts'
 import { startedServers, testImage } from '../support/database.ts'
 import { startGateway } from '../support/gateway.ts'
-import { openJobs, plain } from '../jobs/jobs.ts'
+import { declareQueue, openJobs, plain } from '../jobs/jobs.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { openGate, type TcpGate } from './tcp-gate.ts'
 
@@ -131,7 +131,7 @@ void t.test('when the embedded database stands still within a statement of the j
     health: () => database.health(),
     close: () => database.close()
   }, { supervise: 1_000 })
-  jobs.queue('looked-after', plain, async () => {})
+  declareQueue(jobs, 'looked-after', plain, async () => {})
   await jobs.start()
   started = true
   await stands.promise

@@ -2,13 +2,13 @@ import t from 'tap'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { eachDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
-import { Notes, openJobs, plain, type Numbered } from './jobs.ts'
+import { declarePeriodic, declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 
 await eachDatabase(t, 'a queue with retries tries again by itself before it gives up, and a run that takes too long has failed', async (t, database) => {
   const metrics = new Metrics()
   const jobs = openJobs(t, database, { metrics })
-  jobs.queue('again', { ...plain, retries: 1 }, async () => { throw new Error('not now') })
-  jobs.queue('slow', { ...plain, expiry: 1_000 }, () => new Promise<void>(() => {}))
+  declareQueue(jobs, 'again', { ...plain, retries: 1 }, async () => { throw new Error('not now') })
+  declareQueue(jobs, 'slow', { ...plain, expiry: 1_000 }, () => new Promise<void>(() => {}))
   await jobs.start()
   await jobs.enqueue(database.sql, 'again', {})
   await jobs.enqueue(database.sql, 'slow', {})
@@ -24,12 +24,12 @@ await eachDatabase(t, 'two gateways share a queue, and each job runs once', asyn
   const notes = new Notes()
   const gateways = [openJobs(t, database), openJobs(t, database)]
   for (const [index, jobs] of gateways.entries()) {
-    jobs.queue<Numbered>('numbers', { ...plain, concurrency: 2 }, async ({ data }) => {
+    declareQueue<Numbered>(jobs, 'numbers', { ...plain, concurrency: 2 }, async ({ data }) => {
       notes.note(`${data.n}`)
       await new Promise<void>(resolve => { setImmediate(resolve) })
       by.add(index)
     })
-    jobs.every('often', 60_000, 'Often', async () => { periodic++ })
+    declarePeriodic(jobs, 'often', 60_000, 'Often', async () => { periodic++ })
   }
   const by = new Set<number>()
   let periodic = 0
@@ -49,7 +49,7 @@ await eachDatabase(t, 'two gateways share a queue, and each job runs once', asyn
 await eachDatabase(t, 'a periodic job runs again and again, also after it has failed', async (t, database) => {
   const jobs = openJobs(t, database)
   const notes = new Notes()
-  jobs.every('tick', 600, 'Ticks', async () => {
+  declarePeriodic(jobs, 'tick', 600, 'Ticks', async () => {
     notes.note('tick')
     if (notes.ran.length === 1) throw new Error('the first one fails')
   })

@@ -7,13 +7,13 @@ import { openDatabase } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { eachDatabase, temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres } from '../support/gateway-process.ts'
-import { Notes, openJobs, plain, type Numbered } from './jobs.ts'
+import { declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 
 await eachDatabase(t, 'stopping waits for what runs, and what does not end runs again elsewhere', async (t, database) => {
   const notes = new Notes()
   const first = openJobs(t, database, { patience: 200 })
   const ready = Promise.withResolvers<void>()
-  first.queue<Numbered>('numbers', plain, async ({ data }) => {
+  declareQueue<Numbered>(first, 'numbers', plain, async ({ data }) => {
     if (data.n === 2) ready.resolve()
     await new Promise<void>(resolve => { if (data.n === 1) setImmediate(resolve) })
     notes.note(`first ${data.n}`)
@@ -27,7 +27,7 @@ await eachDatabase(t, 'stopping waits for what runs, and what does not end runs 
   await first.close()
   t.strictSame(notes.ran, ['first 1'])
   const second = openJobs(t, database)
-  second.queue<Numbered>('numbers', plain, async ({ data }) => { notes.note(`second ${data.n}`) })
+  declareQueue<Numbered>(second, 'numbers', plain, async ({ data }) => { notes.note(`second ${data.n}`) })
   await second.start()
   await notes.until(2)
   t.strictSame(notes.ran, ['first 1', 'second 2'])
@@ -53,7 +53,7 @@ for (const [name, open] of servers) {
     const jobs = openJobs(t, database, { supervise: 1_000 })
     t.teardown(() => database.close())
     const notes = new Notes()
-    jobs.queue<Numbered>('kills', { ...plain, expiry: 1_000 }, async ({ data }) => { notes.note(String(data.n)) })
+    declareQueue<Numbered>(jobs, 'kills', { ...plain, expiry: 1_000 }, async ({ data }) => { notes.note(String(data.n)) })
     await jobs.start()
     await notes.until(1)
     t.strictSame(notes.ran, ['1'])

@@ -5,11 +5,12 @@ import { PgBossJobs } from '../../src/jobs/jobs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { testImage } from '../support/database.ts'
+import { declareQueue } from './jobs.ts'
 
 const [url = '', dataDir = ''] = process.argv.slice(2)
 const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, image: await testImage() })
 const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
-jobs.queue('kills', { title: 'Test', concurrency: 1, expiry: 1_000 }, () => {
+declareQueue(jobs, 'kills', { title: 'Test', concurrency: 1, expiry: 1_000 }, () => {
   process.stdout.write('running\n')
   return new Promise<void>(() => {})
 })

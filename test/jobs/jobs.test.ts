@@ -1,12 +1,12 @@
 import t from 'tap'
 import { eachDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
-import { Notes, openJobs, plain, type Numbered } from './jobs.ts'
+import { declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 
 await eachDatabase(t, 'a job runs once when its transaction is committed, and not when it is rolled back', async (t, database) => {
   const jobs = openJobs(t, database)
   const notes = new Notes()
-  jobs.queue<Numbered>('numbers', plain, async ({ data }) => { notes.note(String(data.n)) })
+  declareQueue<Numbered>(jobs, 'numbers', plain, async ({ data }) => { notes.note(String(data.n)) })
   await jobs.start()
   await t.rejects(database.transaction(async tx => {
     await jobs.enqueue(tx, 'numbers', { n: 1 })
@@ -22,7 +22,7 @@ await eachDatabase(t, 'a job runs once when its transaction is committed, and no
 await eachDatabase(t, 'a job waits for its time, and jobs with one key are one while they wait', async (t, database) => {
   const jobs = openJobs(t, database)
   const notes = new Notes()
-  jobs.queue<Numbered>('numbers', { ...plain, poll: 500 }, async ({ data }) => { notes.note(String(data.n)) })
+  declareQueue<Numbered>(jobs, 'numbers', { ...plain, poll: 500 }, async ({ data }) => { notes.note(String(data.n)) })
   await jobs.start()
   const begun = Date.now()
   await jobs.enqueue(database.sql, 'numbers', { n: 1 }, { startAfter: begun + 400, key: 'same' })
@@ -42,7 +42,7 @@ await eachDatabase(t, 'a group that hangs takes only its own places', async (t, 
   const jobs = openJobs(t, database)
   const notes = new Notes()
   const most = { slow: 0, now: 0 }
-  jobs.queue<{ who: string }>('calls', { title: 'Calls', concurrency: 4, perGroup: 2 }, async ({ data: { who } }, signal) => {
+  declareQueue<{ who: string }>(jobs, 'calls', { title: 'Calls', concurrency: 4, perGroup: 2 }, async ({ data: { who } }, signal) => {
     if (who !== 'slow') return notes.note(who)
     most.now++
     most.slow = Math.max(most.slow, most.now)
@@ -63,7 +63,7 @@ await eachDatabase(t, 'a job that throws has failed with its reason, is kept, an
   const jobs = openJobs(t, database)
   const notes = new Notes()
   let broken = true
-  jobs.queue<Numbered>('numbers', plain, async () => {
+  declareQueue<Numbered>(jobs, 'numbers', plain, async () => {
     if (broken) throw new Error('the receiver said 500')
     notes.note('well')
   })
@@ -83,13 +83,13 @@ await eachDatabase(t, 'a job that throws has failed with its reason, is kept, an
 
 await eachDatabase(t, 'mistakes of the program are told', async (t, database) => {
   const jobs = openJobs(t, database)
-  jobs.queue('numbers', plain, async () => {})
-  t.throws(() => { jobs.queue('numbers', plain, async () => {}) }, /declared twice/)
-  t.throws(() => { jobs.queue('quick', { ...plain, expiry: 999 }, async () => {}) }, /at least a second/)
+  declareQueue(jobs, 'numbers', plain, async () => {})
+  t.throws(() => { declareQueue(jobs, 'numbers', plain, async () => {}) }, /declared twice/)
+  t.throws(() => { declareQueue(jobs, 'quick', { ...plain, expiry: 999 }, async () => {}) }, /at least a second/)
   await t.rejects(jobs.enqueue(database.sql, 'numbers', {}), { name: 'JobsNotStarted' })
   await t.rejects(jobs.enqueue(database.sql, 'letters', {}), /no queue letters/)
   t.match(await jobs.queues(), [{ name: 'numbers', waiting: 0 }], 'before the start the tables may not be there')
   await Promise.all([jobs.start(), jobs.start()])
   await jobs.start()
-  t.throws(() => { jobs.queue('late', plain, async () => {}) }, /after the start/)
+  t.throws(() => { declareQueue(jobs, 'late', plain, async () => {}) }, /after the start/)
 })

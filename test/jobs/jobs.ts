@@ -1,7 +1,9 @@
 import type { Test as T } from 'tap'
 import { systemClock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
-import { PgBossJobs, type JobsParts } from '../../src/jobs/jobs.ts'
+import {
+  periodic, PgBossJobs, queue, type Jobs, type JobsParts, type JsonObject, type QueueOptions, type RunJob
+} from '../../src/jobs/jobs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 
@@ -10,6 +12,18 @@ export function openJobs (t: T, database: Database, parts: Partial<JobsParts> = 
   const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100, ...parts })
   t.teardown(() => jobs.close())
   return jobs
+}
+
+/** Declares a single queue. */
+export function declareQueue<T extends JsonObject> (
+  jobs: Pick<Jobs, 'declare'>, name: string, options: QueueOptions, run: RunJob<T>
+): void {
+  jobs.declare([queue(name, options, run)])
+}
+
+/** Declares a single periodic job, as `periodic` has it. */
+export function declarePeriodic (jobs: Pick<Jobs, 'declare'>, ...job: Parameters<typeof periodic>): void {
+  jobs.declare([periodic(...job)])
 }
 
 /** Notes what ran, and lets a test wait for it. */

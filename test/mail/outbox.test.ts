@@ -39,6 +39,7 @@ async function open (): Promise<{ database: Database, jobs: FakeJobs, mailer: Te
   const jobs = new FakeJobs(database, clock)
   const mailer = new TestMailer()
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log: silentLog })
+  jobs.declare(outbox.jobs)
   await jobs.start()
   return { database, jobs, mailer, outbox, clock }
 }
@@ -133,6 +134,7 @@ await eachDatabase(t, 'on the real queue a mail is sent once, and one that is re
   t.teardown(() => jobs.close())
   const mailer = new TestMailer()
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
+  jobs.declare(outbox.jobs)
   await jobs.start()
   await database.transaction(sql => outbox.queue(sql, mail, 'a mail'))
   await eventually('the mail was sent', 60_000, async () => mailer.sent.length === 1 ? true : null)

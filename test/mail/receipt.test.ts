@@ -115,6 +115,7 @@ t.test('from the change of the status to the file: the receipt goes through the 
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const mailer = new FolderMailer({ folder, from: { name: '', address: 'no-reply@example.com' }, clock })
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
+  jobs.declare(outbox.jobs)
   const store = new SqlMerchantStore(database)
   payments.onChange = receipts({ outbox, merchantName: async (sql, id) => (await store.within(sql).byId(id))?.name ?? null })
   await jobs.start()

@@ -17,7 +17,7 @@ import type { Payment } from '../../src/payments/schema.ts'
 import type { Payments } from '../../src/payments/service.ts'
 import type { Database } from '../../src/database/database.ts'
 import { systemRandom } from '../../src/system/ids.ts'
-import type { EnqueueOptions, JsonObject, Jobs, RunJob } from '../../src/jobs/jobs.ts'
+import type { EnqueueOptions, JobDeclaration, Jobs, JsonObject } from '../../src/jobs/jobs.ts'
 import { silentLog, type Log } from '../../src/telemetry/log.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
@@ -78,14 +78,14 @@ export function signed (body: string | Uint8Array, secret: string): string {
 }
 
 /** Jobs that a test runs by hand; those of one key that wait are one, as in the queue. */
-export class HandJobs implements Pick<Jobs, 'queue' | 'enqueue'> {
+export class HandJobs implements Pick<Jobs, 'declare' | 'enqueue'> {
   readonly waiting: Array<{ readonly name: string, readonly data: JsonObject, readonly options: EnqueueOptions }> = []
   /** Thrown by enqueue while it is set. */
   fault: Error | null = null
-  readonly #queues = new Map<string, RunJob<JsonObject>>()
+  readonly #queues = new Map<string, JobDeclaration['run']>()
 
-  queue<D extends JsonObject> (name: string, _options: object, run: RunJob<D>): void {
-    this.#queues.set(name, run as never)
+  declare (jobs: readonly JobDeclaration[]): void {
+    for (const { name, run } of jobs) this.#queues.set(name, run)
   }
 
   async enqueue (_sql: unknown, name: string, data: JsonObject, options: EnqueueOptions = {}): Promise<void> {
@@ -161,6 +161,7 @@ export async function fixture (t: T, options: { readonly database?: Database, /*
   const charges = new Charges({ ofPayments, ofChallenges, payments, challenges: { settled: paymentHash => challenges.settled(paymentHash, clock.now()) } })
   const jobs = new HandJobs()
   const notifications = new Notifications({ database, clock, random: systemRandom, log, jobs, payees, charges, registration, merchant: id => merchants.byId(id) })
+  jobs.declare(notifications.jobs)
   const upstream = new InternalUpstream(notificationOperations(notifications))
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
   return {

@@ -4,7 +4,7 @@ import { Merchants } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { systemRandom } from '../../src/system/ids.ts'
-import type { JsonObject, RunJob } from '../../src/jobs/jobs.ts'
+import type { JsonObject } from '../../src/jobs/jobs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import type { Mail } from '../../src/mail/mail.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
@@ -26,7 +26,6 @@ async function fixture () {
   const mails: Mail[] = []
   const queued: JsonObject[] = []
   const fault: { mail: Error | null } = { mail: null }
-  let run: RunJob<JsonObject> | null = null
   const store = new SqlSignInStore(db)
   const signIns = new SignIns({
     store, database: db, merchants, sealer, clock, random: systemRandom, log: silentLog, publicUrl: () => 'https://gate.example.com',
@@ -36,17 +35,13 @@ async function fixture () {
         mails.push(mail)
       }
     },
-    jobs: {
-      // The one queue of the service; what it was declared with is what it is run with.
-      queue: (_name, _options, work) => { run = work as RunJob<JsonObject> },
-      enqueue: async (_sql, _name, data) => { queued.push(data) },
-      every: () => {}
-    }
+    jobs: { enqueue: async (_sql, _name, data) => { queued.push(data) } }
   })
-  signIns.declare()
+  // The one queue of the service.
+  const links = signIns.jobs.find(job => job.every === null)
   /** Runs every job that is queued; `keep` leaves it there, as when its process is killed. */
   const work = async (keep = false): Promise<void> => {
-    for (const data of keep ? queued : queued.splice(0)) await run?.({ id: 'job', data }, new AbortController().signal)
+    for (const data of keep ? queued : queued.splice(0)) await links?.run({ id: 'job', data }, new AbortController().signal)
   }
   const tokenOf = (mail: Mail | undefined): string => /\/sign-in\/([A-Za-z0-9_-]{43})\n/.exec(mail?.text ?? '')?.[1] ?? 'none'
   return {

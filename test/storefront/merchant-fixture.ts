@@ -66,19 +66,15 @@ export async function openStores (t: T): Promise<StoresFixture> {
   const platform = new ScriptedPlatform(openSandboxShop({ database, clock }))
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => { throw new Error('plans are not asked for') } })
   const waiting: object[] = []
-  let run: ((job: { id: string, data: never }, signal: AbortSignal) => Promise<void>) | null = null
   const storefronts = new Storefronts({
     store: new SqlIntegrationStore(database),
     sealer,
     clock,
     platform: platform.platform,
     publicUrl: () => 'https://pay.example.com',
-    jobs: {
-      queue: (_name, _options, work) => { run = work },
-      enqueue: (_sql, _name, data) => { waiting.push(data); return Promise.resolve() }
-    }
+    jobs: { enqueue: (_sql, _name, data) => { waiting.push(data); return Promise.resolve() } }
   })
-  storefronts.declare()
+  const [subscribing] = storefronts.jobs
   let made = 0
   return {
     database,
@@ -89,7 +85,7 @@ export async function openStores (t: T): Promise<StoresFixture> {
     merchant: async () => (await merchants.create({ name: 'a', email: `a${++made}@example.com` })).merchant.id,
     runJobs: async () => {
       const due = waiting.splice(0)
-      for (const data of due) await run?.({ id: 'a', data: data as never /* what was enqueued for this queue */ }, new AbortController().signal)
+      for (const data of due) await subscribing?.run({ id: 'a', data }, new AbortController().signal)
       return due.length
     }
   }

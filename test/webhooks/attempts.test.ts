@@ -73,7 +73,7 @@ await t.test('the pause counts from the end of the failed attempt', async t => {
     clock.advance(9_000)
     return { status: 503, body: Buffer.alloc(0) }
   } })
-  slow.declare()
+  jobs.declare(slow.jobs)
   const begun = clock.now()
   await paid(account)
   await jobs.run()

@@ -1,5 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../../src/database/database.ts'
-import type { EnqueueOptions, JobPage, JobsParts, Jobs, JsonObject, QueueOptions, QueueView, RunJob } from '../../src/jobs/jobs.ts'
+import type { EnqueueOptions, JobDeclaration, JobPage, JobsParts, Jobs, JsonObject, QueueOptions, QueueView } from '../../src/jobs/jobs.ts'
 
 /** A job that waits. Times in milliseconds since the epoch. */
 export interface Waiting {
@@ -17,7 +17,7 @@ interface Row { id: number, queue: string, data: JsonObject, start_after: number
 export class FakeJobs implements Jobs {
   readonly queueOptions = new Map<string, QueueOptions>()
   readonly periodic = new Map<string, number>()
-  readonly #runs = new Map<string, RunJob<never>>()
+  readonly #runs = new Map<string, JobDeclaration['run']>()
   readonly #database: Database
   readonly #clock: JobsParts['clock']
 
@@ -26,9 +26,15 @@ export class FakeJobs implements Jobs {
     this.#clock = clock
   }
 
-  queue<T extends JsonObject> (name: string, options: QueueOptions, run: RunJob<T>): void {
-    this.queueOptions.set(name, options)
-    this.#runs.set(name, run)
+  /** What is declared again takes the place of what it was. */
+  declare (jobs: readonly JobDeclaration[]): void {
+    for (const { name, options, every, run } of jobs) {
+      if (every !== null) this.periodic.set(name, every)
+      else {
+        this.queueOptions.set(name, options)
+        this.#runs.set(name, run)
+      }
+    }
   }
 
   async enqueue (sql: TransactionSql | Sql, name: string, data: JsonObject, { startAfter, group, key }: EnqueueOptions = {}): Promise<void> {
@@ -36,10 +42,6 @@ export class FakeJobs implements Jobs {
       insert into fake_jobs (queue, data, start_after, job_group, key)
       select ${name}::text, ${sql.json(data)}::json, ${startAfter ?? null}::float8, ${group ?? null}::text, ${key ?? null}::text
       where not exists (select 1 from fake_jobs where queue = ${name} and key = ${key ?? null})`
-  }
-
-  every (name: string, ms: number): void {
-    this.periodic.set(name, ms)
   }
 
   async start (): Promise<void> {
@@ -67,8 +69,7 @@ export class FakeJobs implements Jobs {
     const run = this.#runs.get(job.queue)
     if (run === undefined) throw new Error(`no queue ${job.queue}`)
     try {
-      // What was put in under this name has this type.
-      await run({ id: job.id, data: job.data as never }, signal)
+      await run({ id: job.id, data: job.data }, signal)
       return null
     } catch (error) {
       if (error instanceof Error) return error

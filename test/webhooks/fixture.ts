@@ -94,7 +94,7 @@ export async function fixture (t: T, options: { readonly database?: Database, re
     store: new SqlWebhookStore(database), database, jobs, merchants, call: outboundCall(guard), clock, random: systemRandom, log: silentLog, metrics: new Metrics(), ...different
   })
   const webhooks = another({})
-  webhooks.declare()
+  jobs.declare(webhooks.jobs)
   const changes = new PaymentChanges({ store: new SqlPaymentStore(database), database, clock })
   changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
   const upstream = new InternalUpstream(webhookOperations(webhooks))

@@ -41,7 +41,7 @@ async function running (t: T, database: Database, backoff?: readonly number[]): 
     store: new SqlWebhookStore(database), database, jobs, merchants, call: outboundCall(new AddressGuard({ production: false })), clock, random: systemRandom, log: silentLog, metrics,
     ...(backoff === undefined ? {} : { times: { backoff, timeout: 10_000 } })
   })
-  webhooks.declare()
+  jobs.declare(webhooks.jobs)
   await jobs.start()
   t.teardown(() => jobs.close())
   const changes = new PaymentChanges({ store: new SqlPaymentStore(database), database, clock })

@@ -28,7 +28,7 @@ const webhooks = new Webhooks({
   // The contract's times, divided by a hundred and by ten.
   times: { backoff: [300, 600, 1_200, 2_400, 4_800], timeout: 1_000 }
 })
-webhooks.declare()
+jobs.declare(webhooks.jobs)
 await jobs.start()
 const changes = new PaymentChanges({ store, database, clock })
 changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)

@@ -1,7 +1,7 @@
 import { LongError } from '../../gateway/errors.ts'
 import { invalidField } from '../../gateway/validation.ts'
 import type { Clock } from '../../system/clock.ts'
-import type { Jobs } from '../../jobs/jobs.ts'
+import { queue, type JobDeclaration, type Jobs } from '../../jobs/jobs.ts'
 import { Secret, type Sealer } from '../../keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../../upstream/guard.ts'
 import { hasCredentials, type IntegrationChange, type IntegrationInput } from './integration-schema.ts'
@@ -18,7 +18,7 @@ export interface StorefrontsParts {
   /** The platform that new stores are opened on, and all open ones are served from. */
   readonly platform: StorePlatform
   /** Has platforms told where to send notifications; null where nothing runs jobs, and then nobody tells them. */
-  readonly jobs: Pick<Jobs, 'queue' | 'enqueue'> | null
+  readonly jobs: Pick<Jobs, 'enqueue'> | null
   /** Without a slash at the end. */
   publicUrl (): string
 }
@@ -45,10 +45,8 @@ export class Storefronts {
     this.#parts = parts
   }
 
-  /** Declares the queue from which platforms are told where notifications go; before jobs start. */
-  declare (): void {
-    const { jobs } = this.#parts
-    jobs?.queue<{ readonly storefrontId: number }>(QUEUE, { title: 'Asks shops to report what becomes of orders', concurrency: 2, retries: 8 }, ({ data }) => this.#subscribe(data.storefrontId))
+  get jobs (): readonly JobDeclaration[] {
+    return [queue<{ readonly storefrontId: number }>(QUEUE, { title: 'Asks shops to report what becomes of orders', concurrency: 2, retries: 8 }, ({ data }) => this.#subscribe(data.storefrontId))]
   }
 
   /** Active or not; null for an unknown one. One on another platform than is configured counts as inactive. */
