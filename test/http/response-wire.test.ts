@@ -470,7 +470,7 @@ t.test('a malformed body ends its reader, and is answered with 400', async t => 
   const stream = ctx.body.stream()
   const reading = stream.toArray()
   client.send('zz\r\n')
-  await t.rejects(reading, { name: 'LongError', status: 400 })
+  await t.rejects(reading, { name: 'MalformedBody', status: 400 })
   await reading.catch((error: unknown) => { replyError(ctx, wire, error) })
   const response = await client.response()
   t.equal(response.status, 400)

@@ -61,6 +61,7 @@ async function built (t: T): Promise<string> {
   // tap puts its loaders into NODE_OPTIONS, which the compiler cannot bear.
   await promisify(execFile)('env', ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'node_modules/.bin/tsc'), '-p', join(rootFolder, 'tsconfig.build.json'), '--outDir', join(folder, 'dist')])
   cpSync(join(rootFolder, 'src/pages/assets'), join(folder, 'dist/src/pages/assets'), { recursive: true })
+  cpSync(join(rootFolder, 'src/presets'), join(folder, 'dist/src/presets'), { recursive: true })
   return launcher
 }
 
