@@ -2,7 +2,7 @@
 // runner that found no file is no silent green. `count.mjs --sum FILE…` prints the closing line.
 import { readFileSync } from 'node:fs'
 
-function count (file) {
+function count(file) {
   const found = { passed: 0, failed: 0, skipped: 0, failures: [] }
   const path = []
   for (const line of readFileSync(file, 'utf8').split('\n')) {

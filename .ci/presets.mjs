@@ -9,5 +9,6 @@ import { presets } from '../src/presets.ts'
 // Whatever has operations of its own is there, and no preset that may be out of step is read.
 const everything = 'use: []\nstorefront: { kind: sandbox }\nbilling: { kind: sandbox }\n'
 const { operations } = await rehearse(await withPlugins(options => loadConfigText('presets', everything, {}, options)))
-for (const [name, text] of presetTexts(presets, operations)) writeFileSync(new URL(`../src/presets/${name}.yaml`, import.meta.url), text)
+for (const [name, text] of presetTexts(presets, operations))
+  writeFileSync(new URL(`../src/presets/${name}.yaml`, import.meta.url), text)
 process.exit(0)

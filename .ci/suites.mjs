@@ -3,20 +3,32 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 
-const uses = /\b(TEST_DATABASE_URL|TEST_REDIS_URL|openAnyDatabase|eachDatabase|freshPostgres|freshRedis|eachState|testRedisUrl|startGateway)\b/
+const uses =
+  /\b(TEST_DATABASE_URL|TEST_REDIS_URL|openAnyDatabase|eachDatabase|freshPostgres|freshRedis|eachState|testRedisUrl|startGateway)\b/
 
 /** Helpers are looked for by name: their file has others too, which need no server. */
 const helpers = normalize('test/support')
 const reaches = new Map()
 
-function needsServer (file) {
+function needsServer(file) {
   if (!reaches.has(file)) {
     reaches.set(file, false)
     const text = readFileSync(file, 'utf8')
     const imported = [...text.matchAll(/ from '(\.[^']+\.ts)'/g)].map(match => normalize(join(dirname(file), match[1])))
-    reaches.set(file, uses.test(text) || imported.some(path => path.startsWith('test') && !path.startsWith(helpers) && existsSync(path) && needsServer(path)))
+    reaches.set(
+      file,
+      uses.test(text) ||
+        imported.some(
+          path => path.startsWith('test') && !path.startsWith(helpers) && existsSync(path) && needsServer(path)
+        )
+    )
   }
   return reaches.get(file)
 }
 
-console.log(globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] }).filter(needsServer).sort().join(' '))
+console.log(
+  globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] })
+    .filter(needsServer)
+    .sort()
+    .join(' ')
+)

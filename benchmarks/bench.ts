@@ -25,38 +25,71 @@ import { streamed } from './scenarios/streamed.ts'
 import { eventStreams, idleConnections, webSocketEcho } from './scenarios/studies.ts'
 import { verifiedL402 } from './scenarios/verified-l402.ts'
 
-// Those that leave many rows in the databases come last; ten thousand tokens have the code compiled that a cold one needs.
-const scenarios: readonly Scenario[] = [verifiedL402, passThrough, tenThousandTokens, coldL402, readPayment, modernOnce, postDigest, createPayment, mint402]
+// Those that leave many rows in the databases come last; ten thousand tokens have the code compiled that a cold one
+// needs.
+const scenarios: readonly Scenario[] = [
+  verifiedL402,
+  passThrough,
+  tenThousandTokens,
+  coldL402,
+  readPayment,
+  modernOnce,
+  postDigest,
+  createPayment,
+  mint402
+]
 const studies: readonly Study[] = [allocation, redemption, eventStreams, idleConnections, webSocketEcho, streamed]
 
 const quick: Effort = {
-  name: 'quick', rounds: 3, compile: { requests: 60_000, seconds: 9 }, warmUp: 1, settle: 0, window: 1, connections: 64, spare: 4, openRounds: 1, loads: [0.3, 0.6, 0.8]
+  name: 'quick',
+  rounds: 3,
+  compile: { requests: 60_000, seconds: 9 },
+  warmUp: 1,
+  settle: 0,
+  window: 1,
+  connections: 64,
+  spare: 4,
+  openRounds: 1,
+  loads: [0.3, 0.6, 0.8]
 }
-const full: Effort = { ...quick, name: 'full', rounds: 9, compile: { requests: 200_000, seconds: 40 }, warmUp: 10, settle: 1, window: 10, spare: 900, openRounds: 9 }
+const full: Effort = {
+  ...quick,
+  name: 'full',
+  rounds: 9,
+  compile: { requests: 200_000, seconds: 40 },
+  warmUp: 10,
+  settle: 1,
+  window: 10,
+  spare: 900,
+  openRounds: 9
+}
 
-function numberOr (name: string, text: string | undefined, otherwise: number): number {
+function numberOr(name: string, text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise
   const value = Number(text)
-  if (!Number.isInteger(value) || value < 1) throw new TypeError(`--${name} takes a whole number above 0, not "${text}"`)
+  if (!Number.isInteger(value) || value < 1)
+    throw new TypeError(`--${name} takes a whole number above 0, not "${text}"`)
   return value
 }
 
 const began = performance.now()
 
 /** One step of the run, with the seconds so far. */
-const say = (line: string): void => { process.stderr.write(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} s  ${line}\n`) }
+const say = (line: string): void => {
+  process.stderr.write(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} s  ${line}\n`)
+}
 
 /** Does one part of the run; that it failed is told, and does not take the others away. */
-async function part (name: string, work: () => Promise<void>): Promise<void> {
+async function part(name: string, work: () => Promise<void>): Promise<void> {
   try {
     await work()
   } catch (error) {
     process.exitCode = 1
-    say(`${name} FAILED: ${error instanceof Error ? error.stack ?? error.message : String(error)}`)
+    say(`${name} FAILED: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   }
 }
 
-async function main (): Promise<void> {
+async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
@@ -69,7 +102,11 @@ async function main (): Promise<void> {
     }
   })
   if (values.readme) {
-    writeReadme(fileURLToPath(new URL('../README.md', import.meta.url)), values.out, [...scenarios, ...studies].map(({ id }) => id))
+    writeReadme(
+      fileURLToPath(new URL('../README.md', import.meta.url)),
+      values.out,
+      [...scenarios, ...studies].map(({ id }) => id)
+    )
     return
   }
   const ids = [...scenarios, ...studies].map(({ id }) => id)
@@ -86,7 +123,9 @@ async function main (): Promise<void> {
   const args = process.argv.slice(2).filter((arg, at, all) => arg !== '--out' && all[at - 1] !== '--out')
   const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ')
   mkdirSync(values.out, { recursive: true })
-  const write = (name: string, text: string): void => { writeFileSync(join(values.out, name), text) }
+  const write = (name: string, text: string): void => {
+    writeFileSync(join(values.out, name), text)
+  }
   const machine = describeMachine()
   const cores = coresOf(machine)
   const folder = makeFolder()
@@ -124,11 +163,18 @@ async function main (): Promise<void> {
       await part(study.id, async () => {
         const own = makeFolder()
         try {
-          const result = await study.run({ folder: own, core: cores?.proxy ?? null, upstream: '', data: join(folder, 'boltgate-data'), say }, effort.name, say)
+          const result = await study.run(
+            { folder: own, core: cores?.proxy ?? null, upstream: '', data: join(folder, 'boltgate-data'), say },
+            effort.name,
+            say
+          )
           const facts = { command, at: new Date().toISOString(), machine }
           const report = renderStudy(study, result, facts)
           write(`${study.id}.md`, report)
-          write(`${study.id}.json`, `${JSON.stringify({ id: study.id, title: study.title, text: study.text, charted: study.charted, ...facts, ...result }, null, 2)}\n`)
+          write(
+            `${study.id}.json`,
+            `${JSON.stringify({ id: study.id, title: study.title, text: study.text, charted: study.charted, ...facts, ...result }, null, 2)}\n`
+          )
           write(`${study.id}.svg`, chartOfStudy(study, result))
           process.stdout.write(`\n${report}`)
         } finally {

@@ -14,36 +14,41 @@ interface Line {
   durationMs: number
   client: string
   principal?: string
-  payment?: { scheme: string, amountSats: number }
+  payment?: { scheme: string; amountSats: number }
   error?: string
   /** Its name in docs/errors.md. */
   code?: ErrorCode
 }
 
 /** An unforeseen error is answered without its text; the log has the text. */
-function errorText (error: Error): string {
+function errorText(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
 }
 
 /** What JSON would escape, or what is not ASCII. */
 const ODD = /[^\x20\x21\x23-\x5b\x5d-\x7e]/
 
-const FRACTIONS = Array.from({ length: 1000 }, (_, thousandth) => thousandth === 0 ? '' : String(thousandth / 1000).slice(1))
+const FRACTIONS = Array.from({ length: 1000 }, (_, thousandth) =>
+  thousandth === 0 ? '' : String(thousandth / 1000).slice(1)
+)
 
 /** A number with three places at most, as JSON writes it: whole numbers become text much faster than fractions. */
-function thousandths (value: number): string {
+function thousandths(value: number): string {
   const count = Math.round(value * 1000)
   if (!(count >= 0 && count < 1e12)) return JSON.stringify(count / 1000)
   const whole = Math.floor(count / 1000)
   return `${whole}${FRACTIONS[count - whole * 1000] ?? ''}`
 }
 
-/** The same text in one piece; what is put together is made of pieces, and each line would walk through them again. ASCII only. */
-function flat (text: string): string {
+/**
+ * The same text in one piece; what is put together is made of pieces, and each line would walk through them again.
+ * ASCII only.
+ */
+function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }
 
-function skipper (paths: readonly string[]): (path: string) => boolean {
+function skipper(paths: readonly string[]): (path: string) => boolean {
   const exact = new Set(paths.filter(path => !path.endsWith('/*')))
   const below = paths.filter(path => path.endsWith('/*')).map(path => path.slice(0, -1))
   return path => exact.has(path) || below.some(prefix => path.startsWith(prefix))
@@ -52,16 +57,29 @@ function skipper (paths: readonly string[]): (path: string) => boolean {
 /** Writes one line when a request is over, in every ending it can have. */
 export default definePlugin({
   name: 'access-log',
-  description: 'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong, with its code (docs/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
-  config: Type.Object({
-    level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')], { default: 'info', description: 'Level of lines about requests that went well or were refused.' }),
-    path: Type.Union([Type.Literal('path'), Type.Literal('query'), Type.Literal('none')], {
-      default: 'path', description: 'How much of the address is written: the path, the path and its query with the values of known secret parameters replaced, or only the route\'s name (for paths that are secrets themselves).'
-    }),
-    skip: Type.Array(Type.String({ minLength: 1 }), { default: [], description: 'Paths that are not logged when all went well, such as /health; a trailing /* covers everything below.' })
-  }, { additionalProperties: false, description: 'What is written.' }),
+  description:
+    'Writes one line of log for each request once it is over: correlation id, method, route, path, status, who answered (upstream, reply or error), bytes, duration, client address, principal, payment scheme and amount, and what went wrong, with its code (docs/errors.md). Never a header value, preimage, macaroon or key. Answers of 500 and above are written as errors, answers that did not reach the client as warnings, the rest at the level set here.',
+  config: Type.Object(
+    {
+      level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')], {
+        default: 'info',
+        description: 'Level of lines about requests that went well or were refused.'
+      }),
+      path: Type.Union([Type.Literal('path'), Type.Literal('query'), Type.Literal('none')], {
+        default: 'path',
+        description:
+          "How much of the address is written: the path, the path and its query with the values of known secret parameters replaced, or only the route's name (for paths that are secrets themselves)."
+      }),
+      skip: Type.Array(Type.String({ minLength: 1 }), {
+        default: [],
+        description:
+          'Paths that are not logged when all went well, such as /health; a trailing /* covers everything below.'
+      })
+    },
+    { additionalProperties: false, description: 'What is written.' }
+  ),
   uses: ['log'],
-  setup (config, { services: { log }, route }) {
+  setup(config, { services: { log }, route }) {
     const skipped = config.skip.length === 0 ? null : skipper(config.skip)
 
     const lineOf = (ctx: Context, outcome: Outcome): Line => {
@@ -94,8 +112,17 @@ export default definePlugin({
     const paid = { scheme: '', amountSats: 0, text: '' }
 
     const frontOf = ({ method }: Context, { status, source, delivered, bytesIn }: Outcome): string => {
-      if (front.method === method && front.status === status && front.source === source && front.delivered === delivered && front.bytesIn === bytesIn) return front.text
-      const text = flat(`","method":"${method}","route":"${route.name}","status":${status},"source":"${source}","delivered":${String(delivered)},"bytesIn":${bytesIn},"bytesOut":`)
+      if (
+        front.method === method &&
+        front.status === status &&
+        front.source === source &&
+        front.delivered === delivered &&
+        front.bytesIn === bytesIn
+      )
+        return front.text
+      const text = flat(
+        `","method":"${method}","route":"${route.name}","status":${status},"source":"${source}","delivered":${String(delivered)},"bytesIn":${bytesIn},"bytesOut":`
+      )
       Object.assign(front, { method, status, source, delivered, bytesIn, text })
       return text
     }
@@ -103,19 +130,25 @@ export default definePlugin({
     const paidOf = (payment: Context['payment']): string => {
       if (payment === null) return ''
       const { scheme, amountSats } = payment
-      if (paid.scheme !== scheme || paid.amountSats !== amountSats) Object.assign(paid, { scheme, amountSats, text: flat(`,"payment":{"scheme":"${scheme}","amountSats":${amountSats}}`) })
+      if (paid.scheme !== scheme || paid.amountSats !== amountSats)
+        Object.assign(paid, {
+          scheme,
+          amountSats,
+          text: flat(`,"payment":{"scheme":"${scheme}","amountSats":${amountSats}}`)
+        })
       return paid.text
     }
 
     /**
-     * The same line as members of JSON, put together by hand; null for one that has something rare in it. Serialising the object
-     * took more than twice as long.
+     * The same line as members of JSON, put together by hand; null for one that has something rare in it. Serialising
+     * the object took more than twice as long.
      */
     const textOf = (ctx: Context, outcome: Outcome): string | null => {
       const { correlationId, method, clientAddress, payment } = ctx
       if (!plainRoute || ctx.route !== route || ctx.principal !== null || outcome.error !== null) return null
       const path = config.path === 'none' ? null : config.path === 'path' ? ctx.path : cleanTarget(ctx.target)
-      if ((path !== null && ODD.test(path)) || ODD.test(correlationId) || ODD.test(method) || ODD.test(clientAddress)) return null
+      if ((path !== null && ODD.test(path)) || ODD.test(correlationId) || ODD.test(method) || ODD.test(clientAddress))
+        return null
       const line = `"correlationId":"${correlationId}${frontOf(ctx, outcome)}${outcome.bytesOut},"durationMs":${thousandths(outcome.duration)},"client":"${clientAddress}`
       return path === null ? `${line}"${paidOf(payment)}` : `${line}","path":"${path}"${paidOf(payment)}`
     }
@@ -126,7 +159,7 @@ export default definePlugin({
     }
 
     return {
-      done (ctx, outcome) {
+      done(ctx, outcome) {
         if (outcome.status >= 500) write('error', ctx, outcome)
         else if (!outcome.delivered) write('warn', ctx, outcome)
         else if (skipped === null || !skipped(ctx.path)) write(config.level, ctx, outcome)

@@ -1,14 +1,29 @@
-import { AuthThrottled, clientNetwork, ConfigurationMissing, definePlugin, LongError, Type, type AdminPrincipal, type Context, type Hooks, type Principal } from '../src/index.ts'
+import {
+  AuthThrottled,
+  clientNetwork,
+  ConfigurationMissing,
+  definePlugin,
+  LongError,
+  Type,
+  type AdminPrincipal,
+  type Context,
+  type Hooks,
+  type Principal
+} from '../src/index.ts'
 
 const keyMissing = (): LongError => new LongError(401, 'API key required', 'Send the API key in the header X-API-Key.')
 
 // One text for every reason: wrong, replaced, deactivated, or a key of the other role (decisions 25 and 29).
-const keyInvalid = (): LongError => new LongError(401, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
+const keyInvalid = (): LongError =>
+  new LongError(401, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
-/** The key as it was sent, verbatim; null when there is none. Two lines cannot be one key, and their sum is no key that exists. */
-function presentedKey (ctx: Context): string | null {
+/**
+ * The key as it was sent, verbatim; null when there is none. Two lines cannot be one key, and their sum is no key that
+ * exists.
+ */
+function presentedKey(ctx: Context): string | null {
   const values = ctx.headers.all('x-api-key')
   const key = values.length > 1 ? values.join(', ') : values[0]
   return key === undefined || key.trim() === '' ? null : key
@@ -17,15 +32,26 @@ function presentedKey (ctx: Context): string | null {
 /** Establishes whom the request acts for, by X-API-Key (contract, Authentication). */
 export default definePlugin({
   name: 'auth',
-  description: 'Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account\'s key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the answer is 503, never 401. The key is not sent on to the upstream.',
-  config: Type.Object({
-    as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),
-    optional: Type.Boolean({ default: false, description: 'Let requests without a key pass, without a principal. A wrong key is refused all the same.' }),
-    forwardKey: Type.Boolean({ default: false, description: 'Send X-API-Key on to an upstream of your own. Only where that upstream is to act with the caller\'s key here.' })
-  }, { additionalProperties: false, description: 'Who must be calling.' }),
+  description:
+    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the answer is 503, never 401. The key is not sent on to the upstream.",
+  config: Type.Object(
+    {
+      as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),
+      optional: Type.Boolean({
+        default: false,
+        description: 'Let requests without a key pass, without a principal. A wrong key is refused all the same.'
+      }),
+      forwardKey: Type.Boolean({
+        default: false,
+        description:
+          "Send X-API-Key on to an upstream of your own. Only where that upstream is to act with the caller's key here."
+      })
+    },
+    { additionalProperties: false, description: 'Who must be calling.' }
+  ),
   uses: ['merchants', 'adminKey', 'authThrottle'],
   provides: ['principal'],
-  setup (config, { services }) {
+  setup(config, { services }) {
     const { merchants, adminKey, authThrottle } = services
 
     const find = async (key: string): Promise<Principal | null> => {
@@ -51,15 +77,18 @@ export default definePlugin({
     }
 
     const hooks: Hooks = {
-      ...config.optional ? {} : { establishes: config.as },
-      request (ctx) {
+      ...(config.optional ? {} : { establishes: config.as }),
+      request(ctx) {
         const key = presentedKey(ctx)
         if (key === null && config.optional) return
         return authenticate(ctx, key)
       }
     }
     // A key that this plugin asked for is one of this gateway's: whoever has it can act for the caller.
-    if (!config.forwardKey) hooks.upstream = (_ctx, out) => { out.headers.delete('x-api-key') }
+    if (!config.forwardKey)
+      hooks.upstream = (_ctx, out) => {
+        out.headers.delete('x-api-key')
+      }
     return hooks
   }
 })

@@ -3,15 +3,19 @@ import { definePlugin, PayloadTooLarge, Size, Type } from '../src/index.ts'
 /** Caps request bodies (contract, Limits: Proxy), with and without Content-Length. */
 export default definePlugin({
   name: 'body-limit',
-  description: 'Refuses request bodies above a size with 413: at once when Content-Length says so, before the client is asked for the body, and else as soon as one byte too many arrives. A route\'s own bodyLimit takes the place of the one set here. Without this plugin bodies have no limit.',
-  config: Type.Object({
-    limit: Size({ default: '1MiB', description: 'Largest request body.' })
-  }, { additionalProperties: false, description: 'How much may be sent.' }),
+  description:
+    "Refuses request bodies above a size with 413: at once when Content-Length says so, before the client is asked for the body, and else as soon as one byte too many arrives. A route's own bodyLimit takes the place of the one set here. Without this plugin bodies have no limit.",
+  config: Type.Object(
+    {
+      limit: Size({ default: '1MiB', description: 'Largest request body.' })
+    },
+    { additionalProperties: false, description: 'How much may be sent.' }
+  ),
   provides: ['body-limit'],
-  setup (config, { route }) {
+  setup(config, { route }) {
     const limit = route.config?.bodyLimit ?? config.limit
     return {
-      request (ctx) {
+      request(ctx) {
         const { body } = ctx
         // Of two limits in a chain the smaller holds.
         if (limit < body.limit) body.limit = limit

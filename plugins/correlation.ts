@@ -1,15 +1,28 @@
 import { definePlugin, Type } from '../src/index.ts'
 
-/** Sends the request's correlation id on (decision 14). The front door has chosen it, and the engine puts it on every answer. */
+/**
+ * Sends the request's correlation id on (decision 14). The front door has chosen it, and the engine puts it on every
+ * answer.
+ */
 export default definePlugin({
   name: 'correlation',
-  description: 'Sends the correlation id of a request on to its upstream, so that the logs of both can be read together. The id is the client\'s X-Correlation-Id when that has 1 to 128 letters, digits, dots, underscores, colons or dashes, else a new UUID; it is on every answer and in every log line, with or without this plugin.',
-  config: Type.Object({
-    header: Type.String({ default: 'X-Correlation-Id', pattern: '^[!#$%&\'*+.^_`|~0-9A-Za-z-]+$', description: 'Name of the header towards the upstream; a client\'s own header of that name is replaced.' })
-  }, { additionalProperties: false, description: 'Where the id is sent.' }),
-  setup ({ header }) {
+  description:
+    "Sends the correlation id of a request on to its upstream, so that the logs of both can be read together. The id is the client's X-Correlation-Id when that has 1 to 128 letters, digits, dots, underscores, colons or dashes, else a new UUID; it is on every answer and in every log line, with or without this plugin.",
+  config: Type.Object(
+    {
+      header: Type.String({
+        default: 'X-Correlation-Id',
+        pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+        description: "Name of the header towards the upstream; a client's own header of that name is replaced."
+      })
+    },
+    { additionalProperties: false, description: 'Where the id is sent.' }
+  ),
+  setup({ header }) {
     return {
-      upstream (ctx, out) { out.headers.set(header, ctx.correlationId) }
+      upstream(ctx, out) {
+        out.headers.set(header, ctx.correlationId)
+      }
     }
   }
 })

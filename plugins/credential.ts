@@ -1,4 +1,13 @@
-import { ClientGone, definePlugin, Type, type Context, type CredentialVerdict, type Paid, type RequestOffer, type HookResult } from '../src/index.ts'
+import {
+  ClientGone,
+  definePlugin,
+  Type,
+  type Context,
+  type CredentialVerdict,
+  type Paid,
+  type RequestOffer,
+  type HookResult
+} from '../src/index.ts'
 
 /**
  * Reads and judges the payment credential of a request. What is good goes on with `ctx.payment` set; what is refused is
@@ -7,13 +16,14 @@ import { ClientGone, definePlugin, Type, type Context, type CredentialVerdict, t
  */
 export default definePlugin({
   name: 'credential',
-  description: 'Verifies L402 and Payment credentials. Sets the payment on good ones, refuses bad ones, and spends or releases single-use ones with the answer.',
+  description:
+    'Verifies L402 and Payment credentials. Sets the payment on good ones, refuses bad ones, and spends or releases single-use ones with the answer.',
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['challenges'],
   provides: ['offer', 'payment'],
   // A failed credential gets a fresh challenge, which must not be mintable without limit (decision 132).
   after: ['throttle', 'body-limit'],
-  setup (_config, { services, route, slot }) {
+  setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin credential needs a route of the configuration')
     const { challenges } = services
     const offers = challenges.routeOffers(route.config)
@@ -21,7 +31,8 @@ export default definePlugin({
 
     const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict, observes: boolean): HookResult => {
       if (verdict.kind === 'none') return
-      if (verdict.kind !== 'paid') return observes ? challenges.observe(offer, verdict) : challenges.answer(ctx, offer, verdict)
+      if (verdict.kind !== 'paid')
+        return observes ? challenges.observe(offer, verdict) : challenges.answer(ctx, offer, verdict)
       ctx.payment = verdict.payment
       ctx.set(paidSlot, verdict)
     }
@@ -30,20 +41,23 @@ export default definePlugin({
       const offer = offers.due(ctx)
       if (offer === null) return
       const verdict = challenges.verify(ctx, offer)
-      return 'then' in verdict ? verdict.then(later => judge(ctx, offer, later, observes)) : judge(ctx, offer, verdict, observes)
+      return 'then' in verdict
+        ? verdict.then(later => judge(ctx, offer, later, observes))
+        : judge(ctx, offer, verdict, observes)
     }
 
     return {
       request: ctx => decide(ctx, false),
       observe: ctx => decide(ctx, true),
-      response (ctx, head) {
+      response(ctx, head) {
         const paid = ctx.get(paidSlot)
         if (paid !== undefined && ctx.offer !== null) return challenges.settle(head, paid, ctx.offer.releaseOn)
       },
-      done (ctx, outcome) {
+      done(ctx, outcome) {
         const lease = ctx.get(paidSlot)?.lease ?? null
         if (lease === null) return
-        if (!outcome.headSent && outcome.error instanceof ClientGone && ctx.offer !== null) challenges.clientGone(lease, ctx.offer)
+        if (!outcome.headSent && outcome.error instanceof ClientGone && ctx.offer !== null)
+          challenges.clientGone(lease, ctx.offer)
         // An error in the place of a head that had been paid for sold nothing either.
         else if (!outcome.headSent || outcome.source === 'error') challenges.undelivered(lease)
       }

@@ -1,4 +1,15 @@
-import { AuthThrottled, clientNetwork, ConfigurationMissing, definePlugin, LongError, Type, type AdminPrincipal, type Context, type Reply, type UpstreamRequest } from '../src/index.ts'
+import {
+  AuthThrottled,
+  clientNetwork,
+  ConfigurationMissing,
+  definePlugin,
+  LongError,
+  Type,
+  type AdminPrincipal,
+  type Context,
+  type Reply,
+  type UpstreamRequest
+} from '../src/index.ts'
 
 /** Name of the cookie that stands for the key in a browser. */
 const COOKIE = 'boltgate_jobs'
@@ -7,18 +18,28 @@ const SESSION = 12 * 60 * 60 * 1000
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
-const keyMissing = (): LongError => new LongError(401, 'API key required', 'Send the admin key in the header X-Admin-Key, or open /jobs?adminKey= with it.')
+const keyMissing = (): LongError =>
+  new LongError(
+    401,
+    'API key required',
+    'Send the admin key in the header X-Admin-Key, or open /jobs?adminKey= with it.'
+  )
 const keyInvalid = (): LongError => new LongError(401, 'Invalid API key', 'The admin key is not valid.')
-const otherSite = (): LongError => new LongError(403, 'Forbidden', 'Only a form of the dashboard itself may ask for this.')
+const otherSite = (): LongError =>
+  new LongError(403, 'Forbidden', 'Only a form of the dashboard itself may ask for this.')
 
 /** How the caller shows who it is; `how` decides what else must hold. */
-type Shown = { readonly how: 'header' | 'query', readonly key: string } | { readonly how: 'cookie', readonly value: string }
+type Shown =
+  | { readonly how: 'header' | 'query'; readonly key: string }
+  | { readonly how: 'cookie'; readonly value: string }
 
 // Read as it was written and not decoded: the log hides this very name.
 const QUERY_KEY = /(?:^|&)adminKey=([^&]*)/g
 
-/** The first way that is tried; null when there is none. Two keys cannot be one, and their sum is no key that exists. */
-function shownBy (ctx: Context): Shown | null {
+/**
+ * The first way that is tried; null when there is none. Two keys cannot be one, and their sum is no key that exists.
+ */
+function shownBy(ctx: Context): Shown | null {
   const lines = ctx.headers.all('x-admin-key')
   if (lines.length > 0) return { how: 'header', key: lines.join(', ') }
   const asked = [...ctx.query.matchAll(QUERY_KEY)].map(([, value = '']) => decoded(value))
@@ -27,30 +48,37 @@ function shownBy (ctx: Context): Shown | null {
   return value === undefined ? null : { how: 'cookie', value: value.trim() }
 }
 
-function withoutKey (query: string): string {
+function withoutKey(query: string): string {
   return query.replace(QUERY_KEY, '').replace(/^&/, '')
 }
 
 /** What showed the key here is nothing for an upstream: with any of it somebody could act as the operator. */
-function keepBack (out: UpstreamRequest): void {
+function keepBack(out: UpstreamRequest): void {
   out.headers.delete('x-admin-key')
   const at = out.path.indexOf('?')
   const query = at < 0 ? '' : out.path.slice(at + 1)
   const rest = withoutKey(query)
   if (rest !== query) out.path = rest === '' ? out.path.slice(0, at) : `${out.path.slice(0, at)}?${rest}`
-  const cookies = out.headers.all('cookie').join(';').split(';').map(cookie => cookie.trim())
+  const cookies = out.headers
+    .all('cookie')
+    .join(';')
+    .split(';')
+    .map(cookie => cookie.trim())
   const others = cookies.filter(cookie => !cookie.startsWith(`${COOKIE}=`))
   if (others.length === cookies.length) return
   if (others.length === 0) out.headers.delete('cookie')
   else out.headers.set('cookie', others.join('; '))
 }
 
-function decoded (value: string): string {
+function decoded(value: string): string {
   return new URLSearchParams(`value=${value}`).get('value') ?? ''
 }
 
-/** Whether the page that asked is of this very address: a browser signed in here must not be made to act by another site. */
-function sameOrigin (ctx: Context): boolean {
+/**
+ * Whether the page that asked is of this very address: a browser signed in here must not be made to act by another
+ * site.
+ */
+function sameOrigin(ctx: Context): boolean {
   const site = ctx.headers.get('sec-fetch-site')
   if (site !== undefined) return site === 'same-origin'
   // Browsers say the former only to addresses that they trust, which plain HTTP in a network is not.
@@ -58,31 +86,37 @@ function sameOrigin (ctx: Context): boolean {
   return URL.canParse(origin) && new URL(origin).host === ctx.headers.get('host')
 }
 
-function isSafe (method: string): boolean {
+function isSafe(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
 /** Keeps a session in the browser in the key's place, and takes the key out of the address. */
-function signedIn (ctx: Context, session: string): Reply {
+function signedIn(ctx: Context, session: string): Reply {
   const rest = withoutKey(ctx.query)
   const cookie = `${COOKIE}=${session}; Path=/jobs; Max-Age=${SESSION / 1000}; HttpOnly; SameSite=Strict${ctx.secure ? '; Secure' : ''}`
   const clean = `./${ctx.path.slice(ctx.path.lastIndexOf('/') + 1)}${rest === '' ? '' : `?${rest}`}`
-  return { status: 303, headers: ['Location', clean, 'Set-Cookie', cookie, 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'], body: null }
+  return {
+    status: 303,
+    headers: ['Location', clean, 'Set-Cookie', cookie, 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'],
+    body: null
+  }
 }
 
 /** Establishes the operator for the dashboard of jobs (contract, Authentication 2 and 6; decisions 28 and 38). */
 export default definePlugin({
   name: 'dashboard-auth',
-  description: 'Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page\'s request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard\'s own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.',
+  description:
+    "Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page's request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard's own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.",
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
   uses: ['adminKey', 'authThrottle'],
   provides: ['principal'],
-  setup (_config, { services: { adminKey, authThrottle } }) {
-    const holds = (shown: Shown, now: number): boolean => shown.how === 'cookie' ? adminKey.holdsSession(shown.value, now) : adminKey.matches(shown.key)
+  setup(_config, { services: { adminKey, authThrottle } }) {
+    const holds = (shown: Shown, now: number): boolean =>
+      shown.how === 'cookie' ? adminKey.holdsSession(shown.value, now) : adminKey.matches(shown.key)
 
     return {
       establishes: 'admin',
-      async request (ctx) {
+      async request(ctx) {
         const address = clientNetwork(ctx.clientAddress)
         const blocked = await authThrottle.blockedFor(address)
         if (blocked > 0) throw new AuthThrottled(blocked / 1000)
@@ -97,7 +131,9 @@ export default definePlugin({
         ctx.principal = admin
         if (shown.how === 'query' && isSafe(ctx.method)) return signedIn(ctx, adminKey.session(ctx.now + SESSION))
       },
-      upstream (_ctx, out) { keepBack(out) }
+      upstream(_ctx, out) {
+        keepBack(out)
+      }
     }
   }
 })

@@ -1,8 +1,8 @@
 import { definePlugin, Type } from '../src/index.ts'
 
 /**
- * Ends a chain by sending the request on: to where an earlier plugin decided (a merchant's proxy), else to the upstream of
- * the route.
+ * Ends a chain by sending the request on: to where an earlier plugin decided (a merchant's proxy), else to the upstream
+ * of the route.
  */
 export default definePlugin({
   name: 'forward',
@@ -10,19 +10,23 @@ export default definePlugin({
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['forwarder'],
   terminal: true,
-  async setup (_config, scope) {
+  async setup(_config, scope) {
     const { forwarder } = scope.services
     const upstream = scope.route.config?.upstream
-    if (upstream?.kind === 'internal') throw new Error(`route ${scope.route.name}: forward needs an upstream with a url or a proxy; ${upstream.name} is inside the gateway`)
+    if (upstream?.kind === 'internal')
+      throw new Error(
+        `route ${scope.route.name}: forward needs an upstream with a url or a proxy; ${upstream.name} is inside the gateway`
+      )
     const own = upstream?.kind === 'url' ? await forwarder.open(upstream) : null
     return {
-      handle (ctx, responder) {
+      handle(ctx, responder) {
         const target = ctx.upstreamTarget
         if (target !== null) return forwarder.forward(ctx, responder, target)
-        if (own === null) throw new Error(`route ${scope.route.name}: no plugin before forward has said where the request goes`)
+        if (own === null)
+          throw new Error(`route ${scope.route.name}: no plugin before forward has said where the request goes`)
         return forwarder.forwardTo(ctx, responder, own)
       },
-      close () {
+      close() {
         own?.release()
       }
     }

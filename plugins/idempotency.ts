@@ -1,5 +1,21 @@
 import { hash } from 'node:crypto'
-import { definePlugin, Duration, idempotencyKeyReused, List, requestInProgress, ShortError, Size, StateUnavailable, Type, Unavailable, type Context, type Maybe, type ReadonlyHeaders, type ReplayRecord, type Reply } from '../src/index.ts'
+import {
+  definePlugin,
+  Duration,
+  idempotencyKeyReused,
+  List,
+  requestInProgress,
+  ShortError,
+  Size,
+  StateUnavailable,
+  Type,
+  Unavailable,
+  type Context,
+  type Maybe,
+  type ReadonlyHeaders,
+  type ReplayRecord,
+  type Reply
+} from '../src/index.ts'
 
 const longestKey = 256
 
@@ -11,22 +27,34 @@ interface Claim {
   headers: (readonly [name: string, value: string])[]
   pieces: Uint8Array[]
   size: number
-  /** The answer was given whole, by an operation or a plugin, so what went by is all of it whether or not the client stayed. */
+  /**
+   * The answer was given whole, by an operation or a plugin, so what went by is all of it whether or not the client
+   * stayed.
+   */
   whole: boolean
 }
 
 /** These belong to one message or are set on every answer afresh; the replay gets its own. */
-const notKept = new Set(['content-length', 'date', 'connection', 'keep-alive', 'transfer-encoding', 'x-correlation-id', 'x-api-version', 'x-idempotency-replayed'])
+const notKept = new Set([
+  'content-length',
+  'date',
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'x-correlation-id',
+  'x-api-version',
+  'x-idempotency-replayed'
+])
 
 /** The key of a request: the standard's header wins, a blank one does not count (decision 20). */
-function keyOf (headers: ReadonlyHeaders): string | null {
+function keyOf(headers: ReadonlyHeaders): string | null {
   const key = headers.get('idempotency-key')?.trim()
   if (key !== undefined && key !== '') return key
   const older = headers.get('x-idempotency-key')?.trim()
   return older === undefined || older === '' ? null : older
 }
 
-function kept (pairs: readonly string[]): (readonly [string, string])[] {
+function kept(pairs: readonly string[]): (readonly [string, string])[] {
   const headers: (readonly [string, string])[] = []
   for (let at = 0; at + 1 < pairs.length; at += 2) {
     const name = pairs[at] ?? ''
@@ -35,28 +63,49 @@ function kept (pairs: readonly string[]): (readonly [string, string])[] {
   return headers
 }
 
-function replay (record: ReplayRecord): Reply {
-  return { status: record.status, headers: [...record.headers.flat(), 'X-Idempotency-Replayed', 'true'], body: record.body.byteLength === 0 ? null : record.body }
+function replay(record: ReplayRecord): Reply {
+  return {
+    status: record.status,
+    headers: [...record.headers.flat(), 'X-Idempotency-Replayed', 'true'],
+    body: record.body.byteLength === 0 ? null : record.body
+  }
 }
 
 /**
- * Gives the answer of the first request to every repetition of it (contract, Limits; decisions 18 to 20). It fails closed:
- * what cannot be recorded may not run, since it might move money twice.
+ * Gives the answer of the first request to every repetition of it (contract, Limits; decisions 18 to 20). It fails
+ * closed: what cannot be recorded may not run, since it might move money twice.
  */
 export default definePlugin({
   name: 'idempotency',
-  description: 'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first answer, byte for byte, with X-Idempotency-Replayed: true. Only 2xx answers are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds and payments keep their key for ever, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
-  config: Type.Object({
-    methods: List(Type.String({ 'x-format': 'method' }), { default: ['POST'], description: 'Methods for which a key counts.' }),
-    keep: Duration({ default: '1d', minimum: '1s', description: 'How long an answer is given again.' }),
-    wait: Duration({ default: '30s', description: 'How long a repetition waits for the first request before it is answered 503.' }),
-    lock: Duration({ default: '5m', minimum: '1s', description: 'How long a key stays claimed by a request of a worker that died.' }),
-    largest: Size({ default: '1MiB', description: 'Largest answer that is kept; a larger one is delivered and forgotten.' })
-  }, { additionalProperties: false, description: 'Which answers are given again.' }),
+  description:
+    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first answer, byte for byte, with X-Idempotency-Replayed: true. Only 2xx answers are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds and payments keep their key for ever, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
+  config: Type.Object(
+    {
+      methods: List(Type.String({ 'x-format': 'method' }), {
+        default: ['POST'],
+        description: 'Methods for which a key counts.'
+      }),
+      keep: Duration({ default: '1d', minimum: '1s', description: 'How long an answer is given again.' }),
+      wait: Duration({
+        default: '30s',
+        description: 'How long a repetition waits for the first request before it is answered 503.'
+      }),
+      lock: Duration({
+        default: '5m',
+        minimum: '1s',
+        description: 'How long a key stays claimed by a request of a worker that died.'
+      }),
+      largest: Size({
+        default: '1MiB',
+        description: 'Largest answer that is kept; a larger one is delivered and forgotten.'
+      })
+    },
+    { additionalProperties: false, description: 'Which answers are given again.' }
+  ),
   uses: ['state', 'clock', 'log'],
   needs: ['principal'],
   provides: ['idempotency'],
-  setup (config, { services: { state, clock, log }, slot }) {
+  setup(config, { services: { state, clock, log }, slot }) {
     const claimed = slot<Claim>('claim')
     const methods = new Set<string>(config.methods)
 
@@ -69,11 +118,22 @@ export default definePlugin({
         const begun = await state.begin(scope, fingerprint, config.lock)
         switch (begun.kind) {
           case 'run':
-            ctx.set(claimed, { key: scope, token: begun.token, status: 0, headers: [], pieces: [], size: 0, whole: false })
+            ctx.set(claimed, {
+              key: scope,
+              token: begun.token,
+              status: 0,
+              headers: [],
+              pieces: [],
+              size: 0,
+              whole: false
+            })
             return
-          case 'replay': return replay(begun.record)
-          case 'conflict': throw idempotencyKeyReused()
-          case 'running': break
+          case 'replay':
+            return replay(begun.record)
+          case 'conflict':
+            throw idempotencyKeyReused()
+          case 'running':
+            break
         }
         const left = deadline - clock.monotonic()
         if (left <= 0) throw requestInProgress()
@@ -88,26 +148,43 @@ export default definePlugin({
         return await claim(ctx, key, scope)
       } catch (error) {
         if (!(error instanceof StateUnavailable)) throw error
-        throw new Unavailable('Service unavailable', 'Idempotent requests cannot be recorded at the moment, so this one was not run. Try again shortly.', 5, {}, error)
+        throw new Unavailable(
+          'Service unavailable',
+          'Idempotent requests cannot be recorded at the moment, so this one was not run. Try again shortly.',
+          5,
+          {},
+          error
+        )
       }
     }
 
     const settle = (ctx: Context, settled: Maybe<boolean>): void => {
       if (typeof settled === 'boolean') return
-      settled.catch((error: unknown) => { log.warn({ err: error, correlationId: ctx.correlationId }, 'an idempotent answer could not be kept; its key stays claimed for a while') })
+      settled.catch((error: unknown) => {
+        log.warn(
+          { err: error, correlationId: ctx.correlationId },
+          'an idempotent answer could not be kept; its key stays claimed for a while'
+        )
+      })
     }
 
     return {
-      request (ctx) {
+      request(ctx) {
         const { principal } = ctx
         if (principal === null || !methods.has(ctx.method)) return
         const key = keyOf(ctx.headers)
         if (key === null) return
-        if (key.length > longestKey) throw new ShortError(400, `Idempotency key must not exceed ${longestKey} characters.`, [], 'BG_IDEMPOTENCY_KEY_TOO_LONG')
+        if (key.length > longestKey)
+          throw new ShortError(
+            400,
+            `Idempotency key must not exceed ${longestKey} characters.`,
+            [],
+            'BG_IDEMPOTENCY_KEY_TOO_LONG'
+          )
         // None of the parts before the key can hold a space, so no two requests share a text by chance.
         return guarded(ctx, key, `${principal.kind} ${principal.id} ${ctx.method} ${ctx.path} ${key}`)
       },
-      response (ctx, head) {
+      response(ctx, head) {
         const claim = ctx.get(claimed)
         // A stream belongs to one request: its status stays 0, so that neither its pieces nor its end are kept.
         if (claim === undefined || head.source === 'error' || head.source === 'stream') return
@@ -115,18 +192,23 @@ export default definePlugin({
         claim.headers = kept(head.headers.pairs)
         claim.whole = head.source === 'reply'
       },
-      chunk (ctx, bytes) {
+      chunk(ctx, bytes) {
         const claim = ctx.get(claimed)
         if (claim === undefined || claim.status === 0) return
         claim.size += bytes.byteLength
         if (claim.size <= config.largest) claim.pieces.push(bytes.slice())
         else claim.pieces = []
       },
-      done (ctx, outcome) {
+      done(ctx, outcome) {
         const claim = ctx.get(claimed)
         if (claim === undefined) return
         // A plugin further out may have failed after this one saw the head: then something else went to the client.
-        const good = outcome.source !== 'error' && claim.status >= 200 && claim.status < 300 && claim.size <= config.largest && (claim.whole || outcome.delivered)
+        const good =
+          outcome.source !== 'error' &&
+          claim.status >= 200 &&
+          claim.status < 300 &&
+          claim.size <= config.largest &&
+          (claim.whole || outcome.delivered)
         if (!good) {
           settle(ctx, state.abandon(claim.key, claim.token))
           return

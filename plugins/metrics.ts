@@ -7,7 +7,7 @@ const classes = ['none', '1xx', '2xx', '3xx', '4xx', '5xx']
 // Seconds: from a cached answer to a long poll.
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-function statusClass (status: number): number {
+function statusClass(status: number): number {
   const digit = Math.trunc(status / 100)
   return digit >= 1 && digit <= 5 ? digit : 0
 }
@@ -15,19 +15,48 @@ function statusClass (status: number): number {
 /** Measures requests for Prometheus. All labels come from the compiled route, never from what a client sends. */
 export default definePlugin({
   name: 'metrics',
-  description: 'Counts requests and measures how long they take, how long the upstream takes to its head, how many are under way, and how many bytes go in and out. Labels are the route\'s name, the method (others than the usual ones are "other") and the class of the status, so that their number is bounded by the configuration.',
+  description:
+    'Counts requests and measures how long they take, how long the upstream takes to its head, how many are under way, and how many bytes go in and out. Labels are the route\'s name, the method (others than the usual ones are "other") and the class of the status, so that their number is bounded by the configuration.',
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
   uses: ['metrics', 'clock'],
-  setup (_config, { services: { metrics, clock }, route, slot }) {
+  setup(_config, { services: { metrics, clock }, route, slot }) {
     const name = route.name
     const labels = { route: name }
-    const requests = metrics.counterCells('boltgate_requests_total', 'Requests that are over, by route, method and class of status.', ['route', 'method', 'status'])
-    const unfinished = metrics.counterCells('boltgate_requests_unfinished_total', 'Requests whose answer did not reach the client completely.', ['route']).cell(labels)
-    const duration = metrics.histogramCells('boltgate_request_duration_seconds', 'Time from the accepted head of a request to the end of its answer.', ['route'], seconds).cell(labels)
-    const upstream = metrics.histogramCells('boltgate_upstream_duration_seconds', 'Time from forwarding a request to the head of the upstream\'s answer.', ['route'], seconds).cell(labels)
+    const requests = metrics.counterCells(
+      'boltgate_requests_total',
+      'Requests that are over, by route, method and class of status.',
+      ['route', 'method', 'status']
+    )
+    const unfinished = metrics
+      .counterCells(
+        'boltgate_requests_unfinished_total',
+        'Requests whose answer did not reach the client completely.',
+        ['route']
+      )
+      .cell(labels)
+    const duration = metrics
+      .histogramCells(
+        'boltgate_request_duration_seconds',
+        'Time from the accepted head of a request to the end of its answer.',
+        ['route'],
+        seconds
+      )
+      .cell(labels)
+    const upstream = metrics
+      .histogramCells(
+        'boltgate_upstream_duration_seconds',
+        "Time from forwarding a request to the head of the upstream's answer.",
+        ['route'],
+        seconds
+      )
+      .cell(labels)
     const inFlight = metrics.gaugeCells('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
-    const bytesIn = metrics.counterCells('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route']).cell(labels)
-    const bytesOut = metrics.counterCells('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route']).cell(labels)
+    const bytesIn = metrics
+      .counterCells('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route'])
+      .cell(labels)
+    const bytesOut = metrics
+      .counterCells('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route'])
+      .cell(labels)
     const forwarded = slot<number>('forwarded at')
     // Filled as they occur, so that a route shows no methods that nobody uses.
     const cells: (ReturnType<typeof requests.cell> | undefined)[] = []
@@ -36,17 +65,25 @@ export default definePlugin({
       const method = methodNames.indexOf(ctx.method) + 1
       const kind = statusClass(status)
       const at = method * classes.length + kind
-      return cells[at] ??= requests.cell({ route: name, method: methodNames[method - 1] ?? 'other', status: classes[kind] ?? 'none' })
+      return (cells[at] ??= requests.cell({
+        route: name,
+        method: methodNames[method - 1] ?? 'other',
+        status: classes[kind] ?? 'none'
+      }))
     }
 
     return {
-      request () { inFlight.add(1) },
-      upstream (ctx) { ctx.set(forwarded, clock.monotonic()) },
-      response (ctx, head) {
+      request() {
+        inFlight.add(1)
+      },
+      upstream(ctx) {
+        ctx.set(forwarded, clock.monotonic())
+      },
+      response(ctx, head) {
         const since = ctx.get(forwarded)
         if (since !== undefined && head.source === 'upstream') upstream.observe((clock.monotonic() - since) / 1000)
       },
-      done (ctx, outcome) {
+      done(ctx, outcome) {
         inFlight.add(-1)
         cell(ctx, outcome.status).add(1)
         duration.observe(outcome.duration / 1000)

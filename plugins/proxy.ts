@@ -1,23 +1,27 @@
 import { definePlugin, prefixSegments, Type } from '../src/index.ts'
 
 /**
- * Resolves a merchant's proxy: who it belongs to, what the request would cost, where it would go. Routes whose upstream is
+ * Resolves a merchant's proxy: who it belongs to, what the request would cost, where it would go. Routes whose upstream
+ * is
  * `{ proxy: ":proxyId" }` need it before `credential`.
  */
 export default definePlugin({
   name: 'proxy',
-  description: 'Looks the merchant\'s proxy up, refuses what it does not serve before any charge, and says what the request costs and where it goes.',
+  description:
+    "Looks the merchant's proxy up, refuses what it does not serve before any charge, and says what the request costs and where it goes.",
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['proxies'],
   provides: ['offer', 'target'],
   after: ['throttle'],
-  setup (_config, { services, route }) {
+  setup(_config, { services, route }) {
     const upstream = route.config?.upstream
-    if (route.config === null || upstream?.kind !== 'proxy') throw new TypeError('the plugin proxy needs a route with upstream: { proxy: ":proxyId" }')
+    if (route.config === null || upstream?.kind !== 'proxy')
+      throw new TypeError('the plugin proxy needs a route with upstream: { proxy: ":proxyId" }')
     const { param } = upstream
     const counts = new Set(route.config.match.path.map(path => prefixSegments(path, param)))
     const [segments] = counts
-    if (segments === undefined || counts.size !== 1) throw new TypeError('all paths of a proxy route must have as many segments before the rest')
+    if (segments === undefined || counts.size !== 1)
+      throw new TypeError('all paths of a proxy route must have as many segments before the rest')
     const { proxies } = services
     const { renewal, order = null, releaseOn, afterCrash } = route.config
     const terms = { prefixSegments: segments, renewal, order, releaseOn, afterCrash }

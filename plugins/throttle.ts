@@ -1,39 +1,65 @@
-import { clientNetwork, definePlugin, MemoryState, PolicyName, RateLimited, StateUnavailable, Type, Unavailable, type Context, type Maybe, type PolicyConfig, type State, type LimitVerdict } from '../src/index.ts'
+import {
+  clientNetwork,
+  definePlugin,
+  MemoryState,
+  PolicyName,
+  RateLimited,
+  StateUnavailable,
+  Type,
+  Unavailable,
+  type Context,
+  type Maybe,
+  type PolicyConfig,
+  type State,
+  type LimitVerdict
+} from '../src/index.ts'
 
 /** Whose counter a request goes to: the account it acts for, else the client's address, IPv6 by /64 (decision 32). */
-function subject (ctx: Context, by: PolicyConfig['by']): string {
+function subject(ctx: Context, by: PolicyConfig['by']): string {
   const { principal } = ctx
   if (by === 'address' || principal === null) return clientNetwork(ctx.clientAddress)
   return `${principal.kind} ${principal.id}`
 }
 
-function take (state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdict> {
+function take(state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdict> {
   return policy.sliding === undefined
     ? state.takeFixed(key, policy.limit, policy.window)
     : state.takeSliding(key, policy.limit, policy.window, policy.sliding)
 }
 
 /**
- * Counts a request under one policy and refuses it above the limit (contract, Limits; decisions 30 to 34). Every entry in
- * a chain counts by itself: the default chains name one each, and who wants Global on top of it adds one line (decision 30).
+ * Counts a request under one policy and refuses it above the limit (contract, Limits; decisions 30 to 34). Every entry
+ * in a chain counts by itself: the default chains name one each, and who wants Global on top of it adds one line
+ * (decision 30).
  */
 export default definePlugin({
   name: 'throttle',
-  description: 'Counts requests under a policy and answers 429 with Retry-After above its limit. One counter covers a policy and a principal: the merchant or administrator where auth stands earlier in the chain, else the client address (IPv6 by /64); policies by address always take the address. Refused requests are not counted. Each throttle of a chain counts by itself, so name one, or several to stack them. Stand it before anything that costs money, such as challenge.',
-  config: Type.Object({
-    policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' }),
-    onError: Type.Union([Type.Literal('local'), Type.Literal('allow'), Type.Literal('deny')], {
-      default: 'local', description: 'What happens while the shared state is away: count in this worker alone, let everything pass, or answer 503.'
-    })
-  }, { additionalProperties: false, description: 'Which requests are too many.' }),
+  description:
+    'Counts requests under a policy and answers 429 with Retry-After above its limit. One counter covers a policy and a principal: the merchant or administrator where auth stands earlier in the chain, else the client address (IPv6 by /64); policies by address always take the address. Refused requests are not counted. Each throttle of a chain counts by itself, so name one, or several to stack them. Stand it before anything that costs money, such as challenge.',
+  config: Type.Object(
+    {
+      policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' }),
+      onError: Type.Union([Type.Literal('local'), Type.Literal('allow'), Type.Literal('deny')], {
+        default: 'local',
+        description:
+          'What happens while the shared state is away: count in this worker alone, let everything pass, or answer 503.'
+      })
+    },
+    { additionalProperties: false, description: 'Which requests are too many.' }
+  ),
   uses: ['state', 'policies', 'clock', 'metrics', 'log'],
   provides: ['throttle'],
-  setup (config, { services, route }) {
+  setup(config, { services, route }) {
     const { state, clock, metrics, log } = services
     const policy = services.policies[config.policy]
-    if (policy === undefined) throw new TypeError(`there is no policy "${config.policy}"; there are ${Object.keys(services.policies).join(', ')}`)
+    if (policy === undefined)
+      throw new TypeError(
+        `there is no policy "${config.policy}"; there are ${Object.keys(services.policies).join(', ')}`
+      )
     const prefix = `${config.policy} `
-    const refused = metrics.counter('boltgate_throttled_total', 'Requests refused by a rate limit, by policy.', ['policy']).labels(config.policy)
+    const refused = metrics
+      .counter('boltgate_throttled_total', 'Requests refused by a rate limit, by policy.', ['policy'])
+      .labels(config.policy)
     let local: MemoryState | null = null
     let away = false
 
@@ -46,10 +72,21 @@ export default definePlugin({
     const withoutState = (key: string, error: unknown): void => {
       if (!(error instanceof StateUnavailable)) throw error
       // One line for an outage, not one for each request.
-      if (!away) log.warn({ err: error, route: route.name, policy: config.policy }, `rate limits cannot reach the shared state; until then: ${config.onError}`)
+      if (!away)
+        log.warn(
+          { err: error, route: route.name, policy: config.policy },
+          `rate limits cannot reach the shared state; until then: ${config.onError}`
+        )
       away = true
       if (config.onError === 'allow') return
-      if (config.onError === 'deny') throw new Unavailable('Service unavailable', 'Requests cannot be counted at the moment. Try again shortly.', 5, {}, error)
+      if (config.onError === 'deny')
+        throw new Unavailable(
+          'Service unavailable',
+          'Requests cannot be counted at the moment. Try again shortly.',
+          5,
+          {},
+          error
+        )
       local ??= new MemoryState(clock)
       // Memory answers at once.
       decide(take(local, policy, key) as LimitVerdict)
@@ -61,10 +98,13 @@ export default definePlugin({
     }
 
     return {
-      request (ctx) {
+      request(ctx) {
         const key = prefix + subject(ctx, policy.by)
         const verdict = take(state, policy, key)
-        if ('then' in verdict) return verdict.then(counted, (error: unknown) => { withoutState(key, error) })
+        if ('then' in verdict)
+          return verdict.then(counted, (error: unknown) => {
+            withoutState(key, error)
+          })
         decide(verdict)
       }
     }

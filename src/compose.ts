@@ -21,10 +21,10 @@ import { ProxyAdmission, RESPONSE_LIMIT } from './proxies/admission.ts'
 
 /**
  * Composes a gateway: builds every service once, in the order in which they need each other, mounts the operations, and
- * compiles the first snapshot. This is the only place that knows everyone. When a part cannot be made, those made before
- * are closed again.
+ * compiles the first snapshot. This is the only place that knows everyone. When a part cannot be made, those made
+ * before are closed again.
  */
-export async function compose (config: GatewayConfig, around: Surroundings): Promise<App> {
+export async function compose(config: GatewayConfig, around: Surroundings): Promise<App> {
   const closers = new Closers(around.log)
   try {
     return await build(config, around, closers)
@@ -34,13 +34,16 @@ export async function compose (config: GatewayConfig, around: Surroundings): Pro
   }
 }
 
-async function build (config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
+async function build(config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
   const { clock, log, secrets } = around
   const running: Running = { config, serving: false }
   const parts = await openParts(running, around, closers)
   const { metrics, state, merchants, payees, challenges, directory, forwarder, payments, jobs, billing } = parts
   const mounted = mountOperations(parts, running, around)
-  const internals: ReadonlyMap<string, InternalUpstream> = new Map([['api', new InternalUpstream(mounted.api)], ['demo', new InternalUpstream(mounted.demo)]])
+  const internals: ReadonlyMap<string, InternalUpstream> = new Map([
+    ['api', new InternalUpstream(mounted.api)],
+    ['demo', new InternalUpstream(mounted.demo)]
+  ])
   const services: SteadyServices = {
     clock,
     log,
@@ -51,13 +54,26 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     authThrottle: new AuthThrottle(state, clock),
     payees,
     challenges,
-    proxies: new ProxyAdmission(directory, clock, { invoiceExpirySeconds: () => Math.floor(challenges.settings.invoiceExpiry / 1000), responseLimit: RESPONSE_LIMIT }),
+    proxies: new ProxyAdmission(directory, clock, {
+      invoiceExpirySeconds: () => Math.floor(challenges.settings.invoiceExpiry / 1000),
+      responseLimit: RESPONSE_LIMIT
+    }),
     forwarder
   }
-  const warn = around.warn ?? ((warning: Problem): void => { log.warn({ code: warning.code }, formatProblem(warning)) })
+  const warn =
+    around.warn ??
+    ((warning: Problem): void => {
+      log.warn({ code: warning.code }, formatProblem(warning))
+    })
   const compileFor: Compile = async (next, plugins, generation) => {
     for (const warning of next.warnings) warn(warning)
-    return await compile(next, { services: { ...services, policies: next.policies }, plugins, internals, generation, warn })
+    return await compile(next, {
+      services: { ...services, policies: next.policies },
+      plugins,
+      internals,
+      generation,
+      warn
+    })
   }
   const gateway = closers.add(new Gateway(await compileFor(config, around.plugins, 1)), part => part.close())
   challenges.prices.ask(routePrices(config))
@@ -71,8 +87,12 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
       gateway.handle(ctx, wire)
     },
     takesAnySegment: (method, host, path) => gateway.answersItself(method, host, path),
-    refused: event => { log.info(event, 'refused at the front door') },
-    failed: error => { log.error({ err: error }, 'a connection could not be accepted') }
+    refused: event => {
+      log.info(event, 'refused at the front door')
+    },
+    failed: error => {
+      log.error({ err: error }, 'a connection could not be accepted')
+    }
   })
   const follow = async (): Promise<void> => {
     await directory.start()
@@ -83,7 +103,17 @@ async function build (config: GatewayConfig, around: Surroundings, closers: Clos
     // Nobody waits for the billing provider but who buys a plan.
     void billing.start()
   }
-  return new App({ running, around, challenges, closers, gateway, listener, operations: mounted.all, compile: compileFor, follow })
+  return new App({
+    running,
+    around,
+    challenges,
+    closers,
+    gateway,
+    listener,
+    operations: mounted.all,
+    compile: compileFor,
+    follow
+  })
 }
 
 type SteadyServices = Omit<Services, 'policies'>
@@ -98,42 +128,44 @@ interface AppParts {
   readonly listener: Listener
   readonly operations: readonly AnyOperation[]
   readonly compile: Compile
-  follow (): Promise<void>
+  follow(): Promise<void>
 }
 
 /** A composed gateway: listens, reloads, drains. */
 export class App {
   readonly #parts: AppParts
 
-  constructor (parts: AppParts) {
+  constructor(parts: AppParts) {
     this.#parts = parts
   }
 
   /** Every operation behind the internal upstreams, as the OpenAPI document lists them. */
-  get operations (): readonly AnyOperation[] {
+  get operations(): readonly AnyOperation[] {
     return this.#parts.operations
   }
 
   /** Requests under way. */
-  get active (): number {
+  get active(): number {
     return this.#parts.gateway.active
   }
 
   /** Opens the port. Rejects with the system's error when it cannot. */
-  async listen (): Promise<{ readonly host: string, readonly port: number }> {
+  async listen(): Promise<{ readonly host: string; readonly port: number }> {
     const { host, port } = this.#parts.running.config.server.listen
     await this.#parts.listener.listen(host, port)
     return this.#parts.listener.address ?? { host, port }
   }
 
-  /** Begins to follow what other processes change, once the database has its tables; from here on the gateway is ready. */
-  async follow (): Promise<void> {
+  /**
+   * Begins to follow what other processes change, once the database has its tables; from here on the gateway is ready.
+   */
+  async follow(): Promise<void> {
     await this.#parts.follow()
     this.#parts.running.serving = true
   }
 
   /** Takes a new configuration for new requests. Throws, and changes nothing, when it cannot be compiled. */
-  async reload (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
+  async reload(config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
     const { running, around, challenges, gateway } = this.#parts
     const { keys, settings } = challenges
     const next = challengeSettings(config)
@@ -151,7 +183,7 @@ export class App {
   }
 
   /** Finishes what is under way, for at most the drain timeout, and ends everything but the database. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     const { running, listener, closers } = this.#parts
     running.serving = false
     await listener.drain(running.config.server.limits.drainTimeout)

@@ -28,10 +28,10 @@ export interface Preparation {
 
 /**
  * Brings the database to the shape that this program needs and, in development, makes the merchant of `keys.json` where
- * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless. Throws what the database
- * throws.
+ * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless. Throws what the
+ * database throws.
  */
-export async function prepare (parts: Preparation): Promise<void> {
+export async function prepare(parts: Preparation): Promise<void> {
   const { config, database, secrets, clock, log } = parts
   await migrate(database, migrations, { clock, log })
   if (config.mode === 'production' || !parts.firstMerchant) return
@@ -44,5 +44,15 @@ export async function prepare (parts: Preparation): Promise<void> {
   if (config.storefront.kind !== 'sandbox') return
   const platform = openSandboxShop({ database, clock })
   // The sandbox has nothing to be told, so no job is needed; and jobs have not started yet.
-  await firstStore(new Storefronts({ store: new SqlIntegrationStore(database), sealer, clock, platform, jobs: null, publicUrl: () => config.server.publicUrl }), merchant.id)
+  await firstStore(
+    new Storefronts({
+      store: new SqlIntegrationStore(database),
+      sealer,
+      clock,
+      platform,
+      jobs: null,
+      publicUrl: () => config.server.publicUrl
+    }),
+    merchant.id
+  )
 }

@@ -12,11 +12,11 @@ import { migrations as allMigrations } from './database/migrations/list.ts'
 import { writeImage } from './database/pglite/image.ts'
 
 /**
- * Makes the image of an embedded database with all tables and no rows, those of jobs too; tests name fewer `migrations`, or
- * none for an empty database. Nothing is done when it is there. Several may make it at once.
+ * Makes the image of an embedded database with all tables and no rows, those of jobs too; tests name fewer
+ * `migrations`, or none for an empty database. Nothing is done when it is there. Several may make it at once.
  * @returns its file
  */
-export async function makeImage (migrations: readonly Migration[] = allMigrations): Promise<string> {
+export async function makeImage(migrations: readonly Migration[] = allMigrations): Promise<string> {
   const file = imageFile(migrations)
   if (existsSync(file)) return file
   const dataDir = mkdtempSync(join(tmpdir(), 'boltgate-image-'))
@@ -35,15 +35,18 @@ export async function makeImage (migrations: readonly Migration[] = allMigration
   return file
 }
 
-/** PostgreSQL copies new databases from these; here there is one for ever, and they would be half of all files that a first start unpacks. */
-async function dropTemplates ({ sql }: Database): Promise<void> {
+/**
+ * PostgreSQL copies new databases from these; here there is one for ever, and they would be half of all files that a
+ * first start unpacks.
+ */
+async function dropTemplates({ sql }: Database): Promise<void> {
   await sql`update pg_database set datistemplate = false`
   await sql`drop database template0`
   await sql`drop database template1`
 }
 
 /** Makes what a gateway finds or makes at its start: the tables of `migrations` and those of jobs. */
-export async function makeTables (database: Database, migrations: readonly Migration[]): Promise<void> {
+export async function makeTables(database: Database, migrations: readonly Migration[]): Promise<void> {
   const parts = { clock: systemClock, log: silentLog }
   await migrate(database, migrations, parts)
   const jobs = new PgBossJobs({ database, ...parts, metrics: new Metrics() })

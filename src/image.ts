@@ -6,15 +6,20 @@ import { migrations as allMigrations } from './database/migrations/list.ts'
 import { imageName } from './database/pglite/image.ts'
 
 // A built package has it beside its files; a checkout among the things that an installation may make anew.
-const folder = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../node_modules/.cache/boltgate/' : '../image/', import.meta.url))
+const folder = fileURLToPath(
+  new URL(import.meta.url.endsWith('.ts') ? '../node_modules/.cache/boltgate/' : '../image/', import.meta.url)
+)
 
 /** Where the image of a database with these migrations is, or would be. */
-export function imageFile (migrations: readonly Migration[]): string {
+export function imageFile(migrations: readonly Migration[]): string {
   return join(folder, imageName(shapeOf(migrations)))
 }
 
-/** The image of this version where an installation or a build has made it; else null, and a first start takes some seconds more. */
-export function ownImage (): string | null {
+/**
+ * The image of this version where an installation or a build has made it; else null, and a first start takes some
+ * seconds more.
+ */
+export function ownImage(): string | null {
   const file = imageFile(allMigrations)
   return existsSync(file) ? file : null
 }

@@ -16,7 +16,16 @@ export { codeOf, type ErrorCode } from './errors/codes.ts'
 export * from './gateway/errors.ts'
 export { Type } from 'typebox'
 export { harness } from './gateway/harness.ts'
-export type { AnyPlugin, Harness, HarnessAnswer, HarnessEntry, HarnessExchange, HarnessOptions, HarnessRequest, HarnessResult } from './gateway/harness.ts'
+export type {
+  AnyPlugin,
+  Harness,
+  HarnessAnswer,
+  HarnessEntry,
+  HarnessExchange,
+  HarnessOptions,
+  HarnessRequest,
+  HarnessResult
+} from './gateway/harness.ts'
 export { clientNetwork } from './gateway/addresses.ts'
 export { Duration, Price, Size } from './config/units.ts'
 export { List, PolicyName, SecretText } from './config/fields.ts'

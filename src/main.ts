@@ -16,7 +16,7 @@ import { codeOf, type ErrorCode } from './errors/codes.ts'
 
 interface Command {
   readonly usage: string
-  run (args: readonly string[], out: Output): Promise<number>
+  run(args: readonly string[], out: Output): Promise<number>
 }
 
 const commands: ReadonlyMap<string, Command> = new Map([
@@ -32,12 +32,12 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ['docs', { usage: docsUsage, run: docs }]
 ])
 
-function overview (): string {
+function overview(): string {
   return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs\n\n${[...commands.values()].map(command => `  ${command.usage.split('\n', 1)[0] ?? ''}`).join('\n')}\n\nboltgate COMMAND --help says more, boltgate --version which this is.`
 }
 
 /** The command line. Answers the exit code: 0 done, 1 failed, 2 called wrongly. */
-export async function main (args: readonly string[], out: Output = processOutput): Promise<number> {
+export async function main(args: readonly string[], out: Output = processOutput): Promise<number> {
   if (out === processOutput) outliveReaders()
   const [name, ...rest] = args
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
@@ -64,7 +64,7 @@ export async function main (args: readonly string[], out: Output = processOutput
   }
 }
 
-function explain (error: unknown, command: Command, out: Output): number {
+function explain(error: unknown, command: Command, out: Output): number {
   if (error instanceof ConfigError) {
     out.complain(error.message)
     return 1
@@ -82,23 +82,26 @@ function explain (error: unknown, command: Command, out: Output): number {
 }
 
 /** The name of the error stands at the end of its first line, as it does for mistakes in the configuration. */
-function withCode (message: string, code: ErrorCode): string {
+function withCode(message: string, code: ErrorCode): string {
   const end = message.indexOf('\n')
   return end === -1 ? `${message} [${code}]` : `${message.slice(0, end)} [${code}]${message.slice(end)}`
 }
 
 /** What ended a command; the system's own errors get the names of what they mean here. */
-function startCode (error: unknown): ErrorCode {
+function startCode(error: unknown): ErrorCode {
   const own = codeOf(error)
   if (own !== null) return own
-  const { code, syscall, cause } = error instanceof Error ? error as NodeJS.ErrnoException : {}
-  if (syscall === 'listen') return code === 'EADDRINUSE' ? 'BG_LISTEN_IN_USE' : code === 'EACCES' ? 'BG_LISTEN_DENIED' : 'BG_LISTEN_ADDRESS'
+  const { code, syscall, cause } = error instanceof Error ? (error as NodeJS.ErrnoException) : {}
+  if (syscall === 'listen')
+    return code === 'EADDRINUSE' ? 'BG_LISTEN_IN_USE' : code === 'EACCES' ? 'BG_LISTEN_DENIED' : 'BG_LISTEN_ADDRESS'
   if (syscall !== undefined && syscall !== 'connect' && code !== undefined) return 'BG_FILE_ACCESS'
   return isConnectionFault(error) || isConnectionFault(cause) ? 'BG_NOT_REACHED' : 'BG_UNEXPECTED'
 }
 
 /** The message, and those of its causes; the stack only where BOLTGATE_DEBUG asks for it. */
-function describe (error: Error): string {
+function describe(error: Error): string {
   if (process.env['BOLTGATE_DEBUG'] !== undefined) return error.stack ?? error.message
-  return error.cause instanceof Error && !error.message.includes(error.cause.message) ? `${error.message}: ${error.cause.message}` : error.message
+  return error.cause instanceof Error && !error.message.includes(error.cause.message)
+    ? `${error.message}: ${error.cause.message}`
+    : error.message
 }

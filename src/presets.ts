@@ -3,5 +3,8 @@ import type { Presets } from './config/presets.ts'
 
 /** What a file need not spell out: the files in `presets/`, each in the form of a configuration file. */
 export const presets: Presets = {
-  read: name => ({ file: `presets/${name}.yaml`, text: readFileSync(new URL(`./presets/${name}.yaml`, import.meta.url), 'utf8') })
+  read: name => ({
+    file: `presets/${name}.yaml`,
+    text: readFileSync(new URL(`./presets/${name}.yaml`, import.meta.url), 'utf8')
+  })
 }

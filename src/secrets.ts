@@ -17,11 +17,12 @@ export interface Secrets {
  * Loads the secrets, and makes those that are missing: a master secret in `<data>/master.key`, the admin key in
  * `<data>/keys.json`. Throws `KeyFileError` and `MasterSecretError`.
  */
-export function loadSecrets (config: GatewayConfig): Secrets {
+export function loadSecrets(config: GatewayConfig): Secrets {
   const configured = config.secrets.previous.map(text => new Secret(text))
-  const { current, previous } = config.secrets.master === ''
-    ? loadMasters(config.data)
-    : { current: new Secret(config.secrets.master), previous: [] }
+  const { current, previous } =
+    config.secrets.master === ''
+      ? loadMasters(config.data)
+      : { current: new Secret(config.secrets.master), previous: [] }
   const former = [...previous, ...configured]
   return {
     ring: new KeyRing(current, former),
@@ -30,11 +31,11 @@ export function loadSecrets (config: GatewayConfig): Secrets {
   }
 }
 
-function bytes (secret: Secret<string>): Uint8Array {
+function bytes(secret: Secret<string>): Uint8Array {
   return Buffer.from(secret.reveal())
 }
 
-function adminKeyOf (config: GatewayConfig): Secret<string> {
+function adminKeyOf(config: GatewayConfig): Secret<string> {
   if (config.secrets.adminKey !== '') return new Secret(config.secrets.adminKey)
   const present = readKeys(config.data)
   if (present !== null) return present.adminKey

@@ -5,20 +5,35 @@ import t from 'tap'
 const root = resolve(import.meta.dirname, '..')
 
 /** Room of a file: its folder under src, `plugins`, or the file itself for those that stand alone. */
-function roomOf (file: string): string {
+function roomOf(file: string): string {
   const [top = '', second = ''] = file.split('/')
   if (top === 'plugins') return 'plugins'
   return second.endsWith('.ts') || second.endsWith('.mjs') ? `${top}/${second}` : second
 }
 
-interface Import { readonly from: string, readonly to: string, readonly typeOnly: boolean }
+interface Import {
+  readonly from: string
+  readonly to: string
+  readonly typeOnly: boolean
+}
 
-function importsOf (file: string): Import[] {
+function importsOf(file: string): Import[] {
   const text = readFileSync(resolve(root, file), 'utf8')
   const found: Import[] = []
-  for (const [, keyword = '', names = '', target = ''] of text.matchAll(/^(?:import|export) (type )?([^'"]*?)(?:from )?['"](\.[^'"]+)['"]/gm)) {
-    const everyNameIsType = /^\{[^}]*\}/.test(names) && names.replaceAll(/[{}]|from/g, '').split(',').every(name => name.trim() === '' || name.trim().startsWith('type '))
-    found.push({ from: file, to: relative(root, resolve(root, dirname(file), target)), typeOnly: keyword !== '' || everyNameIsType })
+  for (const [, keyword = '', names = '', target = ''] of text.matchAll(
+    /^(?:import|export) (type )?([^'"]*?)(?:from )?['"](\.[^'"]+)['"]/gm
+  )) {
+    const everyNameIsType =
+      /^\{[^}]*\}/.test(names) &&
+      names
+        .replaceAll(/[{}]|from/g, '')
+        .split(',')
+        .every(name => name.trim() === '' || name.trim().startsWith('type '))
+    found.push({
+      from: file,
+      to: relative(root, resolve(root, dirname(file), target)),
+      typeOnly: keyword !== '' || everyNameIsType
+    })
   }
   return found
 }
@@ -53,8 +68,34 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   mail: ['payments', 'money', 'merchants', 'pages', 'config', 'gateway', ...BELOW],
   challenges: ['lightning', 'providers', 'merchants', 'gateway', 'config', ...BELOW],
   proxies: ['challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
-  storefront: ['challenges', 'lightning', 'money', 'merchants', 'mail', 'pages', 'providers', 'upstream', 'gateway', 'config', ...BELOW],
-  billing: ['challenges', 'lightning', 'money', 'merchants', 'admin', 'mail', 'pages', 'payments', 'providers', 'upstream', 'gateway', 'config', ...BELOW],
+  storefront: [
+    'challenges',
+    'lightning',
+    'money',
+    'merchants',
+    'mail',
+    'pages',
+    'providers',
+    'upstream',
+    'gateway',
+    'config',
+    ...BELOW
+  ],
+  billing: [
+    'challenges',
+    'lightning',
+    'money',
+    'merchants',
+    'admin',
+    'mail',
+    'pages',
+    'payments',
+    'providers',
+    'upstream',
+    'gateway',
+    'config',
+    ...BELOW
+  ],
   'sign-in': ['merchants', 'mail', 'pages', 'gateway', ...BELOW],
   discovery: ['gateway'],
   demo: ['gateway'],
@@ -63,36 +104,80 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** What a payment credential is known by, for those who pass on what is none: it imports nothing itself. */
 const PAYMENT_HEADERS = 'src/lightning/payment-headers.ts'
-const mayKnowPaymentHeaders = ({ from, to }: Import): boolean => to === PAYMENT_HEADERS && ['http', 'upstream'].includes(roomOf(from))
+const mayKnowPaymentHeaders = ({ from, to }: Import): boolean =>
+  to === PAYMENT_HEADERS && ['http', 'upstream'].includes(roomOf(from))
 
 t.test('every folder of src has its row', async t => {
   const known = new Set([...Object.keys(MAY_IMPORT), 'cli', 'composition'])
-  t.same([...new Set(files.map(roomOf))].filter(room => !room.includes('/') && !known.has(room)), [])
+  t.same(
+    [...new Set(files.map(roomOf))].filter(room => !room.includes('/') && !known.has(room)),
+    []
+  )
 })
 
 t.test('the reader of imports finds them', async t => {
   t.ok(files.length > 80)
   t.ok(imports.some(({ from, to }) => from === 'plugins/throttle.ts' && to === 'src/index.ts'))
-  t.ok(imports.some(({ from, to, typeOnly }) => from === 'src/gateway/gateway.ts' && to === 'src/gateway/snapshot.ts' && typeOnly))
+  t.ok(
+    imports.some(
+      ({ from, to, typeOnly }) => from === 'src/gateway/gateway.ts' && to === 'src/gateway/snapshot.ts' && typeOnly
+    )
+  )
 })
 
 for (const [room, allowed] of Object.entries(MAY_IMPORT)) {
   t.test(`${room} imports nothing but ${['itself', ...allowed].join(', ')}`, async t => {
-    const wrong = imports.filter(found => !mayKnowPaymentHeaders(found))
-      .filter(({ from, to, typeOnly }) => roomOf(from) === room && !typeOnly && roomOf(to) !== room && !allowed.includes(roomOf(to)))
-    t.same(wrong.map(({ from, to }) => `${from} → ${to}`), [])
+    const wrong = imports
+      .filter(found => !mayKnowPaymentHeaders(found))
+      .filter(
+        ({ from, to, typeOnly }) =>
+          roomOf(from) === room && !typeOnly && roomOf(to) !== room && !allowed.includes(roomOf(to))
+      )
+    t.same(
+      wrong.map(({ from, to }) => `${from} → ${to}`),
+      []
+    )
   })
 }
 
 t.test('the engine, the listener and the forwarder know no domain, not even its types', async t => {
-  const domains = new Set(['lightning', 'money', 'challenges', 'providers', 'merchants', 'proxies', 'payments', 'refunds', 'admin', 'pages', 'webhooks', 'notifications', 'mail', 'storefront', 'billing', 'sign-in', 'discovery', 'demo'])
-  const wrong = imports.filter(({ from, to }) => ['gateway', 'http', 'upstream', 'config'].includes(roomOf(from)) && domains.has(roomOf(to)))
+  const domains = new Set([
+    'lightning',
+    'money',
+    'challenges',
+    'providers',
+    'merchants',
+    'proxies',
+    'payments',
+    'refunds',
+    'admin',
+    'pages',
+    'webhooks',
+    'notifications',
+    'mail',
+    'storefront',
+    'billing',
+    'sign-in',
+    'discovery',
+    'demo'
+  ])
+  const wrong = imports
+    .filter(
+      ({ from, to }) => ['gateway', 'http', 'upstream', 'config'].includes(roomOf(from)) && domains.has(roomOf(to))
+    )
     // The configuration checks realms with the scheme's own rule.
     .filter(({ from, to }) => !(roomOf(from) === 'config' && roomOf(to) === 'lightning'))
     // What is admitted as a payment and what is kept back from upstreams is one definition.
     .filter(found => !mayKnowPaymentHeaders(found))
-  t.same(wrong.map(({ from, to }) => `${from} → ${to}`), [])
-  t.same(imports.filter(({ from }) => from === PAYMENT_HEADERS), [], 'the one file of a domain that they know brings no other with it')
+  t.same(
+    wrong.map(({ from, to }) => `${from} → ${to}`),
+    []
+  )
+  t.same(
+    imports.filter(({ from }) => from === PAYMENT_HEADERS),
+    [],
+    'the one file of a domain that they know brings no other with it'
+  )
 })
 
 t.test('only the composition knows every domain', async t => {
@@ -102,13 +187,15 @@ t.test('only the composition knows every domain', async t => {
     const list = rooms.get(from) ?? new Set()
     rooms.set(from, list.add(roomOf(to)))
   }
-  const knowAll = [...rooms].filter(([, list]) => ['challenges', 'merchants', 'proxies', 'payments', 'refunds'].every(room => list.has(room))).map(([file]) => file)
+  const knowAll = [...rooms]
+    .filter(([, list]) => ['challenges', 'merchants', 'proxies', 'payments', 'refunds'].every(room => list.has(room)))
+    .map(([file]) => file)
   t.same(knowAll, ['src/composition/operations.ts', 'src/composition/parts.ts'])
 })
 
 t.test('no import goes round in a circle', async t => {
   const graph = new Map<string, string[]>()
-  for (const { from, to, typeOnly } of imports) if (!typeOnly) graph.set(from, [...graph.get(from) ?? [], to])
+  for (const { from, to, typeOnly } of imports) if (!typeOnly) graph.set(from, [...(graph.get(from) ?? []), to])
   const done = new Set<string>()
   const circles: string[] = []
   const visit = (file: string, path: readonly string[]): void => {
@@ -123,23 +210,36 @@ t.test('no import goes round in a circle', async t => {
 
 t.test('the only barrel is src/index.ts', async t => {
   const barrels = files.filter(file => {
-    const lines = readFileSync(resolve(root, file), 'utf8').split('\n').filter(line => line.trim() !== '' && !/^\s*(\/\/|\/?\*)/.test(line))
+    const lines = readFileSync(resolve(root, file), 'utf8')
+      .split('\n')
+      .filter(line => line.trim() !== '' && !/^\s*(\/\/|\/?\*)/.test(line))
     return lines.length > 1 && lines.every(line => /^export .* from /.test(line))
   })
   t.same(barrels, ['src/index.ts'])
 })
 
 /** What a file of src exports by its own name, whatever it is. */
-function exportsOf (file: string): string[] {
+function exportsOf(file: string): string[] {
   const text = readFileSync(resolve(root, file), 'utf8')
-  return [...new Set([...text.matchAll(/^export (?:declare )?(?:abstract )?(?:async )?(?:interface|type|class|function\*?|const|let|enum) (\w+)/gm)].map(([, name = '']) => name))]
+  return [
+    ...new Set(
+      [
+        ...text.matchAll(
+          /^export (?:declare )?(?:abstract )?(?:async )?(?:interface|type|class|function\*?|const|let|enum) (\w+)/gm
+        )
+      ].map(([, name = '']) => name)
+    )
+  ]
 }
 
 t.test('each exported name has one meaning: no two files declare the same', async t => {
   const declared = new Map<string, string[]>()
   for (const file of files.filter(file => file.startsWith('src/'))) {
-    for (const name of exportsOf(file)) declared.set(name, [...declared.get(name) ?? [], file])
+    for (const name of exportsOf(file)) declared.set(name, [...(declared.get(name) ?? []), file])
   }
   t.ok(declared.size > 1_000, `${declared.size} names are found`)
-  t.same([...declared].filter(([, where]) => where.length > 1), [])
+  t.same(
+    [...declared].filter(([, where]) => where.length > 1),
+    []
+  )
 })

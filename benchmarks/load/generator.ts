@@ -1,8 +1,9 @@
-// A load generator over bare sockets, run as a process of its own that serves a whole run, so that its code is compiled once. It reads
-// a Job as a line of JSON, opens the connections, prints {"ready":true}, waits for a line, makes the load, and prints a LoadResult, or
-// {"failed":"why"}; then it waits for the next job, until its standard input ends.
+// A load generator over bare sockets, run as a process of its own that serves a whole run, so that its code is compiled
+// once. It reads a Job as a line of JSON, opens the connections, prints {"ready":true}, waits for a line, makes the
+// load, and prints a LoadResult, or {"failed":"why"}; then it waits for the next job, until its standard input ends.
 // The open loop needs it: wrk waits for an answer before it asks again, and so hides how long a stalled server lets
-// clients wait. The closed loop stands in where wrk is not installed, and where requests are counted or differ from one another.
+// clients wait. The closed loop stands in where wrk is not installed, and where requests are counted or differ from one
+// another.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -39,17 +40,17 @@ class Lane {
   #status = 0
   #head: Buffer | null = null
 
-  constructor (socket: Socket, free: (lane: Lane, status: number) => void) {
+  constructor(socket: Socket, free: (lane: Lane, status: number) => void) {
     this.socket = socket
     this.#free = free
   }
 
-  send (request: Buffer, since: number): void {
+  send(request: Buffer, since: number): void {
     this.since = since
     this.socket.write(request)
   }
 
-  take (piece: Buffer): void {
+  take(piece: Buffer): void {
     if (this.#missing > 0) {
       this.#missing -= piece.length
     } else {
@@ -72,7 +73,7 @@ class Lane {
 }
 
 /** Runs one job to its end. `ready` is waited for when the connections are open and before the first request. */
-export async function generate (job: Job, ready: () => Promise<void> = async () => {}): Promise<LoadResult> {
+export async function generate(job: Job, ready: () => Promise<void> = async () => {}): Promise<LoadResult> {
   const { connections, seconds, lead, rate, count } = job
   const requests = requestBytes(job.request, `${job.host}:${job.port}`, job.from)
   // Variations are used up at the end of a window, never in it.
@@ -148,12 +149,21 @@ export async function generate (job: Job, ready: () => Promise<void> = async () 
       }
     } else {
       idle.push(...lanes)
-      await Promise.race([senseless.promise, openLoop(begin, lead + seconds, rate, (due, now) => {
-        if (due >= counting) lateness.push((now - due) * 1000)
-        const lane = idle.shift()
-        if (lane === undefined) waiting.push(due)
-        else send(lane, due)
-      }, limit)])
+      await Promise.race([
+        senseless.promise,
+        openLoop(
+          begin,
+          lead + seconds,
+          rate,
+          (due, now) => {
+            if (due >= counting) lateness.push((now - due) * 1000)
+            const lane = idle.shift()
+            if (lane === undefined) waiting.push(due)
+            else send(lane, due)
+          },
+          limit
+        )
+      ])
     }
     const elapsed = (performance.now() - counting) / 1000
     const counted = latencies.length
@@ -161,12 +171,25 @@ export async function generate (job: Job, ready: () => Promise<void> = async () 
     const patience = performance.now() + 1000
     running = false
     if (rate !== null) {
-      while (lanes.some(lane => !lane.socket.destroyed) && (waiting.length > 0 || lanes.some(lane => lane.since >= 0)) && performance.now() < patience) {
-        await new Promise(resolve => { setTimeout(resolve, 5) })
+      while (
+        lanes.some(lane => !lane.socket.destroyed) &&
+        (waiting.length > 0 || lanes.some(lane => lane.since >= 0)) &&
+        performance.now() < patience
+      ) {
+        await new Promise(resolve => {
+          setTimeout(resolve, 5)
+        })
       }
       broken += lanes.filter(lane => lane.since >= 0 && !lane.socket.destroyed).length
     }
-    const result = { requests: rate === null ? counted : latencies.length, seconds: elapsed, refused, broken, sent, latency: percentiles(latencies) }
+    const result = {
+      requests: rate === null ? counted : latencies.length,
+      seconds: elapsed,
+      refused,
+      broken,
+      sent,
+      latency: percentiles(latencies)
+    }
     return rate === null ? result : { ...result, late: percentiles(lateness).p99, unsent: waiting.length }
   } finally {
     running = false
@@ -178,11 +201,17 @@ export async function generate (job: Job, ready: () => Promise<void> = async () 
 }
 
 /**
- * Calls `send` at evenly spaced times. It turns the event loop without sleeping: a timer of one millisecond would be later
- * than most answers take, and a thread that slept and woke this one came later than that. So the generator fills its core, and the
- * harness sees to it that the upstream there comes first.
+ * Calls `send` at evenly spaced times. It turns the event loop without sleeping: a timer of one millisecond would be
+ * later than most answers take, and a thread that slept and woke this one came later than that. So the generator fills
+ * its core, and the harness sees to it that the upstream there comes first.
  */
-async function openLoop (begin: number, seconds: number, rate: number, send: (due: number, now: number) => void, limit: number): Promise<void> {
+async function openLoop(
+  begin: number,
+  seconds: number,
+  rate: number,
+  send: (due: number, now: number) => void,
+  limit: number
+): Promise<void> {
   const total = Math.min(limit, Math.floor(seconds * rate))
   const gap = 1000 / rate
   let sent = 0
@@ -201,18 +230,22 @@ async function openLoop (begin: number, seconds: number, rate: number, send: (du
 }
 
 /** Jobs from standard input, one after another. */
-async function serve (): Promise<void> {
+async function serve(): Promise<void> {
   const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
-  const print = (value: object): void => { process.stdout.write(`${JSON.stringify(value)}\n`) }
+  const print = (value: object): void => {
+    process.stdout.write(`${JSON.stringify(value)}\n`)
+  }
   for (;;) {
     const line = await lines.next()
     if (line.done === true) return
     try {
       // The harness writes the line; see Job.
-      print(await generate(JSON.parse(line.value) as Job, async () => {
-        print({ ready: true })
-        await lines.next()
-      }))
+      print(
+        await generate(JSON.parse(line.value) as Job, async () => {
+          print({ ready: true })
+          await lines.next()
+        })
+      )
     } catch (error) {
       print({ failed: error instanceof Error ? error.message : String(error) })
     }

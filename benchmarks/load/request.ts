@@ -12,13 +12,13 @@ export interface LoadRequest {
 }
 
 /**
- * How each request differs from those before it: by the next line of a file as the value of a header (with `again` from the first line
- * on after the last), or by a number of ten digits in the place of `{n}` in path and body.
+ * How each request differs from those before it: by the next line of a file as the value of a header (with `again` from
+ * the first line on after the last), or by a number of ten digits in the place of `{n}` in path and body.
  */
-export type Varied = { readonly header: string, readonly file: string, readonly again?: boolean } | 'number'
+export type Varied = { readonly header: string; readonly file: string; readonly again?: boolean } | 'number'
 
 /** A request without a body, always the same, answered with 200. */
-export function plainGet (path: string, headers: Readonly<Record<string, string>> = {}): LoadRequest {
+export function plainGet(path: string, headers: Readonly<Record<string, string>> = {}): LoadRequest {
   return { method: 'GET', path, headers, body: null, varied: null, status: 200 }
 }
 
@@ -33,10 +33,16 @@ export interface LoadResult {
   readonly latency: Latency
   /** Requests sent in all, counted or not: so many of the variations are used. */
   readonly sent: number
-  /** Open loop only: how late requests were sent, at the 99th percentile, and how many were still waiting at the end. */
+  /**
+   * Open loop only: how late requests were sent, at the 99th percentile, and how many were still waiting at the end.
+   */
   readonly late?: number
   readonly unsent?: number
 }
 
 /** Percentiles in microseconds. */
-export interface Latency { readonly p50: number, readonly p99: number, readonly p999: number }
+export interface Latency {
+  readonly p50: number
+  readonly p99: number
+  readonly p999: number
+}

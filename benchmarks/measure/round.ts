@@ -12,7 +12,14 @@ const SATURATED = 0.9
 /** The thread of the sandbox that signs invoices, as it names itself. */
 const SIGNER = 'invoice-signer'
 
-const NOTHING: LoadResult = { requests: 0, seconds: 0, refused: 0, broken: 0, sent: 0, latency: { p50: 0, p99: 0, p999: 0 } }
+const NOTHING: LoadResult = {
+  requests: 0,
+  seconds: 0,
+  refused: 0,
+  broken: 0,
+  sent: 0,
+  latency: { p50: 0, p99: 0, p999: 0 }
+}
 
 /** One window on one target. */
 export interface Sample extends LoadResult {
@@ -24,7 +31,10 @@ export interface Sample extends LoadResult {
   readonly signingPerRequest: number
   /** Closed loop: whether the proxy, and not the generator, was the limit. */
   readonly saturated: boolean
-  /** CPU that this machine spent meanwhile on what is no part of the run, as a share of one core: other programs, the kernel's own work, and what a host took away. */
+  /**
+   * CPU that this machine spent meanwhile on what is no part of the run, as a share of one core: other programs, the
+   * kernel's own work, and what a host took away.
+   */
   readonly foreign: number
 }
 
@@ -32,7 +42,7 @@ export interface Sample extends LoadResult {
 export const UNSENT = 'requests were never sent'
 
 /** Why a window does not count, or null. */
-export function voidReason (result: LoadResult, rate: number | null): string | null {
+export function voidReason(result: LoadResult, rate: number | null): string | null {
   if (result.requests === 0) return 'no answer'
   if (result.refused > 0) return `${result.refused} answers had another status`
   if (result.broken > 0) return `${result.broken} requests broke`
@@ -43,14 +53,16 @@ export function voidReason (result: LoadResult, rate: number | null): string | n
 }
 
 /** Loads a target for one window, closed loop when `rate` is null, and counts what its processes used. */
-export async function measure (load: Load, target: Target, window: Window, rate: number | null): Promise<Sample> {
-  const cpu = (): number => target.pid === null ? 0 : cpuOfTree(target.pid)
-  const signing = (): number => target.pid === null ? 0 : cpuOfThreads(target.pid, SIGNER)
+export async function measure(load: Load, target: Target, window: Window, rate: number | null): Promise<Sample> {
+  const cpu = (): number => (target.pid === null ? 0 : cpuOfTree(target.pid))
+  const signing = (): number => (target.pid === null ? 0 : cpuOfThreads(target.pid, SIGNER))
   const others = (): number => cpuOfMachine() - cpuOfRun()
   const read = () => ({ cpu: cpu(), signing: signing(), others: others(), at: performance.now() })
   let before = read()
   // Connections are opened before, and they are no part of a request.
-  const begin = (): void => { before = read() }
+  const begin = (): void => {
+    before = read()
+  }
   let failure: string | null = null
   let result = NOTHING
   try {

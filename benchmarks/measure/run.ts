@@ -11,7 +11,10 @@ import { spreadOf } from './statistics.ts'
 export interface Effort {
   readonly name: 'quick' | 'full'
   readonly rounds: number
-  /** Load on each target before it is measured for the first time, so that its code is compiled and its pools are filled. */
+  /**
+   * Load on each target before it is measured for the first time, so that its code is compiled and its pools are
+   * filled.
+   */
   readonly compile: WarmUp
   /** Load before the rounds of a scenario on targets that were warmed up for another. */
   readonly warmUp: number
@@ -37,7 +40,7 @@ export interface RowResult extends Omit<Row, 'target'> {
 
 /** All of a run. */
 export interface RunResult {
-  readonly scenario: { id: string, title: string, text: string }
+  readonly scenario: { id: string; title: string; text: string }
   /** ISO 8601. */
   readonly at: string
   readonly machine: Machine
@@ -64,30 +67,68 @@ const PLAIN = 400
 /** What is asked of every target while it is warmed up, where its own requests are good once. */
 const ANYTHING = plainGet('/passed/quote', { Accept: 'application/json' })
 
-interface Live { readonly row: Row, readonly request: LoadRequest, readonly closed: Sample[], readonly open: Sample[][], used: number }
+interface Live {
+  readonly row: Row
+  readonly request: LoadRequest
+  readonly closed: Sample[]
+  readonly open: Sample[][]
+  used: number
+}
 
-/** Measures a scenario on the targets of the fleet. Every round visits each of them, so that a noisy minute falls on all alike. */
-export async function runScenario (scenario: Scenario, effort: Effort, fleet: Fleet, machine: Machine, say: (line: string) => void): Promise<RunResult> {
+/**
+ * Measures a scenario on the targets of the fleet. Every round visits each of them, so that a noisy minute falls on all
+ * alike.
+ */
+export async function runScenario(
+  scenario: Scenario,
+  effort: Effort,
+  fleet: Fleet,
+  machine: Machine,
+  say: (line: string) => void
+): Promise<RunResult> {
   const generatorCore = fleet.cores?.generator ?? null
   const once = scenario.once?.[effort.name] ?? null
   const warmUps = scenario.once?.warmUp ?? 1
   await fleet.free()
   // The generator is made ready while the targets start.
-  const [load, stage] = await Promise.all([fleet.load(), scenario.prepare(fleet, once === null ? 0 : once * (effort.rounds + warmUps))])
+  const [load, stage] = await Promise.all([
+    fleet.load(),
+    scenario.prepare(fleet, once === null ? 0 : once * (effort.rounds + warmUps))
+  ])
   for (const { label, absent } of stage.rows) if (absent !== null) say(`${label}: ${absent}`)
-  const lives: Live[] = stage.rows.map(row => ({ row, request: row.request ?? stage.request, closed: [], open: effort.loads.map(() => []), used: 0 }))
-  const ready = lives.flatMap(({ row: { label, target }, request }) => target === null ? [] : [{ label, target, request }])
+  const lives: Live[] = stage.rows.map(row => ({
+    row,
+    request: row.request ?? stage.request,
+    closed: [],
+    open: effort.loads.map(() => []),
+    used: 0
+  }))
+  const ready = lives.flatMap(({ row: { label, target }, request }) =>
+    target === null ? [] : [{ label, target, request }]
+  )
   const compiled = await fleet.warmUp(ready, ANYTHING, effort.compile)
   await fleet.hold()
   // Each request of a target whose credentials are good once has a place of its own in the file of them.
-  const countOf = ({ request: { varied } }: Live): number | null => once === null ? null : varied === null ? Math.max(once, PLAIN) : once
+  const countOf = ({ request: { varied } }: Live): number | null =>
+    once === null ? null : varied === null ? Math.max(once, PLAIN) : once
   const visit = async (live: Live, seconds: number, rate: number | null): Promise<Sample | null> => {
     const { target } = live.row
     if (target === null) return null
     const count = countOf(live)
-    const sample = await measure(load, target, {
-      port: target.port, request: live.request, seconds: count === null ? seconds : 60, connections: effort.connections, core: generatorCore, from: count === null ? 0 : live.used, count
-    }, rate)
+    const sample = await measure(
+      load,
+      target,
+      {
+        port: target.port,
+        request: live.request,
+        seconds: count === null ? seconds : 60,
+        connections: effort.connections,
+        core: generatorCore,
+        from: count === null ? 0 : live.used,
+        count
+      },
+      rate
+    )
     live.used += sample.sent
     target.afterRound?.()
     return sample
@@ -99,7 +140,10 @@ export async function runScenario (scenario: Scenario, effort: Effort, fleet: Fl
     spare -= performance.now() - begin
     return result
   }
-  /** Measures into `samples`, again when the window was void; the void ones stay there to be told of. `left`: what must be left to spare. */
+  /**
+   * Measures into `samples`, again when the window was void; the void ones stay there to be told of. `left`: what must
+   * be left to spare.
+   */
   const record = async (live: Live, samples: Sample[], rate: number | null, left: number): Promise<void> => {
     const measured = async (): Promise<boolean> => {
       const sample = await visit(live, effort.window, rate)
@@ -109,10 +153,11 @@ export async function runScenario (scenario: Scenario, effort: Effort, fleet: Fl
     const mayWait = (): boolean => spare > left
     if (mayWait()) await spend(() => quiet(PATIENCE))
     let done = await measured()
-    for (let repeat = 0; !done && countOf(live) === null && repeat < REPEATS && mayWait(); repeat++) done = await spend(measured)
+    for (let repeat = 0; !done && countOf(live) === null && repeat < REPEATS && mayWait(); repeat++)
+      done = await spend(measured)
   }
   // Every other round goes the other way, so that nobody always comes after the same neighbour.
-  const inTurn = (round: number): readonly Live[] => round % 2 === 0 ? lives : lives.toReversed()
+  const inTurn = (round: number): readonly Live[] => (round % 2 === 0 ? lives : lives.toReversed())
   const openRounds = scenario.latency.length > 0 ? effort.openRounds : 0
   // Each round has its share of what is to spare, so that a bad first one does not take the repeats of all others.
   const leftAfter = (round: number): number => effort.spare * 1000 * (1 - (round + 1) / (effort.rounds + openRounds))
@@ -137,27 +182,46 @@ export async function runScenario (scenario: Scenario, effort: Effort, fleet: Fl
       await record(live, live.closed, null, leftAfter(round))
     }
   }
-  const counted = lives.map(({ row: { id }, closed }) => ({ id, peak: spreadOf(closed.filter(sample => sample.void === undefined).map(({ requests, seconds }) => requests / seconds))?.median ?? null }))
+  const counted = lives.map(({ row: { id }, closed }) => ({
+    id,
+    peak:
+      spreadOf(closed.filter(sample => sample.void === undefined).map(({ requests, seconds }) => requests / seconds))
+        ?.median ?? null
+  }))
   const peak = counted.find(({ id }) => id === 'boltgate')?.peak ?? counted.find(row => row.peak !== null)?.peak ?? null
   if (peak === null) throw new Error('no target answered as it should; there is nothing to tell')
-  const rates = openRounds > 0 ? effort.loads.map(share => Math.max(100, Math.round(peak * share / 100) * 100)) : []
+  const rates = openRounds > 0 ? effort.loads.map(share => Math.max(100, Math.round((peak * share) / 100) * 100)) : []
   for (let round = 0; round < openRounds; round++) {
     say(`latencies, round ${round + 1} of ${openRounds}`)
     for (const live of inTurn(round)) {
       if (!scenario.latency.includes(live.row.id)) continue
-      for (const [at, rate] of rates.entries()) await record(live, live.open[at] ?? [], rate, leftAfter(effort.rounds + round))
+      for (const [at, rate] of rates.entries())
+        await record(live, live.open[at] ?? [], rate, leftAfter(effort.rounds + round))
     }
   }
   const upstream = await fleet.upstream()
   return {
     scenario: { id: scenario.id, title: scenario.title, text: scenario.text },
     at: new Date().toISOString(),
-    machine, effort, rates, once, closedBy: once === null ? load.closedBy : 'own generator', upstream: upstream.label, cores: fleet.cores, remarks: stage.remarks,
-    rows: lives.map(({ row: { target: _target, request: _request, ...row }, closed, open }) => ({ ...row, closed, open: open.slice(0, rates.length) }))
+    machine,
+    effort,
+    rates,
+    once,
+    closedBy: once === null ? load.closedBy : 'own generator',
+    upstream: upstream.label,
+    cores: fleet.cores,
+    remarks: stage.remarks,
+    rows: lives.map(({ row: { target: _target, request: _request, ...row }, closed, open }) => ({
+      ...row,
+      closed,
+      open: open.slice(0, rates.length)
+    }))
   }
 }
 
-/** Where processes are held: proxies on the first core, generator and upstream on the second; null where that cannot be. */
-export function coresOf (machine: Machine): Cores | null {
+/**
+ * Where processes are held: proxies on the first core, generator and upstream on the second; null where that cannot be.
+ */
+export function coresOf(machine: Machine): Cores | null {
   return machine.cores > 1 && onPath('taskset') !== null ? { proxy: 0, generator: 1 } : null
 }

@@ -1,10 +1,14 @@
 import type { Latency } from '../load/request.ts'
 
 /** The middle of several rounds, with the lowest and highest beside it. */
-export interface Spread { readonly median: number, readonly low: number, readonly high: number }
+export interface Spread {
+  readonly median: number
+  readonly low: number
+  readonly high: number
+}
 
 /** Median, lowest and highest; null of no values at all. */
-export function spreadOf (values: readonly number[]): Spread | null {
+export function spreadOf(values: readonly number[]): Spread | null {
   const sorted = values.toSorted((a, b) => a - b)
   const [low] = sorted
   const high = sorted.at(-1)
@@ -16,7 +20,7 @@ export function spreadOf (values: readonly number[]): Spread | null {
 }
 
 /** Percentiles by nearest rank: a value that was really measured. All zero of no samples. */
-export function percentiles (samples: readonly number[]): Latency {
+export function percentiles(samples: readonly number[]): Latency {
   const sorted = Float64Array.from(samples).sort()
   const at = (share: number): number => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0
   return { p50: at(0.5), p99: at(0.99), p999: at(0.999) }

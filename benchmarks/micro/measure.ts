@@ -2,13 +2,16 @@
 import { cases } from './cases.ts'
 
 /** What was found of one case. */
-export interface Measured { readonly id: string, readonly value: number }
+export interface Measured {
+  readonly id: string
+  readonly value: number
+}
 
 /** Kept where the compiler cannot see that nobody reads it. */
 const kept: { last: unknown } = { last: null }
 
 /** Nanoseconds for one run: the best of several batches, which other programs disturbed least. */
-function time (run: () => unknown): number {
+function time(run: () => unknown): number {
   let best = Infinity
   for (let batch = 0; batch < 20; batch++) {
     const begin = process.hrtime.bigint()
@@ -21,10 +24,11 @@ function time (run: () => unknown): number {
 const RUNS = 2_000
 
 /**
- * Bytes that one run allocates on the heap. It is the same every time: the interpreter alone runs (a compiler would leave some
- * objects out, sooner or later), no other thread allocates, and the young space holds a whole batch, so that nothing is collected.
+ * Bytes that one run allocates on the heap. It is the same every time: the interpreter alone runs (a compiler would
+ * leave some objects out, sooner or later), no other thread allocates, and the young space holds a whole batch, so that
+ * nothing is collected.
  */
-function bytes (run: () => unknown): number {
+function bytes(run: () => unknown): number {
   const { gc } = globalThis
   if (gc === undefined) throw new Error('run it with --expose-gc')
   for (let at = 0; at < 200; at++) kept.last = run()
@@ -39,4 +43,5 @@ function bytes (run: () => unknown): number {
 }
 
 const measure = process.argv[2] === 'bytes' ? bytes : time
-for (const { id, run } of cases) process.stdout.write(`${JSON.stringify({ id, value: measure(run) } satisfies Measured)}\n`)
+for (const { id, run } of cases)
+  process.stdout.write(`${JSON.stringify({ id, value: measure(run) } satisfies Measured)}\n`)

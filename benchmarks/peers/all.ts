@@ -11,6 +11,9 @@ import type { Peer } from './target.ts'
 const PEERS: readonly Peer[] = [nginx, haproxy, undici, httpProxy3, fastifyHttpProxy, direct]
 
 /** Every plain proxy that is installed here, and the upstream without one. */
-export async function peerRows (fleet: Fleet, request: Pick<LoadRequest, 'method' | 'path' | 'headers' | 'body'>): Promise<Row[]> {
+export async function peerRows(
+  fleet: Fleet,
+  request: Pick<LoadRequest, 'method' | 'path' | 'headers' | 'body'>
+): Promise<Row[]> {
   return await Promise.all(PEERS.map(peer => peerRow(peer, fleet, request)))
 }

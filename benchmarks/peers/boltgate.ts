@@ -12,9 +12,10 @@ const cli = fileURLToPath(new URL('../../src/cli/boltgate.mjs', import.meta.url)
 const deployment = fileURLToPath(new URL('../../gateway.yaml', import.meta.url))
 
 /** The version in the checkout's package.json. */
-export function boltgateVersion (): string {
+export function boltgateVersion(): string {
   // Our own package.json, which has this member.
-  return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
+  return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string })
+    .version
 }
 
 /** How one gateway of a run is set up. */
@@ -34,53 +35,82 @@ export interface GatewayTarget extends Target {
   /** The merchant that the first start made. */
   readonly apiKey: string
   /** What it has written so far: its log, and what its imports print. */
-  output (): string
+  output(): string
 }
 
 const POLICIES = ['global', 'read', 'payment-create', 'write', 'admin', 'l402-proxy', 'webhook'] as const
 const UNLIMITED = '{ limit: 1000000000, window: 1m }'
 
 /**
- * The deployment that comes with the gateway, chains and all; only the limits of its policies and caps are raised, nothing is
- * left out, and routes to the upstream are added.
+ * The deployment that comes with the gateway, chains and all; only the limits of its policies and caps are raised,
+ * nothing is left out, and routes to the upstream are added.
  */
-function configuration (folder: string, port: number, upstream: string, options: GatewayOptions): string {
+function configuration(folder: string, port: number, upstream: string, options: GatewayOptions): string {
   const { servers, workers = 1 } = options
   const changes: ReadonlyArray<readonly [string, string]> = [
-    ['  listen: "${HOST:-127.0.0.1}:${PORT:-8080}"', `  listen: "127.0.0.1:${port}"\n  workers: ${workers}\n  trustedProxies: [ 127.0.0.0/8 ]\n  limits: { connectionsPerAddress: 20000 }`],
+    [
+      '  listen: "${HOST:-127.0.0.1}:${PORT:-8080}"',
+      `  listen: "127.0.0.1:${port}"\n  workers: ${workers}\n  trustedProxies: [ 127.0.0.0/8 ]\n  limits: { connectionsPerAddress: 20000 }`
+    ],
     ['data: "${BOLTGATE_DATA:-./data}"', `data: ${JSON.stringify(folder)}`],
-    ['database: { url: "${DATABASE_URL:-pglite:}" }', `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }\npayment: { maxOutstanding: { address: 10000, place: 10000 } }`],
-    ['state:    { url: "${REDIS_URL:-memory:}" }', `state:    { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`],
+    [
+      'database: { url: "${DATABASE_URL:-pglite:}" }',
+      `database: { url: ${JSON.stringify(servers?.databaseUrl ?? 'pglite:')} }\npayment: { maxOutstanding: { address: 10000, place: 10000 } }`
+    ],
+    [
+      'state:    { url: "${REDIS_URL:-memory:}" }',
+      `state:    { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`
+    ],
     ['policies: {}', `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`],
-    ['chains:\n', 'chains:\n  digested: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n  # The paid chain without its price.\n  passed: [ correlation, access-log, metrics, cors, { throttle: { policy: global } } ]\n'],
-    ['routes:\n', `routes:\n${[
-      `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
-      `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
-      `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`
-    ].join('\n')}\n`]
+    [
+      'chains:\n',
+      'chains:\n  digested: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n  # The paid chain without its price.\n  passed: [ correlation, access-log, metrics, cors, { throttle: { policy: global } } ]\n'
+    ],
+    [
+      'routes:\n',
+      `routes:\n${[
+        `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+        `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+        `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`
+      ].join('\n')}\n`
+    ]
   ]
-  return changes.reduce((text, [from, to]) => {
-    if (!text.includes(from)) throw new Error(`gateway.yaml has no ${JSON.stringify(from)}, which the benchmark changes`)
-    return text.replace(from, () => to)
-  }, readFileSync(deployment, 'utf8'))
+  return changes.reduce(
+    (text, [from, to]) => {
+      if (!text.includes(from))
+        throw new Error(`gateway.yaml has no ${JSON.stringify(from)}, which the benchmark changes`)
+      return text.replace(from, () => to)
+    },
+    readFileSync(deployment, 'utf8')
+  )
 }
 
 /**
  * Starts the gateway from the sources of this checkout. Its log, with one line for each request, goes to a file in the
  * run's folder, which is emptied after each round.
  */
-export async function startBoltgate ({ folder, core, upstream, imports: modules = [], data: before }: Place, options: GatewayOptions = { name: 'boltgate' }): Promise<GatewayTarget> {
+export async function startBoltgate(
+  { folder, core, upstream, imports: modules = [], data: before }: Place,
+  options: GatewayOptions = { name: 'boltgate' }
+): Promise<GatewayTarget> {
   const port = await freePort()
   const { name } = options
   const data = join(folder, `${name}-data`)
   const file = join(folder, `${name}.yaml`)
-  if (before !== undefined && existsSync(before) && options.servers === undefined) cpSync(before, data, { recursive: true })
+  if (before !== undefined && existsSync(before) && options.servers === undefined)
+    cpSync(before, data, { recursive: true })
   else mkdirSync(data)
   writeFileSync(file, configuration(data, port, upstream, options))
   const imports = modules.map(module => `--import=${module}`)
-  const child = start(name, folder, core, [process.execPath, '--max-semi-space-size=4', ...imports, cli, 'start', '--config', file], {
-    env: { NODE_ENV: 'production', BOLTGATE_SECRET: 'a secret of the benchmark, known to all its gateways' }
-  })
+  const child = start(
+    name,
+    folder,
+    core,
+    [process.execPath, '--max-semi-space-size=4', ...imports, cli, 'start', '--config', file],
+    {
+      env: { NODE_ENV: 'production', BOLTGATE_SECRET: 'a secret of the benchmark, known to all its gateways' }
+    }
+  )
   try {
     await until(name, child, 60, () => answers(`http://127.0.0.1:${port}/health`))
   } catch (error) {
@@ -96,17 +126,38 @@ export async function startBoltgate ({ folder, core, upstream, imports: modules 
     ours: true,
     apiKey: keys.merchant?.apiKey ?? '',
     fault: () => child.fault(),
-    afterRound: () => { truncateSync(join(folder, `${name}.out`), 0) },
+    afterRound: () => {
+      truncateSync(join(folder, `${name}.out`), 0)
+    },
     output: () => child.output(),
     stop: () => child.stop()
   }
 }
 
 /** Paid credentials of a path, one a line, with the command that is there for load tests. */
-export async function mintCredentials (port: number, count: number, options: { path: string, scheme?: 'l402' | 'payment', body?: string }): Promise<string[]> {
-  const { stdout } = await run(process.execPath, [
-    cli, 'mint', '--count', String(count), '--url', `http://127.0.0.1:${port}`, '--path', options.path, '--scheme', options.scheme ?? 'l402', '--parallel', '16',
-    ...(options.body === undefined ? [] : ['--data', options.body])
-  ], { maxBuffer: 1 << 30 })
+export async function mintCredentials(
+  port: number,
+  count: number,
+  options: { path: string; scheme?: 'l402' | 'payment'; body?: string }
+): Promise<string[]> {
+  const { stdout } = await run(
+    process.execPath,
+    [
+      cli,
+      'mint',
+      '--count',
+      String(count),
+      '--url',
+      `http://127.0.0.1:${port}`,
+      '--path',
+      options.path,
+      '--scheme',
+      options.scheme ?? 'l402',
+      '--parallel',
+      '16',
+      ...(options.body === undefined ? [] : ['--data', options.body])
+    ],
+    { maxBuffer: 1 << 30 }
+  )
   return stdout.trim().split('\n')
 }

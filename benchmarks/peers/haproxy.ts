@@ -12,11 +12,13 @@ export const haproxy: Peer = {
   label: 'HAProxy',
   version: binary === null ? null : (/version (\d[\w.]*)/.exec(versionOf(binary, '-v'))?.[1] ?? ''),
   install: 'apt-get install haproxy',
-  async start ({ folder, core, upstream }) {
+  async start({ folder, core, upstream }) {
     if (binary === null) throw new Error('haproxy is not on PATH')
     const port = await freePort()
     const file = join(folder, 'haproxy.cfg')
-    writeFileSync(file, `global
+    writeFileSync(
+      file,
+      `global
   nbthread 1
   maxconn 12000
   no strict-limits
@@ -33,7 +35,8 @@ frontend here
   default_backend there
 backend there
   server upstream ${new URL(upstream).host}
-`)
+`
+    )
     const child = start('haproxy', folder, core, [binary, '-db', '-f', file])
     await until('haproxy', child, 10, () => answers(`http://127.0.0.1:${port}/`))
     return { port, pid: child.pid, compiles: false, fault: () => child.fault(), stop: () => child.stop() }

@@ -8,10 +8,14 @@ proxy.on('error', (_error, _request, response) => {
   if ('writeHead' in response) response.writeHead(502).end()
   else response.destroy()
 })
-const server = createServer((request, response) => { proxy.web(request, response) })
+const server = createServer((request, response) => {
+  proxy.web(request, response)
+})
 server.on('upgrade', (request, socket, head) => {
   // Clients that go without a word must not end it.
   socket.on('error', () => {})
   proxy.ws(request, socket, head)
 })
-server.listen(0, '127.0.0.1', () => { process.stdout.write(`{"port":${server.address().port}}\n`) })
+server.listen(0, '127.0.0.1', () => {
+  process.stdout.write(`{"port":${server.address().port}}\n`)
+})

@@ -6,29 +6,29 @@ import { Pool } from 'undici'
 const pool = new Pool(process.argv[2], { connections: 2000, pipelining: 1 })
 
 class Handler {
-  constructor (response) {
+  constructor(response) {
     this.response = response
   }
 
-  onRequestStart () {}
+  onRequestStart() {}
 
-  onResponseStart (controller, status) {
+  onResponseStart(controller, status) {
     // A flat list of names and values, which Node takes as it is.
     this.response.writeHead(status, controller.rawHeaders.map(String))
   }
 
-  onResponseData (controller, piece) {
+  onResponseData(controller, piece) {
     if (!this.response.write(piece)) {
       controller.pause()
       this.response.once('drain', () => controller.resume())
     }
   }
 
-  onResponseEnd () {
+  onResponseEnd() {
     this.response.end()
   }
 
-  onResponseError (_controller, error) {
+  onResponseError(_controller, error) {
     if (this.response.headersSent) this.response.destroy(error)
     else this.response.writeHead(502).end()
   }
@@ -38,6 +38,11 @@ const server = createServer((request, response) => {
   const bodiless = request.method === 'GET' || request.method === 'HEAD'
   // undici refuses hop-by-hop fields, so a list of what may pass is needed even here.
   const { connection: _connection, ...headers } = request.headers
-  pool.dispatch({ path: request.url, method: request.method, headers, body: bodiless ? null : request }, new Handler(response))
+  pool.dispatch(
+    { path: request.url, method: request.method, headers, body: bodiless ? null : request },
+    new Handler(response)
+  )
 })
-server.listen(0, '127.0.0.1', () => { process.stdout.write(`{"port":${server.address().port}}\n`) })
+server.listen(0, '127.0.0.1', () => {
+  process.stdout.write(`{"port":${server.address().port}}\n`)
+})

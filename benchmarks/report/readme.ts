@@ -12,19 +12,19 @@ const END = '<!-- bench:end -->'
 const MAIN = 'verified-l402'
 
 /** What bench.ts writes of a scenario. */
-export type ScenarioFile = RunResult & { readonly command: string, readonly summary: readonly RowSummary[] }
+export type ScenarioFile = RunResult & { readonly command: string; readonly summary: readonly RowSummary[] }
 /** What bench.ts writes of a study. */
-export type StudyFile = StudyResult & { readonly id: string, readonly title: string, readonly charted: string }
+export type StudyFile = StudyResult & { readonly id: string; readonly title: string; readonly charted: string }
 
 /** The results of a run by their ids, in the order of the table; null for what was not run. */
 export type Results = ReadonlyArray<readonly [id: string, result: ScenarioFile | StudyFile | null]>
 
-function isScenario (file: ScenarioFile | StudyFile): file is ScenarioFile {
+function isScenario(file: ScenarioFile | StudyFile): file is ScenarioFile {
   return 'summary' in file
 }
 
 /** CPU and requests a second of each row, and its latencies at the middle load. */
-function mainTable ({ summary, rates }: ScenarioFile): string {
+function mainTable({ summary, rates }: ScenarioFile): string {
   const middle = Math.floor(rates.length / 2)
   const rate = rates[middle]
   const latency = rate === undefined ? '' : ` added p50 ms at ${grouped(rate)}/s | added p99 ms |`
@@ -33,8 +33,14 @@ function mainTable ({ summary, rates }: ScenarioFile): string {
     if (row.absent !== null) return `| ${name} | ${plain(row.absent)} | | | |${rate === undefined ? '' : ' | |'}`
     const at = row.latencies[middle]
     const added = at?.added ?? null
-    const alone = row.id === 'direct' && at !== undefined && at.p50 !== null && at.p99 !== null ? `(${milliseconds(at.p50.median)}) | (${milliseconds(at.p99.median)})` : null
-    const delay = added !== null ? `${milliseconds(added.p50)} | ${milliseconds(added.p99)}` : alone ?? `${at?.missing ?? '–'} | –`
+    const alone =
+      row.id === 'direct' && at !== undefined && at.p50 !== null && at.p99 !== null
+        ? `(${milliseconds(at.p50.median)}) | (${milliseconds(at.p99.median)})`
+        : null
+    const delay =
+      added !== null
+        ? `${milliseconds(added.p50)} | ${milliseconds(added.p99)}`
+        : (alone ?? `${at?.missing ?? '–'} | –`)
     const peak = row.peak === null ? '–' : `${row.saturated ? '' : '≥ '}${cell(row.peak, grouped)}`
     return `| ${name} | ${cell(row.cpu, one)} | ${times(row.timesUndici)} | ${times(row.timesNginx)} | ${peak} |${rate === undefined ? '' : ` ${delay} |`}`
   })
@@ -43,7 +49,7 @@ function mainTable ({ summary, rates }: ScenarioFile): string {
 ${lines.join('\n')}`
 }
 
-function scenarioLine ({ scenario, summary }: ScenarioFile, link: string): string {
+function scenarioLine({ scenario, summary }: ScenarioFile, link: string): string {
   const row = (id: string): RowSummary | undefined => summary.find(candidate => candidate.id === id)
   const cpu = (id: string): string => {
     const found = row(id)
@@ -53,21 +59,31 @@ function scenarioLine ({ scenario, summary }: ScenarioFile, link: string): strin
   return `| [${scenario.title}](${link}) | **${cpu('boltgate')}** | ${cpu('boltgate-postgres')} | ${cpu('boltgate-two')} | ${cpu('undici')} | ${cpu('nginx')} | ${times(own?.timesUndici ?? null)} | ${times(own?.timesNginx ?? null)} |`
 }
 
-function studyLine ({ title, charted, rows }: StudyFile, link: string): string {
+function studyLine({ title, charted, rows }: StudyFile, link: string): string {
   const found = rows.map(({ label, absent, figures }) => {
     const figure = figures[charted]
     const spread = spreadOf(figure?.values ?? [])
-    return spread === null ? `${label}: ${plain(absent ?? 'nothing')}` : `${label} ${spread.median >= 1000 ? grouped(spread.median) : one(spread.median)}${figure === undefined || figure.unit === '' ? '' : ` ${figure.unit}`}`
+    return spread === null
+      ? `${label}: ${plain(absent ?? 'nothing')}`
+      : `${label} ${spread.median >= 1000 ? grouped(spread.median) : one(spread.median)}${figure === undefined || figure.unit === '' ? '' : ` ${figure.unit}`}`
   })
   return `| [${title}](${link}) | ${charted} | ${found.join(', ')} |`
 }
 
-/** The README's block: the main case with its pictures, and a line for everything else. `folder` is where links lead. */
-export function renderBlock (results: Results, folder: string): string {
-  const main = results.flatMap(([id, result]) => id === MAIN && result !== null && isScenario(result) ? [result] : [])[0]
-  const scenarios = results.flatMap(([id, result]) => result !== null && isScenario(result) ? [scenarioLine(result, `${folder}/${id}.md`)] : [])
-  const studies = results.flatMap(([id, result]) => result !== null && !isScenario(result) ? [studyLine(result, `${folder}/${id}.md`)] : [])
-  const missing = results.flatMap(([id, result]) => result === null ? [id] : [])
+/**
+ * The README's block: the main case with its pictures, and a line for everything else. `folder` is where links lead.
+ */
+export function renderBlock(results: Results, folder: string): string {
+  const main = results.flatMap(([id, result]) =>
+    id === MAIN && result !== null && isScenario(result) ? [result] : []
+  )[0]
+  const scenarios = results.flatMap(([id, result]) =>
+    result !== null && isScenario(result) ? [scenarioLine(result, `${folder}/${id}.md`)] : []
+  )
+  const studies = results.flatMap(([id, result]) =>
+    result !== null && !isScenario(result) ? [studyLine(result, `${folder}/${id}.md`)] : []
+  )
+  const missing = results.flatMap(([id, result]) => (result === null ? [id] : []))
   const parts: string[] = []
   if (main !== undefined) {
     const { machine, effort } = main
@@ -89,7 +105,7 @@ ${scenarios.join('\n')}`)
 }
 
 /** The text with what stands between the marks replaced. Throws when it has not both. */
-export function replaceBlock (text: string, block: string): string {
+export function replaceBlock(text: string, block: string): string {
   const begin = text.indexOf(BEGIN)
   const end = text.indexOf(END)
   if (begin < 0 || end < begin) throw new Error(`the README needs a line ${BEGIN}, and after it a line ${END}`)
@@ -97,11 +113,11 @@ export function replaceBlock (text: string, block: string): string {
 }
 
 /** Writes the figures of a folder of results into the README, so that nobody copies them by hand. */
-export function writeReadme (file: string, folder: string, ids: readonly string[]): void {
+export function writeReadme(file: string, folder: string, ids: readonly string[]): void {
   const results = ids.map((id): readonly [string, ScenarioFile | StudyFile | null] => {
     const json = join(folder, `${id}.json`)
     // bench.ts has written it.
-    return [id, existsSync(json) ? JSON.parse(readFileSync(json, 'utf8')) as ScenarioFile | StudyFile : null]
+    return [id, existsSync(json) ? (JSON.parse(readFileSync(json, 'utf8')) as ScenarioFile | StudyFile) : null]
   })
   writeFileSync(file, replaceBlock(readFileSync(file, 'utf8'), renderBlock(results, relative(dirname(file), folder))))
 }

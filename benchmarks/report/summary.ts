@@ -12,7 +12,7 @@ export interface AtRate {
   /** Why there are none: the target did not take that rate, or all windows were void for another reason. */
   readonly missing: 'not held' | 'void' | null
   /** Beyond what the upstream alone had at this rate: the difference of the medians. */
-  readonly added: { readonly p50: number, readonly p99: number, readonly p999: number } | null
+  readonly added: { readonly p50: number; readonly p99: number; readonly p999: number } | null
 }
 
 /** A row reduced to what the table shows; null where no round counted. */
@@ -39,39 +39,53 @@ export interface RowSummary {
 
 const valid = (samples: readonly Sample[]): Sample[] => samples.filter(sample => sample.void === undefined)
 
-function cpuOf (row: RowResult | undefined): Spread | null {
-  return spreadOf(valid(row?.closed ?? []).flatMap(({ cpuPerRequest }) => cpuPerRequest === null ? [] : [cpuPerRequest]))
+function cpuOf(row: RowResult | undefined): Spread | null {
+  return spreadOf(
+    valid(row?.closed ?? []).flatMap(({ cpuPerRequest }) => (cpuPerRequest === null ? [] : [cpuPerRequest]))
+  )
 }
 
-function latenciesOf (run: RunResult, row: RowResult): AtRate[] {
+function latenciesOf(run: RunResult, row: RowResult): AtRate[] {
   const direct = run.rows.find(({ id }) => id === 'direct')
   return run.rates.map((rate, at) => {
     const spreads = (of: RowResult | undefined): Pick<AtRate, 'p50' | 'p99' | 'p999'> => {
       const samples = valid(of?.open[at] ?? [])
       return {
-        p50: spreadOf(samples.map(({ latency }) => latency.p50)), p99: spreadOf(samples.map(({ latency }) => latency.p99)), p999: spreadOf(samples.map(({ latency }) => latency.p999))
+        p50: spreadOf(samples.map(({ latency }) => latency.p50)),
+        p99: spreadOf(samples.map(({ latency }) => latency.p99)),
+        p999: spreadOf(samples.map(({ latency }) => latency.p999))
       }
     }
     const own = spreads(row)
     const alone = spreads(direct)
-    const beyond = (name: 'p50' | 'p99' | 'p999'): number | null => own[name] === null || alone[name] === null ? null : own[name].median - alone[name].median
+    const beyond = (name: 'p50' | 'p99' | 'p999'): number | null =>
+      own[name] === null || alone[name] === null ? null : own[name].median - alone[name].median
     const [p50, p99, p999] = [beyond('p50'), beyond('p99'), beyond('p999')]
     const lost = (row.open[at] ?? []).map(sample => sample.void ?? '')
-    const missing = own.p50 !== null || lost.length === 0 ? null : lost.some(reason => reason.includes(UNSENT)) ? 'not held' : 'void'
-    return { rate, ...own, missing, added: row.id === 'direct' || p50 === null || p99 === null || p999 === null ? null : { p50, p99, p999 } }
+    const missing =
+      own.p50 !== null || lost.length === 0 ? null : lost.some(reason => reason.includes(UNSENT)) ? 'not held' : 'void'
+    return {
+      rate,
+      ...own,
+      missing,
+      added: row.id === 'direct' || p50 === null || p99 === null || p999 === null ? null : { p50, p99, p999 }
+    }
   })
 }
 
 /** Medians over the rounds that count, and ratios within the run. */
-export function summarise (run: RunResult): RowSummary[] {
+export function summarise(run: RunResult): RowSummary[] {
   const base = (id: string): number | null => cpuOf(run.rows.find(row => row.id === id))?.median ?? null
   const bareUndici = base('undici')
   const nginx = base('nginx')
   return run.rows.map(row => {
     const closed = valid(row.closed)
     const cpu = cpuOf(row)
-    const times = (other: number | null): number | null => cpu === null || other === null ? null : cpu.median / other
-    const windows = [...row.closed.map(sample => ({ kind: 'peak', sample })), ...row.open.flat().map(sample => ({ kind: 'latency', sample }))]
+    const times = (other: number | null): number | null => (cpu === null || other === null ? null : cpu.median / other)
+    const windows = [
+      ...row.closed.map(sample => ({ kind: 'peak', sample })),
+      ...row.open.flat().map(sample => ({ kind: 'latency', sample }))
+    ]
     return {
       id: row.id,
       label: row.label,
@@ -84,7 +98,7 @@ export function summarise (run: RunResult): RowSummary[] {
       peak: spreadOf(closed.map(({ requests, seconds }) => requests / seconds)),
       saturated: closed.filter(sample => sample.saturated).length * 2 > closed.length,
       latencies: latenciesOf(run, row),
-      void: windows.flatMap(({ kind, sample }) => sample.void === undefined ? [] : [`${kind}: ${sample.void}`])
+      void: windows.flatMap(({ kind, sample }) => (sample.void === undefined ? [] : [`${kind}: ${sample.void}`]))
     }
   })
 }

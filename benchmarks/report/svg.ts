@@ -1,8 +1,18 @@
 /** One bar; `spread` is drawn as a whisker. */
-export interface Bar { readonly label: string, readonly value: number, readonly low: number, readonly high: number, readonly own: boolean }
+export interface Bar {
+  readonly label: string
+  readonly value: number
+  readonly low: number
+  readonly high: number
+  readonly own: boolean
+}
 
 /** One line of points. */
-export interface Line { readonly label: string, readonly points: ReadonlyArray<readonly [x: number, y: number]>, readonly own: boolean }
+export interface Line {
+  readonly label: string
+  readonly points: ReadonlyArray<readonly [x: number, y: number]>
+  readonly own: boolean
+}
 
 const WIDTH = 760
 const LABEL = 250
@@ -23,11 +33,11 @@ const STYLE = `<style>
   }
 </style>`
 
-function escape (text: string): string {
+function escape(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }
 
-function picture (title: string, height: number, inside: string): string {
+function picture(title: string, height: number, inside: string): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escape(title)}">
 ${STYLE}
 <text class="title" x="0" y="18">${escape(title)}</text>
@@ -37,10 +47,10 @@ ${inside}
 }
 
 /** Bars from the left, one under another, with the lowest and highest round as a whisker. */
-export function barChart (title: string, unit: string, bars: readonly Bar[]): string {
+export function barChart(title: string, unit: string, bars: readonly Bar[]): string {
   const most = Math.max(...bars.map(({ high }) => high), Number.MIN_VALUE)
   const room = WIDTH - LABEL - 90
-  const at = (value: number): number => LABEL + value / most * room
+  const at = (value: number): number => LABEL + (value / most) * room
   const rows = bars.map(({ label, value, low, high, own }, index) => {
     const y = 36 + index * ROW
     return `<text x="${LABEL - 8}" y="${y + 14}" text-anchor="end">${escape(label)}</text>
@@ -52,24 +62,36 @@ export function barChart (title: string, unit: string, bars: readonly Bar[]): st
 }
 
 /** Lines over a common x-axis, from zero. */
-export function lineChart (title: string, xUnit: string, yUnit: string, lines: readonly Line[]): string {
+export function lineChart(title: string, xUnit: string, yUnit: string, lines: readonly Line[]): string {
   const points = lines.flatMap(line => line.points)
   const right = Math.max(...points.map(([x]) => x), 1)
   const top = Math.max(...points.map(([, y]) => y), Number.MIN_VALUE)
   const [left, bottom, width, height] = [56, 300, WIDTH - 250, 250]
-  const x = (value: number): string => (left + value / right * width).toFixed(1)
-  const y = (value: number): string => (bottom - value / top * height).toFixed(1)
-  const grid = [0, 0.25, 0.5, 0.75, 1].map(share => `<path class="grid" d="M${left} ${y(top * share)}h${width}"/><text class="quiet" x="${left - 6}" y="${Number(y(top * share)) + 4}" text-anchor="end">${(top * share).toFixed(2)}</text>`)
-  const ticks = [...new Set(points.map(([value]) => value))].map(value => `<text class="quiet" x="${x(value)}" y="${bottom + 18}" text-anchor="middle">${value.toLocaleString('en')}</text>`)
+  const x = (value: number): string => (left + (value / right) * width).toFixed(1)
+  const y = (value: number): string => (bottom - (value / top) * height).toFixed(1)
+  const grid = [0, 0.25, 0.5, 0.75, 1].map(
+    share =>
+      `<path class="grid" d="M${left} ${y(top * share)}h${width}"/><text class="quiet" x="${left - 6}" y="${Number(y(top * share)) + 4}" text-anchor="end">${(top * share).toFixed(2)}</text>`
+  )
+  const ticks = [...new Set(points.map(([value]) => value))].map(
+    value =>
+      `<text class="quiet" x="${x(value)}" y="${bottom + 18}" text-anchor="middle">${value.toLocaleString('en')}</text>`
+  )
   const drawn = lines.map(({ label, points: own, own: ours }, index) => {
     const colour = COLOURS[index % COLOURS.length] ?? '#000'
     const path = own.map(([px, py], number) => `${number === 0 ? 'M' : 'L'}${x(px)} ${y(py)}`).join('')
     return `<path fill="none" stroke="${colour}" stroke-width="${ours ? 3 : 1.8}" d="${path}"/>${own.map(([px, py]) => `<circle cx="${x(px)}" cy="${y(py)}" r="3" fill="${colour}"/>`).join('')}
 <rect x="${left + width + 18}" y="${52 + index * 22}" width="14" height="4" fill="${colour}"/><text x="${left + width + 40}" y="${58 + index * 22}">${escape(label)}</text>`
   })
-  return picture(title, 340, [
-    ...grid, `<path class="axis" d="M${left} ${bottom}h${width}"/>`, ...ticks,
-    `<text class="quiet" x="${left + width}" y="${bottom + 34}" text-anchor="end">${escape(xUnit)}</text><text class="quiet" x="${left}" y="40">${escape(yUnit)}</text>`,
-    ...drawn
-  ].join('\n'))
+  return picture(
+    title,
+    340,
+    [
+      ...grid,
+      `<path class="axis" d="M${left} ${bottom}h${width}"/>`,
+      ...ticks,
+      `<text class="quiet" x="${left + width}" y="${bottom + 34}" text-anchor="end">${escape(xUnit)}</text><text class="quiet" x="${left}" y="40">${escape(yUnit)}</text>`,
+      ...drawn
+    ].join('\n')
+  )
 }

@@ -6,11 +6,11 @@ import { summarise, type AtRate, type RowSummary } from './summary.ts'
 /** Share of one core that other programs may take before the report says that the machine was not quiet. */
 const QUIET = 0.1
 
-function nameOf (row: RowSummary): string {
+function nameOf(row: RowSummary): string {
   return `${row.label}${row.version === '' ? '' : ` ${row.version}`}`
 }
 
-function line (row: RowSummary, signs: boolean): string {
+function line(row: RowSummary, signs: boolean): string {
   const name = nameOf(row)
   const columns = signs ? 6 : 5
   if (row.absent !== null) return `| ${name} | ${plain(row.absent)} ${'| '.repeat(columns - 2)}|`
@@ -19,9 +19,11 @@ function line (row: RowSummary, signs: boolean): string {
 }
 
 /** Latencies beyond those of the upstream alone, in milliseconds, for each rate. */
-function latencyTable (run: RunResult, rows: readonly RowSummary[]): string {
+function latencyTable(run: RunResult, rows: readonly RowSummary[]): string {
   if (run.rates.length === 0) return ''
-  const shown = rows.filter(row => row.absent === null && row.latencies.some(({ p50, missing }) => p50 !== null || missing !== null))
+  const shown = rows.filter(
+    row => row.absent === null && row.latencies.some(({ p50, missing }) => p50 !== null || missing !== null)
+  )
   const figures = (at: AtRate): string => {
     if (at.p50 === null || at.p99 === null || at.p999 === null) return `${at.missing ?? '–'} | – | –`
     const { added } = at
@@ -40,23 +42,23 @@ itself at the same rate, which is in parentheses. The rates are ${run.effort.loa
 `
 }
 
-function windowsOf (run: RunResult, id: string): number {
+function windowsOf(run: RunResult, id: string): number {
   const row = run.rows.find(candidate => candidate.id === id)
   return row === undefined ? 0 : row.closed.length + row.open.flat().length
 }
 
 /** Reasons that differ in their figures only are told once. */
-function reasons (all: readonly string[]): string {
+function reasons(all: readonly string[]): string {
   return [...new Map(all.map(reason => [reason.replace(/\d+/g, '#'), reason])).values()].join('; ')
 }
 
 /** How loud the rest of the machine was, over all windows. */
-export function foreignOf (run: RunResult): Spread | null {
+export function foreignOf(run: RunResult): Spread | null {
   return spreadOf(run.rows.flatMap(row => [...row.closed, ...row.open.flat()]).map(sample => sample.foreign))
 }
 
 /** The whole report in Markdown. */
-export function renderMarkdown (run: RunResult, command: string): string {
+export function renderMarkdown(run: RunResult, command: string): string {
   const summaries = summarise(run)
   const foreign = foreignOf(run)
   const percent = (value: number): string => `${Math.round(value * 100)} %`

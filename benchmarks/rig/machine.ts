@@ -15,7 +15,7 @@ export interface Machine {
 }
 
 /** Describes this machine as it is now. */
-export function describeMachine (): Machine {
+export function describeMachine(): Machine {
   const all = cpus()
   return {
     processor: all[0]?.model.trim() ?? 'unknown',
@@ -27,8 +27,10 @@ export function describeMachine (): Machine {
   }
 }
 
-/** The full path of a program, or null. /usr/sbin is searched too: Debian puts nginx there, and users' PATH lacks it. */
-export function onPath (program: string): string | null {
+/**
+ * The full path of a program, or null. /usr/sbin is searched too: Debian puts nginx there, and users' PATH lacks it.
+ */
+export function onPath(program: string): string | null {
   for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']) {
     const file = join(folder, program)
     try {
@@ -42,16 +44,20 @@ export function onPath (program: string): string | null {
 }
 
 /** The first line that a program prints about its version, on either output. */
-export function versionOf (file: string, ...args: readonly string[]): string {
+export function versionOf(file: string, ...args: readonly string[]): string {
   const both = execFileSync('/bin/sh', ['-c', '"$@" 2>&1 || true', 'sh', file, ...args], { encoding: 'utf8' })
   return both.split('\n')[0]?.trim() ?? ''
 }
 
 /** The version of an installed package of the benchmarks, or null where it is not installed. */
-export function packageVersion (name: string): string | null {
+export function packageVersion(name: string): string | null {
   try {
     // Every package.json has this member.
-    return (JSON.parse(readFileSync(new URL(`../node_modules/${name}/package.json`, import.meta.url), 'utf8')) as { version: string }).version
+    return (
+      JSON.parse(readFileSync(new URL(`../node_modules/${name}/package.json`, import.meta.url), 'utf8')) as {
+        version: string
+      }
+    ).version
   } catch {
     return null
   }

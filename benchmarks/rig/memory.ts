@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Resident memory, in bytes, of a process and all its descendants, from /proc/<pid>/status. Shared pages count in each. */
-export function residentOf (root: number): number {
-  const found: Array<{ pid: number, parent: number, resident: number }> = []
+/**
+ * Resident memory, in bytes, of a process and all its descendants, from /proc/<pid>/status. Shared pages count in each.
+ */
+export function residentOf(root: number): number {
+  const found: Array<{ pid: number; parent: number; resident: number }> = []
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue
     try {
@@ -18,10 +20,10 @@ export function residentOf (root: number): number {
     size = wanted.size
     for (const { pid, parent } of found) if (wanted.has(parent)) wanted.add(pid)
   }
-  return found.reduce((sum, { pid, resident }) => wanted.has(pid) ? sum + resident : sum, 0)
+  return found.reduce((sum, { pid, resident }) => (wanted.has(pid) ? sum + resident : sum), 0)
 }
 
 /** Resident memory of one process alone, in bytes. */
-export function residentOfOne (pid: number): number {
+export function residentOfOne(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024
 }

@@ -18,12 +18,12 @@ export interface Reachable {
 export interface Servers extends Reachable {
   readonly postgresPid: number
   /** A database of this PostgreSQL and a Redis for a gateway that is to share neither with another. */
-  another (name: string): Promise<Reachable>
-  stop (): Promise<void>
+  another(name: string): Promise<Reachable>
+  stop(): Promise<void>
 }
 
 /** Where PostgreSQL's programs are, which Debian keeps out of PATH; null where there are none. */
-export function postgresFolder (): string | null {
+export function postgresFolder(): string | null {
   try {
     const root = '/usr/lib/postgresql'
     const versions = readdirSync(root).sort((a, b) => Number(a) - Number(b))
@@ -36,20 +36,30 @@ export function postgresFolder (): string | null {
 }
 
 /** What is missing for `startServers`; null when nothing is. */
-export function serversMissing (): string | null {
-  const missing = [...(postgresFolder() === null ? ['postgresql'] : []), ...(onPath('redis-server') === null ? ['redis-server'] : [])]
+export function serversMissing(): string | null {
+  const missing = [
+    ...(postgresFolder() === null ? ['postgresql'] : []),
+    ...(onPath('redis-server') === null ? ['redis-server'] : [])
+  ]
   return missing.length === 0 ? null : `not installed here: \`apt-get install ${missing.join(' ')}\``
 }
 
-/** As a user of its own where we are root, as which PostgreSQL refuses to run. `runuser` would stay in between: its id is not the server's. */
-export function asPostgres (command: readonly string[]): readonly string[] {
-  return process.getuid?.() === 0 ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--init-groups', ...command] : command
+/**
+ * As a user of its own where we are root, as which PostgreSQL refuses to run. `runuser` would stay in between: its id
+ * is not the server's.
+ */
+export function asPostgres(command: readonly string[]): readonly string[] {
+  return process.getuid?.() === 0
+    ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--init-groups', ...command]
+    : command
 }
 
-async function listening (port: number): Promise<true | null> {
+async function listening(port: number): Promise<true | null> {
   const socket = connect(port, '127.0.0.1')
   try {
-    await new Promise((resolve, reject) => { socket.once('connect', resolve).once('error', reject) })
+    await new Promise((resolve, reject) => {
+      socket.once('connect', resolve).once('error', reject)
+    })
     return true
   } catch {
     // Not yet: `until` asks again and knows when to give up.
@@ -60,7 +70,7 @@ async function listening (port: number): Promise<true | null> {
 }
 
 /** Starts both in `folder`, with fsync as PostgreSQL has it by default. */
-export async function startServers (folder: string, core: Core): Promise<Servers> {
+export async function startServers(folder: string, core: Core): Promise<Servers> {
   const bin = postgresFolder()
   const redis = onPath('redis-server')
   if (bin === null || redis === null) throw new Error(serversMissing() ?? '')
@@ -77,26 +87,62 @@ export async function startServers (folder: string, core: Core): Promise<Servers
   await run(initdb, rest, { cwd: home })
   const port = await freePort()
   const children: Child[] = []
-  const stop = async (): Promise<void> => { await Promise.all(children.map(child => child.stop())) }
+  const stop = async (): Promise<void> => {
+    await Promise.all(children.map(child => child.stop()))
+  }
   const startRedis = async (name: string): Promise<string> => {
     const redisPort = await freePort()
-    const child = start(name, folder, core, [redis, '--port', String(redisPort), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', home])
+    const child = start(name, folder, core, [
+      redis,
+      '--port',
+      String(redisPort),
+      '--bind',
+      '127.0.0.1',
+      '--save',
+      '',
+      '--appendonly',
+      'no',
+      '--dir',
+      home
+    ])
     children.push(child)
     await until(name, child, 30, () => listening(redisPort))
     return `redis://127.0.0.1:${redisPort}`
   }
   const at = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
   try {
-    const postgres = start('postgres', folder, core, asPostgres([join(bin, 'postgres'), '-D', data, '-p', String(port), '-k', home, '-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200']))
+    const postgres = start(
+      'postgres',
+      folder,
+      core,
+      asPostgres([
+        join(bin, 'postgres'),
+        '-D',
+        data,
+        '-p',
+        String(port),
+        '-k',
+        home,
+        '-c',
+        'listen_addresses=127.0.0.1',
+        '-c',
+        'max_connections=200'
+      ])
+    )
     children.push(postgres)
     const redisUrl = await startRedis('redis')
     // PostgreSQL takes connections before it takes statements.
-    await until('postgres', postgres, 30, () => run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).then((): true => true, () => null))
+    await until('postgres', postgres, 30, () =>
+      run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).then(
+        (): true => true,
+        () => null
+      )
+    )
     return {
       databaseUrl: at('postgres'),
       redisUrl,
       postgresPid: postgres.pid,
-      async another (name) {
+      async another(name) {
         await run(join(bin, 'createdb'), ['-h', '127.0.0.1', '-p', String(port), '-U', 'postgres', name])
         return { databaseUrl: at(name), redisUrl: await startRedis(`redis-${name}`) }
       },

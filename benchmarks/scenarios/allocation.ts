@@ -16,7 +16,7 @@ const GENERATOR_CORE = 1
 interface Begun {
   readonly id: string
   readonly label: string
-  begin (): Promise<{ readonly target: Target & { output (): string }, readonly request: LoadRequest }>
+  begin(): Promise<{ readonly target: Target & { output(): string }; readonly request: LoadRequest }>
 }
 
 /** Bytes of garbage that a request makes. */
@@ -25,8 +25,13 @@ export const allocation: Study = {
   title: 'Allocation for each request',
   text: 'The request of the first table, with collections traced: what each program allocates on its JavaScript heap for one request, between its first and its last collection of a window.',
   charted: 'allocated for each request',
-  async run (given, scale, say) {
-    const place: Place = { ...given, core: null, say, imports: [fileURLToPath(new URL('../rig/trace-gc.mjs', import.meta.url))] }
+  async run(given, scale, say) {
+    const place: Place = {
+      ...given,
+      core: null,
+      say,
+      imports: [fileURLToPath(new URL('../rig/trace-gc.mjs', import.meta.url))]
+    }
     const core = given.core === null ? null : GENERATOR_CORE
     const upstream = await startUpstream(place.folder, core, 1024)
     const load = createLoad(place.folder, core)
@@ -40,7 +45,7 @@ export const allocation: Study = {
       const gateway: Begun = {
         id: 'boltgate',
         label: 'boltgate',
-        async begin () {
+        async begin() {
           const target = keep(await startBoltgate(behind, { name: 'boltgate' }))
           const [authorization = ''] = await mintCredentials(target.port, 1, { path: PAID_PATH })
           return { target, request: plainGet(PAID_PATH, { Authorization: authorization, Accept: 'application/json' }) }
@@ -49,15 +54,22 @@ export const allocation: Study = {
       const peers = [undici, httpProxy3, fastifyHttpProxy].map((peer): Begun => ({
         id: peer.id,
         label: peer.label,
-        async begin () {
+        async begin() {
           if (peer.version === null) throw new Error(`not installed here: \`${peer.install}\``)
           const { output, ...target } = keep(await peer.start(behind))
           if (output === undefined) throw new TypeError(`${peer.id} has no output to read`)
-          return { target: { ...target, output }, request: plainGet(PAID_PATH, { Authorization: MADE_UP, Accept: 'application/json' }) }
+          return {
+            target: { ...target, output },
+            request: plainGet(PAID_PATH, { Authorization: MADE_UP, Accept: 'application/json' })
+          }
         }
       }))
       // All start at the same time; each is loaded alone.
-      const all = [gateway, ...peers].map(({ id, label, begin }) => ({ id, label, begun: begin().catch((error: unknown) => error instanceof Error ? error : new Error(String(error))) }))
+      const all = [gateway, ...peers].map(({ id, label, begin }) => ({
+        id,
+        label,
+        begun: begin().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))))
+      }))
       await Promise.all(all.map(({ begun }) => begun))
       const rows: StudyRow[] = []
       for (const { id, label, begun } of all) {
@@ -69,7 +81,15 @@ export const allocation: Study = {
         }
         const { target, request } = running
         const values: number[] = []
-        const window = { port: target.port, request, seconds: scale === 'quick' ? 1 : 8, connections: 64, core, from: 0, count: null }
+        const window = {
+          port: target.port,
+          request,
+          seconds: scale === 'quick' ? 1 : 8,
+          connections: 64,
+          core,
+          from: 0,
+          count: null
+        }
         await load.closed({ ...window, seconds: scale === 'quick' ? 1 : 8 })
         for (let round = 0; round < (scale === 'quick' ? 3 : 9); round++) {
           const before = target.output().length
@@ -78,9 +98,19 @@ export const allocation: Study = {
           if (bytes !== null && requests > 0) values.push(bytes / requests / 1024)
           target.afterRound?.()
         }
-        rows.push({ id, label, absent: target.fault() ?? (values.length === 0 ? 'no two collections in a window' : null), figures: { 'allocated for each request': { unit: 'KiB', values } } })
+        rows.push({
+          id,
+          label,
+          absent: target.fault() ?? (values.length === 0 ? 'no two collections in a window' : null),
+          figures: { 'allocated for each request': { unit: 'KiB', values } }
+        })
       }
-      return { rows, remarks: ['Requests of the whole window are counted against what was allocated between its collections, so the figure is low by up to one young space in a window.'] }
+      return {
+        rows,
+        remarks: [
+          'Requests of the whole window are counted against what was allocated between its collections, so the figure is low by up to one young space in a window.'
+        ]
+      }
     } finally {
       await Promise.all(started.map(target => target.stop()))
       await load.stop()

@@ -8,32 +8,55 @@ import type { LoadRequest } from '../load/request.ts'
 import type { Row } from './scenario.ts'
 
 /**
- * What a gateway of a run is asked, made once it runs; it may throw when the gateway does not do what it is measured for. Those of
- * several gateways are made at the same time.
+ * What a gateway of a run is asked, made once it runs; it may throw when the gateway does not do what it is measured
+ * for. Those of several gateways are made at the same time.
  */
 export type Prepare = (gateway: GatewayTarget, variant: Variant) => Promise<LoadRequest>
 
 const EMBEDDED: Variant = { id: 'boltgate', label: 'boltgate', workers: 1, onServers: false }
-const ON_SERVERS: Variant = { id: 'boltgate-postgres', label: 'boltgate on PostgreSQL and Redis', workers: 1, onServers: true }
-const TWO_WORKERS: Variant = { id: 'boltgate-two', label: 'boltgate on PostgreSQL and Redis, two workers', workers: 2, onServers: true }
+const ON_SERVERS: Variant = {
+  id: 'boltgate-postgres',
+  label: 'boltgate on PostgreSQL and Redis',
+  workers: 1,
+  onServers: true
+}
+const TWO_WORKERS: Variant = {
+  id: 'boltgate-two',
+  label: 'boltgate on PostgreSQL and Redis, two workers',
+  workers: 2,
+  onServers: true
+}
 
-/** The gateways of a scenario: embedded, and on PostgreSQL and Redis with one worker (where the database has a part in it) and with two. */
-export async function gatewayRows (fleet: Fleet, prepare: Prepare, options: { readonly oneOnServers: boolean }): Promise<Row[]> {
+/**
+ * The gateways of a scenario: embedded, and on PostgreSQL and Redis with one worker (where the database has a part in
+ * it) and with two.
+ */
+export async function gatewayRows(
+  fleet: Fleet,
+  prepare: Prepare,
+  options: { readonly oneOnServers: boolean }
+): Promise<Row[]> {
   const missing = serversMissing()
-  return await Promise.all([EMBEDDED, ...(options.oneOnServers ? [ON_SERVERS] : []), TWO_WORKERS].map(async (variant): Promise<Row> => {
-    const { id, label, onServers } = variant
-    if (onServers && missing !== null) return absentRow(id, label, missing)
-    try {
-      const target = await fleet.gateway(variant)
-      return { id, label, version: boltgateVersion(), target, absent: null, request: await prepare(target, variant) }
-    } catch (error) {
-      return absentRow(id, label, `could not be prepared: ${(error instanceof Error ? error.message : String(error)).slice(0, 300)}`)
-    }
-  }))
+  return await Promise.all(
+    [EMBEDDED, ...(options.oneOnServers ? [ON_SERVERS] : []), TWO_WORKERS].map(async (variant): Promise<Row> => {
+      const { id, label, onServers } = variant
+      if (onServers && missing !== null) return absentRow(id, label, missing)
+      try {
+        const target = await fleet.gateway(variant)
+        return { id, label, version: boltgateVersion(), target, absent: null, request: await prepare(target, variant) }
+      } catch (error) {
+        return absentRow(
+          id,
+          label,
+          `could not be prepared: ${(error instanceof Error ? error.message : String(error)).slice(0, 300)}`
+        )
+      }
+    })
+  )
 }
 
 /** A file with a value of a header a line. */
-export function valuesFile (fleet: Fleet, name: string, values: readonly string[]): string {
+export function valuesFile(fleet: Fleet, name: string, values: readonly string[]): string {
   const file = join(fleet.folder, `${name}.txt`)
   writeFileSync(file, `${values.join('\n')}\n`, { mode: 0o600 })
   return file

@@ -18,9 +18,9 @@ const ACCEPT = { Accept: 'application/json' }
 const PAYMENTS = 200
 
 /** Plain proxies, for as many bytes. */
-async function plainRows (fleet: Fleet): Promise<Row[]> {
+async function plainRows(fleet: Fleet): Promise<Row[]> {
   const request = plainGet(PAID_PATH, { Authorization: MADE_UP, ...ACCEPT })
-  return await Promise.all([nginx, undici].map(async peer => ({ ...await peerRow(peer, fleet, request), request })))
+  return await Promise.all([nginx, undici].map(async peer => ({ ...(await peerRow(peer, fleet, request)), request })))
 }
 
 /** Every request shows a token that the gateway has not seen. */
@@ -30,13 +30,23 @@ export const coldL402: Scenario = {
   text: `Every request shows a token that the gateway has not seen: its macaroon is read and verified, and its payment claimed by one conditional UPDATE. The tokens were made from ${PAYMENTS} payments by narrowing, as any holder can.`,
   latency: [],
   once: { quick: 400, full: 10_000, warmUp: 3 },
-  async prepare (fleet, count) {
+  async prepare(fleet, count) {
     const [gateways, peers] = await Promise.all([
-      gatewayRows(fleet, async (gateway, { id }) => {
-        const paid = await paidTokens(gateway, PAYMENTS)
-        await proveGate(gateway, PAID_PATH, paid[0] ?? '')
-        return { ...plainGet(PAID_PATH, ACCEPT), varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-cold`, narrowedTokens(paid, count, TOKENS_OF_A_PAYMENT)) } }
-      }, { oneOnServers: true }),
+      gatewayRows(
+        fleet,
+        async (gateway, { id }) => {
+          const paid = await paidTokens(gateway, PAYMENTS)
+          await proveGate(gateway, PAID_PATH, paid[0] ?? '')
+          return {
+            ...plainGet(PAID_PATH, ACCEPT),
+            varied: {
+              header: 'Authorization',
+              file: valuesFile(fleet, `${id}-cold`, narrowedTokens(paid, count, TOKENS_OF_A_PAYMENT))
+            }
+          }
+        },
+        { oneOnServers: true }
+      ),
       plainRows(fleet)
     ])
     return { rows: [...gateways, ...peers], remarks: [], request: plainGet(PAID_PATH, ACCEPT) }
@@ -44,25 +54,39 @@ export const coldL402: Scenario = {
 }
 
 const LIVE = 10_000
-/** CPU microseconds of the database for each request, below which it can have claimed no payment; a claim takes hundreds. */
+/**
+ * CPU microseconds of the database for each request, below which it can have claimed no payment; a claim takes
+ * hundreds.
+ */
 const NO_CLAIM = 15
-/** How often the tokens are shown at most: a second worker may have been given none of the connections that showed one. */
+/**
+ * How often the tokens are shown at most: a second worker may have been given none of the connections that showed one.
+ */
 const SHOWINGS = 12
 
 /** Shows all tokens until the gateway, and each of its workers, knows them: until its database has no more to do. */
-async function showAll (fleet: Fleet, gateway: GatewayTarget, onServers: boolean, request: LoadRequest): Promise<void> {
+async function showAll(fleet: Fleet, gateway: GatewayTarget, onServers: boolean, request: LoadRequest): Promise<void> {
   const load = await fleet.load()
   const postgresPid = onServers ? (await fleet.servers()).postgresPid : null
   // The embedded database is a process that the gateway has started.
-  const cpuOfDatabase = (): number => postgresPid === null ? cpuOfTree(gateway.pid) - cpuOfProcess(gateway.pid) : cpuOfTree(postgresPid)
+  const cpuOfDatabase = (): number =>
+    postgresPid === null ? cpuOfTree(gateway.pid) - cpuOfProcess(gateway.pid) : cpuOfTree(postgresPid)
   for (let showing = 0; showing < SHOWINGS; showing++) {
     const before = cpuOfDatabase()
     // Other connections each time, so that in the end every worker has had every token.
     const { requests, refused, broken } = await load.closed({
-      port: gateway.port, request, connections: 64 + 7 * showing, seconds: 120, core: null, from: showing * 13, count: LIVE
+      port: gateway.port,
+      request,
+      connections: 64 + 7 * showing,
+      seconds: 120,
+      core: null,
+      from: showing * 13,
+      count: LIVE
     })
     if (requests !== LIVE || refused > 0 || broken > 0) {
-      throw new Error(`of ${LIVE} tokens ${requests} were answered, ${refused} of them refused, and ${broken} connections broke`)
+      throw new Error(
+        `of ${LIVE} tokens ${requests} were answered, ${refused} of them refused, and ${broken} connections broke`
+      )
     }
     if (showing > 0 && (cpuOfDatabase() - before) / LIVE < NO_CLAIM) return
   }
@@ -76,18 +100,30 @@ export const tenThousandTokens: Scenario = {
   text: `${LIVE} tokens of ${PAYMENTS} payments are shown in turn, all seen before: the warm path with a cache of real size. They are shown, before anything is measured, until the database has nothing more to claim.`,
   latency: [],
   once: null,
-  async prepare (fleet) {
+  async prepare(fleet) {
     const plain = await plainRows(fleet)
     const again = (id: string, tokens: readonly string[]): LoadRequest => ({
-      ...plainGet(PAID_PATH, ACCEPT), varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-live`, tokens), again: true }
+      ...plainGet(PAID_PATH, ACCEPT),
+      varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-live`, tokens), again: true }
     })
-    const rows = await gatewayRows(fleet, async (gateway, { id, onServers }) => {
-      const request = again(id, narrowedTokens(await paidTokens(gateway, PAYMENTS), LIVE))
-      await showAll(fleet, gateway, onServers, request)
-      return request
-    }, { oneOnServers: false })
+    const rows = await gatewayRows(
+      fleet,
+      async (gateway, { id, onServers }) => {
+        const request = again(id, narrowedTokens(await paidTokens(gateway, PAYMENTS), LIVE))
+        await showAll(fleet, gateway, onServers, request)
+        return request
+      },
+      { oneOnServers: false }
+    )
     // The same generator for all rows, or its share of the work would differ.
-    const request = again('peers', Array.from({ length: 100 }, () => MADE_UP))
-    return { rows: [...rows, ...plain.map(row => ({ ...row, request }))], remarks: [], request: plainGet(PAID_PATH, ACCEPT) }
+    const request = again(
+      'peers',
+      Array.from({ length: 100 }, () => MADE_UP)
+    )
+    return {
+      rows: [...rows, ...plain.map(row => ({ ...row, request }))],
+      remarks: [],
+      request: plainGet(PAID_PATH, ACCEPT)
+    }
   }
 }

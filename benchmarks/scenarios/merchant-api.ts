@@ -2,7 +2,8 @@ import { plainGet, type LoadRequest } from '../load/request.ts'
 import { gatewayRows } from './gateways.ts'
 import type { Scenario } from './scenario.ts'
 
-const text = 'Over the whole chain of the deployment: key, throttle, gate, idempotency, and the operation with its database.'
+const text =
+  'Over the whole chain of the deployment: key, throttle, gate, idempotency, and the operation with its database.'
 
 /** A merchant creates payments. */
 export const createPayment: Scenario = {
@@ -11,12 +12,20 @@ export const createPayment: Scenario = {
   text: `POST /api/payments with an order id of its own each, an invoice of the sandbox. ${text}`,
   latency: [],
   once: { quick: 100, full: 2_000, warmUp: 1 },
-  async prepare (fleet) {
+  async prepare(fleet) {
     const post: LoadRequest = {
-      method: 'POST', path: '/api/payments', headers: { 'Content-Type': 'application/json' }, status: 201, varied: 'number',
+      method: 'POST',
+      path: '/api/payments',
+      headers: { 'Content-Type': 'application/json' },
+      status: 201,
+      varied: 'number',
       body: JSON.stringify({ orderId: 'order-{n}', amount: 0.0001, currency: 'BTC' })
     }
-    const rows = await gatewayRows(fleet, async gateway => ({ ...post, headers: { ...post.headers, 'X-API-Key': gateway.apiKey } }), { oneOnServers: true })
+    const rows = await gatewayRows(
+      fleet,
+      async gateway => ({ ...post, headers: { ...post.headers, 'X-API-Key': gateway.apiKey } }),
+      { oneOnServers: true }
+    )
     return { rows, remarks: [], request: post }
   }
 }
@@ -28,17 +37,24 @@ export const readPayment: Scenario = {
   text: `GET /api/payments/{invoiceId}. ${text}`,
   latency: [],
   once: null,
-  async prepare (fleet) {
-    const rows = await gatewayRows(fleet, async gateway => {
-      const headers = { 'X-API-Key': gateway.apiKey }
-      const answer = await fetch(`http://127.0.0.1:${gateway.port}/api/payments`, {
-        method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify({ orderId: 'the-one', amount: 0.0001, currency: 'BTC' })
-      })
-      if (answer.status !== 201) throw new Error(`the payment was not created: ${answer.status} ${await answer.text()}`)
-      // The contract's create answer has this member.
-      const { invoiceId } = await answer.json() as { invoiceId: string }
-      return plainGet(`/api/payments/${invoiceId}`, headers)
-    }, { oneOnServers: true })
+  async prepare(fleet) {
+    const rows = await gatewayRows(
+      fleet,
+      async gateway => {
+        const headers = { 'X-API-Key': gateway.apiKey }
+        const answer = await fetch(`http://127.0.0.1:${gateway.port}/api/payments`, {
+          method: 'POST',
+          headers: { ...headers, 'Content-Type': 'application/json' },
+          body: JSON.stringify({ orderId: 'the-one', amount: 0.0001, currency: 'BTC' })
+        })
+        if (answer.status !== 201)
+          throw new Error(`the payment was not created: ${answer.status} ${await answer.text()}`)
+        // The contract's create answer has this member.
+        const { invoiceId } = (await answer.json()) as { invoiceId: string }
+        return plainGet(`/api/payments/${invoiceId}`, headers)
+      },
+      { oneOnServers: true }
+    )
     return { rows, remarks: [], request: plainGet('/api/payments/1') }
   }
 }

@@ -13,11 +13,18 @@ export const modernOnce: Scenario = {
   text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a conditional UPDATE, and an UPDATE that many share. The study `redemption` compares it with one bare UPDATE.',
   latency: [],
   once: { quick: 100, full: 3_000, warmUp: 1 },
-  async prepare (fleet, count) {
-    const rows = await gatewayRows(fleet, async (gateway, { id }) => {
-      const credentials = await mintCredentials(gateway.port, count, { path: '/paid/quote', scheme: 'payment' })
-      return { ...plainGet('/paid/quote', ACCEPT), varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-once`, credentials) } }
-    }, { oneOnServers: true })
+  async prepare(fleet, count) {
+    const rows = await gatewayRows(
+      fleet,
+      async (gateway, { id }) => {
+        const credentials = await mintCredentials(gateway.port, count, { path: '/paid/quote', scheme: 'payment' })
+        return {
+          ...plainGet('/paid/quote', ACCEPT),
+          varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-once`, credentials) }
+        }
+      },
+      { oneOnServers: true }
+    )
     return { rows, remarks: [], request: plainGet('/paid/quote', ACCEPT) }
   }
 }
@@ -31,12 +38,27 @@ export const postDigest: Scenario = {
   text: 'Every request posts 64 KiB with a Payment credential that was sold for exactly that body: it is collected, hashed and compared before it is forwarded. The peers pass the same body on.',
   latency: [],
   once: { quick: 100, full: 2_000, warmUp: 1 },
-  async prepare (fleet, count) {
-    const post: LoadRequest = { method: 'POST', path: '/digested/order', headers: { ...ACCEPT, 'Content-Type': 'application/json' }, body: BODY, varied: null, status: 200 }
-    const rows = await gatewayRows(fleet, async (gateway, { id }) => {
-      const credentials = await mintCredentials(gateway.port, count, { path: post.path, scheme: 'payment', body: BODY })
-      return { ...post, varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-digested`, credentials) } }
-    }, { oneOnServers: false })
-    return { rows: [...rows, ...await peerRows(fleet, post)], remarks: [], request: post }
+  async prepare(fleet, count) {
+    const post: LoadRequest = {
+      method: 'POST',
+      path: '/digested/order',
+      headers: { ...ACCEPT, 'Content-Type': 'application/json' },
+      body: BODY,
+      varied: null,
+      status: 200
+    }
+    const rows = await gatewayRows(
+      fleet,
+      async (gateway, { id }) => {
+        const credentials = await mintCredentials(gateway.port, count, {
+          path: post.path,
+          scheme: 'payment',
+          body: BODY
+        })
+        return { ...post, varied: { header: 'Authorization', file: valuesFile(fleet, `${id}-digested`, credentials) } }
+      },
+      { oneOnServers: false }
+    )
+    return { rows: [...rows, ...(await peerRows(fleet, post))], remarks: [], request: post }
   }
 }

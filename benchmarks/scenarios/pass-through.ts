@@ -12,8 +12,11 @@ export const passThrough: Scenario = {
   text: 'GET without a credential, answered by an upstream with 1 KiB. boltgate runs the paid chain without its price: correlation id, access log, metrics, CORS, throttle, forward. The peers only pass the bytes on.',
   latency: [],
   once: null,
-  async prepare (fleet) {
-    const [gateways, peers] = await Promise.all([gatewayRows(fleet, async () => request, { oneOnServers: false }), peerRows(fleet, request)])
+  async prepare(fleet) {
+    const [gateways, peers] = await Promise.all([
+      gatewayRows(fleet, async () => request, { oneOnServers: false }),
+      peerRows(fleet, request)
+    ])
     return { rows: [...gateways, ...peers], remarks: [], request }
   }
 }

@@ -31,17 +31,23 @@ export interface Scenario {
   readonly text: string
   /** Ids of the rows whose latencies are measured too, in an open loop at three rates; empty for none. */
   readonly latency: readonly string[]
-  /** Requests of one window, where each credential is good once, and the windows of the warm-up; null where a window is a time. */
-  readonly once: { readonly quick: number, readonly full: number, readonly warmUp: number } | null
   /**
-   * Has the targets started, and checks that each does the work that it is measured for. `credentials` is how many requests a gateway will
-   * be asked in all, where each credential is good once. Throws when a target only pretends to.
+   * Requests of one window, where each credential is good once, and the windows of the warm-up; null where a window is
+   * a time.
    */
-  prepare (fleet: Fleet, credentials: number): Promise<Stage>
+  readonly once: { readonly quick: number; readonly full: number; readonly warmUp: number } | null
+  /**
+   * Has the targets started, and checks that each does the work that it is measured for. `credentials` is how many
+   * requests a gateway will be asked in all, where each credential is good once. Throws when a target only pretends to.
+   */
+  prepare(fleet: Fleet, credentials: number): Promise<Stage>
 }
 
 /** One figure of a study: its values of several rounds. */
-export interface Figure { readonly unit: string, readonly values: readonly number[] }
+export interface Figure {
+  readonly unit: string
+  readonly values: readonly number[]
+}
 
 /** A row of a study. */
 export interface StudyRow {
@@ -52,7 +58,10 @@ export interface StudyRow {
 }
 
 /** What a study found. */
-export interface StudyResult { readonly rows: readonly StudyRow[], readonly remarks: readonly string[] }
+export interface StudyResult {
+  readonly rows: readonly StudyRow[]
+  readonly remarks: readonly string[]
+}
 
 /** Something that is no loop of requests: memory of open connections, streams, messages. */
 export interface Study {
@@ -61,5 +70,5 @@ export interface Study {
   readonly text: string
   /** The figure that the picture shows. */
   readonly charted: string
-  run (place: Place, scale: 'quick' | 'full', say: (line: string) => void): Promise<StudyResult>
+  run(place: Place, scale: 'quick' | 'full', say: (line: string) => void): Promise<StudyResult>
 }

@@ -8,17 +8,31 @@ const GIB = 2 ** 30
 const MIB = 2 ** 20
 const SAMPLE_MS = 100
 
-const WAYS = [{ way: 'down', label: 'answer' }, { way: 'up', label: 'upload' }] as const
+const WAYS = [
+  { way: 'down', label: 'answer' },
+  { way: 'up', label: 'upload' }
+] as const
 
 /** What a process's resident memory was while something ran, and how long that took. */
-interface Curve { readonly samples: readonly number[], readonly seconds: number, readonly cpu: number }
+interface Curve {
+  readonly samples: readonly number[]
+  readonly seconds: number
+  readonly cpu: number
+}
 
 /** Sends one body through a target and looks at the target's memory every 100 ms. Throws when not all of it arrived. */
-async function flow (target: { readonly port: number, readonly pid: number }, way: 'down' | 'up', bytes: number, core: number | null): Promise<Curve> {
+async function flow(
+  target: { readonly port: number; readonly pid: number },
+  way: 'down' | 'up',
+  bytes: number,
+  core: number | null
+): Promise<Curve> {
   const cpuBefore = cpuOfTarget(target)
   const tool = startTool('flow', { port: target.port, way, bytes }, core)
   const samples: number[] = []
-  const watch = setInterval(() => { samples.push(residentOfTarget(target)) }, SAMPLE_MS)
+  const watch = setInterval(() => {
+    samples.push(residentOfTarget(target))
+  }, SAMPLE_MS)
   try {
     const told = await tool.next()
     if (told['bytes'] !== bytes) throw new Error(`${String(told['bytes'])} of ${bytes} bytes arrived`)
@@ -31,13 +45,20 @@ async function flow (target: { readonly port: number, readonly pid: number }, wa
 }
 
 /** What a curve comes to. */
-export function figuresOf ({ samples, seconds, cpu }: Curve, atRest: number, bytes: number): Readonly<Record<string, Figure>> {
+export function figuresOf(
+  { samples, seconds, cpu }: Curve,
+  atRest: number,
+  bytes: number
+): Readonly<Record<string, Figure>> {
   const middle = Math.ceil(samples.length / 2)
   const highest = (part: readonly number[]): number => part.reduce((most, value) => Math.max(most, value), 0)
   const whole = highest(samples)
   return {
     'highest above rest': { unit: 'MiB', values: [(whole - atRest) / MIB] },
-    'second half above first': { unit: 'MiB', values: [samples.length < 2 ? 0 : (highest(samples.slice(middle)) - highest(samples.slice(0, middle))) / MIB] },
+    'second half above first': {
+      unit: 'MiB',
+      values: [samples.length < 2 ? 0 : (highest(samples.slice(middle)) - highest(samples.slice(0, middle))) / MIB]
+    },
     'resident, highest': { unit: 'MiB', values: [whole / MIB] },
     'MiB/s': { unit: '', values: [bytes / MIB / seconds] },
     'CPU for each GiB': { unit: 'ms', values: [cpu / 1000 / (bytes / GIB)] }
@@ -50,24 +71,32 @@ export const streamed: Study = {
   title: 'Large bodies: 10 GiB down and 10 GiB up, memory flat',
   text: 'One answer and then one upload of 10 GiB (0.5 GiB in a quick run) pass through each target. Memory is flat when the second half needs no more than the first.',
   charted: 'highest above rest',
-  async run (place, scale, say) {
+  async run(place, scale, say) {
     const bytes = (scale === 'quick' ? 0.5 : 10) * GIB
     const core = generatorCore(place)
     const halves = new Map<string, Readonly<Record<string, Figure>>>()
     const rows = await overTargets({ ...place, say }, [gateway, nginx, undici], async (target, peer) => {
       // The process as it is between requests, with no body behind it yet.
       const atRest = residentOfTarget(target)
-      for (const { way } of WAYS) halves.set(`${peer.id}-${way}`, figuresOf(await flow(target, way, bytes, core), atRest, bytes))
+      for (const { way } of WAYS)
+        halves.set(`${peer.id}-${way}`, figuresOf(await flow(target, way, bytes, core), atRest, bytes))
       return {}
     })
-    const cells = rows.flatMap((row): StudyRow[] => row.absent !== null
-      ? [row]
-      : WAYS.map(({ way, label }) => ({ ...row, id: `${row.id}-${way}`, label: `${row.label}, ${label}`, figures: halves.get(`${row.id}-${way}`) ?? {} })))
+    const cells = rows.flatMap((row): StudyRow[] =>
+      row.absent !== null
+        ? [row]
+        : WAYS.map(({ way, label }) => ({
+            ...row,
+            id: `${row.id}-${way}`,
+            label: `${row.label}, ${label}`,
+            figures: halves.get(`${row.id}-${way}`) ?? {}
+          }))
+    )
     return {
       rows: cells,
       remarks: [
         `${bytes / GIB} GiB each way. Resident pages of the target, every ${SAMPLE_MS} ms; "rest" is the process before the first body, so what it needs once, such as compiled code and its buffers, counts.`,
-        'Client and upstream share the second core, so MiB/s say how fast they are together with the target; the CPU is the target\'s.',
+        "Client and upstream share the second core, so MiB/s say how fast they are together with the target; the CPU is the target's.",
         'nginx passes both bodies on without buffering them on disk, as the others do.'
       ]
     }

@@ -17,14 +17,18 @@ export const verifiedL402: Scenario = {
   // The others' would make a quick run a long one.
   latency: ['boltgate', 'nginx', 'haproxy', 'undici', 'direct'],
   once: null,
-  async prepare (fleet) {
+  async prepare(fleet) {
     const request = plainGet(PAID_PATH, { Authorization: MADE_UP, Accept: 'application/json' })
     const [gateways, peers] = await Promise.all([
-      gatewayRows(fleet, async gateway => {
-        const [authorization = ''] = await paidTokens(gateway, 1)
-        await proveGate(gateway, PAID_PATH, authorization)
-        return plainGet(PAID_PATH, { Authorization: authorization, Accept: 'application/json' })
-      }, { oneOnServers: true }),
+      gatewayRows(
+        fleet,
+        async gateway => {
+          const [authorization = ''] = await paidTokens(gateway, 1)
+          await proveGate(gateway, PAID_PATH, authorization)
+          return plainGet(PAID_PATH, { Authorization: authorization, Accept: 'application/json' })
+        },
+        { oneOnServers: true }
+      ),
       peerRows(fleet, request)
     ])
     return { rows: [...gateways, ...peers, ...otherGates()], remarks: [], request }

@@ -45,7 +45,10 @@ test('without schedstat, ticks are what there is', () => {
 
 test('a tree holds what its members use, and the run holds its children before and after their end', async () => {
   const before = cpuOfRun()
-  const child = spawn(process.execPath, ['-e', 'const end = process.cpuUsage().user + 2e5; while (process.cpuUsage().user < end); console.log("spent"); process.stdin.resume()'])
+  const child = spawn(process.execPath, [
+    '-e',
+    'const end = process.cpuUsage().user + 2e5; while (process.cpuUsage().user < end); console.log("spent"); process.stdin.resume()'
+  ])
   const { pid } = child
   assert.ok(pid !== undefined)
   await once(child.stdout, 'data')

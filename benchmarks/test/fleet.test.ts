@@ -3,31 +3,57 @@ import { test } from 'node:test'
 import { Fleet, type Starters, type Variant } from '../measure/fleet.ts'
 import type { Peer, Target } from '../peers/target.ts'
 
-function target (name: string, log: string[]): Target {
-  return { port: 1, pid: null, compiles: false, fault: () => null, stop: async () => { log.push(`stop ${name}`) } }
+function target(name: string, log: string[]): Target {
+  return {
+    port: 1,
+    pid: null,
+    compiles: false,
+    fault: () => null,
+    stop: async () => {
+      log.push(`stop ${name}`)
+    }
+  }
 }
 
-function starters (log: string[]): Starters {
+function starters(log: string[]): Starters {
   return {
-    async upstream () {
+    async upstream() {
       log.push('upstream')
-      return { origin: 'http://127.0.0.1:1', pid: 0, favoured: false, label: '', stop: async () => { log.push('stop upstream') } }
+      return {
+        origin: 'http://127.0.0.1:1',
+        pid: 0,
+        favoured: false,
+        label: '',
+        stop: async () => {
+          log.push('stop upstream')
+        }
+      }
     },
-    async servers () {
+    async servers() {
       log.push('servers')
       const reachable = (name: string) => ({ databaseUrl: `postgres://${name}`, redisUrl: `redis://${name}` })
-      return { ...reachable('first'), postgresPid: 0, another: async name => reachable(name), stop: async () => { log.push('stop servers') } }
+      return {
+        ...reachable('first'),
+        postgresPid: 0,
+        another: async name => reachable(name),
+        stop: async () => {
+          log.push('stop servers')
+        }
+      }
     },
-    async gateway (_place, options = { name: '' }) {
+    async gateway(_place, options = { name: '' }) {
       log.push(`gateway ${options.name} on ${options.servers?.databaseUrl ?? 'its own'}`)
       return { ...target(options.name, log), pid: process.pid, apiKey: '', output: () => '' }
     }
   }
 }
 
-function peer (log: string[], start: () => Promise<Target>): Peer {
+function peer(log: string[], start: () => Promise<Target>): Peer {
   return {
-    id: 'peer', label: '', version: '', install: '',
+    id: 'peer',
+    label: '',
+    version: '',
+    install: '',
     start: async () => {
       log.push('peer')
       return await start()

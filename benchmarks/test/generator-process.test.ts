@@ -20,12 +20,27 @@ test('one generator serves job after job, says when its connections are open, an
   // A server that listens on a port has an address of this form.
   const { port } = server.address() as AddressInfo
   const generator = new GeneratorProcess(null, false)
-  const job: Job = { host: '127.0.0.1', port, request: plainGet('/'), from: 0, count: 50, connections: 4, seconds: 60, lead: 0, rate: null }
+  const job: Job = {
+    host: '127.0.0.1',
+    port,
+    request: plainGet('/'),
+    from: 0,
+    count: 50,
+    connections: 4,
+    seconds: 60,
+    lead: 0,
+    rate: null
+  }
   try {
     const atBegin: number[] = []
-    const note = (): void => { atBegin.push(seen) }
+    const note = (): void => {
+      atBegin.push(seen)
+    }
     // Asked for at once, they come one after another.
-    const [first, second] = await Promise.all([generator.run(job, note), generator.run({ ...job, count: null, seconds: 0.1, rate: 200 }, note)])
+    const [first, second] = await Promise.all([
+      generator.run(job, note),
+      generator.run({ ...job, count: null, seconds: 0.1, rate: 200 }, note)
+    ])
     assert.equal(first.requests, 50)
     assert.equal(first.refused + first.broken, 0)
     assert.equal(second.requests, 20)

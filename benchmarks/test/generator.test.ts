@@ -10,14 +10,25 @@ import { generate, type Job } from '../load/generator.ts'
 import { plainGet, type LoadResult } from '../load/request.ts'
 import { voidReason } from '../measure/round.ts'
 
-async function loaded (listener: RequestListener, job: Partial<Job>): Promise<LoadResult> {
+async function loaded(listener: RequestListener, job: Partial<Job>): Promise<LoadResult> {
   const server = createServer(listener)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   // A server that listens on a port has an address of this form.
   const { port } = server.address() as AddressInfo
   try {
-    return await generate({ host: '127.0.0.1', port, request: plainGet('/'), from: 0, count: null, connections: 2, seconds: 0.2, lead: 0, rate: 100, ...job })
+    return await generate({
+      host: '127.0.0.1',
+      port,
+      request: plainGet('/'),
+      from: 0,
+      count: null,
+      connections: 2,
+      seconds: 0.2,
+      lead: 0,
+      rate: 100,
+      ...job
+    })
   } finally {
     server.close()
     server.closeAllConnections()
@@ -37,41 +48,69 @@ test('the open loop sends as many requests as were intended', async () => {
 
 test('an answer that takes long delays those behind it, and their wait counts from the intended time', async () => {
   let first = true
-  const result = await loaded((_request, response) => {
-    if (first) setTimeout(() => { response.end('late') }, 150)
-    else response.end('soon')
-    first = false
-  }, { connections: 1 })
+  const result = await loaded(
+    (_request, response) => {
+      if (first)
+        setTimeout(() => {
+          response.end('late')
+        }, 150)
+      else response.end('soon')
+      first = false
+    },
+    { connections: 1 }
+  )
   assert.equal(result.requests, 20)
   // Fifteen requests were due while the only connection waited; a closed loop would have shown one slow answer.
   assert.ok(result.latency.p50 > 20_000, `p50 was ${result.latency.p50}`)
 })
 
 test('answers with another status than the one asked for make a window void', async () => {
-  const result = await loaded((_request, response) => { response.writeHead(429, { 'Content-Length': 0 }).end() }, { rate: null })
+  const result = await loaded(
+    (_request, response) => {
+      response.writeHead(429, { 'Content-Length': 0 }).end()
+    },
+    { rate: null }
+  )
   assert.ok(result.requests > 0)
   assert.equal(result.refused, result.requests)
   assert.match(voidReason(result, null) ?? '', /had another status/)
 })
 
 test('a connection that breaks makes a window void', async () => {
-  const result = await loaded((_request, response) => { response.destroy() }, {})
+  const result = await loaded((_request, response) => {
+    response.destroy()
+  }, {})
   assert.notEqual(voidReason(result, 100), null)
 })
 
 test('a generator that falls behind makes a window void', () => {
-  const result: LoadResult = { requests: 100, seconds: 1, refused: 0, broken: 0, sent: 100, latency: { p50: 1, p99: 1, p999: 1 }, late: 5000, unsent: 0 }
+  const result: LoadResult = {
+    requests: 100,
+    seconds: 1,
+    refused: 0,
+    broken: 0,
+    sent: 100,
+    latency: { p50: 1, p99: 1, p999: 1 },
+    late: 5000,
+    unsent: 0
+  }
   assert.match(voidReason(result, 100) ?? '', /fell behind/)
   assert.equal(voidReason({ ...result, late: 20 }, 100), null)
 })
 
 test('a window that is counted ends with its last answer, and each request differs from the others', async () => {
   const seen: string[] = []
-  const result = await loaded((request, response) => {
-    seen.push(request.url ?? '')
-    response.end('x')
-  }, { request: { ...plainGet('/orders/{n}'), varied: 'number' }, from: 40, count: 30, rate: null, seconds: 60 })
-  assert.deepEqual(seen.toSorted(), Array.from({ length: 30 }, (_, at) => `/orders/${String(40 + at).padStart(10, '0')}`))
+  const result = await loaded(
+    (request, response) => {
+      seen.push(request.url ?? '')
+      response.end('x')
+    },
+    { request: { ...plainGet('/orders/{n}'), varied: 'number' }, from: 40, count: 30, rate: null, seconds: 60 }
+  )
+  assert.deepEqual(
+    seen.toSorted(),
+    Array.from({ length: 30 }, (_, at) => `/orders/${String(40 + at).padStart(10, '0')}`)
+  )
   assert.equal(result.requests, 30)
   assert.equal(result.sent, 30)
 })
@@ -82,10 +121,13 @@ test('values of a header are taken from a file, a line each, from the one that i
     const file = join(folder, 'tokens.txt')
     writeFileSync(file, 'one\ntwo\nthree\nfour\n')
     const seen: string[] = []
-    const result = await loaded((request, response) => {
-      seen.push(request.headers.authorization ?? '')
-      response.end('x')
-    }, { request: { ...plainGet('/'), varied: { header: 'Authorization', file } }, from: 1, rate: null, seconds: 60 })
+    const result = await loaded(
+      (request, response) => {
+        seen.push(request.headers.authorization ?? '')
+        response.end('x')
+      },
+      { request: { ...plainGet('/'), varied: { header: 'Authorization', file } }, from: 1, rate: null, seconds: 60 }
+    )
     assert.deepEqual(seen.toSorted(), ['four', 'three', 'two'])
     assert.equal(result.sent, 3, 'no line twice, and an end when there are no more')
   } finally {
@@ -95,13 +137,23 @@ test('values of a header are taken from a file, a line each, from the one that i
 
 test('a body goes with its length', async () => {
   const bodies: string[] = []
-  await loaded((request, response) => {
-    let body = ''
-    request.on('data', (piece: Buffer) => { body += piece.toString() })
-    request.on('end', () => {
-      bodies.push(`${request.headers['content-length'] ?? ''} ${body}`)
-      response.end('x')
-    })
-  }, { request: { ...plainGet('/'), method: 'POST', body: '{"order":"{n}"}', varied: 'number' }, count: 2, rate: null, seconds: 60 })
+  await loaded(
+    (request, response) => {
+      let body = ''
+      request.on('data', (piece: Buffer) => {
+        body += piece.toString()
+      })
+      request.on('end', () => {
+        bodies.push(`${request.headers['content-length'] ?? ''} ${body}`)
+        response.end('x')
+      })
+    },
+    {
+      request: { ...plainGet('/'), method: 'POST', body: '{"order":"{n}"}', varied: 'number' },
+      count: 2,
+      rate: null,
+      seconds: 60
+    }
+  )
   assert.deepEqual(bodies.toSorted(), ['22 {"order":"0000000000"}', '22 {"order":"0000000001"}'])
 })

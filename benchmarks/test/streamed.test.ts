@@ -5,8 +5,10 @@ import { figuresOf } from '../scenarios/streamed.ts'
 const MIB = 2 ** 20
 const GIB = 2 ** 30
 
-function valueOf (samples: readonly number[], figure: string): number | undefined {
-  return figuresOf({ samples: samples.map(value => value * MIB), seconds: 4, cpu: 3_000_000 }, 100 * MIB, 2 * GIB)[figure]?.values[0]
+function valueOf(samples: readonly number[], figure: string): number | undefined {
+  return figuresOf({ samples: samples.map(value => value * MIB), seconds: 4, cpu: 3_000_000 }, 100 * MIB, 2 * GIB)[
+    figure
+  ]?.values[0]
 }
 
 test('memory is told by its highest point above rest, and by what the second half needs more than the first', () => {

@@ -9,22 +9,28 @@ const event = `event: tick\ndata: ${'x'.repeat(80)}\n\n`
 const piece = Buffer.alloc(64 * 1024, 'x')
 
 /** Writes `left` bytes; goes on whenever the last ones were taken. */
-function pour (response, left) {
+function pour(response, left) {
   while (left > 0) {
     const bytes = left < piece.length ? piece.subarray(0, left) : piece
     left -= bytes.length
     if (!response.write(bytes) && left > 0) {
-      response.once('drain', () => { pour(response, left) })
+      response.once('drain', () => {
+        pour(response, left)
+      })
       return
     }
   }
   response.end()
 }
 
-function count (request, response) {
+function count(request, response) {
   let bytes = 0
-  request.on('data', data => { bytes += data.length })
-  request.on('end', () => { response.end(JSON.stringify({ bytes })) })
+  request.on('data', data => {
+    bytes += data.length
+  })
+  request.on('end', () => {
+    response.end(JSON.stringify({ bytes }))
+  })
 }
 
 // A large upload takes longer than Node's own limit.
@@ -47,9 +53,19 @@ const server = createServer({ requestTimeout: 0 }, (request, response) => {
   response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' })
   response.write(event)
   clients.add(response)
-  response.on('close', () => { clients.delete(response) })
+  response.on('close', () => {
+    clients.delete(response)
+  })
 })
-setInterval(() => { for (const client of clients) client.write(event) }, 1000).unref()
+setInterval(() => {
+  for (const client of clients) client.write(event)
+}, 1000).unref()
 const sockets = new WebSocketServer({ server, perMessageDeflate: false })
-sockets.on('connection', socket => { socket.on('message', (data, isBinary) => { socket.send(data, { binary: isBinary }) }) })
-server.listen(0, '127.0.0.1', () => { process.stdout.write(`{"port":${server.address().port}}\n`) })
+sockets.on('connection', socket => {
+  socket.on('message', (data, isBinary) => {
+    socket.send(data, { binary: isBinary })
+  })
+})
+server.listen(0, '127.0.0.1', () => {
+  process.stdout.write(`{"port":${server.address().port}}\n`)
+})

@@ -12,25 +12,40 @@ export interface Upstream {
   readonly favoured: boolean
   /** What it is, for the report. */
   readonly label: string
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Starts an upstream that gives `bytes` bytes to any GET: nginx, which costs its core least, else node:http. */
-export async function startUpstream (folder: string, core: Core, bytes: number): Promise<Upstream> {
+export async function startUpstream(folder: string, core: Core, bytes: number): Promise<Upstream> {
   let child: Child
   let port: number
   let label: string
   if (nginxVersion !== null) {
-    label = `nginx ${nginxVersion}, fixed answer of ${bytes} bytes`;
-    ({ child, port } = await startNginx('upstream', folder, core, port => `  server {
+    label = `nginx ${nginxVersion}, fixed answer of ${bytes} bytes`
+    ;({ child, port } = await startNginx(
+      'upstream',
+      folder,
+      core,
+      port => `  server {
     listen 127.0.0.1:${port};
     default_type text/plain;
     location / { return 200 "${'x'.repeat(bytes)}"; }
-  }`))
+  }`
+    ))
   } else {
     label = `node:http, fixed answer of ${bytes} bytes`
-    child = start('upstream', folder, core, [process.execPath, fileURLToPath(new URL('server.mjs', import.meta.url)), String(bytes)])
+    child = start('upstream', folder, core, [
+      process.execPath,
+      fileURLToPath(new URL('server.mjs', import.meta.url)),
+      String(bytes)
+    ])
     port = await announcedPort('upstream', child)
   }
-  return { origin: `http://127.0.0.1:${port}`, pid: child.pid, favoured: favour(child.pid), label, stop: () => child.stop() }
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    pid: child.pid,
+    favoured: favour(child.pid),
+    label,
+    stop: () => child.stop()
+  }
 }

@@ -5,17 +5,35 @@ const row = exampleAccount
 const detail = {
   ...row,
   features: {
-    refundsEnabled: true, multiCurrencyEnabled: true, analyticsEnabled: true, prioritySupport: false, customBrandingEnabled: false,
-    maxWebhookEndpoints: 5, l402Enabled: true, slaUptimePercentage: 99.5
+    refundsEnabled: true,
+    multiCurrencyEnabled: true,
+    analyticsEnabled: true,
+    prioritySupport: false,
+    customBrandingEnabled: false,
+    maxWebhookEndpoints: 5,
+    l402Enabled: true,
+    slaUptimePercentage: 99.5
   },
-  onboarding: { hasPaymentProviderKey: true, hasWebhookUrl: false, hasActiveProxy: false, proxyCount: 0, isFullyConfigured: false },
+  onboarding: {
+    hasPaymentProviderKey: true,
+    hasWebhookUrl: false,
+    hasActiveProxy: false,
+    proxyCount: 0,
+    isFullyConfigured: false
+  },
   hasAlternateKey: false,
   hasPrimaryKey: true,
   hasWebhookUrl: false,
   billingCustomerId: null,
   billingSubscriptionId: null
 }
-const created = { merchantId: 7, name: row.name, email: row.email, apiKey: 'bg_k7w2m8p4zc_the-key-shown-once', createdAt: row.createdAt }
+const created = {
+  merchantId: 7,
+  name: row.name,
+  email: row.email,
+  apiKey: 'bg_k7w2m8p4zc_the-key-shown-once',
+  createdAt: row.createdAt
+}
 const pending = {
   id: 3,
   email: 'buyer@example.com',
@@ -37,27 +55,41 @@ const byPending = { id: '3' }
 /** What OpenAPI says of the operator's operations on accounts. */
 export const adminTexts: Readonly<Record<string, OperationText>> = {
   adminListMerchants: {
-    description: 'Without limit and after it is the whole list. A page is followed by the address in Link, which stays right while accounts are made.',
+    description:
+      'Without limit and after it is the whole list. A page is followed by the address in Link, which stays right while accounts are made.',
     example: { answers: { 200: [row] } }
   },
   adminCreateMerchant: {
-    description: 'The account begins on the free plan and active. Its API key is answered here and nowhere else: hand it over at once.',
-    example: { body: { name: row.name, email: row.email, callbackUrl: 'https://shop.example.com/webhooks' }, answers: { 201: created } }
+    description:
+      'The account begins on the free plan and active. Its API key is answered here and nowhere else: hand it over at once.',
+    example: {
+      body: { name: row.name, email: row.email, callbackUrl: 'https://shop.example.com/webhooks' },
+      answers: { 201: created }
+    }
   },
   adminGetMerchant: {
     description: 'Which keys and addresses are set, never what they are.',
     example: { params: byMerchant, answers: { 200: detail } }
   },
   adminUpdateMerchant: {
-    description: 'A planTier sets the flags that come with it; features of the same request are set after them. isActive false ends the key as deactivating does.',
-    example: { params: byMerchant, body: { planTier: 'individual', features: { refundsEnabled: true } }, answers: { 200: row } }
+    description:
+      'A planTier sets the flags that come with it; features of the same request are set after them. isActive false ends the key as deactivating does.',
+    example: {
+      params: byMerchant,
+      body: { planTier: 'individual', features: { refundsEnabled: true } },
+      answers: { 200: row }
+    }
   },
   adminRegenerateKey: {
     description: 'For a key that was lost or leaked. There is no time in which both keys work.',
-    example: { params: byMerchant, answers: { 200: { merchantId: 7, apiKey: created.apiKey, regeneratedAt: '2026-11-22T10:00:00.000Z' } } }
+    example: {
+      params: byMerchant,
+      answers: { 200: { merchantId: 7, apiKey: created.apiKey, regeneratedAt: '2026-11-22T10:00:00.000Z' } }
+    }
   },
   adminDeactivateMerchant: {
-    description: 'The account sells nothing from then on and its key is refused. Nothing is deleted; payments that were made are still reported.',
+    description:
+      'The account sells nothing from then on and its key is refused. Nothing is deleted; payments that were made are still reported.',
     example: { params: byMerchant }
   },
   adminReactivateMerchant: {
@@ -73,8 +105,12 @@ export const adminTexts: Readonly<Record<string, OperationText>> = {
     example: { params: byPending, answers: { 200: pending } }
   },
   adminApprovePendingSubscription: {
-    description: 'The buyer is told by mail. A new account\'s API key is answered here, this once.',
-    example: { params: byPending, body: { merchantName: 'Grace\'s Shop' }, answers: { 200: { ...created, merchantId: 8, name: 'Grace\'s Shop', email: pending.email } } }
+    description: "The buyer is told by mail. A new account's API key is answered here, this once.",
+    example: {
+      params: byPending,
+      body: { merchantName: "Grace's Shop" },
+      answers: { 200: { ...created, merchantId: 8, name: "Grace's Shop", email: pending.email } }
+    }
   },
   adminRejectPendingSubscription: {
     description: 'Makes no account, and gives no money back: do that at the billing provider.',

@@ -4,8 +4,19 @@ import { defineOperation, documented, type AnyOperation } from '../gateway/opera
 import { adminTexts } from './documented.ts'
 import { invalidWebhookUrl } from '../merchants/webhook-address.ts'
 import {
-  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantQuery, MerchantSummary, PendingQuery,
-  PendingSubscriptionView, RegeneratedKey, Rejection
+  Approval,
+  ChangedMerchant,
+  CreatedMerchant,
+  LinkedMerchant,
+  MerchantChange,
+  MerchantDetail,
+  MerchantInput,
+  MerchantQuery,
+  MerchantSummary,
+  PendingQuery,
+  PendingSubscriptionView,
+  RegeneratedKey,
+  Rejection
 } from './schema.ts'
 import { Administration, type AdministrationParts } from './service.ts'
 
@@ -17,20 +28,28 @@ const PendingId = Type.Object({ id: Type.String() })
 const ErrorBody = Type.Object({ error: Type.String() })
 const missing = { description: 'There is no such merchant.', schema: ErrorBody }
 const taken = { description: 'Another merchant has this email address.', schema: ErrorBody }
-const refused = { description: 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.', schema: ErrorBody }
+const refused = {
+  description: 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.',
+  schema: ErrorBody
+}
 const pendingMissing = { description: 'There is no such pending subscription.', schema: ErrorBody }
 /** Whatever is wrong with a callback URL is `{error}`, its type too (decision 1). */
-const refuse = (error: ValidationError): GatewayError => error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
+const refuse = (error: ValidationError): GatewayError =>
+  error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
 /** For answers that show a secret once. */
 const noStore = ['Cache-Control', 'no-store']
 
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
-export function adminOperations (parts: AdministrationParts): AnyOperation[] {
+export function adminOperations(parts: AdministrationParts): AnyOperation[] {
   const administration = new Administration(parts)
-  return documented(adminTexts, [...accounts(administration), ...acts(administration), ...pendingSubscriptions(administration)])
+  return documented(adminTexts, [
+    ...accounts(administration),
+    ...acts(administration),
+    ...pendingSubscriptions(administration)
+  ])
 }
 
-function accounts (administration: Administration): AnyOperation[] {
+function accounts(administration: Administration): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -39,10 +58,18 @@ function accounts (administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants',
       summary: 'Merchants, newest first: all of them, or a page',
       query: MerchantQuery,
-      answers: { 200: { description: 'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.', schema: Type.Array(MerchantSummary), isPaged: true } },
+      answers: {
+        200: {
+          description:
+            'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.',
+          schema: Type.Array(MerchantSummary),
+          isPaged: true
+        }
+      },
       handle: async ({ query }) => {
         const { list, total, next } = await administration.merchants(query)
-        const link = next === null ? [] : ['Link', `</api/admin/merchants?limit=${next.limit}&after=${next.after}>; rel="next"`]
+        const link =
+          next === null ? [] : ['Link', `</api/admin/merchants?limit=${next.limit}&after=${next.after}>; rel="next"`]
         return { status: 200, body: list, headers: ['X-Total-Count', String(total), ...link] }
       }
     }),
@@ -54,10 +81,18 @@ function accounts (administration: Administration): AnyOperation[] {
       summary: 'Create a merchant without a checkout',
       body: MerchantInput,
       refuse,
-      answers: { 201: { description: 'Created. The key is shown this once.', schema: CreatedMerchant }, 400: refused, 409: taken },
+      answers: {
+        201: { description: 'Created. The key is shown this once.', schema: CreatedMerchant },
+        400: refused,
+        409: taken
+      },
       handle: async ({ body }) => {
         const created = await administration.create(body)
-        return { status: 201, body: created, headers: [...noStore, 'Location', `/api/admin/merchants/${created.merchantId}`] }
+        return {
+          status: 201,
+          body: created,
+          headers: [...noStore, 'Location', `/api/admin/merchants/${created.merchantId}`]
+        }
       }
     }),
     defineOperation({
@@ -67,7 +102,10 @@ function accounts (administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId',
       summary: 'One merchant in detail',
       params: MerchantId,
-      answers: { 200: { description: 'The account as its merchant sees it, and more.', schema: MerchantDetail }, 404: missing },
+      answers: {
+        200: { description: 'The account as its merchant sees it, and more.', schema: MerchantDetail },
+        404: missing
+      },
       handle: async ({ params }) => ({ status: 200, body: await administration.merchant(params.merchantId) })
     }),
     defineOperation({
@@ -80,27 +118,38 @@ function accounts (administration: Administration): AnyOperation[] {
       body: MerchantChange,
       refuse,
       answers: {
-        200: { description: 'The merchant as it is now. A webhook secret that was made here is shown this once.', schema: ChangedMerchant },
+        200: {
+          description: 'The merchant as it is now. A webhook secret that was made here is shown this once.',
+          schema: ChangedMerchant
+        },
         400: refused,
         404: missing,
         409: taken
       },
-      handle: async ({ params, body }) => ({ status: 200, body: await administration.update(params.merchantId, body), headers: noStore })
+      handle: async ({ params, body }) => ({
+        status: 200,
+        body: await administration.update(params.merchantId, body),
+        headers: noStore
+      })
     })
   ]
 }
 
-function acts (administration: Administration): AnyOperation[] {
+function acts(administration: Administration): AnyOperation[] {
   return [
     defineOperation({
       ...common,
       id: 'adminRegenerateKey',
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/regenerate-key',
-      summary: 'Replace a merchant\'s API key; the old one is invalid at once',
+      summary: "Replace a merchant's API key; the old one is invalid at once",
       params: MerchantId,
       answers: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
-      handle: async ({ params }) => ({ status: 200, body: await administration.regenerateKey(params.merchantId), headers: noStore })
+      handle: async ({ params }) => ({
+        status: 200,
+        body: await administration.regenerateKey(params.merchantId),
+        headers: noStore
+      })
     }),
     defineOperation({
       ...common,
@@ -131,7 +180,7 @@ function acts (administration: Administration): AnyOperation[] {
   ]
 }
 
-function pendingSubscriptions (administration: Administration): AnyOperation[] {
+function pendingSubscriptions(administration: Administration): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -140,8 +189,16 @@ function pendingSubscriptions (administration: Administration): AnyOperation[] {
       path: '/api/admin/pending-subscriptions',
       summary: 'Subscriptions that were bought without an account, newest first',
       query: PendingQuery,
-      answers: { 200: { description: 'A bare array; those that wait unless includeProcessed is true.', schema: Type.Array(PendingSubscriptionView) } },
-      handle: async ({ query }) => ({ status: 200, body: await administration.pendingSubscriptions(query.includeProcessed === true) })
+      answers: {
+        200: {
+          description: 'A bare array; those that wait unless includeProcessed is true.',
+          schema: Type.Array(PendingSubscriptionView)
+        }
+      },
+      handle: async ({ query }) => ({
+        status: 200,
+        body: await administration.pendingSubscriptions(query.includeProcessed === true)
+      })
     }),
     defineOperation({
       ...common,
@@ -164,8 +221,16 @@ function pendingSubscriptions (administration: Administration): AnyOperation[] {
       refuse,
       bodyOptional: true,
       answers: {
-        200: { description: 'A new account with its key, shown this once; or the account that the subscription was linked to.', schema: Type.Union([CreatedMerchant, LinkedMerchant]) },
-        400: { description: 'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.', schema: ErrorBody },
+        200: {
+          description:
+            'A new account with its key, shown this once; or the account that the subscription was linked to.',
+          schema: Type.Union([CreatedMerchant, LinkedMerchant])
+        },
+        400: {
+          description:
+            'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.',
+          schema: ErrorBody
+        },
         404: pendingMissing
       },
       handle: async ({ params, body }) => {
@@ -182,7 +247,11 @@ function pendingSubscriptions (administration: Administration): AnyOperation[] {
       params: PendingId,
       body: Rejection,
       bodyOptional: true,
-      answers: { 204: { description: 'Rejected.' }, 400: { description: 'It was processed already.', schema: ErrorBody }, 404: pendingMissing },
+      answers: {
+        204: { description: 'Rejected.' },
+        400: { description: 'It was processed already.', schema: ErrorBody },
+        404: pendingMissing
+      },
       handle: async ({ params, body }) => {
         await administration.reject(params.id, body.reason ?? null)
         return { status: 204, body: null }

@@ -15,8 +15,8 @@ const MAX_KEY = 8192
 /** Longest reason of a rejection, in characters. */
 const MAX_REASON = 500
 
-// A name has one visible character at least, and the database holds no NUL. Each part takes what the one before cannot, so
-// that a long text is refused as quickly as it is read.
+// A name has one visible character at least, and the database holds no NUL. Each part takes what the one before cannot,
+// so that a long text is refused as quickly as it is read.
 const NAME = '^[^\\S\\u0000-\\u001f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$'
 const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 // A plain address: nothing that a mail header could be broken with.
@@ -25,128 +25,220 @@ const EMAIL = '^[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+@[^\\s@<>()\\[\\
 const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 const nullableInteger = Type.Unsafe<number | null>({ type: ['integer', 'null'] })
 
-const name = Type.String({ minLength: 1, maxLength: MAX_NAME, pattern: NAME, 'x-rule': 'Must have a visible character, and no control characters.' })
-const email = Type.String({ minLength: 3, maxLength: MAX_EMAIL, pattern: EMAIL, 'x-rule': 'Must be an email address, such as name@example.com.', description: 'Unique; compared and stored in lower case.' })
-const providerKey = (slot: string) => Type.String({ maxLength: MAX_KEY, description: `Key of the ${slot} provider; stored encrypted and never returned. Blank is refused.` })
-const keys = { alternateApiKey: Type.Optional(providerKey('alternate')), primaryApiKey: Type.Optional(providerKey('primary')) }
+const name = Type.String({
+  minLength: 1,
+  maxLength: MAX_NAME,
+  pattern: NAME,
+  'x-rule': 'Must have a visible character, and no control characters.'
+})
+const email = Type.String({
+  minLength: 3,
+  maxLength: MAX_EMAIL,
+  pattern: EMAIL,
+  'x-rule': 'Must be an email address, such as name@example.com.',
+  description: 'Unique; compared and stored in lower case.'
+})
+const providerKey = (slot: string) =>
+  Type.String({
+    maxLength: MAX_KEY,
+    description: `Key of the ${slot} provider; stored encrypted and never returned. Blank is refused.`
+  })
+const keys = {
+  alternateApiKey: Type.Optional(providerKey('alternate')),
+  primaryApiKey: Type.Optional(providerKey('primary'))
+}
 // Its form is looked at by the one rule for webhook addresses, whose refusals have one shape (decisions 1 and 153).
-const callbackUrl = Type.String({ description: 'Where webhooks go; the same thing and the same rules as webhookUrl of the merchant.' })
+const callbackUrl = Type.String({
+  description: 'Where webhooks go; the same thing and the same rules as webhookUrl of the merchant.'
+})
 /** Shown once, in the answer to what made it (decision 67). */
-const madeSecret = Type.Optional(Type.String({ description: 'The secret that signs webhooks, where this request made one because a callback URL was set and no secret was stored. Shown this once.' }))
+const madeSecret = Type.Optional(
+  Type.String({
+    description:
+      'The secret that signs webhooks, where this request made one because a callback URL was set and no secret was stored. Shown this once.'
+  })
+)
 
 /** Body of `POST /api/admin/merchants` (contract, Admin). */
-export const MerchantInput = Type.Object({ name, email, ...keys, callbackUrl: Type.Optional(callbackUrl) }, { title: 'MerchantInput' })
+export const MerchantInput = Type.Object(
+  { name, email, ...keys, callbackUrl: Type.Optional(callbackUrl) },
+  { title: 'MerchantInput' }
+)
 export type MerchantInput = Static<typeof MerchantInput>
 
 /** Body of `PUT /api/admin/merchants/{merchantId}`: any of them (contract, Admin; decisions 78, 152 and 154). */
-export const MerchantChange = Type.Object({
-  name: Type.Optional(name),
-  email: Type.Optional(email),
-  ...keys,
-  callbackUrl: Type.Optional(Type.String({ description: 'As on creation; an empty text clears it.' })),
-  webhookSecret: Type.Optional(Type.String({
-    description: `Signs webhooks: ${webhookSecretLength.min} to ${webhookSecretLength.max} characters, stored encrypted and never returned. An empty text clears it, and another is made while a callback URL is set.`
-  })),
-  planTier: Type.Optional(Type.String({ description: 'free, individual or l402; retired spellings are taken and rewritten. Naming a plan sets the flags that come with it.' })),
-  isActive: Type.Optional(Type.Boolean()),
-  features: Type.Optional(Type.Object({
-    refundsEnabled: Type.Optional(Type.Boolean()),
-    multiCurrencyEnabled: Type.Optional(Type.Boolean()),
-    l402Enabled: Type.Optional(Type.Boolean())
-  }, { description: 'Flags of the account. They are set after those that come with a planTier of the same request.' }))
-}, { title: 'MerchantChange' })
+export const MerchantChange = Type.Object(
+  {
+    name: Type.Optional(name),
+    email: Type.Optional(email),
+    ...keys,
+    callbackUrl: Type.Optional(Type.String({ description: 'As on creation; an empty text clears it.' })),
+    webhookSecret: Type.Optional(
+      Type.String({
+        description: `Signs webhooks: ${webhookSecretLength.min} to ${webhookSecretLength.max} characters, stored encrypted and never returned. An empty text clears it, and another is made while a callback URL is set.`
+      })
+    ),
+    planTier: Type.Optional(
+      Type.String({
+        description:
+          'free, individual or l402; retired spellings are taken and rewritten. Naming a plan sets the flags that come with it.'
+      })
+    ),
+    isActive: Type.Optional(Type.Boolean()),
+    features: Type.Optional(
+      Type.Object(
+        {
+          refundsEnabled: Type.Optional(Type.Boolean()),
+          multiCurrencyEnabled: Type.Optional(Type.Boolean()),
+          l402Enabled: Type.Optional(Type.Boolean())
+        },
+        { description: 'Flags of the account. They are set after those that come with a planTier of the same request.' }
+      )
+    )
+  },
+  { title: 'MerchantChange' }
+)
 export type MerchantChange = Static<typeof MerchantChange>
 
 /** Rows of a page of accounts, where nobody says how many, and at most. */
 export const MERCHANT_PAGE = Object.freeze({ usual: 100, most: 1000 })
 
-/** Query of `GET /api/admin/merchants`; out of range is clamped (decision 12). Without either the list is whole (contract, Admin). */
+/**
+ * Query of `GET /api/admin/merchants`; out of range is clamped (decision 12). Without either the list is whole
+ * (contract, Admin).
+ */
 export const MerchantQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ description: `Rows of a page, from 1 to ${MERCHANT_PAGE.most}; ${MERCHANT_PAGE.usual} where only after is said.` })),
-  after: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: 'merchantId of the last row of the page before; Link has the address of the next page.' }))
+  limit: Type.Optional(
+    Type.Integer({
+      description: `Rows of a page, from 1 to ${MERCHANT_PAGE.most}; ${MERCHANT_PAGE.usual} where only after is said.`
+    })
+  ),
+  after: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 2_147_483_647,
+      description: 'merchantId of the last row of the page before; Link has the address of the next page.'
+    })
+  )
 })
 export type MerchantQuery = Static<typeof MerchantQuery>
 
 /** A merchant as a row of the list. `planTier` is the resolved one. */
-export const MerchantSummary = Type.Object({
-  merchantId: Type.Integer(),
-  name: Type.String(),
-  email: Type.String(),
-  planTier: Type.String(),
-  subscriptionStatus: nullableText,
-  isActive: Type.Boolean(),
-  createdAt: isoTime()
-}, { title: 'Merchant' })
+export const MerchantSummary = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    name: Type.String(),
+    email: Type.String(),
+    planTier: Type.String(),
+    subscriptionStatus: nullableText,
+    isActive: Type.Boolean(),
+    createdAt: isoTime()
+  },
+  { title: 'Merchant' }
+)
 export type MerchantSummary = Static<typeof MerchantSummary>
 
-/** What an administrator sees of a merchant: what the merchant sees itself, and more (contract, Merchant account; decision 156). */
-export const MerchantDetail = Type.Object({
-  ...AccountView.properties,
-  features: Type.Object({ ...FeaturesView.properties, slaUptimePercentage: Type.Number() }),
-  hasAlternateKey: Type.Boolean(),
-  hasPrimaryKey: Type.Boolean(),
-  hasWebhookUrl: Type.Boolean(),
-  billingCustomerId: nullableText,
-  billingSubscriptionId: nullableText
-}, { title: 'MerchantDetail' })
+/**
+ * What an administrator sees of a merchant: what the merchant sees itself, and more (contract, Merchant account;
+ * decision 156).
+ */
+export const MerchantDetail = Type.Object(
+  {
+    ...AccountView.properties,
+    features: Type.Object({ ...FeaturesView.properties, slaUptimePercentage: Type.Number() }),
+    hasAlternateKey: Type.Boolean(),
+    hasPrimaryKey: Type.Boolean(),
+    hasWebhookUrl: Type.Boolean(),
+    billingCustomerId: nullableText,
+    billingSubscriptionId: nullableText
+  },
+  { title: 'MerchantDetail' }
+)
 export type MerchantDetail = Static<typeof MerchantDetail>
 
 /** Answer to a change: the row as it is now. */
-export const ChangedMerchant = Type.Object({ ...MerchantSummary.properties, webhookSecret: madeSecret }, { title: 'ChangedMerchant' })
+export const ChangedMerchant = Type.Object(
+  { ...MerchantSummary.properties, webhookSecret: madeSecret },
+  { title: 'ChangedMerchant' }
+)
 export type ChangedMerchant = Static<typeof ChangedMerchant>
 
 /** Answer to a creation. The key is shown this once. */
-export const CreatedMerchant = Type.Object({
-  merchantId: Type.Integer(),
-  name: Type.String(),
-  email: Type.String(),
-  apiKey: Type.String({ description: 'Shown this once.' }),
-  createdAt: isoTime(),
-  webhookSecret: madeSecret
-}, { title: 'CreatedMerchant' })
+export const CreatedMerchant = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    name: Type.String(),
+    email: Type.String(),
+    apiKey: Type.String({ description: 'Shown this once.' }),
+    createdAt: isoTime(),
+    webhookSecret: madeSecret
+  },
+  { title: 'CreatedMerchant' }
+)
 export type CreatedMerchant = Static<typeof CreatedMerchant>
 
 /** Answer to a regeneration. The key is shown this once. */
-export const RegeneratedKey = Type.Object({ merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: isoTime() }, { title: 'RegeneratedKey' })
+export const RegeneratedKey = Type.Object(
+  { merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: isoTime() },
+  { title: 'RegeneratedKey' }
+)
 export type RegeneratedKey = Static<typeof RegeneratedKey>
 
 /** Query of `GET /api/admin/pending-subscriptions`. */
-export const PendingQuery = Type.Object({ includeProcessed: Type.Optional(Type.Boolean({ default: false, description: 'Whether approved and rejected ones are listed too.' })) })
+export const PendingQuery = Type.Object({
+  includeProcessed: Type.Optional(
+    Type.Boolean({ default: false, description: 'Whether approved and rejected ones are listed too.' })
+  )
+})
 
 /** Body of an approval; it may be left out. */
-export const Approval = Type.Object({ merchantName: Type.Optional(name), ...keys, callbackUrl: Type.Optional(callbackUrl) })
+export const Approval = Type.Object({
+  merchantName: Type.Optional(name),
+  ...keys,
+  callbackUrl: Type.Optional(callbackUrl)
+})
 export type Approval = Static<typeof Approval>
 
 /** Body of a rejection; it may be left out. */
-export const Rejection = Type.Object({ reason: Type.Optional(Type.String({ maxLength: MAX_REASON, pattern: TEXT, 'x-rule': 'Must not hold control characters.' })) })
+export const Rejection = Type.Object({
+  reason: Type.Optional(
+    Type.String({ maxLength: MAX_REASON, pattern: TEXT, 'x-rule': 'Must not hold control characters.' })
+  )
+})
 
 /** Answer to an approval that found an account with the address. */
-export const LinkedMerchant = Type.Object({
-  merchantId: Type.Integer(),
-  name: Type.String(),
-  email: Type.String(),
-  linked: Type.Literal(true),
-  message: Type.String(),
-  webhookSecret: madeSecret
-}, { title: 'LinkedMerchant' })
+export const LinkedMerchant = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    name: Type.String(),
+    email: Type.String(),
+    linked: Type.Literal(true),
+    message: Type.String(),
+    webhookSecret: madeSecret
+  },
+  { title: 'LinkedMerchant' }
+)
 export type LinkedMerchant = Static<typeof LinkedMerchant>
 
 /** A pending subscription (contract, Pending subscription). `planTier` is the resolved one. */
-export const PendingSubscriptionView = Type.Object({
-  id: Type.Integer(),
-  email: Type.String(),
-  customerName: nullableText,
-  billingCustomerId: nullableText,
-  billingSubscriptionId: nullableText,
-  planTier: Type.String(),
-  subscriptionStatus: nullableText,
-  createdAt: isoTime(),
-  isApproved: Type.Boolean(),
-  isRejected: Type.Boolean(),
-  reviewedAt: isoTimeOrNull(),
-  rejectionReason: nullableText,
-  linkedMerchantId: nullableInteger
-}, { title: 'PendingSubscription' })
+export const PendingSubscriptionView = Type.Object(
+  {
+    id: Type.Integer(),
+    email: Type.String(),
+    customerName: nullableText,
+    billingCustomerId: nullableText,
+    billingSubscriptionId: nullableText,
+    planTier: Type.String(),
+    subscriptionStatus: nullableText,
+    createdAt: isoTime(),
+    isApproved: Type.Boolean(),
+    isRejected: Type.Boolean(),
+    reviewedAt: isoTimeOrNull(),
+    rejectionReason: nullableText,
+    linkedMerchantId: nullableInteger
+  },
+  { title: 'PendingSubscription' }
+)
 export type PendingSubscriptionView = Static<typeof PendingSubscriptionView>
 
 /** What a completed checkout without an account leaves behind (decision 171). */
@@ -179,7 +271,7 @@ export interface ApprovedSubscription {
 
 /**
  * Called for each approval inside the transaction that writes it, exactly once: the one place for the merchant's mail
- * (decision 155), whose row must stand or fall with the approval. Use only the handle passed in; what it throws undoes the
- * approval.
+ * (decision 155), whose row must stand or fall with the approval. Use only the handle passed in; what it throws undoes
+ * the approval.
  */
 export type OnApproved = (sql: TransactionSql, approved: ApprovedSubscription) => Promise<void>

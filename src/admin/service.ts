@@ -10,8 +10,19 @@ import { Secret } from '../keys/secrets.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
 import { MERCHANT_PAGE } from './schema.ts'
 import type {
-  Approval, ChangedMerchant, CreatedMerchant, LinkedMerchant, MerchantChange, MerchantDetail, MerchantInput, MerchantQuery, MerchantSummary, OnApproved,
-  PendingSubscription, PendingSubscriptionView, RegeneratedKey
+  Approval,
+  ChangedMerchant,
+  CreatedMerchant,
+  LinkedMerchant,
+  MerchantChange,
+  MerchantDetail,
+  MerchantInput,
+  MerchantQuery,
+  MerchantSummary,
+  OnApproved,
+  PendingSubscription,
+  PendingSubscriptionView,
+  RegeneratedKey
 } from './schema.ts'
 import type { AdminStore } from './store.ts'
 import { linkMessage, pendingView, summary, time } from './views.ts'
@@ -25,7 +36,7 @@ export interface AdministrationParts {
   /** Callback addresses follow stricter rules there (decision 162). */
   readonly production: boolean
   /** The account as its merchant sees it, which the detail adds to (decision 156). */
-  account (merchant: Merchant): AccountView | Promise<AccountView>
+  account(merchant: Merchant): AccountView | Promise<AccountView>
   /** See `OnApproved`; left out, an approval has no further effect. */
   readonly approved?: OnApproved
 }
@@ -33,16 +44,23 @@ export interface AdministrationParts {
 /** What an approval came to. */
 export type ApprovalOutcome = { readonly created: CreatedMerchant } | { readonly linked: LinkedMerchant }
 
-/** The rules of administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each act is one transaction: it happens whole or not at all. */
+/**
+ * The rules of administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each act is one transaction: it
+ * happens whole or not at all.
+ */
 export class Administration {
   readonly #parts: AdministrationParts
 
-  constructor (parts: AdministrationParts) {
+  constructor(parts: AdministrationParts) {
     this.#parts = parts
   }
 
   /** Newest first: all, or with a `limit` or `after` one page of them, and how many there are in all. */
-  async merchants (query: MerchantQuery = {}): Promise<{ readonly list: MerchantSummary[], readonly total: number, readonly next: { readonly limit: number, readonly after: number } | null }> {
+  async merchants(query: MerchantQuery = {}): Promise<{
+    readonly list: MerchantSummary[]
+    readonly total: number
+    readonly next: { readonly limit: number; readonly after: number } | null
+  }> {
     const { store } = this.#parts
     if (query.limit === undefined && query.after === undefined) {
       const list = (await store.merchants()).map(summary)
@@ -50,14 +68,17 @@ export class Administration {
     }
     const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
     // One more than is shown tells whether there is a next page.
-    const [found, total] = await Promise.all([store.merchants({ limit: limit + 1, after: query.after ?? null }), store.countMerchants()])
+    const [found, total] = await Promise.all([
+      store.merchants({ limit: limit + 1, after: query.after ?? null }),
+      store.countMerchants()
+    ])
     const list = found.slice(0, limit).map(summary)
     const last = list.at(-1)
     return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
   }
 
   /** @throws ShortError 404 */
-  async merchant (idText: string): Promise<MerchantDetail> {
+  async merchant(idText: string): Promise<MerchantDetail> {
     const id = idOf(idText)
     const merchant = known(id === null ? null : await this.#parts.merchants.byId(id))
     const account = await this.#parts.account(merchant)
@@ -76,7 +97,7 @@ export class Administration {
    * Makes an account on the free plan without a checkout (decision 76).
    * @throws ShortError 409 when the address is taken, 400 for a blank provider key or a refused callback URL
    */
-  async create (input: MerchantInput): Promise<CreatedMerchant> {
+  async create(input: MerchantInput): Promise<CreatedMerchant> {
     const { name, email } = input
     const settings = this.#settings(input)
     return await this.#parts.database.transaction(async tx => await this.#open(tx, { name, email }, settings))
@@ -84,9 +105,10 @@ export class Administration {
 
   /**
    * Changes what is named, all of it or nothing. Flags that are named are set after those that come with a plan.
-   * @throws ShortError 404, 409 when the address is taken, 400 for what the rules refuse; ValidationError for a webhook secret of a wrong length
+   * @throws ShortError 404, 409 when the address is taken, 400 for what the rules refuse; ValidationError for a webhook
+   *   secret of a wrong length
    */
-  async update (idText: string, change: MerchantChange): Promise<ChangedMerchant> {
+  async update(idText: string, change: MerchantChange): Promise<ChangedMerchant> {
     const id = known(idOf(idText))
     const settings = this.#settings(change)
     const tier = change.planTier === undefined ? null : parseTier(change.planTier)
@@ -94,7 +116,8 @@ export class Administration {
       const merchants = this.#parts.merchants.within(tx)
       known(await merchants.rename(id, picked(change, 'name', 'email')))
       if (tier !== null) await merchants.setTier(id, tier)
-      if (change.features !== undefined) await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
+      if (change.features !== undefined)
+        await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
       const made = await write(merchants, id, settings)
       return { ...summary(known(await merchants.byId(id))), ...made }
@@ -104,50 +127,59 @@ export class Administration {
   }
 
   /** Gives the account another key; the old one is invalid everywhere once this resolves. @throws ShortError 404 */
-  async regenerateKey (idText: string): Promise<RegeneratedKey> {
+  async regenerateKey(idText: string): Promise<RegeneratedKey> {
     const { merchant, apiKey } = known(await this.#parts.merchants.regenerateKey(known(idOf(idText))))
-    return { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: time(merchant.keyRotatedAt ?? this.#parts.clock.now()) }
+    return {
+      merchantId: merchant.id,
+      apiKey: apiKey.reveal(),
+      regeneratedAt: time(merchant.keyRotatedAt ?? this.#parts.clock.now())
+    }
   }
 
   /** Repeatable (decision 151). The key fails from the next request on, on every node. @throws ShortError 404 */
-  async deactivate (idText: string): Promise<void> {
+  async deactivate(idText: string): Promise<void> {
     known(await this.#parts.merchants.deactivate(known(idOf(idText))))
   }
 
   /** Repeatable (decision 151). @throws ShortError 404 */
-  async reactivate (idText: string): Promise<void> {
+  async reactivate(idText: string): Promise<void> {
     known(await this.#parts.merchants.reactivate(known(idOf(idText))))
   }
 
   /** Newest first; those that were reviewed only when asked for. */
-  async pendingSubscriptions (includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
+  async pendingSubscriptions(includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
     return (await this.#parts.store.list(includeProcessed)).map(pendingView)
   }
 
   /** @throws ShortError 404 */
-  async pendingSubscription (idText: string): Promise<PendingSubscriptionView> {
+  async pendingSubscription(idText: string): Promise<PendingSubscriptionView> {
     const id = idOf(idText)
     return pendingView(knownPending(id === null ? null : await this.#parts.store.byId(id)))
   }
 
   /**
-   * Makes an account of a pending subscription, or gives it to the account that has its address. Plan, status, billing ids,
-   * period end and flags come from the subscription either way (decision 77). Of many reviews at once exactly one stands, and
-   * one that fails leaves the subscription pending.
+   * Makes an account of a pending subscription, or gives it to the account that has its address. Plan, status, billing
+   * ids, period end and flags come from the subscription either way (decision 77). Of many reviews at once exactly one
+   * stands, and one that fails leaves the subscription pending.
    *
-   * What the request says of keys and callback fills what a found account has empty, and never replaces what is there: a
-   * form filled in for a new customer must not send an old one's money elsewhere.
+   * What the request says of keys and callback fills what a found account has empty, and never replaces what is there:
+   * a form filled in for a new customer must not send an old one's money elsewhere.
    * @throws ShortError 404, 400 when it was processed already, for a blank provider key or a refused callback URL
    */
-  async approve (idText: string, approval: Approval): Promise<ApprovalOutcome> {
+  async approve(idText: string, approval: Approval): Promise<ApprovalOutcome> {
     const id = knownPending(idOf(idText))
     const settings = this.#settings(approval)
     const approved = await this.#parts.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
       const created = await this.#openFor(tx, subscription, approval.merchantName, settings)
-      const outcome: ApprovalOutcome = created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
+      const outcome: ApprovalOutcome =
+        created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
       const merchantId = 'created' in outcome ? outcome.created.merchantId : outcome.linked.merchantId
-      const reviewed = await this.#parts.store.review(tx, id, { state: 'approved', at: this.#parts.clock.now(), merchantId })
+      const reviewed = await this.#parts.store.review(tx, id, {
+        state: 'approved',
+        at: this.#parts.clock.now(),
+        merchantId
+      })
       if (this.#parts.approved !== undefined) {
         const merchant = known(await this.#parts.merchants.within(tx).byId(merchantId))
         await this.#parts.approved(tx, { merchant, subscription: reviewed, linked: created === null })
@@ -159,7 +191,7 @@ export class Administration {
   }
 
   /** @throws ShortError 404, 400 when it was processed already */
-  async reject (idText: string, reason: string | null): Promise<void> {
+  async reject(idText: string, reason: string | null): Promise<void> {
     const id = knownPending(idOf(idText))
     await this.#parts.database.transaction(async tx => {
       await this.#waiting(tx, id)
@@ -168,18 +200,34 @@ export class Administration {
   }
 
   /** Locks a subscription that waits. */
-  async #waiting (tx: TransactionSql, id: number): Promise<PendingSubscription> {
+  async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
     const subscription = knownPending(await this.#parts.store.lock(tx, id))
-    if (subscription.state !== 'pending') throw new ShortError(400, `This pending subscription has already been ${subscription.state}`, [], 'BG_PENDING_PROCESSED')
+    if (subscription.state !== 'pending')
+      throw new ShortError(
+        400,
+        `This pending subscription has already been ${subscription.state}`,
+        [],
+        'BG_PENDING_PROCESSED'
+      )
     return subscription
   }
 
   /** The new account of a subscription; null when another one has the address, also one that was made a moment ago. */
-  async #openFor (tx: TransactionSql, subscription: PendingSubscription, name: string | undefined, settings: Settings): Promise<CreatedMerchant | null> {
+  async #openFor(
+    tx: TransactionSql,
+    subscription: PendingSubscription,
+    name: string | undefined,
+    settings: Settings
+  ): Promise<CreatedMerchant | null> {
     const { email, customerName, planTier } = subscription
-    if (await this.#parts.merchants.within(tx).byEmail(email) !== null) return null
+    if ((await this.#parts.merchants.within(tx).byEmail(email)) !== null) return null
     // Billing gives the name as the buyer left it, which may be blank.
-    const wanted = { name: name ?? (customerName?.trim() || email), email, tier: planTier, subscription: facts(subscription) }
+    const wanted = {
+      name: name ?? (customerName?.trim() || email),
+      email,
+      tier: planTier,
+      subscription: facts(subscription)
+    }
     try {
       return await tx.savepoint(async nested => await this.#open(nested, wanted, settings))
     } catch (error) {
@@ -188,20 +236,29 @@ export class Administration {
     }
   }
 
-  async #open (tx: TransactionSql, wanted: CreateMerchant, settings: Settings): Promise<CreatedMerchant> {
+  async #open(tx: TransactionSql, wanted: CreateMerchant, settings: Settings): Promise<CreatedMerchant> {
     const merchants = this.#parts.merchants.within(tx)
     const { merchant, apiKey } = await merchants.create(wanted)
     const made = await write(merchants, merchant.id, settings)
-    return { merchantId: merchant.id, name: merchant.name, email: merchant.email, apiKey: apiKey.reveal(), createdAt: time(merchant.createdAt), ...made }
+    return {
+      merchantId: merchant.id,
+      name: merchant.name,
+      email: merchant.email,
+      apiKey: apiKey.reveal(),
+      createdAt: time(merchant.createdAt),
+      ...made
+    }
   }
 
-  async #link (tx: TransactionSql, subscription: PendingSubscription, settings: Settings): Promise<LinkedMerchant> {
+  async #link(tx: TransactionSql, subscription: PendingSubscription, settings: Settings): Promise<LinkedMerchant> {
     const merchants = this.#parts.merchants.within(tx)
     const { id } = known(await merchants.byEmail(subscription.email))
     known(await merchants.setTier(id, subscription.planTier))
     const { billingCustomerId, ...others } = facts(subscription)
     // One in bitcoin has no customer: the account stays the one that it is, with its portal, and has no second trial.
-    const merchant = known(await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId }))
+    const merchant = known(
+      await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId })
+    )
     const vacant: Settings = {
       primaryKey: merchant.primaryKey === null ? settings.primaryKey : null,
       alternateKey: merchant.alternateKey === null ? settings.alternateKey : null,
@@ -214,17 +271,24 @@ export class Administration {
       ...(vacant.url === settings.url ? [] : ['callbackUrl'])
     ]
     const made = await write(merchants, id, vacant)
-    return { merchantId: id, name: merchant.name, email: merchant.email, linked: true, message: linkMessage(merchant, kept), ...made }
+    return {
+      merchantId: id,
+      name: merchant.name,
+      email: merchant.email,
+      linked: true,
+      message: linkMessage(merchant, kept),
+      ...made
+    }
   }
 
   /** Once they are committed. */
-  async #keysSaved (merchantId: number, { primaryKey, alternateKey }: Settings): Promise<void> {
+  async #keysSaved(merchantId: number, { primaryKey, alternateKey }: Settings): Promise<void> {
     if (primaryKey !== null) await this.#parts.merchants.keySaved(merchantId, 'primary')
     if (alternateKey !== null) await this.#parts.merchants.keySaved(merchantId, 'alternate')
   }
 
   /** Checks what can be checked without the account, before anything is written. */
-  #settings (given: Given): Settings {
+  #settings(given: Given): Settings {
     const { primaryApiKey, alternateApiKey, callbackUrl, webhookSecret } = given
     if (webhookSecret !== undefined && webhookSecret !== '') checkWebhookSecret(webhookSecret)
     return {
@@ -248,46 +312,61 @@ interface Settings {
   readonly secret: Secret<string> | null | undefined
 }
 
-/** Writes keys and webhook; answers the secret that was made where a callback URL would have stood without one (decision 67). */
-async function write (merchants: Merchants, id: number, { primaryKey, alternateKey, url, secret }: Settings): Promise<{ webhookSecret?: string }> {
+/**
+ * Writes keys and webhook; answers the secret that was made where a callback URL would have stood without one (decision
+ * 67).
+ */
+async function write(
+  merchants: Merchants,
+  id: number,
+  { primaryKey, alternateKey, url, secret }: Settings
+): Promise<{ webhookSecret?: string }> {
   if (primaryKey !== null) await merchants.setProviderKey(id, 'primary', primaryKey)
   if (alternateKey !== null) await merchants.setProviderKey(id, 'alternate', alternateKey)
   if (url === undefined && secret === undefined) return {}
-  const { issued } = known(await merchants.changeWebhook(id, { ...(url === undefined ? {} : { url }), ...(secret === undefined ? {} : { secret }) }))
+  const { issued } = known(
+    await merchants.changeWebhook(id, {
+      ...(url === undefined ? {} : { url }),
+      ...(secret === undefined ? {} : { secret })
+    })
+  )
   return issued === null ? {} : { webhookSecret: issued.reveal() }
 }
 
 /** A provider key that was given; null for none. @throws ProviderKeyRequired for a blank one */
-function providerKey (text: string | undefined): Secret<string> | null {
+function providerKey(text: string | undefined): Secret<string> | null {
   if (text === undefined) return null
   if (text.trim() === '') throw new ProviderKeyRequired()
   return new Secret(text)
 }
 
 /** Only the named members: whatever else an object may hold must not reach the columns of an account. */
-function picked<T extends object, K extends keyof T> (from: T, ...names: readonly K[]): Pick<T, K> {
+function picked<T extends object, K extends keyof T>(from: T, ...names: readonly K[]): Pick<T, K> {
   // Object.fromEntries does not know names.
-  return Object.fromEntries(names.filter(name => Object.hasOwn(from, name)).map(name => [name, from[name]])) as Pick<T, K>
+  return Object.fromEntries(names.filter(name => Object.hasOwn(from, name)).map(name => [name, from[name]])) as Pick<
+    T,
+    K
+  >
 }
 
 /** An id of the path; null for what cannot be one, which is 404 like one that is not there (decision 10). */
-function idOf (text: string): number | null {
+function idOf(text: string): number | null {
   const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
   // The columns are integers of 32 bits.
   return id > 0 && id <= 0x7fff_ffff ? id : null
 }
 
-function known<T> (found: T | null): T {
+function known<T>(found: T | null): T {
   if (found === null) throw new ShortError(404, 'Merchant not found')
   return found
 }
 
-function knownPending<T> (found: T | null): T {
+function knownPending<T>(found: T | null): T {
   if (found === null) throw new ShortError(404, 'Pending subscription not found')
   return found
 }
 
-function facts (subscription: PendingSubscription): SubscriptionFacts {
+function facts(subscription: PendingSubscription): SubscriptionFacts {
   const { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId } = subscription
   return { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
 }

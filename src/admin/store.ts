@@ -5,12 +5,15 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
 
 /** What a row of the list of merchants shows. */
-export type ListedMerchant = Pick<Merchant, 'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'>
+export type ListedMerchant = Pick<
+  Merchant,
+  'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'
+>
 
 /** What becomes of a subscription that was reviewed. `at` in milliseconds. */
 export type Review =
-  | { readonly state: 'approved', readonly at: number, readonly merchantId: number }
-  | { readonly state: 'rejected', readonly at: number, readonly reason: string | null }
+  | { readonly state: 'approved'; readonly at: number; readonly merchantId: number }
+  | { readonly state: 'rejected'; readonly at: number; readonly reason: string | null }
 
 /** A part of the list of accounts. */
 export interface MerchantPage {
@@ -21,23 +24,27 @@ export interface MerchantPage {
 
 /** Where administrators read the accounts as a list, and where pending subscriptions are kept. */
 export interface AdminStore {
-  /** Accounts, newest first, without their sealed columns: all, or the page of at most `limit` that follows the account `after`. */
-  merchants (page?: MerchantPage): Promise<ListedMerchant[]>
+  /**
+   * Accounts, newest first, without their sealed columns: all, or the page of at most `limit` that follows the account
+   * `after`.
+   */
+  merchants(page?: MerchantPage): Promise<ListedMerchant[]>
   /** How many there are. */
-  countMerchants (): Promise<number>
+  countMerchants(): Promise<number>
   /**
    * Keeps a subscription that was bought without an account. Billing reports things twice: of several with one
    * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period end up
-   * to date; once reviewed it stays as it is. Answers the one that stands. `sql` is the caller's transaction, if it has one.
+   * to date; once reviewed it stays as it is. Answers the one that stands. `sql` is the caller's transaction, if it has
+   * one.
    */
-  insert (subscription: NewPendingSubscription, now: number, sql?: Sql): Promise<PendingSubscription>
+  insert(subscription: NewPendingSubscription, now: number, sql?: Sql): Promise<PendingSubscription>
   /** Newest first; only those that wait unless `processed` is true. */
-  list (processed: boolean): Promise<PendingSubscription[]>
-  byId (id: number): Promise<PendingSubscription | null>
+  list(processed: boolean): Promise<PendingSubscription[]>
+  byId(id: number): Promise<PendingSubscription | null>
   /** The same under a lock on its row: of many reviews at once each sees what the one before it left. */
-  lock (sql: TransactionSql, id: number): Promise<PendingSubscription | null>
+  lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null>
   /** Writes the review of a row that the transaction has locked and found pending; answers it as it is then. */
-  review (sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
+  review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
 }
 
 const tier = column(null, resolveTier, value => value)
@@ -72,24 +79,27 @@ const pendingRows: Records<PendingSubscription> = records({
 export class SqlAdminStore implements AdminStore {
   readonly #sql: Sql
 
-  constructor (database: Pick<Database, 'sql'>) {
+  constructor(database: Pick<Database, 'sql'>) {
     this.#sql = database.sql
   }
 
-  async countMerchants (): Promise<number> {
+  async countMerchants(): Promise<number> {
     const [row] = await this.#sql<Array<{ count: bigint }>>`select count(*) from merchants`
     return Number(row?.count ?? 0n)
   }
 
-  async merchants (page?: MerchantPage): Promise<ListedMerchant[]> {
+  async merchants(page?: MerchantPage): Promise<ListedMerchant[]> {
     const sql = this.#sql
-    const following = page === undefined || page.after === null ? sql`` : sql`where (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
+    const following =
+      page === undefined || page.after === null
+        ? sql``
+        : sql`where (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
     return await listedRows.all(sql`
       select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants ${following}
       order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`)
   }
 
-  async insert (subscription: NewPendingSubscription, now: number, sql: Sql = this.#sql): Promise<PendingSubscription> {
+  async insert(subscription: NewPendingSubscription, now: number, sql: Sql = this.#sql): Promise<PendingSubscription> {
     const [row] = await sql`
       insert into pending_subscriptions as held (
         email, customer_name, billing_customer_id, billing_subscription_id, plan_tier, subscription_status, current_period_end, created_at)
@@ -104,21 +114,21 @@ export class SqlAdminStore implements AdminStore {
     return pendingRows.read(row!)
   }
 
-  async list (processed: boolean): Promise<PendingSubscription[]> {
+  async list(processed: boolean): Promise<PendingSubscription[]> {
     const sql = this.#sql
     return await pendingRows.all(sql`
       select * from pending_subscriptions ${processed ? sql`` : sql`where state = 'pending'`} order by created_at desc, id desc`)
   }
 
-  async byId (id: number): Promise<PendingSubscription | null> {
+  async byId(id: number): Promise<PendingSubscription | null> {
     return await pendingRows.one(this.#sql`select * from pending_subscriptions where id = ${id}`)
   }
 
-  async lock (sql: TransactionSql, id: number): Promise<PendingSubscription | null> {
+  async lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null> {
     return await pendingRows.one(sql`select * from pending_subscriptions where id = ${id} for update`)
   }
 
-  async review (sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription> {
+  async review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription> {
     const [merchantId, reason] = review.state === 'approved' ? [review.merchantId, null] : [null, review.reason]
     const [row] = await sql`
       update pending_subscriptions set state = ${review.state}, reviewed_at = ${new Date(review.at)}, linked_merchant_id = ${merchantId}, rejection_reason = ${reason}

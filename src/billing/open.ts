@@ -12,17 +12,34 @@ export interface OpenedBilling {
 }
 
 /** Makes the billing provider that `billing` of the configuration names. */
-export async function openBilling ({ billing }: Pick<GatewayConfig, 'billing'>, around: SandboxBillingOptions): Promise<OpenedBilling> {
+export async function openBilling(
+  { billing }: Pick<GatewayConfig, 'billing'>,
+  around: SandboxBillingOptions
+): Promise<OpenedBilling> {
   if (billing.kind === 'none') return { provider: null, sandbox: null }
   if (billing.kind === 'sandbox') {
     const sandbox = new SandboxBilling(around)
     return { provider: sandbox, sandbox }
   }
-  const { key, webhookSecret, prices: { individual }, url = null, timeout } = billing
+  const {
+    key,
+    webhookSecret,
+    prices: { individual },
+    url = null,
+    timeout
+  } = billing
   // The check of the configuration has said so before, with line and column.
-  if (key === undefined || webhookSecret === undefined || individual === undefined) throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
+  if (key === undefined || webhookSecret === undefined || individual === undefined)
+    throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
   // Loaded only where it is used, for the memory that it takes.
   const { StripeBilling } = await import('./stripe/stripe.ts')
-  const provider = new StripeBilling({ key: new Secret(key), webhookSecret: new Secret(webhookSecret), prices: { individual }, url, timeout, clock: around.clock })
+  const provider = new StripeBilling({
+    key: new Secret(key),
+    webhookSecret: new Secret(webhookSecret),
+    prices: { individual },
+    url,
+    timeout,
+    clock: around.clock
+  })
   return { provider, sandbox: null }
 }

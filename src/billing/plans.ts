@@ -1,7 +1,9 @@
 import { ShortError } from '../gateway/errors.ts'
 import { planNames, type PlanTier } from '../merchants/plans.ts'
 
-/** Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165). */
+/**
+ * Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165).
+ */
 export type SoldPlan = 'individual'
 
 const contactOnly = new Set(['l402', 'l402microtransactions'])
@@ -11,11 +13,18 @@ const retired = new Set(['standard', 'kenticocommerce', 'standalone', 'standalon
  * Reads the plan that somebody wants to buy (contract, Billing and checkout; decision 166).
  * @throws ShortError 400 that says why the plan cannot be bought, and which can
  */
-export function parseSoldPlan (text: string): SoldPlan {
+export function parseSoldPlan(text: string): SoldPlan {
   if (text === 'individual') return text
   const allowed = 'Allowed: individual.'
-  if (contactOnly.has(text)) throw new ShortError(400, `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
-  if (text === 'free') throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+  if (contactOnly.has(text))
+    throw new ShortError(
+      400,
+      `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`,
+      [],
+      'BG_PLAN_NOT_SOLD'
+    )
+  if (text === 'free')
+    throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
   if (retired.has(text)) throw new ShortError(400, `The plan ${text} is retired. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
   throw new ShortError(400, `Unknown plan. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
 }
@@ -45,7 +54,7 @@ export const planPricesUsd: Readonly<Record<SoldPlan, number>> = Object.freeze({
  * @param caps `plans` of the configuration, whose numbers the words name (decision 88)
  * @param trialDays of the plan individual; 0 where it is sold without a trial, as for bitcoin
  */
-export function listedPlans (caps: ListedCaps, trialDays: number): readonly ListedPlan[] {
+export function listedPlans(caps: ListedCaps, trialDays: number): readonly ListedPlan[] {
   const { free, individual } = caps
   return [
     {
@@ -54,11 +63,7 @@ export function listedPlans (caps: ListedCaps, trialDays: number): readonly List
       priceUsd: 0,
       interval: 'month',
       trialDays: 0,
-      features: [
-        'Lightning payments, L402 challenges and proxies',
-        ...capWords(free),
-        WEBHOOK
-      ]
+      features: ['Lightning payments, L402 challenges and proxies', ...capWords(free), WEBHOOK]
     },
     {
       planTier: 'individual',
@@ -78,23 +83,32 @@ export function listedPlans (caps: ListedCaps, trialDays: number): readonly List
 }
 
 /** The numbers of the listed plans, as `plans` of the configuration has them; left out is unlimited. */
-export type ListedCaps = Readonly<Record<'free' | SoldPlan, {
-  readonly endpoints?: number | undefined
-  readonly challengesPerMonth?: number | undefined
-  readonly maxPriceSats?: number | undefined
-  readonly webhookEndpoints: number
-}>>
+export type ListedCaps = Readonly<
+  Record<
+    'free' | SoldPlan,
+    {
+      readonly endpoints?: number | undefined
+      readonly challengesPerMonth?: number | undefined
+      readonly maxPriceSats?: number | undefined
+      readonly webhookEndpoints: number
+    }
+  >
+>
 
-function capWords (caps: ListedCaps['free']): string[] {
+function capWords(caps: ListedCaps['free']): string[] {
   return [
     caps.endpoints === undefined ? 'Any number of endpoints' : `Up to ${count(caps.endpoints)} endpoints`,
-    caps.challengesPerMonth === undefined ? 'Any number of challenges a month' : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
-    caps.maxPriceSats === undefined ? 'Challenges of any price' : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
+    caps.challengesPerMonth === undefined
+      ? 'Any number of challenges a month'
+      : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
+    caps.maxPriceSats === undefined
+      ? 'Challenges of any price'
+      : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
   ]
 }
 
 const WEBHOOK = '1 webhook endpoint'
 
-function count (number: number): string {
+function count(number: number): string {
   return number.toLocaleString('en-US')
 }

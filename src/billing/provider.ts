@@ -43,17 +43,23 @@ export interface BilledSubscription {
 export interface BilledPrice {
   /** For people: where to look. */
   readonly priceId: string
-  /** In the smallest unit of the currency; null where it is not one fixed amount (tiers, metered use, decided by the buyer). */
+  /**
+   * In the smallest unit of the currency; null where it is not one fixed amount (tiers, metered use, decided by the
+   * buyer).
+   */
   readonly amount: number | null
   /** ISO 4217, lower case. */
   readonly currency: string
   /** How often it is charged: each `count` `interval`s; null for a price that is charged once. */
-  readonly every: { readonly interval: string, readonly count: number } | null
+  readonly every: { readonly interval: string; readonly count: number } | null
   /** False for one that has been archived, with which nothing can be bought. */
   readonly isActive: boolean
 }
 
-/** Something has changed: which subscription it was. What has changed is read anew, since notifications overtake each other. */
+/**
+ * Something has changed: which subscription it was. What has changed is read anew, since notifications overtake each
+ * other.
+ */
 export interface BillingEvent {
   readonly id: string
   readonly type: string
@@ -77,27 +83,30 @@ export class BillingError extends Error {
   readonly code = 'BG_BILLING_PROVIDER'
   readonly fault: BillingFault
 
-  constructor (fault: BillingFault, message: string, cause?: unknown) {
+  constructor(fault: BillingFault, message: string, cause?: unknown) {
     super(message, { cause })
     this.fault = fault
   }
 }
 
 /** Whether a subscription id is one of a billing provider, and not our own of a plan that is paid in bitcoin. */
-export function isCardSubscription (subscriptionId: string): boolean {
+export function isCardSubscription(subscriptionId: string): boolean {
   return subscriptionId.startsWith('sub_')
 }
 
 /** Who takes cards. Every method rejects with BillingError. */
 export interface BillingProvider {
   readonly kind: BillingKind
-  createCheckout (request: CheckoutRequest): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }>
+  createCheckout(request: CheckoutRequest): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }>
   /** What a sold plan costs there; null when there is no such price. */
-  price (plan: SoldPlan): Promise<BilledPrice | null>
+  price(plan: SoldPlan): Promise<BilledPrice | null>
   /** Address of a page where the customer manages cards and subscription. */
-  portal (customerId: string, returnUrl: string): Promise<string>
+  portal(customerId: string, returnUrl: string): Promise<string>
   /** Null when there is none. */
-  subscription (subscriptionId: string): Promise<BilledSubscription | null>
-  /** Reads a notification after its signature over the raw bytes is good. @throws BillingError `signature`, or `refused` for what cannot be read */
-  readEvent (signature: string | null, body: Uint8Array): BillingEvent
+  subscription(subscriptionId: string): Promise<BilledSubscription | null>
+  /**
+   * Reads a notification after its signature over the raw bytes is good. @throws BillingError `signature`, or `refused`
+   * for what cannot be read
+   */
+  readEvent(signature: string | null, body: Uint8Array): BillingEvent
 }

@@ -20,11 +20,11 @@ export interface RemindersParts {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  publicUrl (): string
+  publicUrl(): string
   /** Milliseconds for which an invoice of the platform is payable where no longer time can be had. */
-  expiry (): number
+  expiry(): number
   /** Who is paid, for people. */
-  payee (): string
+  payee(): string
 }
 
 /** Milliseconds between two looks. */
@@ -44,32 +44,43 @@ class NotDue extends Error {
 }
 
 /**
- * Renewal of plans paid in bitcoin: an invoice by mail a week before the month ends, reminders three days and one day before
- * it; then `past_due` with another invoice, and `canceled` when that stays unpaid too. Each mail is sent exactly once: it is
- * queued in the transaction that notes it.
+ * Renewal of plans paid in bitcoin: an invoice by mail a week before the month ends, reminders three days and one day
+ * before it; then `past_due` with another invoice, and `canceled` when that stays unpaid too. Each mail is sent exactly
+ * once: it is queued in the transaction that notes it.
  */
 export class PlanReminders {
   readonly #parts: RemindersParts
 
-  constructor (parts: RemindersParts) {
+  constructor(parts: RemindersParts) {
     this.#parts = parts
   }
 
-  get jobs (): readonly JobDeclaration[] {
+  get jobs(): readonly JobDeclaration[] {
     return [
-      periodic('plan-renewals', EVERY, 'Asks for the next month of plans paid in bitcoin, and ends what was not paid', signal => this.run(signal), { expiry: 300_000 }),
+      periodic(
+        'plan-renewals',
+        EVERY,
+        'Asks for the next month of plans paid in bitcoin, and ends what was not paid',
+        signal => this.run(signal),
+        { expiry: 300_000 }
+      ),
       periodic('plan-purge', PURGE_EVERY, 'Deletes invoices of plans that nobody paid', () => this.purge())
     ]
   }
 
   /** Deletes what anybody may have begun to buy and nobody paid. */
-  async purge (): Promise<void> {
+  async purge(): Promise<void> {
     const { store, clock } = this.#parts
-    while (await store.purge(clock.now() - KEPT, BATCH) === BATCH) { /* there may be more */ }
+    while ((await store.purge(clock.now() - KEPT, BATCH)) === BATCH) {
+      /* there may be more */
+    }
   }
 
-  /** Does all that is due now. One that fails does not hold up the others. @throws AggregateError when some did; they are tried again */
-  async run (signal?: AbortSignal): Promise<void> {
+  /**
+   * Does all that is due now. One that fails does not hold up the others. @throws AggregateError when some did; they
+   * are tried again
+   */
+  async run(signal?: AbortSignal): Promise<void> {
     const failures: unknown[] = []
     let after = ''
     for (;;) {
@@ -79,7 +90,10 @@ export class PlanReminders {
         try {
           await this.#lookAfter(ending)
         } catch (error) {
-          this.#parts.log.warn({ subscription: ending.subscription.id, err: error }, 'the renewal of a plan could not be asked for; it is tried again')
+          this.#parts.log.warn(
+            { subscription: ending.subscription.id, err: error },
+            'the renewal of a plan could not be asked for; it is tried again'
+          )
           failures.push(error)
         }
         after = ending.subscription.id
@@ -89,32 +103,34 @@ export class PlanReminders {
     if (failures.length > 0) throw new AggregateError(failures, `${failures.length} plans could not be looked after`)
   }
 
-  async #lookAfter (ending: EndingSubscription): Promise<void> {
+  async #lookAfter(ending: EndingSubscription): Promise<void> {
     const { subscription, merchant } = ending
     const now = this.#parts.clock.now()
     const { currentPeriodEnd: end } = subscription
     // Only subscriptions with an end are read.
     if (end === null) return
     if (subscription.state === 'active' && end <= now) await this.#end(subscription, merchant.id, 'past_due')
-    if (subscription.state !== 'canceled' && end + GRACE <= now) await this.#end({ ...subscription, state: 'past_due' }, merchant.id, 'canceled')
+    if (subscription.state !== 'canceled' && end + GRACE <= now)
+      await this.#end({ ...subscription, state: 'past_due' }, merchant.id, 'canceled')
     const step = dueStep(end, subscription.reminded, now)
     // Nobody can use the plan of a deactivated account; once it is reactivated the mail that is due then is sent.
     if (step !== null && merchant.isActive) await this.#remind(ending, step, end, now)
   }
 
   /** Ends the plan, unless it was paid for a moment ago. */
-  async #end (subscription: BitcoinSubscription, merchantId: number, to: 'past_due' | 'canceled'): Promise<void> {
+  async #end(subscription: BitcoinSubscription, merchantId: number, to: 'past_due' | 'canceled'): Promise<void> {
     const { store, database, merchants } = this.#parts
     await database.transaction(async sql => {
       await store.lockMerchant(sql, merchantId)
       const accounts = merchants.within(sql)
       const merchant = await accounts.byId(merchantId)
       if (merchant?.billingSubscriptionId !== subscription.id) return
-      if (await store.move(sql, subscription, to)) await accounts.setSubscription(merchantId, { subscriptionStatus: to })
+      if (await store.move(sql, subscription, to))
+        await accounts.setSubscription(merchantId, { subscriptionStatus: to })
     })
   }
 
-  async #remind (ending: EndingSubscription, step: RenewalStep, end: number, now: number): Promise<void> {
+  async #remind(ending: EndingSubscription, step: RenewalStep, end: number, now: number): Promise<void> {
     const { store, database } = this.#parts
     const { subscription } = ending
     const open = step === 'canceled' ? null : await store.openInvoice(subscription.id)
@@ -130,7 +146,7 @@ export class PlanReminders {
   }
 
   /** A new invoice, written in one transaction with the mail that names it. */
-  async #invoice (ending: EndingSubscription, step: RenewalStep, expiry: number): Promise<void> {
+  async #invoice(ending: EndingSubscription, step: RenewalStep, expiry: number): Promise<void> {
     const { subscription } = ending
     const make = async (milliseconds: number): Promise<void> => {
       await this.#parts.invoices.make({
@@ -151,9 +167,18 @@ export class PlanReminders {
     }
   }
 
-  async #queue (sql: TransactionSql, { subscription, merchant }: EndingSubscription, step: RenewalStep, invoice: BitcoinInvoice | null): Promise<void> {
+  async #queue(
+    sql: TransactionSql,
+    { subscription, merchant }: EndingSubscription,
+    step: RenewalStep,
+    invoice: BitcoinInvoice | null
+  ): Promise<void> {
     const { store, outbox, payee, publicUrl } = this.#parts
-    if (!await store.remind(sql, subscription, step)) throw new NotDue('the mail is not due any more')
-    await outbox.queue(sql, reminderMail({ step, subscription, merchant, invoice, payee: payee(), publicUrl: publicUrl() }), `renewal of plan ${subscription.id}: ${step}`)
+    if (!(await store.remind(sql, subscription, step))) throw new NotDue('the mail is not due any more')
+    await outbox.queue(
+      sql,
+      reminderMail({ step, subscription, merchant, invoice, payee: payee(), publicUrl: publicUrl() }),
+      `renewal of plan ${subscription.id}: ${step}`
+    )
   }
 }

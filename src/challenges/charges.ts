@@ -20,32 +20,42 @@ export interface OpenChallenges {
   readonly since: number
 }
 
-/** Milliseconds after its invoice has expired for which the news that it was paid is still looked for: as long as of payments, so that they outlast an outage. */
+/**
+ * Milliseconds after its invoice has expired for which the news that it was paid is still looked for: as long as of
+ * payments, so that they outlast an outage.
+ */
 const LAST_NEWS = 24 * 3_600_000
 
 /** Challenges by the charges of their providers. Reads only. */
 export class ChallengeCharges {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
   /** The challenges of these charges, as far as a provider of this kind in this slot made them. */
-  async byCharge (slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
-    const rows = await this.#database.sql<Array<{ charge_id: string, payment_hash: string, merchant_id: string | null, is_settled: boolean }>>`
+  async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
+    const rows = await this.#database.sql<
+      Array<{ charge_id: string; payment_hash: string; merchant_id: string | null; is_settled: boolean }>
+    >`
       select charge_id, payment_hash, merchant_id, settled_at is not null as is_settled from challenges
       where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
-    return rows.map(row => ({ chargeId: row.charge_id, paymentHash: row.payment_hash, merchantId: ownerOf(row.merchant_id), isSettled: row.is_settled }))
+    return rows.map(row => ({
+      chargeId: row.charge_id,
+      paymentHash: row.payment_hash,
+      merchantId: ownerOf(row.merchant_id),
+      isSettled: row.is_settled
+    }))
   }
 
   /**
-   * Accounts with challenges of which it matters that they were paid: of routes and proxies, which could be handed out again
-   * (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for a day after they can be
-   * paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
+   * Accounts with challenges of which it matters that they were paid: of routes and proxies, which could be handed out
+   * again (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for a day
+   * after they can be paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
    */
-  async open (slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
-    const rows = await this.#database.sql<Array<{ merchant_id: string | null, since: Date }>>`
+  async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
+    const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`
       select merchant_id, min(created_at) as since from challenges
       where ((source in ('route', 'proxy', 'ping') and expires_at > ${new Date(now)})
           or (source in ('storefront', 'subscription') and expires_at > ${new Date(now - LAST_NEWS)}))
@@ -56,6 +66,6 @@ export class ChallengeCharges {
   }
 }
 
-function ownerOf (merchantId: string | null): number | null {
+function ownerOf(merchantId: string | null): number | null {
   return merchantId === null ? null : Number(merchantId)
 }

@@ -6,14 +6,15 @@ import type { Bond, Challenge, ChallengeStore, ClaimCondition, ClaimedChallenge,
 import type { Strangers } from './strangers.ts'
 
 /**
- * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that records it: what it
- * writes with `tx` is durable exactly when the claim is. It must make no network call. When it throws, the claim fails too.
+ * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that
+ * records it: what it writes with `tx` is durable exactly when the claim is. It must make no network call. When it
+ * throws, the claim fails too.
  */
 export type OnPaid = (tx: Sql, challenge: Challenge) => Promise<void>
 
 /**
- * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the database
- * becomes 503 with Retry-After and claims nothing: never a 402, which would make the payer pay again.
+ * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the
+ * database becomes 503 with Retry-After and claims nothing: never a 402, which would make the payer pay again.
  */
 export class Claims {
   readonly #database: Database
@@ -21,10 +22,19 @@ export class Claims {
   readonly #leases: Leases
   readonly #counters: ChallengeCounters
   readonly #strangers: Strangers
-  /** Set where webhooks hook in; null while nobody listens, which saves the transaction, as it does for the operator's own. */
+  /**
+   * Set where webhooks hook in; null while nobody listens, which saves the transaction, as it does for the operator's
+   * own.
+   */
   onPaid: OnPaid | null = null
 
-  constructor (database: Database, store: ChallengeStore, leases: Leases, counters: ChallengeCounters, strangers: Strangers) {
+  constructor(
+    database: Database,
+    store: ChallengeStore,
+    leases: Leases,
+    counters: ChallengeCounters,
+    strangers: Strangers
+  ) {
     this.#database = database
     this.#store = store
     this.#leases = leases
@@ -33,7 +43,7 @@ export class Claims {
   }
 
   /** The challenge, spent also where only this gateway knows that yet; null when there is none. @throws Unavailable */
-  async find (paymentHash: string): Promise<Challenge | null> {
+  async find(paymentHash: string): Promise<Challenge | null> {
     // Asked before the row is read: a spend that is durable by now is in the row, one that is not is known here.
     const delivered = this.#leases.delivered(paymentHash)
     let challenge: Challenge | null
@@ -45,8 +55,17 @@ export class Claims {
     return delivered && challenge?.state === 'leased' ? { ...challenge, state: 'spent' } : challenge
   }
 
-  /** Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is another scheme's, or not this token's. @throws Unavailable */
-  async claim (paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, merchantId: string | null, now: number): Promise<Challenge | null> {
+  /**
+   * Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is
+   * another scheme's, or not this token's. @throws Unavailable
+   */
+  async claim(
+    paymentHash: string,
+    scheme: 'l402' | 'payment-legacy',
+    condition: ClaimCondition | null,
+    merchantId: string | null,
+    now: number
+  ): Promise<Challenge | null> {
     let claimed: ClaimedChallenge | null
     try {
       claimed = await this.#run(merchantId, sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
@@ -59,7 +78,12 @@ export class Claims {
   }
 
   /** The same, for callers that need no more of the challenge than its price. @throws Unavailable */
-  async claimInBrief (paymentHash: string, condition: ClaimCondition, merchantId: string | null, now: number): Promise<Sale | null> {
+  async claimInBrief(
+    paymentHash: string,
+    condition: ClaimCondition,
+    merchantId: string | null,
+    now: number
+  ): Promise<Sale | null> {
     if (this.#isHeard(merchantId)) return this.claim(paymentHash, 'l402', condition, merchantId, now)
     let claimed: ClaimedChallenge<Sale> | null
     try {
@@ -72,13 +96,26 @@ export class Claims {
     return claimed.challenge
   }
 
-  /** Leases for a single-use credential; `isFinal` as of `Leases.acquire`. Null when it is spent, leased, another scheme's, or not what the bond says. @throws Unavailable */
-  async lease (paymentHash: string, merchantId: string | null, bond: Bond | null = null, isFinal = false): Promise<{ readonly lease: Lease, readonly challenge: Sale } | null> {
-    let taken: { readonly lease: Lease, readonly claimed: ClaimedChallenge<Sale> } | null
+  /**
+   * Leases for a single-use credential; `isFinal` as of `Leases.acquire`. Null when it is spent, leased, another
+   * scheme's, or not what the bond says. @throws Unavailable
+   */
+  async lease(
+    paymentHash: string,
+    merchantId: string | null,
+    bond: Bond | null = null,
+    isFinal = false
+  ): Promise<{ readonly lease: Lease; readonly challenge: Sale } | null> {
+    let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge<Sale> } | null
     try {
-      taken = await this.#leases.acquire<Sale>(paymentHash, (key, gateway, until, now) => this.#isHeard(merchantId)
-        ? this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond))
-        : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true), isFinal)
+      taken = await this.#leases.acquire<Sale>(
+        paymentHash,
+        (key, gateway, until, now) =>
+          this.#isHeard(merchantId)
+            ? this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond))
+            : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true),
+        isFinal
+      )
     } catch (error) {
       throw away(error)
     }
@@ -88,13 +125,16 @@ export class Claims {
   }
 
   /**
-   * Consumes a single-use credential here and now, durably: what resolves is spent. Null when it is spent, leased or another
-   * scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated. @throws Unavailable
+   * Consumes a single-use credential here and now, durably: what resolves is spent. Null when it is spent, leased or
+   * another scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated.
+   * @throws Unavailable
    */
-  async consume (paymentHash: string, merchantId: string): Promise<Challenge | null> {
-    let taken: { readonly lease: Lease, readonly claimed: ClaimedChallenge } | null
+  async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
+    let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge } | null
     try {
-      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) => this.#run(merchantId, sql => this.#store.consume(sql, key, gateway, now)))
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) =>
+        this.#run(merchantId, sql => this.#store.consume(sql, key, gateway, now))
+      )
     } catch (error) {
       throw away(error)
     }
@@ -111,11 +151,14 @@ export class Claims {
   }
 
   /** Whether somebody is told of this account's first claims. */
-  #isHeard (merchantId: string | null): boolean {
+  #isHeard(merchantId: string | null): boolean {
     return this.onPaid !== null && merchantId !== null
   }
 
-  #run (merchantId: string | null, claim: (sql: Sql) => Promise<ClaimedChallenge | null>): Promise<ClaimedChallenge | null> {
+  #run(
+    merchantId: string | null,
+    claim: (sql: Sql) => Promise<ClaimedChallenge | null>
+  ): Promise<ClaimedChallenge | null> {
     const onPaid = this.onPaid
     if (onPaid === null || merchantId === null) return claim(this.#database.sql)
     return this.#database.transaction(async tx => {
@@ -125,13 +168,19 @@ export class Claims {
     })
   }
 
-  #count (claimed: ClaimedChallenge<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
+  #count(claimed: ClaimedChallenge<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
     this.#strangers.paid(claimed.challenge.clientKey)
   }
 }
 
-function away (cause: unknown): Unavailable {
-  return new Unavailable('Payment verification unavailable', 'The payment could not be verified at the moment; nothing was used up. Send the same request again.', 5, {}, cause)
+function away(cause: unknown): Unavailable {
+  return new Unavailable(
+    'Payment verification unavailable',
+    'The payment could not be verified at the moment; nothing was used up. Send the same request again.',
+    5,
+    {},
+    cause
+  )
 }

@@ -19,20 +19,33 @@ const byHash = { paymentHash: HASH }
 /** What OpenAPI says of the producer API, of the public operations of L402, and of the ping. */
 export const challengeTexts: Readonly<Record<string, OperationText>> = {
   createChallenge: {
-    description: 'For an API that is served elsewhere: answer your buyer with 402 and these values, then have what the buyer sends back verified. ' +
-      'The first challenge for a resource takes a place under the plan\'s cap of endpoints.',
+    description:
+      'For an API that is served elsewhere: answer your buyer with 402 and these values, then have what the buyer sends back verified. ' +
+      "The first challenge for a resource takes a place under the plan's cap of endpoints.",
     example: {
-      body: { resource: RESOURCE, priceSats: 250, description: 'The report of November', idempotencyKey: 'report-7-buyer-3' },
+      body: {
+        resource: RESOURCE,
+        priceSats: 250,
+        description: 'The report of November',
+        idempotencyKey: 'report-7-buyer-3'
+      },
       answers: {
         200: {
-          invoice: 'lnbcrt2500n1p5q0example', macaroon: 'AgEJbG9jYWxob3N0AkIAAExampleMacaroon', paymentHash: HASH, expiresAt: challenge.expiresAt,
-          resource: RESOURCE, priceSats: 250, mppChallenge: 'Payment id="bHkEx4mpl3", realm="gateway.example.com", method="lightning", intent="charge", request="eyJhbW91bnQiOiIyNTAifQ"'
+          invoice: 'lnbcrt2500n1p5q0example',
+          macaroon: 'AgEJbG9jYWxob3N0AkIAAExampleMacaroon',
+          paymentHash: HASH,
+          expiresAt: challenge.expiresAt,
+          resource: RESOURCE,
+          priceSats: 250,
+          mppChallenge:
+            'Payment id="bHkEx4mpl3", realm="gateway.example.com", method="lightning", intent="charge", request="eyJhbW91bnQiOiIyNTAifQ"'
         }
       }
     }
   },
   listChallenges: {
-    description: 'paid means that a credential was verified: an invoice that was paid and never used reads as unpaid, and later as expired.',
+    description:
+      'paid means that a credential was verified: an invoice that was paid and never used reads as unpaid, and later as expired.',
     example: { answers: { 200: { challenges: [challenge], total: 1, ...page, status: null, since: null } } }
   },
   getChallenge: {
@@ -40,15 +53,20 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
     example: { params: byHash, answers: { 200: challenge } }
   },
   listEndpoints: {
-    description: 'Those that are not retired count for the plan\'s cap, together with the account\'s proxies.',
-    example: { answers: { 200: { endpoints: [{ resource: RESOURCE, createdAt: challenge.createdAt, retiredAt: null }], total: 1, ...page } } }
+    description: "Those that are not retired count for the plan's cap, together with the account's proxies.",
+    example: {
+      answers: {
+        200: { endpoints: [{ resource: RESOURCE, createdAt: challenge.createdAt, retiredAt: null }], total: 1, ...page }
+      }
+    }
   },
   retireEndpoint: {
     description: 'No challenge can be made for the resource from then on; credentials that were sold go on being good.',
     example: { body: { resource: RESOURCE } }
   },
   verifyToken: {
-    description: 'Checks signature, preimage, term and revocation. It uses nothing up: a token is good for every request until it ends. ' +
+    description:
+      'Checks signature, preimage, term and revocation. It uses nothing up: a token is good for every request until it ends. ' +
       'Compare resource with what the buyer asked for.',
     example: {
       body: { macaroon: 'AgEJbG9jYWxob3N0AkIAAExampleMacaroon', preimage: PREIMAGE },
@@ -56,32 +74,50 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
     }
   },
   verifyCredential: {
-    description: 'A Payment credential is good once: serve the request when consumed is true, and send receipt to the payer as Payment-Receipt. ' +
+    description:
+      'A Payment credential is good once: serve the request when consumed is true, and send receipt to the payer as Payment-Receipt. ' +
       'Name resource and amountSats, so that a credential for something else is refused and not used up.',
     example: {
       body: { credential: 'Payment eyJjaGFsbGVuZ2UiOnt9fQ', resource: RESOURCE, amountSats: 250 },
       answers: {
-        200: { valid: true, consumed: true, resource: RESOURCE, merchantId: 7, amountSats: 250, paymentHash: HASH, receipt: 'eyJzdGF0dXMiOiJzdWNjZXNzIn0' }
+        200: {
+          valid: true,
+          consumed: true,
+          resource: RESOURCE,
+          merchantId: 7,
+          amountSats: 250,
+          paymentHash: HASH,
+          receipt: 'eyJzdGF0dXMiOiJzdWNjZXNzIn0'
+        }
       }
     }
   },
   getPricing: {
-    description: 'The routes of this gateway that cost something. varies stands where the price depends on a merchant\'s proxy.',
+    description:
+      "The routes of this gateway that cost something. varies stands where the price depends on a merchant's proxy.",
     example: {
       answers: {
         200: {
-          defaultPriceSats: 10, serviceName: 'boltgate', endpoints: [{ pathPattern: '/demo/*', priceSats: 10, description: 'A quote about money' }],
+          defaultPriceSats: 10,
+          serviceName: 'boltgate',
+          endpoints: [{ pathPattern: '/demo/*', priceSats: 10, description: 'A quote about money' }],
           tokenValiditySeconds: 3600
         }
       }
     }
   },
   getTokenStatus: {
-    description: 'For a client that keeps tokens: whether to use the one it has or to buy anew. Whatever is wrong with it, the status is 200.',
-    example: { answers: { 200: { authenticated: true, paymentHash: HASH, expiresAt: '2026-11-22T11:15:30.000Z', remainingRequests: null } } }
+    description:
+      'For a client that keeps tokens: whether to use the one it has or to buy anew. Whatever is wrong with it, the status is 200.',
+    example: {
+      answers: {
+        200: { authenticated: true, paymentHash: HASH, expiresAt: '2026-11-22T11:15:30.000Z', remainingRequests: null }
+      }
+    }
   },
   getPing: {
-    description: 'The cheapest request there is: answered with 402 and an invoice, and with pong once it carries the paid credential.',
+    description:
+      'The cheapest request there is: answered with 402 and an invoice, and with pong once it carries the paid credential.',
     example: { answers: { 200: { message: 'pong', paymentHash: HASH } } }
   }
 }
@@ -91,15 +127,18 @@ const revoked = { 200: { issuedUntil: '2026-11-22T12:00:00.000Z' } }
 /** What OpenAPI says of taking back what was sold. */
 export const revocationTexts: Readonly<Record<string, OperationText>> = {
   adminRevokeToken: {
-    description: 'For a credential that leaked or was sold by mistake, whoever\'s it is. The money stays where it is: refund it if it is owed.',
+    description:
+      "For a credential that leaked or was sold by mistake, whoever's it is. The money stays where it is: refund it if it is owed.",
     example: { params: byHash }
   },
   adminRevokeProxyTokens: {
-    description: 'Ends all credentials of one proxy at once, without touching the proxy. Buyers with a token are asked to pay anew.',
+    description:
+      'Ends all credentials of one proxy at once, without touching the proxy. Buyers with a token are asked to pay anew.',
     example: { params: { proxyId: 'weather-3fa9c1' }, answers: revoked }
   },
   adminRevokeMerchantTokens: {
-    description: 'Ends all credentials of the merchant\'s proxies, resources and stores at once, without touching the account.',
+    description:
+      "Ends all credentials of the merchant's proxies, resources and stores at once, without touching the account.",
     example: { params: { merchantId: '7' }, answers: revoked }
   },
   revokeToken: {
@@ -107,7 +146,8 @@ export const revocationTexts: Readonly<Record<string, OperationText>> = {
     example: { params: byHash }
   },
   revokeTokens: {
-    description: 'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay anew.',
+    description:
+      'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay anew.',
     example: { answers: revoked }
   },
   revokeProxyTokens: {
@@ -119,13 +159,23 @@ export const revocationTexts: Readonly<Record<string, OperationText>> = {
 /** What OpenAPI says of leases that lapsed. */
 export const leaseTexts: Readonly<Record<string, OperationText>> = {
   adminListAmbiguousLeases: {
-    description: 'Somebody has paid, and may have been answered or not. Compare with the upstream\'s own records, and refund who got nothing.',
+    description:
+      "Somebody has paid, and may have been answered or not. Compare with the upstream's own records, and refund who got nothing.",
     example: {
       answers: {
-        200: [{
-          paymentHash: HASH, source: 'proxy', merchantId: '7', proxyId: 'weather-3fa9c1', method: 'POST', path: '/l402/proxy/weather-3fa9c1/orders', amountSats: 10,
-          gateway: '0199f1d0-5a5b-7c5d-8e5f-606162636465', lapsedAt: '2026-11-22T10:16:30.000Z'
-        }]
+        200: [
+          {
+            paymentHash: HASH,
+            source: 'proxy',
+            merchantId: '7',
+            proxyId: 'weather-3fa9c1',
+            method: 'POST',
+            path: '/l402/proxy/weather-3fa9c1/orders',
+            amountSats: 10,
+            gateway: '0199f1d0-5a5b-7c5d-8e5f-606162636465',
+            lapsedAt: '2026-11-22T10:16:30.000Z'
+          }
+        ]
       }
     }
   }

@@ -28,9 +28,16 @@ interface Held extends NewLease, GivenBack {
 }
 
 /** Runs the UPDATE that takes a lease. Times in milliseconds since the epoch. */
-export type Take<C extends Sale> = (key: NewLease, gateway: string, until: number, now: number) => Promise<ClaimedChallenge<C> | null>
+export type Take<C extends Sale> = (
+  key: NewLease,
+  gateway: string,
+  until: number,
+  now: number
+) => Promise<ClaimedChallenge<C> | null>
 
-/** What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
+/**
+ * What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time.
+ */
 export interface LeaseParts {
   readonly store: ChallengeStore
   readonly clock: Clock
@@ -48,9 +55,10 @@ const RELEASE_WAIT = 2_000
 const MAX_DOUBTFUL = 10_000
 
 /**
- * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent, started
- * when the head of the answer goes out, or released. Both are gathered into one statement for all that wait, and repeated
- * until the database has taken them. While they are held, a heartbeat extends them; when the process dies, they lapse: into unspent, or into spent where they are final.
+ * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent,
+ * started when the head of the answer goes out, or released. Both are gathered into one statement for all that wait,
+ * and repeated until the database has taken them. While they are held, a heartbeat extends them; when the process dies,
+ * they lapse: into unspent, or into spent where they are final.
  */
 export class Leases {
   readonly gateway: string
@@ -70,39 +78,53 @@ export class Leases {
   #heartbeat: Timer | null = null
   #beating = false
 
-  constructor (parts: LeaseParts) {
+  constructor(parts: LeaseParts) {
     this.#store = parts.store
     this.#clock = parts.clock
     this.#log = parts.log
     this.gateway = parts.gateway ?? randomUUID()
-    // The holder trusts a lease for two thirds of the time that was promised, and the others leave it alone for five sixths:
-    // clocks of several nodes may differ by a sixth either way.
-    this.#duration = Math.floor(parts.timeout * 2 / 3)
-    this.#kept = Math.floor(parts.timeout * 5 / 6)
+    // The holder trusts a lease for two thirds of the time that was promised, and the others leave it alone for five
+    // sixths: clocks of several nodes may differ by a sixth either way.
+    this.#duration = Math.floor((parts.timeout * 2) / 3)
+    this.#kept = Math.floor((parts.timeout * 5) / 6)
     this.#heartbeatEvery = Math.floor(parts.timeout / 6)
   }
 
   /** Leases that are not settled yet, for metrics and tests. */
-  get open (): number {
+  get open(): number {
     return this.#held.size
   }
 
   /** Whether the answer that this payment bought here has gone out while the database has not yet taken the spend. */
-  delivered (paymentHash: string): boolean {
+  delivered(paymentHash: string): boolean {
     const held = this.#byHash.get(paymentHash)
     return held !== undefined && this.#spends.has(held)
   }
 
   /**
    * Takes the payment for one redemption. `take` runs the one conditional UPDATE, `ChallengeStore.lease`, alone or in a
-   * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is away;
-   * then nothing is known to be taken. `isFinal`: when this process dies, the lease lapses into spent (decision 183).
+   * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is
+   * away; then nothing is known to be taken. `isFinal`: when this process dies, the lease lapses into spent (decision
+   * 183).
    */
-  async acquire<C extends Sale> (paymentHash: string, take: Take<C>, isFinal = false): Promise<{ readonly lease: Lease, readonly claimed: ClaimedChallenge<C> } | null> {
+  async acquire<C extends Sale>(
+    paymentHash: string,
+    take: Take<C>,
+    isFinal = false
+  ): Promise<{ readonly lease: Lease; readonly claimed: ClaimedChallenge<C> } | null> {
     // A spend of ours that the database has not seen yet is a spend all the same, even when its lease has lapsed.
     if (this.#byHash.get(paymentHash)?.state === 'spending') return null
     const now = this.#clock.now()
-    const held: Held = { paymentHash, leaseId: randomUUID(), isFinal, returns: 0, isCounted: false, state: 'held', until: now + this.#duration, settled: null }
+    const held: Held = {
+      paymentHash,
+      leaseId: randomUUID(),
+      isFinal,
+      returns: 0,
+      isCounted: false,
+      state: 'held',
+      until: now + this.#duration,
+      settled: null
+    }
     let claimed: ClaimedChallenge<C> | null
     try {
       claimed = await take(held, this.gateway, now + this.#kept, now)
@@ -119,15 +141,17 @@ export class Leases {
     held.returns = claimed.returns
     this.#held.set(held.leaseId, held)
     this.#byHash.set(paymentHash, held)
-    this.#heartbeat ??= this.#clock.every(this.#heartbeatEvery, () => { this.#beat() })
+    this.#heartbeat ??= this.#clock.every(this.#heartbeatEvery, () => {
+      this.#beat()
+    })
     return { lease: held, claimed }
   }
 
   /**
-   * The head is about to go out: the payment is spent. Nothing to wait for while the lease is good. When it has lapsed here
-   * the answer is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be had.
+   * The head is about to go out: the payment is spent. Nothing to wait for while the lease is good. When it has lapsed
+   * here the answer is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be had.
    */
-  spend (lease: Lease): void | Promise<void> {
+  spend(lease: Lease): void | Promise<void> {
     if (lease.state === 'spending' || lease.state === 'spent') return
     const held = this.#held.get(lease.leaseId)
     if (held === undefined || held.state !== 'held') return Promise.reject(lapsed())
@@ -141,18 +165,18 @@ export class Leases {
    * Spends a lease and resolves once that is durable, for callers whose answer is itself the proof of it.
    * @throws Unavailable when that cannot be had; nothing is known to be spent then
    */
-  async spendDurably (lease: Lease): Promise<void> {
+  async spendDurably(lease: Lease): Promise<void> {
     const held = this.#held.get(lease.leaseId)
     if (held === undefined || held.state !== 'held') throw lapsed()
     await this.#confirm(held)
   }
 
   /**
-   * Gives the payment back, also when its spend was begun or done: the answer could not be delivered. Resolves when the next
-   * redemption can have it, or after a short time at most; the write is repeated in any case. `isCounted`: for a client that left,
-   * where that is counted (decision 184).
+   * Gives the payment back, also when its spend was begun or done: the answer could not be delivered. Resolves when the
+   * next redemption can have it, or after a short time at most; the write is repeated in any case. `isCounted`: for a
+   * client that left, where that is counted (decision 184).
    */
-  async release (lease: Lease, isCounted = false): Promise<void> {
+  async release(lease: Lease, isCounted = false): Promise<void> {
     // Every Lease that left this class is a Held.
     const held = lease as Held
     if (held.state === 'lost') return
@@ -161,15 +185,18 @@ export class Leases {
     held.state = 'released'
     held.isCounted = isCounted
     this.#releases.add(held)
-    const settled = held.settled ??= Promise.withResolvers<void>()
+    const settled = (held.settled ??= Promise.withResolvers<void>())
     this.#flush()
     const timer = this.#clock.after(RELEASE_WAIT, settled.resolve)
     await settled.promise
     timer.cancel()
   }
 
-  /** Writes what waits to be written, once more if need be. For shutdown: leases that are still held lapse by themselves. */
-  async close (): Promise<void> {
+  /**
+   * Writes what waits to be written, once more if need be. For shutdown: leases that are still held lapse by
+   * themselves.
+   */
+  async close(): Promise<void> {
     this.#heartbeat?.cancel()
     this.#heartbeat = null
     await this.#flushing
@@ -180,10 +207,14 @@ export class Leases {
     this.#retry?.cancel()
     this.#retry = null
     const lost = this.#spends.size
-    if (lost > 0) this.#log.error({ spends: lost }, 'Spends of delivered credentials could not be written before the end; those of safe methods become usable again')
+    if (lost > 0)
+      this.#log.error(
+        { spends: lost },
+        'Spends of delivered credentials could not be written before the end; those of safe methods become usable again'
+      )
   }
 
-  #forget (held: Held, state: LeaseState): void {
+  #forget(held: Held, state: LeaseState): void {
     held.state = state
     this.#held.delete(held.leaseId)
     if (this.#byHash.get(held.paymentHash) === held) this.#byHash.delete(held.paymentHash)
@@ -194,7 +225,7 @@ export class Leases {
     }
   }
 
-  async #confirm (held: Held): Promise<void> {
+  async #confirm(held: Held): Promise<void> {
     held.state = 'spending'
     let spent: string[]
     try {
@@ -213,12 +244,14 @@ export class Leases {
     throw lapsed()
   }
 
-  #flush (): void {
-    this.#flushing ??= this.#write().finally(() => { this.#flushing = null })
+  #flush(): void {
+    this.#flushing ??= this.#write().finally(() => {
+      this.#flushing = null
+    })
   }
 
   /** Spends first, then releases, one after the other: a release that follows a spend must be the later write. */
-  async #write (): Promise<void> {
+  async #write(): Promise<void> {
     this.#retry?.cancel()
     this.#retry = null
     while (this.#spends.size + this.#releases.size > 0) {
@@ -238,29 +271,40 @@ export class Leases {
         }
         this.#retryAfter = FIRST_RETRY
       } catch (error) {
-        this.#log.warn({ spends: this.#spends.size, releases: this.#releases.size, retryMs: this.#retryAfter, err: error }, 'Spends and releases could not be written yet')
-        this.#retry = this.#clock.after(this.#retryAfter, () => { this.#flush() })
+        this.#log.warn(
+          { spends: this.#spends.size, releases: this.#releases.size, retryMs: this.#retryAfter, err: error },
+          'Spends and releases could not be written yet'
+        )
+        this.#retry = this.#clock.after(this.#retryAfter, () => {
+          this.#flush()
+        })
         this.#retryAfter = Math.min(LAST_RETRY, this.#retryAfter * 2)
         return
       }
     }
   }
 
-  #spent (held: Held, durable: boolean): void {
+  #spent(held: Held, durable: boolean): void {
     this.#spends.delete(held)
     // Released while the spend was on its way: the release is written next.
     if (held.state !== 'spending') return
-    if (!durable) this.#log.error({ paymentHash: held.paymentHash }, 'A lease lapsed before its spend was written and the payment was used again')
+    if (!durable)
+      this.#log.error(
+        { paymentHash: held.paymentHash },
+        'A lease lapsed before its spend was written and the payment was used again'
+      )
     this.#forget(held, durable ? 'spent' : 'lost')
   }
 
-  #beat (): void {
+  #beat(): void {
     if (this.#beating || this.#held.size === 0) return
     this.#beating = true
-    this.#extend().finally(() => { this.#beating = false })
+    this.#extend().finally(() => {
+      this.#beating = false
+    })
   }
 
-  async #extend (): Promise<void> {
+  async #extend(): Promise<void> {
     const keys = [...this.#held.values()].filter(({ state }) => state === 'held' || state === 'spending')
     if (keys.length === 0) return
     const now = this.#clock.now()
@@ -280,6 +324,12 @@ export class Leases {
   }
 }
 
-function lapsed (cause?: unknown): Unavailable {
-  return new Unavailable('Payment not confirmed', 'The payment could not be confirmed in time; it was not used up. Send the same request again.', 5, {}, cause)
+function lapsed(cause?: unknown): Unavailable {
+  return new Unavailable(
+    'Payment not confirmed',
+    'The payment could not be confirmed in time; it was not used up. Send the same request again.',
+    5,
+    {},
+    cause
+  )
 }

@@ -22,39 +22,44 @@ export interface Held {
 }
 
 /**
- * The challenges that this process is making, by client and place. No count of rows can tell how many they are: a row is written a
- * moment before its making ends, so some have one already, and of those that end while rows are being counted some are not among
- * them. With the payment hashes of the rows each is counted exactly once.
+ * The challenges that this process is making, by client and place. No count of rows can tell how many they are: a row
+ * is written a moment before its making ends, so some have one already, and of those that end while rows are being
+ * counted some are not among them. With the payment hashes of the rows each is counted exactly once.
  */
 export class Makings {
   readonly #running = new Map<string, Set<Making>>()
   readonly #countings = new Map<string, Set<Counting>>()
 
-  begin (client: string, making: Making): void {
+  begin(client: string, making: Making): void {
     add(this.#running, client, making)
   }
 
   /** `done`: the challenge was made, and not only tried. */
-  end (client: string, making: Making, done: boolean): void {
+  end(client: string, making: Making, done: boolean): void {
     take(this.#running, client, making)
     const { paymentHash, binding } = making
     if (!done || paymentHash === null) return
-    this.#countings.get(client)?.forEach(counting => { counting.meanwhile.push({ paymentHash, binding }) })
+    this.#countings.get(client)?.forEach(counting => {
+      counting.meanwhile.push({ paymentHash, binding })
+    })
   }
 
   /** Call it before rows are counted, and `counted` once `held` was asked. */
-  counting (client: string): Counting {
+  counting(client: string): Counting {
     const counting: Counting = { meanwhile: [] }
     add(this.#countings, client, counting)
     return counting
   }
 
-  counted (client: string, counting: Counting): void {
+  counted(client: string, counting: Counting): void {
     take(this.#countings, client, counting)
   }
 
-  /** How many challenges the client holds: those with the `rows` that were counted, those made meanwhile, and those being made. */
-  held (client: string, rows: readonly OpenInvoice[], counting: Counting, binding: string): Held {
+  /**
+   * How many challenges the client holds: those with the `rows` that were counted, those made meanwhile, and those
+   * being made.
+   */
+  held(client: string, rows: readonly OpenInvoice[], counting: Counting, binding: string): Held {
     const known = new Map<string, string>()
     for (const open of rows) known.set(open.paymentHash, open.binding)
     for (const open of counting.meanwhile) known.set(open.paymentHash, open.binding)
@@ -71,18 +76,18 @@ export class Makings {
   }
 
   /** The one of this binding that the client began last, of those that are still being made. */
-  last (client: string, binding: string): Making | null {
-    return [...this.#running.get(client) ?? []].findLast(making => making.binding === binding) ?? null
+  last(client: string, binding: string): Making | null {
+    return [...(this.#running.get(client) ?? [])].findLast(making => making.binding === binding) ?? null
   }
 }
 
-function add<T> (sets: Map<string, Set<T>>, key: string, value: T): void {
+function add<T>(sets: Map<string, Set<T>>, key: string, value: T): void {
   const set = sets.get(key)
   if (set === undefined) sets.set(key, new Set([value]))
   else set.add(value)
 }
 
-function take<T> (sets: Map<string, Set<T>>, key: string, value: T): void {
+function take<T>(sets: Map<string, Set<T>>, key: string, value: T): void {
   const set = sets.get(key)
   if (set?.delete(value) === true && set.size === 0) sets.delete(key)
 }

@@ -17,8 +17,8 @@ export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
 export type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**
- * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402 and a fresh
- * challenge, the only answer on which clients that keep tokens pay again (decision 177).
+ * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402
+ * and a fresh challenge, the only answer on which clients that keep tokens pay again (decision 177).
  */
 export type Renewal = 'contract' | 402
 
@@ -30,9 +30,14 @@ declare module '../gateway/context.ts' {
     /** Whose resource it is; null for the operator's own (decision 115). */
     readonly merchantId: string | null
     readonly proxyId: string | null
-    /** Where a client's open invoices are counted: one route, proxy, merchant's producer resources or store (decision 175). */
+    /**
+     * Where a client's open invoices are counted: one route, proxy, merchant's producer resources or store (decision
+     * 175).
+     */
     readonly place: string
-    /** The request's raw path without query, or the producer's resource: what a path caveat must cover (decision 114). */
+    /**
+     * The request's raw path without query, or the producer's resource: what a path caveat must cover (decision 114).
+     */
     readonly path: string
     /** What a new token's path caveat says: `path` itself, or a pattern. */
     readonly tokenPath: string
@@ -50,14 +55,19 @@ declare module '../gateway/context.ts' {
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
     readonly renewal: Renewal
-    /** Which line of its 402 stands first for a client without a wish; null for the one that `payment.order` puts there. */
+    /**
+     * Which line of its 402 stands first for a client without a wish; null for the one that `payment.order` puts there.
+     */
     readonly order: SchemeOrder | null
     /** What else than the very price is taken; null for nothing, as the contract says. */
     readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
     readonly afterCrash: AfterCrash
-    /** Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision 93). */
-    readonly closed: { readonly error: string, readonly message: string } | null
+    /**
+     * Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision
+     * 93).
+     */
+    readonly closed: { readonly error: string; readonly message: string } | null
     /** Members that this offer's 503 bodies carry besides error and message, such as `proxy_id`. */
     readonly errorMembers: Readonly<Record<string, unknown>>
   }
@@ -92,7 +102,7 @@ export interface RouteDefaults {
 }
 
 /** What a route's challenges are counted, and its prices remembered, under. */
-export function routePlace (route: Pick<RouteConfig, 'name'>): string {
+export function routePlace(route: Pick<RouteConfig, 'name'>): string {
   return `route:${route.name}`
 }
 
@@ -102,8 +112,8 @@ const PING_PATH = '/l402/test/ping'
 const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
 
 /**
- * Makes the offers of one operator's route. All that does not depend on the request is worked out once. The ping is such a
- * route too, told apart in counts and rows only (decision 129).
+ * Makes the offers of one operator's route. All that does not depend on the request is worked out once. The ping is
+ * such a route too, told apart in counts and rows only (decision 129).
  */
 export class RouteOffers {
   readonly #elsewhere: boolean
@@ -121,7 +131,7 @@ export class RouteOffers {
   readonly #releaseOn: readonly ReleaseClass[]
   readonly #afterCrash: AfterCrash
 
-  constructor (route: RouteConfig, defaults: RouteDefaults, prices: OfferedPrices | null = null) {
+  constructor(route: RouteConfig, defaults: RouteDefaults, prices: OfferedPrices | null = null) {
     this.#elsewhere = route.upstream.kind === 'proxy'
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#service = serviceCaveat(defaults.serviceName)
@@ -139,11 +149,11 @@ export class RouteOffers {
   }
 
   /**
-   * What a request must pay for, set on the context where nobody has done so; null for what is free. A proxy's prices come
-   * from the plugin `proxy`, which leaves no offer on a free path.
+   * What a request must pay for, set on the context where nobody has done so; null for what is free. A proxy's prices
+   * come from the plugin `proxy`, which leaves no offer on a free path.
    * @throws Error on a proxy's route that the plugin `proxy` has not seen, rather than serving it for nothing
    */
-  due (ctx: Context): Offer | null {
+  due(ctx: Context): Offer | null {
     let offer = ctx.offer
     if (offer === null) {
       if (this.#elsewhere) {
@@ -157,7 +167,7 @@ export class RouteOffers {
   }
 
   /** The offer of one request. */
-  offer (ctx: Context): Offer {
+  offer(ctx: Context): Offer {
     return {
       amountSats: this.#amountSats,
       source: this.#source,
@@ -186,16 +196,19 @@ export class RouteOffers {
   }
 }
 
-/** What a route sells as people write it, for an invoice: `api.example.com/v1` of `/v1/*`. From the file alone, never from a request. */
-function addressOf ({ match }: RouteConfig, publicHost: string): string {
+/**
+ * What a route sells as people write it, for an invoice: `api.example.com/v1` of `/v1/*`. From the file alone, never
+ * from a request.
+ */
+function addressOf({ match }: RouteConfig, publicHost: string): string {
   return `${match.host ?? publicHost}${match.path[0]?.replace(/\/\*$/, '') ?? ''}` || '/'
 }
 
 /**
- * The path caveat of a route that sells its whole pattern. Null when the pattern is one that a caveat cannot say (a named
- * segment, or several paths): such a route's tokens are good for the request's own path.
+ * The path caveat of a route that sells its whole pattern. Null when the pattern is one that a caveat cannot say (a
+ * named segment, or several paths): such a route's tokens are good for the request's own path.
  */
-function patternOf (route: RouteConfig): string | null {
+function patternOf(route: RouteConfig): string | null {
   const [only, ...more] = route.match.path
   if (only === undefined || more.length > 0) return null
   const body = only.endsWith('/*') ? only.slice(0, -2) : only
@@ -203,35 +216,40 @@ function patternOf (route: RouteConfig): string | null {
 }
 
 /**
- * The path with the pattern's own letters at its beginning: a request may have written them encoded, which leads to the same
- * route, and would be sold a token that does not cover it. The rest, and a path that does not fit, stay as they are.
+ * The path with the pattern's own letters at its beginning: a request may have written them encoded, which leads to the
+ * same route, and would be sold a token that does not cover it. The rest, and a path that does not fit, stay as they
+ * are.
  */
-function withinPattern (path: string, pattern: string): string {
+function withinPattern(path: string, pattern: string): string {
   if (!pattern.endsWith('/*')) return routedPath(path) === pattern ? pattern : path
   const prefix = pattern.slice(0, -1)
   if (path.startsWith(prefix)) return path
   // Encoded slashes do not count for the router, so both have the same segments up to the rest.
   let at = 0
-  for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1)) at = path.indexOf('/', at + 1)
+  for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1))
+    at = path.indexOf('/', at + 1)
   return at >= 0 && routedPath(path.slice(0, at + 1)) === prefix ? prefix + path.slice(at + 1) : path
 }
 
-function wholeSeconds (milliseconds: number): number {
+function wholeSeconds(milliseconds: number): number {
   return Math.max(1, Math.floor(milliseconds / 1000))
 }
 
 const MAX_DIGEST_BODY = 1_048_576
 
-/** Whether this request's body is one that a Payment challenge would be bound to, as far as its head tells (decision 121). */
-export function hasBoundBody (ctx: Context, offer: Offer): boolean {
+/**
+ * Whether this request's body is one that a Payment challenge would be bound to, as far as its head tells (decision
+ * 121).
+ */
+export function hasBoundBody(ctx: Context, offer: Offer): boolean {
   if (!offer.bindsDigest || ctx.body.length === 0 || ctx.body.limit > MAX_DIGEST_BODY) return false
   return ctx.method === 'POST' || ctx.method === 'PUT' || ctx.method === 'PATCH'
 }
 
 /**
- * A query as it is kept with its challenge: only to be compared, so as a digest. Clients send keys of upstreams in queries, and
- * those must not lie in a database.
+ * A query as it is kept with its challenge: only to be compared, so as a digest. Clients send keys of upstreams in
+ * queries, and those must not lie in a database.
  */
-export function boundQuery (query: string): string {
+export function boundQuery(query: string): string {
   return query === '' ? '' : `sha256-${hash('sha256', query, 'base64url')}`
 }

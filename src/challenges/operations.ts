@@ -13,8 +13,20 @@ import { Producer } from './producer.ts'
 import { SqlProducerStore } from './producer-store.ts'
 import { ProducerVerifier } from './producer-verify.ts'
 import {
-  ChallengeInput, ChallengePage, ChallengeQuery, ChallengeView, CreatedChallenge, CredentialInput, VerifyCredentialView, EndpointPage,
-  EndpointQuery, PriceList, RetireInput, TokenInput, TokenStatus, TokenVerdict
+  ChallengeInput,
+  ChallengePage,
+  ChallengeQuery,
+  ChallengeView,
+  CreatedChallenge,
+  CredentialInput,
+  VerifyCredentialView,
+  EndpointPage,
+  EndpointQuery,
+  PriceList,
+  RetireInput,
+  TokenInput,
+  TokenStatus,
+  TokenVerdict
 } from './schema.ts'
 import type { Challenges } from './service.ts'
 
@@ -25,34 +37,44 @@ export interface ChallengeOperationParts {
   readonly challenges: Challenges
   readonly clock: Clock
   readonly database: Database
-  config (): GatewayConfig
-  publicUrl (): string
+  config(): GatewayConfig
+  publicUrl(): string
   /** Proxies of a merchant that are not deleted; they count for the same cap (decision 84). */
-  countProxies (sql: Sql, merchantId: number): Promise<number>
+  countProxies(sql: Sql, merchantId: number): Promise<number>
 }
 
-const Problem = Type.Object({
-  type: Type.String({ description: 'Stable address of this kind of problem.' }),
-  title: Type.String(),
-  status: Type.Integer(),
-  detail: Type.String(),
-  error: Type.String({ description: 'The title again.' }),
-  errors: Type.Optional(Type.Record(Type.String(), Type.Array(Type.String()), { description: 'Messages by field, where fields are wrong.' }))
-}, { title: 'L402Problem' })
+const Problem = Type.Object(
+  {
+    type: Type.String({ description: 'Stable address of this kind of problem.' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    error: Type.String({ description: 'The title again.' }),
+    errors: Type.Optional(
+      Type.Record(Type.String(), Type.Array(Type.String()), {
+        description: 'Messages by field, where fields are wrong.'
+      })
+    )
+  },
+  { title: 'L402Problem' }
+)
 
-const Capped = Type.Object({
-  ...Problem.properties,
-  limit: Type.Integer(),
-  current: Type.Integer(),
-  requested: Type.Integer(),
-  current_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-  required_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-  action_required: Type.String()
-}, { title: 'L402PlanCapProblem' })
+const Capped = Type.Object(
+  {
+    ...Problem.properties,
+    limit: Type.Integer(),
+    current: Type.Integer(),
+    requested: Type.Integer(),
+    current_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    required_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    action_required: Type.String()
+  },
+  { title: 'L402PlanCapProblem' }
+)
 
 const mediaType = 'application/problem+json'
 
-function problem (description: string, schema: OperationResponse['schema'] = Problem): OperationResponse {
+function problem(description: string, schema: OperationResponse['schema'] = Problem): OperationResponse {
   return schema === undefined ? { description, mediaType } : { description, mediaType, schema }
 }
 
@@ -60,24 +82,35 @@ const invalid = problem('Something in the request is not valid; the type says wh
 const away = problem('A part that is needed is away; nothing was done. Retry-After says when to come back.')
 
 /** The idempotency key of the request's headers, the standard name first (decision 20); null when neither is there. */
-function headerKey (headers: ReadonlyHeaders): string | null {
+function headerKey(headers: ReadonlyHeaders): string | null {
   return headers.get('idempotency-key') ?? headers.get('x-idempotency-key') ?? null
 }
 
 /** The producer API, the price list, the status of a token, and the ping (contract, Pay-per-request gating). */
-export function challengeOperations (parts: ChallengeOperationParts): AnyOperation[] {
+export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
   const { challenges, clock, database, config, publicUrl } = parts
   const producer = new Producer({
-    challenges, clock, database, config, publicUrl, store: new SqlProducerStore(database), countProxies: (sql, merchantId) => parts.countProxies(sql, merchantId)
+    challenges,
+    clock,
+    database,
+    config,
+    publicUrl,
+    store: new SqlProducerStore(database),
+    countProxies: (sql, merchantId) => parts.countProxies(sql, merchantId)
   })
   const verifier = new ProducerVerifier({ challenges, clock, publicUrl })
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
-  return documented(challengeTexts, [...challengeRows(producer, refuse), ...endpointRows(producer, refuse), ...verifications(verifier, refuse), ...publicOperations(parts, verifier)])
+  return documented(challengeTexts, [
+    ...challengeRows(producer, refuse),
+    ...endpointRows(producer, refuse),
+    ...verifications(verifier, refuse),
+    ...publicOperations(parts, verifier)
+  ])
 }
 
 type Refuse = NonNullable<AnyOperation['refuse']>
 
-function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
+function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
   const common = { tag: 'Producer', access: 'merchant', refuse } as const
   return [
     defineOperation({
@@ -89,16 +122,24 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       summary: 'Make a challenge for a resource that you serve yourself',
       headers: {
         'Idempotency-Key': {
-          description: 'At most 200 characters. While the invoice lives, the same key with the same resource and price gives the same challenge.',
+          description:
+            'At most 200 characters. While the invoice lives, the same key with the same resource and price gives the same challenge.',
           pattern: '\\S'
         },
         'X-Idempotency-Key': { description: 'The same; Idempotency-Key goes before it.', pattern: '\\S' }
       },
       body: ChallengeInput,
       answers: {
-        200: { description: 'The challenge. With X-Idempotency-Replayed: true it was made by an earlier request with the same key.', schema: CreatedChallenge },
+        200: {
+          description:
+            'The challenge. With X-Idempotency-Replayed: true it was made by an earlier request with the same key.',
+          schema: CreatedChallenge
+        },
         400: invalid,
-        402: problem('A cap of the plan was reached; paying an invoice does not help, and there is no WWW-Authenticate.', Capped),
+        402: problem(
+          'A cap of the plan was reached; paying an invoice does not help, and there is no WWW-Authenticate.',
+          Capped
+        ),
         409: problem('The idempotency key is bound to another live challenge, or the resource was retired.'),
         503: problem('No invoice could be had, or the challenge could not be durably recorded; none was issued.')
       },
@@ -116,7 +157,11 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Challenges made through this API, newest first',
       query: ChallengeQuery,
-      answers: { 200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage }, 400: invalid, 503: away },
+      answers: {
+        200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage },
+        400: invalid,
+        503: away
+      },
       handle: async ({ ctx, query }) => {
         const page = await producer.list(merchantOf(ctx), query)
         return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
@@ -131,16 +176,19 @@ function challengeRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       summary: 'One challenge',
       answers: {
         200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
-        404: problem('There is no such challenge, or it is another account\'s.'),
+        404: problem("There is no such challenge, or it is another account's."),
         503: away
       },
       params: Type.Object({ paymentHash: Type.String() }),
-      handle: async ({ ctx, params }) => ({ status: 200, body: await producer.get(merchantOf(ctx), params.paymentHash) })
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: await producer.get(merchantOf(ctx), params.paymentHash)
+      })
     })
   ]
 }
 
-function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
+function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
   const common = { tag: 'Producer', access: 'merchant', refuse } as const
   return [
     defineOperation({
@@ -151,7 +199,11 @@ function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Resources that challenges were made for, newest first',
       query: EndpointQuery,
-      answers: { 200: { description: 'One page, retired ones included.', schema: EndpointPage }, 400: invalid, 503: away },
+      answers: {
+        200: { description: 'One page, retired ones included.', schema: EndpointPage },
+        400: invalid,
+        503: away
+      },
       handle: async ({ ctx, query }) => {
         const page = await producer.endpoints(merchantOf(ctx), query)
         return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
@@ -163,7 +215,7 @@ function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
       method: 'POST',
       path: '/api/l402/endpoints/retire',
       mount: { use: 'merchant-api', chain: 'producer' },
-      summary: 'Sell a resource no longer, which frees its place under the plan\'s cap',
+      summary: "Sell a resource no longer, which frees its place under the plan's cap",
       body: RetireInput,
       answers: {
         204: { description: 'Retired, now or before. What was paid stays good.' },
@@ -179,8 +231,14 @@ function endpointRows (producer: Producer, refuse: Refuse): AnyOperation[] {
   ]
 }
 
-function verifications (verifier: ProducerVerifier, refuse: Refuse): AnyOperation[] {
-  const common = { tag: 'Producer', access: 'merchant', mount: { use: 'merchant-api', chain: 'merchant' }, refuse, method: 'POST' } as const
+function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation[] {
+  const common = {
+    tag: 'Producer',
+    access: 'merchant',
+    mount: { use: 'merchant-api', chain: 'merchant' },
+    refuse,
+    method: 'POST'
+  } as const
   return [
     defineOperation({
       ...common,
@@ -189,7 +247,10 @@ function verifications (verifier: ProducerVerifier, refuse: Refuse): AnyOperatio
       summary: 'Verify an L402 token that a payer has sent',
       body: TokenInput,
       answers: { 200: { description: 'The verdict, good or bad.', schema: TokenVerdict }, 400: invalid, 503: away },
-      handle: async ({ ctx, body }) => ({ status: 200, body: await verifier.verify(merchantOf(ctx), body.macaroon, body.preimage) })
+      handle: async ({ ctx, body }) => ({
+        status: 200,
+        body: await verifier.verify(merchantOf(ctx), body.macaroon, body.preimage)
+      })
     }),
     defineOperation({
       ...common,
@@ -197,13 +258,20 @@ function verifications (verifier: ProducerVerifier, refuse: Refuse): AnyOperatio
       path: '/api/l402/challenges/verify-credential',
       summary: 'Verify a Payment credential that a payer has sent, and use it up',
       body: CredentialInput,
-      answers: { 200: { description: 'The verdict, good or bad; only a good one has used the credential up.', schema: VerifyCredentialView }, 400: invalid, 503: away },
+      answers: {
+        200: {
+          description: 'The verdict, good or bad; only a good one has used the credential up.',
+          schema: VerifyCredentialView
+        },
+        400: invalid,
+        503: away
+      },
       handle: async ({ ctx, body }) => ({ status: 200, body: await verifier.consume(merchantOf(ctx), body) })
     })
   ]
 }
 
-function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVerifier): AnyOperation[] {
+function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVerifier): AnyOperation[] {
   return [
     defineOperation({
       id: 'getPricing',
@@ -224,9 +292,20 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       summary: 'Whether an L402 token stands; asking does not use it',
       tag: 'L402',
       access: 'public',
-      headers: { Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that nobody is authenticated.' },
-      answers: { 200: { description: 'With authenticated: true, paymentHash, expiresAt and remainingRequests; else message.', schema: TokenStatus } },
-      handle: async ({ ctx }) => ({ status: 200, body: await verifier.status(ctx.headers), headers: ['Cache-Control', 'no-store'] })
+      headers: {
+        Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that nobody is authenticated.'
+      },
+      answers: {
+        200: {
+          description: 'With authenticated: true, paymentHash, expiresAt and remainingRequests; else message.',
+          schema: TokenStatus
+        }
+      },
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: await verifier.status(ctx.headers),
+        headers: ['Cache-Control', 'no-store']
+      })
     }),
     defineOperation({
       id: 'getPing',
@@ -237,9 +316,14 @@ function publicOperations (parts: ChallengeOperationParts, verifier: ProducerVer
       tag: 'L402',
       access: 'credential',
       needsPayment: true,
-      answers: { 200: { description: 'Paid.', schema: Type.Object({ message: Type.String(), paymentHash: Type.String() }) } },
+      answers: {
+        200: { description: 'Paid.', schema: Type.Object({ message: Type.String(), paymentHash: Type.String() }) }
+      },
       handle: ({ ctx }) => {
-        if (ctx.payment === null) throw new TypeError(`the route ${ctx.route.name} needs a price and a chain with credential and challenge, because what it leads to says what was paid`)
+        if (ctx.payment === null)
+          throw new TypeError(
+            `the route ${ctx.route.name} needs a price and a chain with credential and challenge, because what it leads to says what was paid`
+          )
         return { status: 200, body: { message: 'pong', paymentHash: ctx.payment.paymentHash } }
       }
     })

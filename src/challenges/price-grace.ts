@@ -3,7 +3,7 @@ export interface PriceGrace {
   /** Milliseconds after a change for which the price before it is taken. */
   readonly duration: number
   /** Until when this price was asked, in milliseconds since the epoch; null when it is not known to have been. */
-  until (amountSats: number): number | null
+  until(amountSats: number): number | null
 }
 
 /** What a payment is compared with. */
@@ -17,11 +17,12 @@ export interface AskedPrice {
 const SPREAD = 120_000
 
 /**
- * Whether a payment of `amountSats` buys what costs `asked` now: at the very price; with a grace also when more was paid, and, for
- * so long after a change, when the price before it was. What was issued after the change for less was bought elsewhere.
+ * Whether a payment of `amountSats` buys what costs `asked` now: at the very price; with a grace also when more was
+ * paid, and, for so long after a change, when the price before it was. What was issued after the change for less was
+ * bought elsewhere.
  * @param issuedAt when its challenge was made; this and `now` in milliseconds since the epoch
  */
-export function buys (asked: AskedPrice, amountSats: number, issuedAt: number, now: number): boolean {
+export function buys(asked: AskedPrice, amountSats: number, issuedAt: number, now: number): boolean {
   const { grace } = asked
   if (amountSats === asked.amountSats) return true
   if (grace === null) return false

@@ -3,11 +3,19 @@ import { ProblemError, type FieldErrors, type ValidationError } from '../gateway
 
 /** What the producer API says by itself; plan caps have their own (decisions 102 and 103). */
 export type ProducerSlug =
-  | 'invalid-request' | 'invalid-price' | 'invalid-idempotency-key' | 'provider-key-required' | 'challenge-not-found'
-  | 'endpoint-not-found' | 'idempotency-conflict' | 'endpoint-retired' | 'challenge-not-recorded' | 'provider-unavailable'
+  | 'invalid-request'
+  | 'invalid-price'
+  | 'invalid-idempotency-key'
+  | 'provider-key-required'
+  | 'challenge-not-found'
+  | 'endpoint-not-found'
+  | 'idempotency-conflict'
+  | 'endpoint-retired'
+  | 'challenge-not-recorded'
+  | 'provider-unavailable'
   | 'service-unavailable'
 
-const kinds: Readonly<Record<ProducerSlug, { readonly status: number, readonly title: string }>> = Object.freeze({
+const kinds: Readonly<Record<ProducerSlug, { readonly status: number; readonly title: string }>> = Object.freeze({
   'invalid-request': { status: 400, title: 'Invalid request' },
   'invalid-price': { status: 400, title: 'Invalid price' },
   'invalid-idempotency-key': { status: 400, title: 'Invalid idempotency key' },
@@ -36,26 +44,44 @@ export class ProducerProblem extends ProblemError {
   override readonly cause: unknown
 
   /** @param base `{publicUrl}/problems` */
-  constructor (base: string, slug: ProducerSlug, detail: string, details: ProblemDetails = {}) {
+  constructor(base: string, slug: ProducerSlug, detail: string, details: ProblemDetails = {}) {
     const { status, title } = kinds[slug]
     const errors = details.errors === undefined ? {} : { errors: details.errors }
-    super(status, `${base}/${slug}`, title, detail, { error: title, ...errors }, status === 503 ? ['Retry-After', String(details.retryAfter ?? 5)] : [])
+    super(
+      status,
+      `${base}/${slug}`,
+      title,
+      detail,
+      { error: title, ...errors },
+      status === 503 ? ['Retry-After', String(details.retryAfter ?? 5)] : []
+    )
     this.slug = slug
     this.cause = details.cause
   }
 }
 
 /**
- * What does not fit the schemas, as a problem of the producer API: a price or an idempotency key that is there and wrong has
- * its own type, everything else, a missing member too, is an invalid request (contract, Errors: Producer create challenge).
+ * What does not fit the schemas, as a problem of the producer API: a price or an idempotency key that is there and
+ * wrong has its own type, everything else, a missing member too, is an invalid request (contract, Errors: Producer
+ * create challenge).
  */
-export function invalidInput (base: string, error: ValidationError): ProducerProblem {
+export function invalidInput(base: string, error: ValidationError): ProducerProblem {
   const fields = Object.entries(error.errors)
   const [first] = fields
   if (fields.length === 1 && first !== undefined && !first[1].includes(FIELD_REQUIRED)) {
-    if (first[0] === 'PriceSats') return new ProducerProblem(base, 'invalid-price', 'priceSats must be a whole number of satoshis from 1 to 1000000000.', { errors: error.errors })
-    if (first[0] === 'IdempotencyKey') return new ProducerProblem(base, 'invalid-idempotency-key', `IdempotencyKey: ${first[1].join(' ')}`, { errors: error.errors })
+    if (first[0] === 'PriceSats')
+      return new ProducerProblem(
+        base,
+        'invalid-price',
+        'priceSats must be a whole number of satoshis from 1 to 1000000000.',
+        { errors: error.errors }
+      )
+    if (first[0] === 'IdempotencyKey')
+      return new ProducerProblem(base, 'invalid-idempotency-key', `IdempotencyKey: ${first[1].join(' ')}`, {
+        errors: error.errors
+      })
   }
-  const detail = first === undefined ? error.message : first[0] === '$' ? first[1].join(' ') : `${first[0]}: ${first[1].join(' ')}`
+  const detail =
+    first === undefined ? error.message : first[0] === '$' ? first[1].join(' ') : `${first[0]}: ${first[1].join(' ')}`
   return new ProducerProblem(base, 'invalid-request', detail, { errors: error.errors })
 }

@@ -12,13 +12,19 @@ import { ProducerProblem } from './problems.ts'
 import type { CredentialInput, VerifyCredentialView, TokenStatus, TokenVerdict } from './schema.ts'
 import type { Challenges } from './service.ts'
 import type { Challenge } from './store.ts'
-import { caveatRefused, invalidToken, paymentRefused, type ClassicRefused, type PaymentRefusedVerdict } from './verdict.ts'
+import {
+  caveatRefused,
+  invalidToken,
+  paymentRefused,
+  type ClassicRefused,
+  type PaymentRefusedVerdict
+} from './verdict.ts'
 
 /** What producers' verifications are done with. */
 export interface ProducerVerifierParts {
   readonly challenges: Challenges
   readonly clock: Clock
-  publicUrl (): string
+  publicUrl(): string
 }
 
 interface GoodToken {
@@ -27,19 +33,23 @@ interface GoodToken {
   readonly resource: string
 }
 
-/** Judges what payers hand to merchants who serve their resources themselves (contract, Producer API; decisions 106, 107 and 109). */
+/**
+ * Judges what payers hand to merchants who serve their resources themselves (contract, Producer API; decisions 106, 107
+ * and 109).
+ */
 export class ProducerVerifier {
   readonly #parts: ProducerVerifierParts
 
-  constructor (parts: ProducerVerifierParts) {
+  constructor(parts: ProducerVerifierParts) {
     this.#parts = parts
   }
 
   /**
-   * A classic token. Its first verification makes the challenge paid, an expired one too; it may be repeated until the token ends.
+   * A classic token. Its first verification makes the challenge paid, an expired one too; it may be repeated until the
+   * token ends.
    * @throws ProducerProblem 503 when the database is away: nothing is said about the token then
    */
-  async verify (merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
+  async verify(merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
     const token = await this.#asked(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
     this.#parts.challenges.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
     if ('kind' in token) return { valid: false, error: token.detail }
@@ -51,18 +61,27 @@ export class ProducerVerifier {
    * A modern credential, which is consumed: of any number of calls exactly one is told that it is valid.
    * @throws ProducerProblem 503 when the database is away; the same call may be repeated
    */
-  async consume (merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
+  async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
     const { challenges, clock } = this.#parts
     const consumed = await this.#asked(() => this.#consume(merchant, input))
     challenges.counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
-    if ('kind' in consumed) return { valid: false, consumed: false, error: consumed.detail, type: `${challenges.settings.problemBase}/${consumed.slug}` }
+    if ('kind' in consumed)
+      return {
+        valid: false,
+        consumed: false,
+        error: consumed.detail,
+        type: `${challenges.settings.problemBase}/${consumed.slug}`
+      }
     const { paymentHash, resource, amountSats, payment } = consumed
     const receipt = encodeReceipt(payment?.id ?? '', paymentHash, Math.floor(clock.now() / 1000))
     return { valid: true, consumed: true, resource, merchantId: merchant.id, amountSats, paymentHash, receipt }
   }
 
-  /** Whether a request carries a classic token that stands by itself; compared with no path, price or merchant (decision 128). */
-  async status (headers: ReadonlyHeaders): Promise<TokenStatus> {
+  /**
+   * Whether a request carries a classic token that stands by itself; compared with no path, price or merchant (decision
+   * 128).
+   */
+  async status(headers: ReadonlyHeaders): Promise<TokenStatus> {
     const { challenges } = this.#parts
     const credential = readCredential(headers.pairs)
     if (credential.kind === 'malformed') return { authenticated: false, message: credential.message }
@@ -80,10 +99,15 @@ export class ProducerVerifier {
     if (refused !== null) return { authenticated: false, message: refused.detail }
     // A token without an expiry has failed above.
     const expires = token.grant.expires ?? 0
-    return { authenticated: true, paymentHash: token.paymentHash, expiresAt: new Date(expires * 1000).toISOString(), remainingRequests: null }
+    return {
+      authenticated: true,
+      paymentHash: token.paymentHash,
+      expiresAt: new Date(expires * 1000).toISOString(),
+      remainingRequests: null
+    }
   }
 
-  async #token (merchant: Merchant, macaroon: string, preimage: string): Promise<GoodToken | ClassicRefused> {
+  async #token(merchant: Merchant, macaroon: string, preimage: string): Promise<GoodToken | ClassicRefused> {
     const { challenges, clock } = this.#parts
     const { verifier } = challenges
     const off = this.#classicOff()
@@ -94,59 +118,84 @@ export class ProducerVerifier {
     const { grant, paymentHash } = token
     const challenge = await challenges.find(paymentHash)
     const resource = grant.path ?? ''
-    const failure = checkGrant(grant, {
-      service: PRODUCER_SERVICE,
-      path: resource,
-      merchantId: String(merchant.id),
-      chargeId: challenge?.chargeId ?? null,
-      amountSats: challenge?.amountSats ?? grant.amountSats ?? 0
-    }, clock.now() / 1000)
+    const failure = checkGrant(
+      grant,
+      {
+        service: PRODUCER_SERVICE,
+        path: resource,
+        merchantId: String(merchant.id),
+        chargeId: challenge?.chargeId ?? null,
+        amountSats: challenge?.amountSats ?? grant.amountSats ?? 0
+      },
+      clock.now() / 1000
+    )
     if (failure !== null) return caveatRefused(failure)
-    if (challenge === null || !sold(challenge, merchant)) return invalidToken('unknown-challenge', 'The payment of this token is not known')
+    if (challenge === null || !sold(challenge, merchant))
+      return invalidToken('unknown-challenge', 'The payment of this token is not known')
     const refused = await verifier.standing(token)
     if (refused !== null) return refused
     const claimed = await verifier.claimToken(token)
     return 'kind' in claimed ? claimed : { challenge: claimed, resource }
   }
 
-  async #consume (merchant: Merchant, input: CredentialInput): Promise<Challenge | PaymentRefusedVerdict> {
+  async #consume(merchant: Merchant, input: CredentialInput): Promise<Challenge | PaymentRefusedVerdict> {
     const { challenges } = this.#parts
     const { verifier, claims } = challenges
     const read = readPaymentValue(input.credential.trim().replace(/^payment[ \t]+/i, ''))
     if (read.kind !== 'modern') {
-      return paymentRefused('invalid-challenge', 'malformed', read.kind === 'malformed' ? read.message : 'Only a Payment credential of one base64url token can be consumed')
+      return paymentRefused(
+        'invalid-challenge',
+        'malformed',
+        read.kind === 'malformed' ? read.message : 'Only a Payment credential of one base64url token can be consumed'
+      )
     }
     const genuine = await verifier.genuinePayment(read.token)
     if ('kind' in genuine) return genuine
     const { challenge } = genuine
-    if (challenge.merchantId !== String(merchant.id)) return paymentRefused('verification-failed', 'merchant', 'The challenge belongs to another merchant')
-    if (!sold(challenge, merchant)) return paymentRefused('verification-failed', 'service', 'The challenge was not made through the producer API')
-    if (verifier.expired(challenge)) return paymentRefused('verification-failed', 'expired', 'The challenge has expired')
+    if (challenge.merchantId !== String(merchant.id))
+      return paymentRefused('verification-failed', 'merchant', 'The challenge belongs to another merchant')
+    if (!sold(challenge, merchant))
+      return paymentRefused('verification-failed', 'service', 'The challenge was not made through the producer API')
+    if (verifier.expired(challenge))
+      return paymentRefused('verification-failed', 'expired', 'The challenge has expired')
     if (input.resource !== undefined && input.resource !== challenge.resource) {
       return paymentRefused('verification-failed', 'path', 'The challenge was made for another resource')
     }
     if (input.amountSats !== undefined && input.amountSats !== challenge.amountSats) {
-      return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis, not ${input.amountSats}`)
+      return paymentRefused(
+        'payment-insufficient',
+        'amount',
+        `The challenge was made for ${challenge.amountSats} satoshis, not ${input.amountSats}`
+      )
     }
-    if (verifier.isRevoked(challenge)) return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
-    return await claims.consume(challenge.paymentHash, challenge.merchantId) ?? verifier.taken(await challenges.find(challenge.paymentHash))
+    if (verifier.isRevoked(challenge))
+      return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
+    return (
+      (await claims.consume(challenge.paymentHash, challenge.merchantId)) ??
+      verifier.taken(await challenges.find(challenge.paymentHash))
+    )
   }
 
-  #classicOff (): ClassicRefused | null {
-    return this.#parts.challenges.settings.schemes.includes('l402') ? null : invalidToken('disabled', 'L402 is not enabled on this server')
+  #classicOff(): ClassicRefused | null {
+    return this.#parts.challenges.settings.schemes.includes('l402')
+      ? null
+      : invalidToken('disabled', 'L402 is not enabled on this server')
   }
 
-  async #asked<T> (step: () => Promise<T>): Promise<T> {
+  async #asked<T>(step: () => Promise<T>): Promise<T> {
     try {
       return await step()
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
-      throw new ProducerProblem(`${this.#parts.publicUrl()}/problems`, 'service-unavailable', error.message, { retryAfter: Number(error.headers[1] ?? 5), cause: error })
+      throw new ProducerProblem(`${this.#parts.publicUrl()}/problems`, 'service-unavailable', error.message, {
+        retryAfter: Number(error.headers[1] ?? 5),
+        cause: error
+      })
     }
   }
 }
 
 /** A store may call itself `producer` too, so the service's name alone does not say where a challenge was made. */
-function sold (challenge: Challenge, merchant: Merchant): boolean {
+function sold(challenge: Challenge, merchant: Merchant): boolean {
   return challenge.source === 'producer' && challenge.merchantId === String(merchant.id)
 }

@@ -11,8 +11,9 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
 /**
- * The body of a first 402, and of one after a legacy credential failed (contract, Pay-per-request gating; decision 120), which says
- * why in `detail`. Where a classic token is renewed, its other members are those of the contract's refusal (decision 177).
+ * The body of a first 402, and of one after a legacy credential failed (contract, Pay-per-request gating; decision
+ * 120), which says why in `detail`. Where a classic token is renewed, its other members are those of the contract's
+ * refusal (decision 177).
  */
 export interface PaymentRequiredBody {
   readonly error: 'Payment Required'
@@ -29,10 +30,10 @@ export interface PaymentRequiredBody {
 }
 
 /**
- * The value of the Payment line, from the stored parameters: exactly the line that was sent when the challenge was made.
- * Null where the challenge has no Payment part.
+ * The value of the Payment line, from the stored parameters: exactly the line that was sent when the challenge was
+ * made. Null where the challenge has no Payment part.
  */
-export function paymentLine (challenge: Challenge): string | null {
+export function paymentLine(challenge: Challenge): string | null {
   const { payment, digest, invoice, amountSats } = challenge
   if (payment === null) return null
   const bound = digest === null ? '' : `, digest="${digest}"`
@@ -40,11 +41,17 @@ export function paymentLine (challenge: Challenge): string | null {
 }
 
 /**
- * Which schemes the answer offers, in their order: the offer's own or else the configuration's, as far as Accept-Payment does not ask for another. A
- * client that has just presented a Payment credential (`paysByPayment`) speaks that scheme, and some read the first line only.
+ * Which schemes the answer offers, in their order: the offer's own or else the configuration's, as far as
+ * Accept-Payment does not ask for another. A client that has just presented a Payment credential (`paysByPayment`)
+ * speaks that scheme, and some read the first line only.
  */
-export function offeredSchemes (
-  settings: ChallengeSettings, headers: ReadonlyHeaders, { order = null, paysByPayment = false }: { readonly order?: SchemeOrder | null, readonly paysByPayment?: boolean } = {}
+export function offeredSchemes(
+  settings: ChallengeSettings,
+  headers: ReadonlyHeaders,
+  {
+    order = null,
+    paysByPayment = false
+  }: { readonly order?: SchemeOrder | null; readonly paysByPayment?: boolean } = {}
 ): readonly Scheme[] {
   const usual = order === null ? settings.schemes : inOrder(settings.schemes, order)
   if (!headers.has('accept-payment')) return paysByPayment && settings.orderByClient ? paymentFirst(usual) : usual
@@ -54,7 +61,11 @@ export function offeredSchemes (
 }
 
 /** One WWW-Authenticate line for each scheme, as a flat list of headers. */
-export function challengeLines (challenge: Challenge, schemes: readonly Scheme[], settings: ChallengeSettings): string[] {
+export function challengeLines(
+  challenge: Challenge,
+  schemes: readonly Scheme[],
+  settings: ChallengeSettings
+): string[] {
   const lines: string[] = []
   for (const scheme of schemes) {
     if (scheme === 'payment') {
@@ -69,18 +80,26 @@ export function challengeLines (challenge: Challenge, schemes: readonly Scheme[]
 }
 
 /**
- * The 402: with the contract's body, or as a problem when a Payment credential was refused, when the client prefers problems,
- * or when L402 is not offered (decision 126). What speaks against the credential that was sent stands in either.
+ * The 402: with the contract's body, or as a problem when a Payment credential was refused, when the client prefers
+ * problems, or when L402 is not offered (decision 126). What speaks against the credential that was sent stands in
+ * either.
  */
-export function paymentRequired (challenge: Challenge, refused: CredentialRefusal, headers: ReadonlyHeaders, settings: ChallengeSettings, order: SchemeOrder | null): Reply {
+export function paymentRequired(
+  challenge: Challenge,
+  refused: CredentialRefusal,
+  headers: ReadonlyHeaders,
+  settings: ChallengeSettings,
+  order: SchemeOrder | null
+): Reply {
   const schemes = offeredSchemes(settings, headers, { order, paysByPayment: refused.kind === 'payment' })
   const lines = challengeLines(challenge, schemes, settings)
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
   const message = `This resource costs ${challenge.amountSats} ${challenge.amountSats === 1 ? 'satoshi' : 'satoshis'}. Pay the Lightning invoice and send the request again with the credential.`
   if (refused.kind === 'payment' || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
-    const id = schemes.includes('payment') ? challenge.payment?.id ?? null : null
+    const id = schemes.includes('payment') ? (challenge.payment?.id ?? null) : null
     const slug = refused.kind === 'payment' ? refused.slug : 'payment-required'
-    const detail = refused.kind === 'none' ? message : refused.kind === 'payment' ? refused.detail : `${refused.detail}. ${message}`
+    const detail =
+      refused.kind === 'none' ? message : refused.kind === 'payment' ? refused.detail : `${refused.detail}. ${message}`
     return reply(PROBLEM_TYPE, lines, paymentProblem(slug, detail, id, settings.problemBase))
   }
   const body: PaymentRequiredBody = {
@@ -98,16 +117,20 @@ export function paymentRequired (challenge: Challenge, refused: CredentialRefusa
   return reply(JSON_TYPE, lines, body)
 }
 
-/** What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name. */
-function whyOf (refused: Exclude<CredentialRefusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
+/**
+ * What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name.
+ */
+function whyOf(refused: Exclude<CredentialRefusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
   if (refused.kind === 'none') return {}
   if (refused.kind === 'legacy') return { detail: refused.detail }
   const { error: _name, ...why } = refused.body
   return why
 }
 
-/** The contract's answer to a classic credential that is refused, without a challenge: 400, 401 or 403 (decision 111). */
-export function classicRefused (refused: ClassicRefused): Reply {
+/**
+ * The contract's answer to a classic credential that is refused, without a challenge: 400, 401 or 403 (decision 111).
+ */
+export function classicRefused(refused: ClassicRefused): Reply {
   return {
     status: refused.status,
     headers: ['Content-Type', JSON_TYPE, 'X-L402-Error', refused.detail, 'Cache-Control', 'no-store'],
@@ -115,12 +138,16 @@ export function classicRefused (refused: ClassicRefused): Reply {
   }
 }
 
-function reply (type: string, lines: readonly string[], body: object): Reply {
-  return { status: 402, headers: ['Content-Type', type, ...lines, 'Cache-Control', 'no-store'], body: JSON.stringify(body) }
+function reply(type: string, lines: readonly string[], body: object): Reply {
+  return {
+    status: 402,
+    headers: ['Content-Type', type, ...lines, 'Cache-Control', 'no-store'],
+    body: JSON.stringify(body)
+  }
 }
 
 /** Whether Accept names `application/problem+json` with a greater weight than plain JSON (RFC 9110, 12.5.1). */
-function prefersProblem (accept: string | undefined): boolean {
+function prefersProblem(accept: string | undefined): boolean {
   if (accept === undefined || !accept.includes('problem')) return false
   let problem = 0
   let json = 0
@@ -140,7 +167,7 @@ function prefersProblem (accept: string | undefined): boolean {
   return problem > json
 }
 
-function weightOf (parameters: readonly string[]): number {
+function weightOf(parameters: readonly string[]): number {
   for (const parameter of parameters) {
     const match = /^\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*$/i.exec(parameter)
     if (match !== null) return Number(match[1])

@@ -29,7 +29,9 @@ import { isForged, type Paid, type CredentialRefusal, type CredentialVerdict } f
 import { Verifier } from './verify.ts'
 
 declare module '../gateway/services.ts' {
-  interface Services { readonly challenges: Challenges }
+  interface Services {
+    readonly challenges: Challenges
+  }
 }
 
 /** What changes when the configuration is read again. */
@@ -55,20 +57,23 @@ export interface ChallengeParts extends ChallengeRules {
 }
 
 /**
- * Told of a challenge whose invoice its provider says was paid. It may be told twice and must bear that. When it rejects, so
- * does `settled`, and nothing is noted: whoever brought the news brings it again.
+ * Told of a challenge whose invoice its provider says was paid. It may be told twice and must bear that. When it
+ * rejects, so does `settled`, and nothing is noted: whoever brought the news brings it again.
  */
 export type OnSettled = (challenge: Challenge) => Promise<void>
 
 const PURGE_UNPAID = 86_400_000
 const PURGE_PAID = 30 * 86_400_000
 const PURGE_BATCH = 1_000
-/** Milliseconds after a challenge's expiry in which its lapsed lease is looked for; the first look of a process goes back without end. */
+/**
+ * Milliseconds after a challenge's expiry in which its lapsed lease is looked for; the first look of a process goes
+ * back without end.
+ */
 const LAPSED_WITHIN = 3_600_000
 
 /**
- * Pay-per-request: asks for payment, judges what was paid, and sees to it that a single-use credential is used once. The
- * plugins, the producer API, the ping and the storefront are callers of this.
+ * Pay-per-request: asks for payment, judges what was paid, and sees to it that a single-use credential is used once.
+ * The plugins, the producer API, the ping and the storefront are callers of this.
  */
 export class Challenges {
   readonly store: ChallengeStore
@@ -87,7 +92,7 @@ export class Challenges {
   readonly #onSettled = new Map<ChallengeSource, OnSettled>()
   #rules: ChallengeRules
 
-  constructor (parts: ChallengeParts) {
+  constructor(parts: ChallengeParts) {
     const { database, clock, log } = parts
     const counters = parts.counters ?? noCounters
     this.#rules = { settings: parts.settings, keys: parts.keys }
@@ -104,88 +109,105 @@ export class Challenges {
     this.prices = new OfferedPrices(database, clock, log)
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
-    this.#mint = new Mint({ store: this.store, database, clock, log, counters, strangers, payee: parts.payee, revocations: this.#revocations, random: parts.random ?? systemRandom, ...rules })
+    this.#mint = new Mint({
+      store: this.store,
+      database,
+      clock,
+      log,
+      counters,
+      strangers,
+      payee: parts.payee,
+      revocations: this.#revocations,
+      random: parts.random ?? systemRandom,
+      ...rules
+    })
   }
 
-  get settings (): ChallengeSettings {
+  get settings(): ChallengeSettings {
     return this.#rules.settings
   }
 
-  get keys (): TokenKeyRing {
+  get keys(): TokenKeyRing {
     return this.#rules.keys
   }
 
   /** Follows revocations and former prices. Call once the database has been migrated. */
-  async start (): Promise<void> {
+  async start(): Promise<void> {
     await Promise.all([this.#revocations.start(), this.prices.start()])
   }
 
   /** Ends timers and writes the spends that are still on their way. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await this.#revocations.close()
     await this.prices.close()
     await this.leases.close()
   }
 
-  /** Takes new settings and keys. Requests under way may see either; when the keys are others, all tokens are verified anew. */
-  configure (rules: ChallengeRules): void {
+  /**
+   * Takes new settings and keys. Requests under way may see either; when the keys are others, all tokens are verified
+   * anew.
+   */
+  configure(rules: ChallengeRules): void {
     const rekeyed = rules.keys !== this.#rules.keys
     this.#rules = { settings: rules.settings, keys: rules.keys }
     if (rekeyed) this.verifier.forget()
   }
 
   /** The function that is called once for each challenge, at its first successful verification; null for none. */
-  set onPaid (hook: OnPaid | null) {
+  set onPaid(hook: OnPaid | null) {
     this.claims.onPaid = hook
   }
 
-  /** Has `hook` told of every settled invoice of one source, for those that sell without a credential: orders, plans. */
-  onSettled (source: ChallengeSource, hook: OnSettled): void {
+  /**
+   * Has `hook` told of every settled invoice of one source, for those that sell without a credential: orders, plans.
+   */
+  onSettled(source: ChallengeSource, hook: OnSettled): void {
     this.#onSettled.set(source, hook)
   }
 
   /** Makes the offers of one operator's route, with the settings of now. */
-  routeOffers (route: RouteConfig): RouteOffers {
+  routeOffers(route: RouteConfig): RouteOffers {
     return new RouteOffers(route, this.#rules.settings, this.prices)
   }
 
   /** Judges the request's credential; see `Verifier.verify`. */
-  verify (ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
+  verify(ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     return this.verifier.verify(ctx, offer)
   }
 
   /** Makes a challenge or hands one out again; see `Mint.mint`. */
-  mint (offer: Offer, request: MintRequest): Promise<Minted> {
+  mint(offer: Offer, request: MintRequest): Promise<Minted> {
     return this.#mint.mint(offer, request)
   }
 
   /**
-   * The answer to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential, which is a 402 too
-   * where the offer renews (decision 177). A credential that failed gets its fresh challenge under the same caps as a first one
-   * (decision 132).
+   * The answer to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential, which is
+   * a 402 too where the offer renews (decision 177). A credential that failed gets its fresh challenge under the same
+   * caps as a first one (decision 132).
    * @throws Unavailable, RateLimited where a challenge should be made and cannot be
    */
-  async answer (ctx: Context, offer: Offer, refusal: CredentialRefusal): Promise<Reply> {
-    if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal))) return classicRefused(refusal)
+  async answer(ctx: Context, offer: Offer, refusal: CredentialRefusal): Promise<Reply> {
+    if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
+      return classicRefused(refusal)
     const { challenge } = await this.#challenge(ctx, offer)
     return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order)
   }
 
   /**
-   * What `answer` would answer, as far as its status, for an entry that only observes: no invoice is made, nobody is waited for and no
-   * body is read.
+   * What `answer` would answer, as far as its status, for an entry that only observes: no invoice is made, nobody is
+   * waited for and no body is read.
    */
-  observe (offer: Offer, refusal: CredentialRefusal): Reply {
+  observe(offer: Offer, refusal: CredentialRefusal): Reply {
     const status = refusal.kind === 'classic' ? refusal.status : offer.closed === null ? 402 : 503
     if (status === 402) this.counters.observed(offer.source)
     return { status, headers: [], body: null }
   }
 
   /**
-   * The head of a paid answer: receipt, Cache-Control, and the end of the lease. Answers a promise only where the head must
-   * wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
+   * The head of a paid answer: receipt, Cache-Control, and the end of the lease. Answers a promise only where the head
+   * must wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
    */
-  settle (head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
+  settle(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
     keepPrivate(head)
     const { lease } = paid
     if (lease === null) return
@@ -196,37 +218,42 @@ export class Challenges {
   }
 
   /** The request has failed before its head went out: whatever was spent for it is given back. */
-  undelivered (lease: Lease): void {
+  undelivered(lease: Lease): void {
     void this.leases.release(lease)
   }
 
   /**
-   * The client has left before the head of its answer. The upstream may have acted all the same, so the payment comes back only
-   * as often as `comesBack` says, and is spent then.
+   * The client has left before the head of its answer. The upstream may have acted all the same, so the payment comes
+   * back only as often as `comesBack` says, and is spent then.
    */
-  clientGone (lease: Lease, offer: Offer): void {
+  clientGone(lease: Lease, offer: Offer): void {
     const isReturned = comesBack(offer, lease.returns)
     this.counters.clientGone(isReturned ? 'returned' : 'spent')
     if (isReturned) void this.leases.release(lease, !isSafe(offer.method))
     else void this.#spendAway(lease)
   }
 
-  async #spendAway (lease: Lease): Promise<void> {
+  async #spendAway(lease: Lease): Promise<void> {
     try {
       await this.leases.spend(lease)
     } catch (error) {
       // It lapses: into spent, where it is final.
-      this.#log.warn({ paymentHash: lease.paymentHash, err: error }, 'The credential of a client that left could not be spent')
+      this.#log.warn(
+        { paymentHash: lease.paymentHash, err: error },
+        'The credential of a client that left could not be spent'
+      )
     }
   }
 
   /** Payments that were spent because their gateway died while the request was under way, newest first. */
-  ambiguous (page: { readonly skip: number, readonly take: number }): Promise<AmbiguousLease[]> {
+  ambiguous(page: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]> {
     return this.store.ambiguous(page)
   }
 
-  /** Spends the leases of gateways that died, where they are final (decision 183); a periodic job's. Answers how many. */
-  async spendLapsed (): Promise<number> {
+  /**
+   * Spends the leases of gateways that died, where they are final (decision 183); a periodic job's. Answers how many.
+   */
+  async spendLapsed(): Promise<number> {
     const now = this.#clock.now()
     let spent = 0
     for (;;) {
@@ -237,22 +264,25 @@ export class Challenges {
     this.#lapsedLooked = true
     if (spent > 0) {
       this.counters.ambiguous(spent)
-      this.#log.warn({ leases: spent }, 'Gateways died while requests were under way that must not be repeated; their payments count as spent and are listed at /api/admin/leases/ambiguous')
+      this.#log.warn(
+        { leases: spent },
+        'Gateways died while requests were under way that must not be repeated; their payments count as spent and are listed at /api/admin/leases/ambiguous'
+      )
     }
     return spent
   }
 
   /** A stored challenge; null when there is none. @throws Unavailable */
-  find (paymentHash: string): Promise<Challenge | null> {
+  find(paymentHash: string): Promise<Challenge | null> {
     return this.claims.find(paymentHash)
   }
 
   /**
-   * Notes that an invoice was paid at its provider, so that it is not handed out again (decision 122), after whoever waits for
-   * it has been told. Rejects only when that failed; that the note could not be written changes nothing, since the money has
-   * moved.
+   * Notes that an invoice was paid at its provider, so that it is not handed out again (decision 122), after whoever
+   * waits for it has been told. Rejects only when that failed; that the note could not be written changes nothing,
+   * since the money has moved.
    */
-  async settled (paymentHash: string): Promise<void> {
+  async settled(paymentHash: string): Promise<void> {
     if (this.#onSettled.size > 0) {
       const challenge = await this.store.find(paymentHash)
       if (challenge !== null) {
@@ -268,16 +298,22 @@ export class Challenges {
   }
 
   /**
-   * Refuses what was issued for a payment, or up to now for a proxy or a merchant, here at once and in every process within 5
-   * seconds. Answers the moment, in milliseconds since the epoch.
+   * Refuses what was issued for a payment, or up to now for a proxy or a merchant, here at once and in every process
+   * within 5 seconds. Answers the moment, in milliseconds since the epoch.
    * @throws Unavailable when the database is away
    */
-  async revoke (kind: RevokedKind, id: string): Promise<number> {
+  async revoke(kind: RevokedKind, id: string): Promise<number> {
     const now = this.#clock.now()
     try {
       await this.store.revoke({ kind, id }, now)
     } catch (error) {
-      throw new Unavailable('Revocation unavailable', 'The revocation could not be written; nothing is known to be revoked. Send the same request again.', 5, {}, error)
+      throw new Unavailable(
+        'Revocation unavailable',
+        'The revocation could not be written; nothing is known to be revoked. Send the same request again.',
+        5,
+        {},
+        error
+      )
     }
     await this.#revocations.refresh()
     this.#log.info({ kind, id }, 'Credentials were revoked')
@@ -285,13 +321,13 @@ export class Challenges {
   }
 
   /** Takes a revocation back. */
-  async reinstate (kind: RevokedKind, id: string): Promise<void> {
+  async reinstate(kind: RevokedKind, id: string): Promise<void> {
     await this.store.reinstate({ kind, id })
     await this.#revocations.refresh()
   }
 
   /** Deletes rows that nobody can use any more (decision 173); a periodic job's. Answers how many. */
-  async purge (): Promise<number> {
+  async purge(): Promise<number> {
     const now = this.#clock.now()
     let purged = 0
     for (;;) {
@@ -301,37 +337,45 @@ export class Challenges {
     }
   }
 
-  async #challenge (ctx: Context, offer: Offer): Promise<Minted> {
-    return this.#mint.mint(offer, { clientKey: clientNetwork(ctx.clientAddress), digest: await this.#digest(ctx, offer) })
+  async #challenge(ctx: Context, offer: Offer): Promise<Minted> {
+    return this.#mint.mint(offer, {
+      clientKey: clientNetwork(ctx.clientAddress),
+      digest: await this.#digest(ctx, offer)
+    })
   }
 
   /** The digest that a new Payment challenge is bound to, or null (decision 121). */
-  async #digest (ctx: Context, offer: Offer): Promise<string | null> {
+  async #digest(ctx: Context, offer: Offer): Promise<string | null> {
     if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.settings, ctx.headers).includes('payment')) return null
     // A client that waits for 100 gets its 402 before it has sent the body.
     if (ctx.expectsContinue && ctx.body.collected === null) return null
     // Nothing of it is kept: who pays sends it again, with the credential.
     const digest = new DigestOfPieces()
-    await ctx.body.each(piece => { digest.add(piece) })
+    await ctx.body.each(piece => {
+      digest.add(piece)
+    })
     return digest.end()
   }
 
-  async #confirmed (confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {
+  async #confirmed(confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {
     await confirmed
     this.#receipt(head, paid)
   }
 
-  #receipt (head: Head, paid: Paid): void {
+  #receipt(head: Head, paid: Paid): void {
     if (paid.challengeId === null || head.status < 200 || head.status > 299) return
-    head.headers.set('Payment-Receipt', encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#clock.now() / 1000)))
+    head.headers.set(
+      'Payment-Receipt',
+      encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#clock.now() / 1000))
+    )
   }
 }
 
 /**
- * Whether an answer is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route releases; an
- * operation's reply is when it is no refusal; an error of ours never is.
+ * Whether an answer is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route releases;
+ * an operation's reply is when it is no refusal; an error of ours never is.
  */
-function sells (head: Head, releaseOn: Offer['releaseOn']): boolean {
+function sells(head: Head, releaseOn: Offer['releaseOn']): boolean {
   if (head.source === 'error') return false
   if (head.source === 'reply') return head.status < 400
   if (head.status >= 500) return !releaseOn.includes('5xx')
@@ -340,15 +384,27 @@ function sells (head: Head, releaseOn: Offer['releaseOn']): boolean {
 
 const SHARED = /^(?:public|s-maxage|private)\b/i
 
-/** Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`; `no-store` stays (decision 130). */
-export function keepPrivate (head: Head): void {
+/**
+ * Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`; `no-store` stays
+ * (decision 130).
+ */
+export function keepPrivate(head: Head): void {
   const { headers } = head
   if (!headers.has('cache-control')) {
     headers.set('Cache-Control', 'private')
     return
   }
   // Commas inside quotes do not separate directives.
-  const directives = headers.all('cache-control').join(',').match(/(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g) ?? []
-  const kept = directives.map(directive => directive.trim()).filter(directive => directive !== '' && !SHARED.test(directive))
-  headers.set('Cache-Control', kept.some(directive => /^no-store$/i.test(directive)) ? kept.join(', ') : ['private', ...kept].join(', '))
+  const directives =
+    headers
+      .all('cache-control')
+      .join(',')
+      .match(/(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g) ?? []
+  const kept = directives
+    .map(directive => directive.trim())
+    .filter(directive => directive !== '' && !SHARED.test(directive))
+  headers.set(
+    'Cache-Control',
+    kept.some(directive => /^no-store$/i.test(directive)) ? kept.join(', ') : ['private', ...kept].join(', ')
+  )
 }

@@ -26,12 +26,15 @@ export interface ChallengeSettings extends RouteDefaults {
  * Reads the settings.
  * @throws Error when the realm, given or taken from publicUrl, is one that the Payment scheme cannot carry
  */
-export function challengeSettings (config: Pick<GatewayConfig, 'payment' | 'server'>): ChallengeSettings {
+export function challengeSettings(config: Pick<GatewayConfig, 'payment' | 'server'>): ChallengeSettings {
   const { payment, server } = config
   const realm = payment.realm === '' ? hostOf(server.publicUrl, server.listen.host) : payment.realm
   const fault = checkRealm(realm)
   if (fault !== null) throw new Error(`payment.realm: ${fault}`)
-  const schemes = inOrder([...new Set(payment.schemes)], payment.order === 'payment-first' ? 'payment-first' : 'l402-first')
+  const schemes = inOrder(
+    [...new Set(payment.schemes)],
+    payment.order === 'payment-first' ? 'payment-first' : 'l402-first'
+  )
   return Object.freeze({
     realm,
     schemes,
@@ -51,7 +54,7 @@ export function challengeSettings (config: Pick<GatewayConfig, 'payment' | 'serv
 }
 
 /** The realm where none is configured: the host name of publicUrl, or of the address listened on (decision 118). */
-function hostOf (publicUrl: string, listenHost: string): string {
+function hostOf(publicUrl: string, listenHost: string): string {
   if (URL.canParse(publicUrl)) return new URL(publicUrl).hostname
   return listenHost
 }

@@ -4,7 +4,9 @@ import type { ChallengeSource } from './offer.ts'
 /** Which scheme claimed a payment: the first one has it, the others are refused (one payment, one purchase). */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'
 
-/** What is written when a challenge is made; nothing of it changes afterwards. Times in milliseconds since the epoch. */
+/**
+ * What is written when a challenge is made; nothing of it changes afterwards. Times in milliseconds since the epoch.
+ */
 export interface NewChallenge {
   /** 64 lower-case hex characters; the key of the row. */
   readonly paymentHash: string
@@ -70,7 +72,10 @@ export interface Challenge extends NewChallenge {
   readonly leaseIsFinal: boolean
 }
 
-/** As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much as the claim. */
+/**
+ * As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much
+ * as the claim.
+ */
 export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'createdAt' | 'clientKey'>
 
 /** What the row of a classic token's payment must say for it to be claimed. */
@@ -103,7 +108,10 @@ export interface NewLease extends LeaseKey {
 
 /** A lease that is given back. */
 export interface GivenBack extends LeaseKey {
-  /** Its client left, and its method is one of those that come back so only a few times (decision 184). Not so when left out. */
+  /**
+   * Its client left, and its method is one of those that come back so only a few times (decision 184). Not so when left
+   * out.
+   */
   readonly isCounted?: boolean
 }
 
@@ -138,8 +146,8 @@ export interface Bond {
 }
 
 /**
- * What has been revoked, by kind: one payment, or everything that was issued for a proxy or a merchant up to the moment of the
- * revocation.
+ * What has been revoked, by kind: one payment, or everything that was issued for a proxy or a merchant up to the moment
+ * of the revocation.
  */
 export type RevokedKind = 'payment' | 'proxy' | 'merchant'
 
@@ -188,64 +196,99 @@ export interface OutstandingQuery {
 export const REVOCATIONS_CHANNEL = 'boltgate_revocations'
 
 /**
- * The rows of pay-per-request challenges. Every method that changes a row does it with one conditional statement, so of any
- * number of callers, in any number of processes, exactly one wins; the losers are told null or are left out of the answer.
- * No method is retried here: a caller that does not get an answer does not know whether the statement took place, which is
- * why the lease id stands in every condition and repeating is harmless.
+ * The rows of pay-per-request challenges. Every method that changes a row does it with one conditional statement, so of
+ * any number of callers, in any number of processes, exactly one wins; the losers are told null or are left out of the
+ * answer. No method is retried here: a caller that does not get an answer does not know whether the statement took
+ * place, which is why the lease id stands in every condition and repeating is harmless.
  */
 export interface ChallengeStore {
   /** Writes a new row. Durable when the promise resolves. Throws a unique violation when the payment hash is known. */
-  insert (sql: Sql, challenge: NewChallenge): Promise<void>
-  find (paymentHash: string): Promise<Challenge | null>
-  /** A client's open invoices. Not serialised with `insert`: processes that mint at the same moment may each see room for one more. */
-  outstanding (query: OutstandingQuery): Promise<Outstanding>
+  insert(sql: Sql, challenge: NewChallenge): Promise<void>
+  find(paymentHash: string): Promise<Challenge | null>
   /**
-   * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it, or
-   * charge or token are not the row's, or it was issued before the condition allows. `first` is true for exactly one caller over all time.
+   * A client's open invoices. Not serialised with `insert`: processes that mint at the same moment may each see room
+   * for one more.
    */
-  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number): Promise<ClaimedChallenge | null>
+  outstanding(query: OutstandingQuery): Promise<Outstanding>
+  /**
+   * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it,
+   * or charge or token are not the row's, or it was issued before the condition allows. `first` is true for exactly one
+   * caller over all time.
+   */
+  claim(
+    sql: Sql,
+    paymentHash: string,
+    scheme: 'l402' | 'payment-legacy',
+    condition: ClaimCondition | null,
+    now: number
+  ): Promise<ClaimedChallenge | null>
   /** The same, answered in brief. */
-  claim (sql: Sql, paymentHash: string, scheme: 'l402' | 'payment-legacy', condition: ClaimCondition | null, now: number, brief: true): Promise<ClaimedChallenge<Sale> | null>
+  claim(
+    sql: Sql,
+    paymentHash: string,
+    scheme: 'l402' | 'payment-legacy',
+    condition: ClaimCondition | null,
+    now: number,
+    brief: true
+  ): Promise<ClaimedChallenge<Sale> | null>
   /**
-   * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it has
-   * lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed, unless the row
-   * has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
+   * Leases the payment for one modern credential. Atomic: it succeeds only when unspent, or when the lease before it
+   * has lapsed, and no other scheme has claimed it; null otherwise. With a `bond` also null, and nothing changed,
+   * unless the row has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
    */
-  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond?: Bond | null): Promise<ClaimedChallenge | null>
+  lease(
+    sql: Sql,
+    key: NewLease,
+    gateway: string,
+    until: number,
+    now: number,
+    bond?: Bond | null
+  ): Promise<ClaimedChallenge | null>
   /** The same, answered in brief. */
-  lease (sql: Sql, key: NewLease, gateway: string, until: number, now: number, bond: Bond | null, brief: true): Promise<ClaimedChallenge<Sale> | null>
+  lease(
+    sql: Sql,
+    key: NewLease,
+    gateway: string,
+    until: number,
+    now: number,
+    bond: Bond | null,
+    brief: true
+  ): Promise<ClaimedChallenge<Sale> | null>
   /**
-   * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves is
-   * spent under the lease id. Null where `lease` would say null.
+   * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves
+   * is spent under the lease id. Null where `lease` would say null.
    */
-  consume (sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
+  consume(sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
   /** Extends the held leases of one gateway in one statement; answers those that are still its own. */
-  extend (gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
-  /** Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those that are spent by their lease now. */
-  spend (keys: readonly LeaseKey[], now: number): Promise<string[]>
+  extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
+  /**
+   * Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those
+   * that are spent by their lease now.
+   */
+  spend(keys: readonly LeaseKey[], now: number): Promise<string[]>
   /** Gives payments back in one statement: leased or spent under exactly this lease id. Others are left alone. */
-  release (keys: readonly GivenBack[]): Promise<void>
+  release(keys: readonly GivenBack[]): Promise<void>
   /**
-   * Spends final leases that have lapsed, and keeps them for the operator; both or neither, at most `limit`. Of challenges that
-   * expired before `expiredAfter` none. Times in milliseconds since the epoch. Answers how many.
+   * Spends final leases that have lapsed, and keeps them for the operator; both or neither, at most `limit`. Of
+   * challenges that expired before `expiredAfter` none. Times in milliseconds since the epoch. Answers how many.
    */
-  spendLapsed (now: number, expiredAfter: number, limit: number): Promise<number>
+  spendLapsed(now: number, expiredAfter: number, limit: number): Promise<number>
   /** What `spendLapsed` has kept, newest first. */
-  ambiguous (page: { readonly skip: number, readonly take: number }): Promise<AmbiguousLease[]>
+  ambiguous(page: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]>
   /**
-   * Notes that the invoice has been paid at its provider; the first time counts, unknown hashes are ignored. `outstanding`
-   * leaves such rows out (decision 122); nothing else changes by it (decision 109).
+   * Notes that the invoice has been paid at its provider; the first time counts, unknown hashes are ignored.
+   * `outstanding` leaves such rows out (decision 122); nothing else changes by it (decision 109).
    */
-  settled (paymentHash: string, at: number): Promise<void>
-  revocations (): Promise<Listed[]>
+  settled(paymentHash: string, at: number): Promise<void>
+  revocations(): Promise<Listed[]>
   /** Adds to the list and announces it; both or neither. Of a repetition the later moment counts. */
-  revoke (revocation: Revocation, now: number): Promise<void>
+  revoke(revocation: Revocation, now: number): Promise<void>
   /** Takes off the list and announces it; both or neither. */
-  reinstate (revocation: Revocation): Promise<void>
+  reinstate(revocation: Revocation): Promise<void>
   /**
    * Deletes what nobody can use any more (decision 173): unpaid rows `unpaidBefore` after both invoice and token have
-   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Answers how many went. Revocations of
-   * payments go with their rows: without one a token is good for nothing.
+   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Answers how many went.
+   * Revocations of payments go with their rows: without one a token is good for nothing.
    */
-  purge (unpaidBefore: number, paidBefore: number, limit: number): Promise<number>
+  purge(unpaidBefore: number, paidBefore: number, limit: number): Promise<number>
 }

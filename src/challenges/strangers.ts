@@ -14,25 +14,31 @@ const REFUSED = 0.02
 export interface Wish {
   readonly stranger: Stranger
   /** No invoice was made for it. */
-  refused (): void
+  refused(): void
 }
 
 /**
- * What is known of clients without a key: how much they left unpaid lately, how busy their place is, and whether they have paid. It
- * decides who comes first where a provider's budget is short, and nothing else; with Redis all processes know the same.
+ * What is known of clients without a key: how much they left unpaid lately, how busy their place is, and whether they
+ * have paid. It decides who comes first where a provider's budget is short, and nothing else; with Redis all processes
+ * know the same.
  */
 export class Strangers {
   readonly #state: State
 
-  constructor (state: State) {
+  constructor(state: State) {
     this.#state = state
   }
 
-  /** Counts a wish at once, so that many at the same moment do not each count as the first. `clientKey` is the client's network. */
-  async wish (clientKey: string, place: string): Promise<Wish> {
+  /**
+   * Counts a wish at once, so that many at the same moment do not each count as the first. `clientKey` is the client's
+   * network.
+   */
+  async wish(clientKey: string, place: string): Promise<Wish> {
     try {
       const [unpaid, inPlace, paid] = await Promise.all([
-        this.#state.tally(unpaidOf(clientKey), 1, UNPAID_HALF_LIFE), this.#state.tally(madeIn(place), 1, MINUTE_HALF_LIFE), this.#state.get(paidBy(clientKey))
+        this.#state.tally(unpaidOf(clientKey), 1, UNPAID_HALF_LIFE),
+        this.#state.tally(madeIn(place), 1, MINUTE_HALF_LIFE),
+        this.#state.get(paidBy(clientKey))
       ])
       return {
         stranger: { hasPaid: paid !== undefined, unpaid, inPlace },
@@ -49,13 +55,13 @@ export class Strangers {
   }
 
   /** The client has paid for one of its invoices. */
-  paid (clientKey: string): void {
+  paid(clientKey: string): void {
     this.#later(() => this.#state.set(paidBy(clientKey), '1', PAYING_MS))
     this.#later(() => this.#state.tally(unpaidOf(clientKey), -Number.MAX_SAFE_INTEGER, UNPAID_HALF_LIFE))
   }
 
   /** Nobody waits for it, and it may be lost. */
-  #later (write: () => Maybe<unknown>): void {
+  #later(write: () => Maybe<unknown>): void {
     const written = write()
     if (!(written instanceof Promise)) return
     written.catch((error: unknown) => {
@@ -64,14 +70,14 @@ export class Strangers {
   }
 }
 
-function unpaidOf (clientKey: string): string {
+function unpaidOf(clientKey: string): string {
   return `unpaid ${clientKey}`
 }
 
-function madeIn (place: string): string {
+function madeIn(place: string): string {
   return `place ${place}`
 }
 
-function paidBy (clientKey: string): string {
+function paidBy(clientKey: string): string {
   return `paid by ${clientKey}`
 }

@@ -36,48 +36,55 @@ const PREIMAGE = 64
 const SIGNATURE_END = 16
 
 /**
- * What a credential is filed under: of a classic one the end of its signature, 96 bits that no other token has. To hash all of
- * its five hundred characters took a fortieth of a verified request. The whole is compared with what is found there.
+ * What a credential is filed under: of a classic one the end of its signature, 96 bits that no other token has. To hash
+ * all of its five hundred characters took a fortieth of a verified request. The whole is compared with what is found
+ * there.
  */
-function keyOf (authorization: string): string {
+function keyOf(authorization: string): string {
   const colon = authorization.length - PREIMAGE - 1
-  return colon > 2 * SIGNATURE_END && authorization.charCodeAt(colon) === 0x3a ? authorization.slice(colon - SIGNATURE_END, colon) : authorization
+  return colon > 2 * SIGNATURE_END && authorization.charCodeAt(colon) === 0x3a
+    ? authorization.slice(colon - SIGNATURE_END, colon)
+    : authorization
 }
 
 /**
- * Verified credentials by the raw value of their Authorization header. Only what is still good when time, path, price and
- * revocations have been compared with the request may be served from here; single-use credentials are never kept.
+ * Verified credentials by the raw value of their Authorization header. Only what is still good when time, path, price
+ * and revocations have been compared with the request may be served from here; single-use credentials are never kept.
  */
 export class TokenCache {
   readonly #entries: LRUCache<string, Entry>
 
   /**
-   * Bounded in characters, not in entries: whoever holds a token can append caveats to it and so make long ones at will.
+   * Bounded in characters, not in entries: whoever holds a token can append caveats to it and so make long ones at
+   * will.
    */
-  constructor (maxChars = 64_000_000) {
-    this.#entries = new LRUCache({ maxSize: maxChars, sizeCalculation: ({ authorization }) => authorization.length + ENTRY_SIZE })
+  constructor(maxChars = 64_000_000) {
+    this.#entries = new LRUCache({
+      maxSize: maxChars,
+      sizeCalculation: ({ authorization }) => authorization.length + ENTRY_SIZE
+    })
   }
 
-  get (authorization: string): Known | undefined {
+  get(authorization: string): Known | undefined {
     const entry = this.#entries.get(keyOf(authorization))
     return entry !== undefined && entry.authorization === authorization ? entry.known : undefined
   }
 
-  add (authorization: string, known: Known): void {
+  add(authorization: string, known: Known): void {
     this.#entries.set(keyOf(authorization), { authorization, known })
   }
 
   /** Forgets everything: the keys have changed. */
-  clear (): void {
+  clear(): void {
     this.#entries.clear()
   }
 }
 
 /**
- * The raw value under which a request's credential may be looked up: its one Authorization line. Null when there is none, or
- * several, or a macaroon header beside it; those are read the long way.
+ * The raw value under which a request's credential may be looked up: its one Authorization line. Null when there is
+ * none, or several, or a macaroon header beside it; those are read the long way.
  */
-export function soleAuthorization (pairs: readonly string[]): string | null {
+export function soleAuthorization(pairs: readonly string[]): string | null {
   let found: string | null = null
   for (let at = 0; at < pairs.length; at += 2) {
     const field = credentialField(pairs[at] ?? '')

@@ -7,7 +7,10 @@ import type { Lease } from './leases.ts'
 export interface Paid {
   readonly kind: 'paid'
   readonly payment: RequestPayment
-  /** The single use that a modern credential holds; it must be spent or released. Null for credentials that may be repeated. */
+  /**
+   * The single use that a modern credential holds; it must be spent or released. Null for credentials that may be
+   * repeated.
+   */
   readonly lease: Lease | null
   /** Id of the Payment challenge, for the receipt; null for credentials that get none. */
   readonly challengeId: string | null
@@ -54,17 +57,29 @@ export type CredentialRefusal = Exclude<CredentialVerdict, Paid>
 export const UNPAID: Unpaid = Object.freeze({ kind: 'none' })
 
 /** 400: the credential's form is wrong (contract, Errors: preimage not exactly 64). */
-export function badCredential (message: string): ClassicRefused {
-  return { kind: 'classic', status: 400, detail: printable(message), body: { error: 'Bad Request', message }, reason: 'malformed' }
+export function badCredential(message: string): ClassicRefused {
+  return {
+    kind: 'classic',
+    status: 400,
+    detail: printable(message),
+    body: { error: 'Bad Request', message },
+    reason: 'malformed'
+  }
 }
 
 /** 401: the credential is not good for anything here. */
-export function invalidToken (reason: string, detail: string): ClassicRefused {
-  return { kind: 'classic', status: 401, detail: printable(detail), body: { error: 'Unauthorized', message: 'Invalid L402 credential', detail }, reason }
+export function invalidToken(reason: string, detail: string): ClassicRefused {
+  return {
+    kind: 'classic',
+    status: 401,
+    detail: printable(detail),
+    body: { error: 'Unauthorized', message: 'Invalid L402 credential', detail },
+    reason
+  }
 }
 
 /** The verdict on a token whose caveats do not fit the request, in the contract's shapes. */
-export function caveatRefused (failure: CaveatFailure): ClassicRefused {
+export function caveatRefused(failure: CaveatFailure): ClassicRefused {
   const { caveat, message } = failure
   if (failure.status === 401) return invalidToken(caveat, message)
   let body: Record<string, unknown>
@@ -82,22 +97,25 @@ export function caveatRefused (failure: CaveatFailure): ClassicRefused {
   return { kind: 'classic', status: 403, detail: printable(message), body, reason: caveat }
 }
 
-/** Whether a classic credential never was one of ours: a wrong preimage or signature, on which nothing is sold anew (decision 177). */
-export function isForged ({ reason }: ClassicRefused): boolean {
+/**
+ * Whether a classic credential never was one of ours: a wrong preimage or signature, on which nothing is sold anew
+ * (decision 177).
+ */
+export function isForged({ reason }: ClassicRefused): boolean {
   return reason === 'preimage' || reason === 'signature'
 }
 
 /** 402 with the problem `slug`. */
-export function paymentRefused (slug: PaymentFailureSlug, reason: string, detail: string): PaymentRefusedVerdict {
+export function paymentRefused(slug: PaymentFailureSlug, reason: string, detail: string): PaymentRefusedVerdict {
   return { kind: 'payment', slug, detail, reason }
 }
 
 // The year of a caveat's expiry may be one that a Date cannot hold.
-function instant (seconds: number): string {
+function instant(seconds: number): string {
   return seconds < 8_640_000_000_000 ? new Date(seconds * 1000).toISOString() : `unix second ${seconds}`
 }
 
 // Details may repeat what the client sent, and they become a header.
-function printable (text: string): string {
+function printable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?').slice(0, 500)
 }

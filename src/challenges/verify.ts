@@ -2,7 +2,15 @@ import type { Context } from '../gateway/context.ts'
 import { checkGrant, checkStanding, readGrant, type CaveatFailure, type Grant } from '../lightning/caveats.ts'
 import { contentDigest } from '../lightning/content-digest.ts'
 import { readAuthorization, readCredential, type Credential } from '../lightning/credential.ts'
-import { decodeIdentifier, decodeMacaroonBase64, decodeMacaroonHex, MacaroonError, verifySignature, type Macaroon, type TokenIdentifier } from '../lightning/macaroon.ts'
+import {
+  decodeIdentifier,
+  decodeMacaroonBase64,
+  decodeMacaroonHex,
+  MacaroonError,
+  verifySignature,
+  type Macaroon,
+  type TokenIdentifier
+} from '../lightning/macaroon.ts'
 import { matchPaymentId } from '../lightning/payment-challenge.ts'
 import { parsePaymentToken, type PaymentCredential } from '../lightning/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
@@ -18,7 +26,18 @@ import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ClaimCondition } from './store.ts'
 import { soleAuthorization, TokenCache, type Known } from './token-cache.ts'
-import { badCredential, caveatRefused, invalidToken, paymentRefused, UNPAID, type ClassicRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict, type CredentialVerdict } from './verdict.ts'
+import {
+  badCredential,
+  caveatRefused,
+  invalidToken,
+  paymentRefused,
+  UNPAID,
+  type ClassicRefused,
+  type LegacyRefused,
+  type Paid,
+  type PaymentRefusedVerdict,
+  type CredentialVerdict
+} from './verdict.ts'
 
 type Classic = Extract<Credential, { kind: 'classic' }>
 
@@ -49,38 +68,40 @@ export interface VerifyParts {
   readonly revocations: Revocations
   readonly clock: Clock
   readonly counters: ChallengeCounters
-  keys (): TokenKeyRing
-  settings (): ChallengeSettings
+  keys(): TokenKeyRing
+  settings(): ChallengeSettings
 }
 
 /**
- * Judges payment credentials. A credential that was judged good before is served from memory: no database, no promise, and
- * what may have changed (time, path, price, revocations) is compared with each request. Everything else fails closed.
+ * Judges payment credentials. A credential that was judged good before is served from memory: no database, no promise,
+ * and what may have changed (time, path, price, revocations) is compared with each request. Everything else fails
+ * closed.
  */
 export class Verifier {
   readonly #parts: VerifyParts
   readonly #known = new TokenCache()
 
-  constructor (parts: VerifyParts) {
+  constructor(parts: VerifyParts) {
     this.#parts = parts
   }
 
   /** Forgets what was verified: the keys have changed. */
-  forget (): void {
+  forget(): void {
     this.#known.clear()
   }
 
   /**
-   * Judges the credential of a request against what it would buy. At once for known credentials and for those that their
-   * own bytes refuse; a promise where the database or the body must be asked.
+   * Judges the credential of a request against what it would buy. At once for known credentials and for those that
+   * their own bytes refuse; a promise where the database or the body must be asked.
    * @throws Unavailable (in the promise) when the database is away: nothing was used up
    */
-  verify (ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
+  verify(ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     const pairs = ctx.headers.pairs
     const raw = soleAuthorization(pairs)
     if (raw === null) {
       const credential = readCredential(pairs)
-      if (credential.kind !== 'classic') return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
+      if (credential.kind !== 'classic')
+        return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
       // Sent twice, or in another header: known under a key that no header value can have.
       const key = `\n${credential.encoding}:${credential.macaroon}:${credential.preimage}`
       return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
@@ -92,47 +113,66 @@ export class Verifier {
   }
 
   /** The verdict on a credential that was verified before; null when it was not. Allocates little and never waits. */
-  #recall (key: string, offer: Offer): CredentialVerdict | null {
+  #recall(key: string, offer: Offer): CredentialVerdict | null {
     const known = this.#known.get(key)
     if (known === undefined) return null
     return known.kind === 'l402' ? this.#recallToken(known, offer) : this.#recallLegacy(known, offer)
   }
 
-  #recallToken (known: Extract<Known, { kind: 'l402' }>, offer: Offer): CredentialVerdict {
+  #recallToken(known: Extract<Known, { kind: 'l402' }>, offer: Offer): CredentialVerdict {
     const { grant, issuedAt, paid } = known
-    const refused = this.#classicOff() ?? this.#revoked(paid.payment.paymentHash, offer, issuedAt) ?? this.#unfit(grant, offer, issuedAt)
+    const refused =
+      this.#classicOff() ??
+      this.#revoked(paid.payment.paymentHash, offer, issuedAt) ??
+      this.#unfit(grant, offer, issuedAt)
     this.#parts.counters.verified('l402', refused === null ? 'ok' : refused.reason)
     return refused ?? paid
   }
 
-  #recallLegacy (known: Extract<Known, { kind: 'payment-legacy' }>, offer: Offer): CredentialVerdict {
+  #recallLegacy(known: Extract<Known, { kind: 'payment-legacy' }>, offer: Offer): CredentialVerdict {
     const refused = this.#paymentOff() ?? this.#unbound(known.challenge, offer)
     this.#parts.counters.verified('payment-legacy', refused === null ? 'ok' : refused.reason)
     return refused === null ? known.paid : legacyRefused(refused)
   }
 
-  #judge (ctx: Context, offer: Offer, credential: Credential, key: string | null): CredentialVerdict | Promise<CredentialVerdict> {
+  #judge(
+    ctx: Context,
+    offer: Offer,
+    credential: Credential,
+    key: string | null
+  ): CredentialVerdict | Promise<CredentialVerdict> {
     switch (credential.kind) {
-      case 'none': return UNPAID
-      case 'classic': return this.#classic(offer, credential, key)
-      case 'modern': return this.#counted('payment', this.#modern(ctx, offer, credential.token))
-      case 'legacy': return this.#counted('payment-legacy', this.#legacy(ctx, offer, credential.preimage, key))
-      case 'malformed': return this.#malformed(credential)
+      case 'none':
+        return UNPAID
+      case 'classic':
+        return this.#classic(offer, credential, key)
+      case 'modern':
+        return this.#counted('payment', this.#modern(ctx, offer, credential.token))
+      case 'legacy':
+        return this.#counted('payment-legacy', this.#legacy(ctx, offer, credential.preimage, key))
+      case 'malformed':
+        return this.#malformed(credential)
     }
   }
 
-  #malformed (credential: Extract<Credential, { kind: 'malformed' }>): CredentialVerdict {
+  #malformed(credential: Extract<Credential, { kind: 'malformed' }>): CredentialVerdict {
     switch (credential.profile) {
       case 'classic':
-      case 'request': return this.#refuse('l402', badCredential(credential.message))
-      case 'legacy': return this.#refuse('payment-legacy', { kind: 'legacy', detail: credential.message, reason: 'malformed' })
-      case 'modern': return this.#refuse('payment', this.#paymentOff() ?? paymentRefused('invalid-challenge', 'malformed', credential.message))
+      case 'request':
+        return this.#refuse('l402', badCredential(credential.message))
+      case 'legacy':
+        return this.#refuse('payment-legacy', { kind: 'legacy', detail: credential.message, reason: 'malformed' })
+      case 'modern':
+        return this.#refuse(
+          'payment',
+          this.#paymentOff() ?? paymentRefused('invalid-challenge', 'malformed', credential.message)
+        )
     }
   }
 
   // --- classic ---
 
-  #classic (offer: Offer, credential: Classic, key: string | null): CredentialVerdict | Promise<CredentialVerdict> {
+  #classic(offer: Offer, credential: Classic, key: string | null): CredentialVerdict | Promise<CredentialVerdict> {
     const token = this.#classicOff() ?? this.genuine(credential)
     if ('kind' in token) return this.#refuse('l402', token)
     // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
@@ -142,22 +182,28 @@ export class Verifier {
   }
 
   /**
-   * Whether a classic credential is genuine, in the contract's order: the preimage, then the signature. Its caveats are read
-   * but compared with nothing. Never waits.
+   * Whether a classic credential is genuine, in the contract's order: the preimage, then the signature. Its caveats are
+   * read but compared with nothing. Never waits.
    */
-  genuine (credential: Classic): GenuineToken | ClassicRefused {
+  genuine(credential: Classic): GenuineToken | ClassicRefused {
     let macaroon: Macaroon
     let identifier: TokenIdentifier
     try {
-      macaroon = credential.encoding === 'hex' ? decodeMacaroonHex(credential.macaroon) : decodeMacaroonBase64(credential.macaroon)
+      macaroon =
+        credential.encoding === 'hex'
+          ? decodeMacaroonHex(credential.macaroon)
+          : decodeMacaroonBase64(credential.macaroon)
       identifier = decodeIdentifier(macaroon.identifier)
     } catch (error) {
-      if (error instanceof MacaroonError) return invalidToken('macaroon', `The macaroon cannot be read: ${error.message}`)
+      if (error instanceof MacaroonError)
+        return invalidToken('macaroon', `The macaroon cannot be read: ${error.message}`)
       throw error
     }
-    if (!preimageMatches(credential.preimage, identifier.paymentHash)) return invalidToken('preimage', 'Preimage does not match payment hash')
+    if (!preimageMatches(credential.preimage, identifier.paymentHash))
+      return invalidToken('preimage', 'Preimage does not match payment hash')
     const rootKey = this.#parts.keys().rootKey(identifier.tokenId)
-    if (rootKey === null || !verifySignature(macaroon, rootKey)) return invalidToken('signature', 'Invalid macaroon signature')
+    if (rootKey === null || !verifySignature(macaroon, rootKey))
+      return invalidToken('signature', 'Invalid macaroon signature')
     return {
       paymentHash: identifier.paymentHash,
       tokenId: Buffer.from(identifier.tokenId).toString('hex'),
@@ -166,11 +212,12 @@ export class Verifier {
   }
 
   /**
-   * Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). A promise only where its
-   * proxy or its merchant has revoked what was issued up to some moment: only the row knows when this one was.
+   * Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). A promise
+   * only where its proxy or its merchant has revoked what was issued up to some moment: only the row knows when this
+   * one was.
    * @throws Unavailable (in the promise)
    */
-  standing (token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
+  standing(token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
     const { revocations, clock } = this.#parts
     if (revocations.hasPayment(token.paymentHash)) return revoked()
     const failure = checkStanding(token.grant, clock.now() / 1000)
@@ -178,12 +225,12 @@ export class Verifier {
     return revocations.until(proxyOf(token), token.grant.merchantId) === null ? null : this.#standsSince(token)
   }
 
-  async #standsSince (token: GenuineToken): Promise<ClassicRefused | null> {
+  async #standsSince(token: GenuineToken): Promise<ClassicRefused | null> {
     const challenge = await this.#parts.claims.find(token.paymentHash)
     return challenge === null || this.isRevoked(challenge) ? revoked() : null
   }
 
-  async #claimToken (token: GenuineToken, offer: Offer, key: string | null): Promise<CredentialVerdict> {
+  async #claimToken(token: GenuineToken, offer: Offer, key: string | null): Promise<CredentialVerdict> {
     const { claims, clock } = this.#parts
     if (token.grant.amountSats !== offer.amountSats) {
       // A former price is taken of what was issued while it was asked, and only the row knows when that was.
@@ -191,7 +238,12 @@ export class Verifier {
       const refused = challenge === null ? null : this.#unfit(token.grant, offer, challenge.createdAt)
       if (refused !== null) return refused
     }
-    const claimed = await claims.claimInBrief(token.paymentHash, this.#conditionOf(token, offer.proxyId), token.grant.merchantId, clock.now())
+    const claimed = await claims.claimInBrief(
+      token.paymentHash,
+      this.#conditionOf(token, offer.proxyId),
+      token.grant.merchantId,
+      clock.now()
+    )
     if (claimed === null) return this.#unclaimed(token)
     const paid: Paid = Object.freeze({
       kind: 'paid',
@@ -204,49 +256,71 @@ export class Verifier {
   }
 
   /** What the row of a token's payment must say for it to be claimed. */
-  #conditionOf ({ grant, tokenId }: GenuineToken, proxyId: string | null): ClaimCondition {
-    return { chargeId: grant.chargeId ?? '', tokenId, issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId) }
+  #conditionOf({ grant, tokenId }: GenuineToken, proxyId: string | null): ClaimCondition {
+    return {
+      chargeId: grant.chargeId ?? '',
+      tokenId,
+      issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId)
+    }
   }
 
-  /** Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123). @throws Unavailable */
-  async claimToken (token: GenuineToken): Promise<Challenge | ClassicRefused> {
+  /**
+   * Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123).
+   * @throws Unavailable
+   */
+  async claimToken(token: GenuineToken): Promise<Challenge | ClassicRefused> {
     const { claims, clock } = this.#parts
-    return await claims.claim(token.paymentHash, 'l402', this.#conditionOf(token, null), token.grant.merchantId, clock.now()) ?? this.#unclaimed(token)
+    return (
+      (await claims.claim(
+        token.paymentHash,
+        'l402',
+        this.#conditionOf(token, null),
+        token.grant.merchantId,
+        clock.now()
+      )) ?? this.#unclaimed(token)
+    )
   }
 
   /** Why the payment of a genuine token could not be claimed. */
-  async #unclaimed (token: GenuineToken): Promise<ClassicRefused> {
+  async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {
     const challenge = await this.#parts.claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
     if (this.isRevoked(challenge)) return revoked()
-    if (challenge.scheme !== null && challenge.scheme !== 'l402') return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
+    if (challenge.scheme !== null && challenge.scheme !== 'l402')
+      return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
     return invalidToken('charge_id', 'Token not valid for this charge')
   }
 
-  #unfit (grant: Grant, offer: Offer, issuedAt: number): ClassicRefused | null {
+  #unfit(grant: Grant, offer: Offer, issuedAt: number): ClassicRefused | null {
     const now = this.#parts.clock.now()
     const { amountSats } = grant
-    const failure: CaveatFailure | null = checkGrant(grant, {
-      service: offer.service,
-      path: offer.path,
-      merchantId: offer.merchantId,
-      chargeId: null,
-      amountSats: amountSats !== null && buys(offer, amountSats, issuedAt, now) ? amountSats : offer.amountSats
-    }, now / 1000)
+    const failure: CaveatFailure | null = checkGrant(
+      grant,
+      {
+        service: offer.service,
+        path: offer.path,
+        merchantId: offer.merchantId,
+        chargeId: null,
+        amountSats: amountSats !== null && buys(offer, amountSats, issuedAt, now) ? amountSats : offer.amountSats
+      },
+      now / 1000
+    )
     return failure === null ? null : caveatRefused(failure)
   }
 
-  #classicOff (): ClassicRefused | null {
-    return this.#parts.settings().schemes.includes('l402') ? null : invalidToken('disabled', 'L402 is not enabled on this server')
+  #classicOff(): ClassicRefused | null {
+    return this.#parts.settings().schemes.includes('l402')
+      ? null
+      : invalidToken('disabled', 'L402 is not enabled on this server')
   }
 
-  #revoked (paymentHash: string, offer: Offer, issuedAt: number): ClassicRefused | null {
+  #revoked(paymentHash: string, offer: Offer, issuedAt: number): ClassicRefused | null {
     return this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId, issuedAt) ? revoked() : null
   }
 
   // --- modern ---
 
-  async #modern (ctx: Context, offer: Offer, token: string): Promise<CredentialVerdict> {
+  async #modern(ctx: Context, offer: Offer, token: string): Promise<CredentialVerdict> {
     const own = this.#ownPayment(token)
     if ('kind' in own) return own
     const atOnce = await this.#leaseAtOnce(own, offer)
@@ -254,41 +328,65 @@ export class Verifier {
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
     const { challenge } = genuine
-    const refused = this.#unbound(challenge, offer) ?? await this.#wrongBody(challenge, ctx)
+    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx))
     if (refused !== null) return refused
     if (challenge.state === 'spent') return this.taken(challenge)
     const { paymentHash, amountSats } = challenge
     const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
     if (taken === null) return this.taken(await this.#parts.claims.find(paymentHash))
-    return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: genuine.credential.id }
+    return {
+      kind: 'paid',
+      payment: { scheme: 'payment', paymentHash, amountSats },
+      lease: taken.lease,
+      challengeId: genuine.credential.id
+    }
   }
 
   /**
-   * Leases in one statement, which compares all that is compared otherwise: nothing is leased where anything speaks against it.
-   * Null then, and where the body must be asked; why, and in which order it is told, is for the long way to find out.
+   * Leases in one statement, which compares all that is compared otherwise: nothing is leased where anything speaks
+   * against it. Null then, and where the body must be asked; why, and in which order it is told, is for the long way to
+   * find out.
    */
-  async #leaseAtOnce ({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
+  async #leaseAtOnce({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
     const { paymentHash, amountSats } = credential.charge
-    // A digest that was not echoed makes the id another, so an id that is ours without one is of a challenge without one.
+    // A digest that was not echoed makes the id another, so an id that is ours without one is of a challenge without
+    // one.
     if (!isOurs || credential.digest !== null || this.#parts.clock.now() / 1000 > credential.expiresAt) return null
     const { revocations } = this.#parts
     if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
     const { merchantId, proxyId, service, method, path } = offer
-    const taken = await this.#parts.claims.lease(paymentHash, merchantId, {
-      paymentId: credential.id, merchantId, service, method, path, query: boundQuery(offer.query), amountSats, issuedAfter: revocations.until(proxyId, merchantId)
-    }, isSpentByCrash(offer))
+    const taken = await this.#parts.claims.lease(
+      paymentHash,
+      merchantId,
+      {
+        paymentId: credential.id,
+        merchantId,
+        service,
+        method,
+        path,
+        query: boundQuery(offer.query),
+        amountSats,
+        issuedAfter: revocations.until(proxyId, merchantId)
+      },
+      isSpentByCrash(offer)
+    )
     if (taken === null) return null
-    return { kind: 'paid', payment: { scheme: 'payment', paymentHash, amountSats }, lease: taken.lease, challengeId: credential.id }
+    return {
+      kind: 'paid',
+      payment: { scheme: 'payment', paymentHash, amountSats },
+      lease: taken.lease,
+      challengeId: credential.id
+    }
   }
 
   /** Whether a modern token is genuine. It is compared with nothing but its own challenge. @throws Unavailable */
-  async genuinePayment (token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
+  async genuinePayment(token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
     const own = this.#ownPayment(token)
     return 'kind' in own ? own : this.#storedPayment(own)
   }
 
   /** What a modern token says, as far as it can be checked without its challenge. Never waits. */
-  #ownPayment (token: string): OwnPayment | PaymentRefusedVerdict {
+  #ownPayment(token: string): OwnPayment | PaymentRefusedVerdict {
     const off = this.#paymentOff()
     if (off !== null) return off
     const parsed = parsePaymentToken(token)
@@ -297,76 +395,103 @@ export class Verifier {
     const isOurs = matchPaymentId(credential.id, credential, this.#parts.keys().paymentIdKeys) !== null
     // Only a digest that was not echoed can still make the id ours, and only the stored challenge knows it.
     if (!isOurs && credential.digest !== null) return notOurs()
-    if (!preimageMatches(credential.preimage, credential.charge.paymentHash)) return paymentRefused('verification-failed', 'preimage', 'The preimage does not hash to the payment hash')
+    if (!preimageMatches(credential.preimage, credential.charge.paymentHash))
+      return paymentRefused('verification-failed', 'preimage', 'The preimage does not hash to the payment hash')
     return { credential, isOurs }
   }
 
-  async #storedPayment ({ credential, isOurs }: OwnPayment): Promise<GenuinePayment | PaymentRefusedVerdict> {
+  async #storedPayment({ credential, isOurs }: OwnPayment): Promise<GenuinePayment | PaymentRefusedVerdict> {
     const challenge = await this.#parts.claims.find(credential.charge.paymentHash)
     if (challenge === null) return notOurs()
-    const ours = isOurs || (challenge.digest !== null && matchPaymentId(credential.id, { ...credential, digest: challenge.digest }, this.#parts.keys().paymentIdKeys) !== null)
+    const ours =
+      isOurs ||
+      (challenge.digest !== null &&
+        matchPaymentId(credential.id, { ...credential, digest: challenge.digest }, this.#parts.keys().paymentIdKeys) !==
+          null)
     if (!ours || challenge.payment?.id !== credential.id) return notOurs()
     return { credential, challenge }
   }
 
   /** Whether everything issued for this challenge, its proxy or its merchant has been revoked. */
-  isRevoked (challenge: Challenge): boolean {
-    return this.#parts.revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId, challenge.createdAt)
+  isRevoked(challenge: Challenge): boolean {
+    return this.#parts.revocations.has(
+      challenge.paymentHash,
+      challenge.proxyId,
+      challenge.merchantId,
+      challenge.createdAt
+    )
   }
 
   /** Why a payment could not be leased. */
-  taken (challenge: Challenge | null): PaymentRefusedVerdict {
+  taken(challenge: Challenge | null): PaymentRefusedVerdict {
     if (challenge === null) return notOurs()
-    if (challenge.scheme !== 'payment' && challenge.scheme !== null) return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
+    if (challenge.scheme !== 'payment' && challenge.scheme !== null)
+      return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
     // Between our UPDATE and this reading it may have come back; to the client it was in use.
-    const isLost = challenge.leaseIsFinal && challenge.leaseUntil !== null && challenge.leaseUntil < this.#parts.clock.now()
-    if (challenge.state !== 'spent' && !isLost) return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
+    const isLost =
+      challenge.leaseIsFinal && challenge.leaseUntil !== null && challenge.leaseUntil < this.#parts.clock.now()
+    if (challenge.state !== 'spent' && !isLost)
+      return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
     return paymentRefused('verification-failed', 'redeemed', 'The credential was already redeemed')
   }
 
-  /** Why a stored challenge does not fit the request, as far as its head tells. What has already been used up is told last. */
-  #unbound (challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
-    if (challenge.merchantId !== offer.merchantId) return failed('merchant', 'The challenge belongs to another merchant')
+  /**
+   * Why a stored challenge does not fit the request, as far as its head tells. What has already been used up is told
+   * last.
+   */
+  #unbound(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
+    if (challenge.merchantId !== offer.merchantId)
+      return failed('merchant', 'The challenge belongs to another merchant')
     if (challenge.service !== offer.service) return failed('service', 'The challenge was made for another service')
     if (this.expired(challenge)) return failed('expired', 'The challenge has expired')
-    if (challenge.method !== offer.method) return failed('method', `The challenge was made for ${challenge.method} requests`)
+    if (challenge.method !== offer.method)
+      return failed('method', `The challenge was made for ${challenge.method} requests`)
     if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
     if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
-    if (!buys(offer, challenge.amountSats, challenge.createdAt, this.#parts.clock.now())) return paymentRefused('payment-insufficient', 'amount', `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`)
+    if (!buys(offer, challenge.amountSats, challenge.createdAt, this.#parts.clock.now()))
+      return paymentRefused(
+        'payment-insufficient',
+        'amount',
+        `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`
+      )
     if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
     return null
   }
 
   /** Whether a Payment challenge has expired; there is no leeway (decision 174). */
-  expired (challenge: Challenge): boolean {
+  expired(challenge: Challenge): boolean {
     const expires = challenge.payment === null ? null : parseTimestamp(challenge.payment.expires)
     return expires === null || this.#parts.clock.now() / 1000 > expires
   }
 
-  async #wrongBody (challenge: Challenge, ctx: Context): Promise<PaymentRefusedVerdict | null> {
+  async #wrongBody(challenge: Challenge, ctx: Context): Promise<PaymentRefusedVerdict | null> {
     if (challenge.digest === null) return null
     const body = await ctx.body.bytes()
-    return contentDigest(body) === challenge.digest ? null : failed('digest', 'The request body is not the one that the challenge was made for')
+    return contentDigest(body) === challenge.digest
+      ? null
+      : failed('digest', 'The request body is not the one that the challenge was made for')
   }
 
-  #paymentOff (): PaymentRefusedVerdict | null {
+  #paymentOff(): PaymentRefusedVerdict | null {
     if (this.#parts.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
   }
 
   // --- legacy ---
 
-  async #legacy (ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<CredentialVerdict> {
+  async #legacy(ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<CredentialVerdict> {
     const off = this.#paymentOff()
     if (off !== null) return legacyRefused(off)
     const { claims, clock } = this.#parts
     const paymentHash = paymentHashOf(preimage)
     const challenge = await claims.find(paymentHash)
-    if (challenge === null || challenge.payment === null) return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
-    const refused = this.#unbound(challenge, offer) ?? await this.#wrongBody(challenge, ctx)
+    if (challenge === null || challenge.payment === null)
+      return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
+    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx))
     if (refused !== null) return legacyRefused(refused)
     const claimed = await claims.claim(paymentHash, 'payment-legacy', null, challenge.merchantId, clock.now())
-    if (claimed === null) return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
+    if (claimed === null)
+      return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
     const paid: Paid = Object.freeze({
       kind: 'paid',
       payment: Object.freeze({ scheme: 'payment-legacy', paymentHash, amountSats: claimed.amountSats }),
@@ -374,18 +499,25 @@ export class Verifier {
       challengeId: null
     })
     // One that is bound to a body must have it checked each time.
-    if (key !== null && claimed.digest === null) this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
+    if (key !== null && claimed.digest === null)
+      this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
     return paid
   }
 
   // --- counting ---
 
-  #refuse<T extends CredentialVerdict & { readonly reason: string }> (scheme: 'l402' | 'payment' | 'payment-legacy', verdict: T): T {
+  #refuse<T extends CredentialVerdict & { readonly reason: string }>(
+    scheme: 'l402' | 'payment' | 'payment-legacy',
+    verdict: T
+  ): T {
     this.#parts.counters.verified(scheme, verdict.reason)
     return verdict
   }
 
-  async #counted (scheme: 'l402' | 'payment' | 'payment-legacy', pending: Promise<CredentialVerdict>): Promise<CredentialVerdict> {
+  async #counted(
+    scheme: 'l402' | 'payment' | 'payment-legacy',
+    pending: Promise<CredentialVerdict>
+  ): Promise<CredentialVerdict> {
     const verdict = await pending
     this.#parts.counters.verified(scheme, 'reason' in verdict ? verdict.reason : 'ok')
     return verdict
@@ -393,22 +525,26 @@ export class Verifier {
 }
 
 /** The proxy that a token was sold for: a merchant's service is its proxy's id (decision 113). */
-function proxyOf ({ grant }: GenuineToken): string | null {
-  return grant.merchantId === null ? null : grant.service?.replace(/:0$/, '') ?? null
+function proxyOf({ grant }: GenuineToken): string | null {
+  return grant.merchantId === null ? null : (grant.service?.replace(/:0$/, '') ?? null)
 }
 
-function revoked (): ClassicRefused {
+function revoked(): ClassicRefused {
   return invalidToken('revoked', 'The token has been revoked')
 }
 
-function notOurs (): PaymentRefusedVerdict {
-  return paymentRefused('invalid-challenge', 'unknown-challenge', 'The challenge is not one of this server, or it was changed')
+function notOurs(): PaymentRefusedVerdict {
+  return paymentRefused(
+    'invalid-challenge',
+    'unknown-challenge',
+    'The challenge is not one of this server, or it was changed'
+  )
 }
 
-function failed (reason: string, detail: string): PaymentRefusedVerdict {
+function failed(reason: string, detail: string): PaymentRefusedVerdict {
   return paymentRefused('verification-failed', reason, detail)
 }
 
-function legacyRefused (refused: PaymentRefusedVerdict): LegacyRefused {
+function legacyRefused(refused: PaymentRefusedVerdict): LegacyRefused {
   return { kind: 'legacy', detail: refused.detail, reason: refused.reason }
 }

@@ -5,7 +5,9 @@ import module from 'node:module'
 
 const [major = 0] = process.versions.node.split('.').map(Number)
 if (major < 24) {
-  process.stderr.write(`boltgate needs Node 24 or later; this is ${process.version}. In a checkout, "npm start" and "npx boltgate" bring their own.\n`)
+  process.stderr.write(
+    `boltgate needs Node 24 or later; this is ${process.version}. In a checkout, "npm start" and "npx boltgate" bring their own.\n`
+  )
   process.exit(1)
 }
 const source = new URL('../main.ts', import.meta.url)

@@ -8,7 +8,7 @@ export interface ChallengeLine {
 const PARAMETER = /([A-Za-z][A-Za-z0-9_-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/y
 
 /** Reads one WWW-Authenticate line (RFC 9110, 11.6.1) that holds a single challenge. Null when it is none. */
-export function readChallengeLine (line: string): ChallengeLine | null {
+export function readChallengeLine(line: string): ChallengeLine | null {
   const scheme = /^\s*([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s+/.exec(line)
   if (scheme?.[1] === undefined) return null
   const parameters = new Map<string, string>()

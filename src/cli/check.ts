@@ -11,12 +11,14 @@ wrong, one line each with file, line and column. It calls and changes nothing. E
 warnings do not count.`
 
 /** Validates a configuration. Throws `ConfigError` and `UsageError`. */
-export async function check (args: readonly string[], out: Output): Promise<number> {
+export async function check(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
   const loaded = await loadWithPlugins(file, process.env)
   for (const warning of (await rehearse(loaded)).warnings) out.complain(`warning: ${formatProblem(warning)}`)
   const { config } = loaded
-  out.print(`${file} is valid: ${config.routes.length} routes, ${Object.keys(config.chains).length} chains, mode ${config.mode}.`)
+  out.print(
+    `${file} is valid: ${config.routes.length} routes, ${Object.keys(config.chains).length} chains, mode ${config.mode}.`
+  )
   return 0
 }

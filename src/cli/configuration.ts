@@ -15,8 +15,11 @@ export interface Loaded {
   readonly plugins: ReadonlyMap<string, Plugin>
 }
 
-/** The configuration file of a command: as named, else `gateway.yaml` of the folder, else the one that comes with the package. */
-export function configurationFile (named: string | undefined): string {
+/**
+ * The configuration file of a command: as named, else `gateway.yaml` of the folder, else the one that comes with the
+ * package.
+ */
+export function configurationFile(named: string | undefined): string {
   if (named !== undefined) {
     if (!existsSync(named)) throw new UsageError(`There is no file ${named}.`)
     return named
@@ -31,12 +34,15 @@ export function configurationFile (named: string | undefined): string {
 }
 
 /** Loads a configuration and every plugin that it names by its path. Throws `ConfigError` with all problems at once. */
-export async function loadWithPlugins (file: string, env: NodeJS.ProcessEnv): Promise<Loaded> {
+export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv): Promise<Loaded> {
   return await withPlugins(options => loadConfig(file, env, options))
 }
 
-/** Gives `load` what it needs to know of the plugins and internal upstreams, and keeps the plugins that it names by path. */
-export async function withPlugins (load: (options: LoadOptions) => Promise<GatewayConfig>): Promise<Loaded> {
+/**
+ * Gives `load` what it needs to know of the plugins and internal upstreams, and keeps the plugins that it names by
+ * path.
+ */
+export async function withPlugins(load: (options: LoadOptions) => Promise<GatewayConfig>): Promise<Loaded> {
   const plugins = new Map(builtInPlugins)
   const config = await load({
     plugins: builtInPlugins,

@@ -5,12 +5,12 @@ import { readChallengeLine, type ChallengeLine } from './challenge-lines.ts'
 export type CliScheme = 'l402' | 'payment'
 
 /** Whether a text that somebody typed names a scheme. */
-export function isScheme (text: string): text is CliScheme {
+export function isScheme(text: string): text is CliScheme {
   return text === 'l402' || text === 'payment'
 }
 
 /** The challenge of one scheme among an answer's WWW-Authenticate lines; null when it is not offered. */
-export function challengeIn (headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine | null {
+export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine | null {
   const lines = headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {
     const challenge = readChallengeLine(line)
@@ -22,12 +22,14 @@ export function challengeIn (headers: Dispatcher.ResponseData['headers'], scheme
 const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
 
 /** Value of Authorization for a challenge whose invoice was paid. */
-export function credentialFor (challenge: ChallengeLine, preimage: string): string {
+export function credentialFor(challenge: ChallengeLine, preimage: string): string {
   const { parameters } = challenge
   if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`
-  const echoed = Object.fromEntries(ECHOED.flatMap(name => {
-    const value = parameters.get(name)
-    return value === undefined ? [] : [[name, value]]
-  }))
+  const echoed = Object.fromEntries(
+    ECHOED.flatMap(name => {
+      const value = parameters.get(name)
+      return value === undefined ? [] : [[name, value]]
+    })
+  )
   return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
 }

@@ -14,7 +14,7 @@ Prints the reference of the configuration, made from its schemas; --write puts c
 gateway.schema.json (for editors) and errors.md into FOLDER.`
 
 /** Prints or writes the generated pages. */
-export async function docs (args: readonly string[], out: Output): Promise<number> {
+export async function docs(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { write: { type: 'string' } } })
   const page = referencePage(builtInPlugins.values(), providerKinds)
   if (values.write === undefined) {
@@ -24,7 +24,10 @@ export async function docs (args: readonly string[], out: Output): Promise<numbe
   mkdirSync(values.write, { recursive: true })
   writeFileSync(join(values.write, 'configuration.md'), page)
   writeFileSync(join(values.write, 'errors.md'), errorsPage())
-  writeFileSync(join(values.write, 'gateway.schema.json'), `${JSON.stringify(jsonSchema(builtInPlugins.values(), providerKinds), null, 2)}\n`)
+  writeFileSync(
+    join(values.write, 'gateway.schema.json'),
+    `${JSON.stringify(jsonSchema(builtInPlugins.values(), providerKinds), null, 2)}\n`
+  )
   out.print(`Wrote ${join(values.write, 'configuration.md')}, gateway.schema.json and errors.md`)
   return 0
 }

@@ -11,34 +11,36 @@ export class FirstWork {
   #isDone = false
 
   /** Tells all workers that wait. */
-  done (): void {
+  done(): void {
     this.#isDone = true
     for (const worker of this.#waiting) answer(worker)
     this.#waiting.clear()
   }
 
   /** The environment that a worker is forked with. */
-  get environment (): Readonly<Record<string, string>> {
+  get environment(): Readonly<Record<string, string>> {
     return this.#isDone ? {} : { [PENDING]: '1' }
   }
 
   /** Answers the worker once it is done, whenever the worker asks. */
-  tell (worker: Worker): void {
+  tell(worker: Worker): void {
     worker.on('message', message => {
       if (message !== QUESTION) return
       if (this.#isDone) answer(worker)
       else this.#waiting.add(worker)
     })
-    worker.on('exit', () => { this.#waiting.delete(worker) })
+    worker.on('exit', () => {
+      this.#waiting.delete(worker)
+    })
   }
 }
 
-function answer (worker: Worker): void {
+function answer(worker: Worker): void {
   if (worker.isConnected()) worker.send(ANSWER)
 }
 
 /** Whether this process has to wait for its supervisor's first work; `done` is called once that is done. */
-export function awaitsFirstWork (done: () => void): boolean {
+export function awaitsFirstWork(done: () => void): boolean {
   if (!cluster.isWorker || process.env[PENDING] === undefined) return false
   const hear = (message: unknown): void => {
     if (message !== ANSWER) return

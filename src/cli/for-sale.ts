@@ -11,28 +11,44 @@ export interface ForSale {
 }
 
 /** What the routes of a configuration sell, in the order of the file. Proxies are their merchants' business. */
-export function forSale (config: GatewayConfig, publicUrl: string, operations: readonly AnyOperation[]): ForSale[] {
+export function forSale(config: GatewayConfig, publicUrl: string, operations: readonly AnyOperation[]): ForSale[] {
   return config.routes.flatMap(route => {
     const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
     const price = route.price ?? (asks ? config.payment.defaultPrice : 0)
     if (route.upstream.kind === 'proxy' || price === 0) return []
-    return [{ line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${price} ${price === 1 ? 'sat' : 'sats'}`, order: orderOf(route, publicUrl, operations) }]
+    return [
+      {
+        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${price} ${price === 1 ? 'sat' : 'sats'}`,
+        order: orderOf(route, publicUrl, operations)
+      }
+    ]
   })
 }
 
 /** Whether `boltgate pay` can pay here: the sandbox makes the invoices, and its wallet is mounted. */
-export function hasWallet (config: GatewayConfig): boolean {
-  return config.mode === 'development' && config.lightning.primary.kind === 'sandbox' && config.routes.some(route => takes(route, 'POST', '/sandbox/pay'))
+export function hasWallet(config: GatewayConfig): boolean {
+  return (
+    config.mode === 'development' &&
+    config.lightning.primary.kind === 'sandbox' &&
+    config.routes.some(route => takes(route, 'POST', '/sandbox/pay'))
+  )
 }
 
-function orderOf (route: RouteConfig, publicUrl: string, operations: readonly AnyOperation[]): string {
-  const { host, method = ['GET'], path: [pattern = '/'] } = route.match
+function orderOf(route: RouteConfig, publicUrl: string, operations: readonly AnyOperation[]): string {
+  const {
+    host,
+    method = ['GET'],
+    path: [pattern = '/']
+  } = route.match
   const [verb = 'GET'] = method.includes('GET') ? ['GET'] : method
-  const operation = route.upstream.kind === 'internal' ? operations.find(({ method: its, path }) => its === verb && takes(route, its, path)) : undefined
+  const operation =
+    route.upstream.kind === 'internal'
+      ? operations.find(({ method: its, path }) => its === verb && takes(route, its, path))
+      : undefined
   const path = operation?.path ?? pattern.replace(/\*$/, '').replaceAll(/:[^/]+/g, '1')
   return [
     `${publicUrl}${path}`,
-    ...verb === 'GET' ? [] : [`-X ${verb}`],
-    ...host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`]
+    ...(verb === 'GET' ? [] : [`-X ${verb}`]),
+    ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`])
   ].join(' ')
 }

@@ -10,6 +10,8 @@ try {
   const { makeImage } = await import(file.href)
   await makeImage()
 } catch (error) {
-  process.stderr.write(`The image of a new database was not made, a first start makes its database itself: ${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(
+    `The image of a new database was not made, a first start makes its database itself: ${error instanceof Error ? error.message : String(error)}\n`
+  )
 }
 process.exit(0)

@@ -11,7 +11,7 @@ const KINDS = providerKinds.map(({ name }) => name)
 const FOR_MONEY = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
 
 /** `a, b or c`. */
-function either (names: readonly string[]): string {
+function either(names: readonly string[]): string {
   const last = names.at(-1) ?? ''
   return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} or ${last}`
 }
@@ -32,7 +32,7 @@ export interface Wishes {
 /** The variable that the file takes a provider's key from. */
 const KEY_VARIABLE = 'LIGHTNING_KEY'
 
-const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string, readonly usual: string | null }>> = {
+const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string; readonly usual: string | null }>> = {
   upstream: { ask: 'Address of the API that you sell', usual: null },
   path: { ask: 'Path of it that costs something (/* is all of it)', usual: '/*' },
   price: { ask: 'Price of one request', usual: '10 sats' },
@@ -40,18 +40,29 @@ const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string, readonly 
 }
 
 /** Writes the file, which nothing is wrong with. Throws `ConfigError` for what it would refuse, `UsageError`. */
-export async function init (args: readonly string[], out: Output): Promise<number> {
+export async function init(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
-    options: { upstream: { type: 'string' }, path: { type: 'string' }, price: { type: 'string' }, provider: { type: 'string' }, config: { type: 'string', short: 'c' } }
+    options: {
+      upstream: { type: 'string' },
+      path: { type: 'string' },
+      price: { type: 'string' },
+      provider: { type: 'string' },
+      config: { type: 'string', short: 'c' }
+    }
   })
   const file = values.config ?? 'gateway.yaml'
   if (existsSync(file)) throw new UsageError(`${file} is there already; name another one with --config.`)
   const wishes = await complete(values)
-  if (!KINDS.includes(wishes.provider)) throw new UsageError(`--provider is ${either(KINDS)}, not "${wishes.provider}".`)
+  if (!KINDS.includes(wishes.provider))
+    throw new UsageError(`--provider is ${either(KINDS)}, not "${wishes.provider}".`)
   const text = gatewayYaml(wishes)
   // Whose key it is to be is known only at the start; all else is checked now.
-  await rehearse(await withPlugins(options => loadConfigText(file, gatewayYaml({ ...wishes, provider: 'sandbox' }), process.env, options)))
+  await rehearse(
+    await withPlugins(options =>
+      loadConfigText(file, gatewayYaml({ ...wishes, provider: 'sandbox' }), process.env, options)
+    )
+  )
   // Fails where somebody else has made one meanwhile.
   writeFileSync(file, text, { flag: 'wx' })
   out.print(`Wrote ${file}: ${wishes.path} of ${wishes.upstream} for ${wishes.price}.`)
@@ -60,31 +71,44 @@ export async function init (args: readonly string[], out: Output): Promise<numbe
   return 0
 }
 
-async function complete (given: Readonly<Partial<Record<keyof Wishes, string>>>): Promise<Wishes> {
+async function complete(given: Readonly<Partial<Record<keyof Wishes, string>>>): Promise<Wishes> {
   const isTerminal = process.stdin.isTTY && process.stdout.isTTY
   const terminal = isTerminal ? createInterface({ input: process.stdin, output: process.stdout }) : null
   const wish = async (name: keyof Wishes): Promise<string> => {
     const { ask, usual } = QUESTIONS[name]
-    const known = given[name] ?? (terminal === null ? usual : (await terminal.question(`${ask}${usual === null ? '' : ` [${usual}]`}: `)).trim() || usual)
+    const known =
+      given[name] ??
+      (terminal === null
+        ? usual
+        : (await terminal.question(`${ask}${usual === null ? '' : ` [${usual}]`}: `)).trim() || usual)
     if (known === null) throw new UsageError(`init needs --${name}.\n\n${initUsage}`)
     return known
   }
   try {
-    return { upstream: await wish('upstream'), path: await wish('path'), price: await wish('price'), provider: await wish('provider') }
+    return {
+      upstream: await wish('upstream'),
+      path: await wish('path'),
+      price: await wish('price'),
+      provider: await wish('provider')
+    }
   } finally {
     terminal?.close()
   }
 }
 
 /** The file, as it is written. Texts are in quotes as JSON has them, which YAML reads alike. */
-function gatewayYaml ({ upstream, path, price, provider }: Wishes): string {
+function gatewayYaml({ upstream, path, price, provider }: Wishes): string {
   const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
-  const lightning = provider === 'sandbox'
-    ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
+  const lightning =
+    provider === 'sandbox'
+      ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
 lightning:\n  primary: { kind: sandbox }\n`
-    : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
+      : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
   // A route for everything takes the gateway's own addresses as well, unless the file says what it uses of them.
-  const own = path !== '/*' ? '' : `
+  const own =
+    path !== '/*'
+      ? ''
+      : `
 # The gateway's own addresses, which the route above would take: /health, /metrics, /openapi.json and their like.
 use: [ service, sandbox ]
 `

@@ -12,7 +12,7 @@ secret comes from the configuration, prints the new one and what to write. --adm
 A running gateway takes either at its next start.`
 
 /** Rotates the master secret or the admin key. Throws `UsageError`, `ConfigError`, `KeyFileError`. */
-export async function keys (args: readonly string[], out: Output): Promise<number> {
+export async function keys(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -23,7 +23,9 @@ export async function keys (args: readonly string[], out: Output): Promise<numbe
   if (values.admin) {
     const adminKey = new Secret(`bgadmin_${randomToken(32)}`)
     if (config.secrets.adminKey !== '') {
-      out.print('The admin key comes from the configuration. Set secrets.adminKey to this new one and start the gateway again:')
+      out.print(
+        'The admin key comes from the configuration. Set secrets.adminKey to this new one and start the gateway again:'
+      )
       out.print(adminKey.reveal())
       return 0
     }
@@ -32,7 +34,9 @@ export async function keys (args: readonly string[], out: Output): Promise<numbe
     return 0
   }
   if (config.secrets.master !== '') {
-    out.print('The master secret comes from the configuration. Set secrets.master to this new one, put the old one first under')
+    out.print(
+      'The master secret comes from the configuration. Set secrets.master to this new one, put the old one first under'
+    )
     out.print('secrets.previous, and start the gateway again:')
     out.print(randomToken(48))
     return 0

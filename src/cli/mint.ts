@@ -22,7 +22,7 @@ interface Wanted {
 }
 
 /** Mints credentials. Exit code 1 when the gateway does not give them. Throws `UsageError`. */
-export async function mint (args: readonly string[], out: Output): Promise<number> {
+export async function mint(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -38,9 +38,15 @@ export async function mint (args: readonly string[], out: Output): Promise<numbe
   const count = wholeNumber('count', values.count, 1_000_000)
   const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
-  if (!URL.canParse(values.path, values.url)) throw new UsageError(`--url and --path do not make an address: "${values.url}", "${values.path}".`)
+  if (!URL.canParse(values.path, values.url))
+    throw new UsageError(`--url and --path do not make an address: "${values.url}", "${values.path}".`)
   const body = values.data ?? null
-  const wanted: Wanted = { target: new URL(values.path, values.url), method: values.request ?? (body === null ? 'GET' : 'POST'), body, scheme: values.scheme }
+  const wanted: Wanted = {
+    target: new URL(values.path, values.url),
+    method: values.request ?? (body === null ? 'GET' : 'POST'),
+    body,
+    scheme: values.scheme
+  }
   let begun = 0
   let made = 0
   let failed = false
@@ -61,17 +67,22 @@ export async function mint (args: readonly string[], out: Output): Promise<numbe
   return failed ? 1 : 0
 }
 
-function wholeNumber (name: string, text: string, most: number): number {
+function wholeNumber(name: string, text: string, most: number): number {
   const value = Number(text)
-  if (!Number.isInteger(value) || value < 1 || value > most) throw new UsageError(`--${name} is a whole number from 1 to ${most}, not "${text}".`)
+  if (!Number.isInteger(value) || value < 1 || value > most)
+    throw new UsageError(`--${name} is a whole number from 1 to ${most}, not "${text}".`)
   return value
 }
 
 /** One paid credential; null, with a line that says why, when the gateway does not give it. */
-async function one ({ target, method, body, scheme }: Wanted, out: Output): Promise<string | null> {
+async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string | null> {
   for (;;) {
     // Whatever the user typed after -X; undici refuses what is no method.
-    const answer = await request(target, { method: method as Dispatcher.HttpMethod, body, ...(body === null ? {} : { headers: { 'content-type': 'application/json' } }) })
+    const answer = await request(target, {
+      method: method as Dispatcher.HttpMethod,
+      body,
+      ...(body === null ? {} : { headers: { 'content-type': 'application/json' } })
+    })
     const text = await answer.body.text()
     if (answer.statusCode === 429) {
       const seconds = Number(answer.headers['retry-after'] ?? '1')
@@ -80,7 +91,9 @@ async function one ({ target, method, body, scheme }: Wanted, out: Output): Prom
         return null
       }
       out.complain(`Throttled; going on in ${seconds} s. Raise the policy of the route for load tests.`)
-      await new Promise(resolve => { setTimeout(resolve, seconds * 1000) })
+      await new Promise(resolve => {
+        setTimeout(resolve, seconds * 1000)
+      })
       continue
     }
     if (answer.statusCode !== 402) {
@@ -93,7 +106,9 @@ async function one ({ target, method, body, scheme }: Wanted, out: Output): Prom
       return null
     }
     const paid = await request(new URL('/sandbox/pay', target), {
-      method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ invoice: challenge.parameters.get('invoice') })
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ invoice: challenge.parameters.get('invoice') })
     })
     const result = await paid.body.text()
     if (paid.statusCode !== 200) {

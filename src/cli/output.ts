@@ -1,22 +1,26 @@
 /** Where a command writes; tests pass arrays. */
 export interface Output {
   /** One line of result. */
-  print (line: string): void
+  print(line: string): void
   /** One line about a mistake. */
-  complain (line: string): void
+  complain(line: string): void
 }
 
 /** Standard output and standard error. */
 export const processOutput: Output = {
-  print: line => { process.stdout.write(`${line}\n`) },
-  complain: line => { process.stderr.write(`${line}\n`) }
+  print: line => {
+    process.stdout.write(`${line}\n`)
+  },
+  complain: line => {
+    process.stderr.write(`${line}\n`)
+  }
 }
 
 /**
- * Lets the process go on when the reader of its output has gone, as behind `| head`: a gateway that serves must not end for
- * it. Other faults of the streams still end the process.
+ * Lets the process go on when the reader of its output has gone, as behind `| head`: a gateway that serves must not end
+ * for it. Other faults of the streams still end the process.
  */
-export function outliveReaders (): void {
+export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error

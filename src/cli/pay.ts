@@ -8,7 +8,16 @@ export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value
 Asks for URL, pays the invoice of its 402, asks again with the proof, and prints each step. It pays with the sandbox
 of the gateway that URL names; --wallet names another gateway's /sandbox/pay.`
 
-const SHOWN = new Set(['www-authenticate', 'payment-receipt', 'x-l402-error', 'x-l402-proxy', 'x-l402-proxy-id', 'retry-after', 'content-type', 'cache-control'])
+const SHOWN = new Set([
+  'www-authenticate',
+  'payment-receipt',
+  'x-l402-error',
+  'x-l402-proxy',
+  'x-l402-proxy-id',
+  'retry-after',
+  'content-type',
+  'cache-control'
+])
 
 interface Answer {
   readonly status: number
@@ -17,7 +26,7 @@ interface Answer {
 }
 
 /** Walks through 402, payment and answer. Exit code 0 when the last answer is 2xx, 1 otherwise. Throws `UsageError`. */
-export async function pay (args: readonly string[], out: Output): Promise<number> {
+export async function pay(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -30,7 +39,8 @@ export async function pay (args: readonly string[], out: Output): Promise<number
     }
   })
   const [url, ...more] = positionals
-  if (url === undefined || more.length > 0 || !URL.canParse(url)) throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
+  if (url === undefined || more.length > 0 || !URL.canParse(url))
+    throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
   const body = values.data ?? null
   const method = values.request ?? (body === null ? 'GET' : 'POST')
@@ -70,13 +80,18 @@ export async function pay (args: readonly string[], out: Output): Promise<number
   return second.status < 300 ? 0 : 1
 }
 
-async function send (url: string, method: string, headers: Record<string, string>, body: string | null): Promise<Answer> {
+async function send(
+  url: string,
+  method: string,
+  headers: Record<string, string>,
+  body: string | null
+): Promise<Answer> {
   // Whatever the user typed after -X; undici refuses what is no method.
   const answer = await request(url, { method: method as Dispatcher.HttpMethod, headers, body })
   return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
 }
 
-function show (answer: Answer, out: Output): void {
+function show(answer: Answer, out: Output): void {
   out.print(`< ${answer.status}`)
   for (const [name, value] of Object.entries(answer.headers)) {
     if (!SHOWN.has(name)) continue
@@ -85,7 +100,7 @@ function show (answer: Answer, out: Output): void {
   if (answer.text !== '') out.print(answer.text)
 }
 
-function readHeaders (lines: readonly string[]): Record<string, string> {
+function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const line of lines) {
     const colon = line.indexOf(':')

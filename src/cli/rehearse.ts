@@ -10,7 +10,9 @@ import { silentLog } from '../telemetry/log.ts'
 import { loadSecrets } from '../secrets.ts'
 import type { Loaded } from './configuration.ts'
 
-const unasked = (): never => { throw new Error('a configuration that is only checked has no database') }
+const unasked = (): never => {
+  throw new Error('a configuration that is only checked has no database')
+}
 
 /** Takes the place of the database. Services are made over it and none is started, so nothing asks it. */
 const noDatabase: Database = {
@@ -25,13 +27,16 @@ const noDatabase: Database = {
 }
 
 /**
- * Composes the gateway that a configuration describes, as a start would, and closes it again: every plugin is set up for every
- * route, every provider is made. Nothing listens, and no database, provider or upstream is called; keys are made in a folder that
- * is gone afterwards.
+ * Composes the gateway that a configuration describes, as a start would, and closes it again: every plugin is set up
+ * for every route, every provider is made. Nothing listens, and no database, provider or upstream is called; keys are
+ * made in a folder that is gone afterwards.
  * @returns what is allowed and probably not meant, and every operation of the gateway
  * @throws ConfigError, and what else would end a start
  */
-export async function rehearse ({ config, plugins }: Loaded): Promise<{ readonly warnings: readonly Problem[], readonly operations: readonly AnyOperation[] }> {
+export async function rehearse({
+  config,
+  plugins
+}: Loaded): Promise<{ readonly warnings: readonly Problem[]; readonly operations: readonly AnyOperation[] }> {
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))
   const warnings: Problem[] = []
   try {
@@ -43,7 +48,9 @@ export async function rehearse ({ config, plugins }: Loaded): Promise<{ readonly
       secrets: loadSecrets(rehearsed),
       plugins,
       publicUrl: () => config.server.publicUrl,
-      warn: warning => { warnings.push(warning) }
+      warn: warning => {
+        warnings.push(warning)
+      }
     })
     const { operations } = app
     await app.close()

@@ -15,17 +15,28 @@ Has a running gateway refuse what was sold: the credentials of one payment, by i
 ('L402 …' or 'Payment …'), or everything that was issued until now for a proxy or for a merchant. What is sold afterwards is good.
 It counts on every node within 5 seconds. The admin key, and URL where it is left out, are those of FILE, ./gateway.yaml by default.`
 
-/** Revokes over the administrator's operations. Exit code 1 when the gateway refuses. Throws `UsageError`, `ConfigError`, `KeyFileError`. */
-export async function revoke (args: readonly string[], out: Output): Promise<number> {
+/**
+ * Revokes over the administrator's operations. Exit code 1 when the gateway refuses. Throws `UsageError`,
+ * `ConfigError`, `KeyFileError`.
+ */
+export async function revoke(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: { proxy: { type: 'string' }, merchant: { type: 'string' }, url: { type: 'string' }, config: { type: 'string', short: 'c' } }
+    options: {
+      proxy: { type: 'string' },
+      merchant: { type: 'string' },
+      url: { type: 'string' },
+      config: { type: 'string', short: 'c' }
+    }
   })
   const path = pathOf(positionals, values.proxy, values.merchant)
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
   const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
-  if (adminKey === undefined) throw new UsageError(`There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`)
+  if (adminKey === undefined)
+    throw new UsageError(
+      `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
+    )
   const url = values.url ?? addressOf(config)
   if (!URL.canParse(path, url)) throw new UsageError(`--url is no address: "${url}".`)
   const answer = await request(new URL(path, url), { method: 'DELETE', headers: { 'x-api-key': adminKey } })
@@ -45,7 +56,7 @@ export async function revoke (args: readonly string[], out: Output): Promise<num
 }
 
 /** The operation that revokes what the command line names. */
-function pathOf (positionals: readonly string[], proxy: string | undefined, merchant: string | undefined): string {
+function pathOf(positionals: readonly string[], proxy: string | undefined, merchant: string | undefined): string {
   const [what, ...more] = positionals
   const named = [what, proxy, merchant].filter(name => name !== undefined)
   if (named.length !== 1 || more.length > 0) throw new UsageError(revokeUsage)
@@ -55,12 +66,13 @@ function pathOf (positionals: readonly string[], proxy: string | undefined, merc
 }
 
 /** The payment hash that a text is, or that a credential was paid with. */
-function hashOf (text: string): string {
+function hashOf(text: string): string {
   const hash = text.trim().toLowerCase()
   if (isHex32(hash)) return hash
   const credential = readAuthorization(text.trim())
   try {
-    if (credential.kind === 'classic') return decodeIdentifier(decodeMacaroonBase64(credential.macaroon).identifier).paymentHash
+    if (credential.kind === 'classic')
+      return decodeIdentifier(decodeMacaroonBase64(credential.macaroon).identifier).paymentHash
   } catch (error) {
     if (error instanceof MacaroonError) throw new UsageError(`The macaroon cannot be read: ${error.message}`)
     throw error
@@ -71,11 +83,13 @@ function hashOf (text: string): string {
     if (parsed.ok) return parsed.credential.charge.paymentHash
     throw new UsageError(`The credential cannot be read: ${parsed.detail}`)
   }
-  throw new UsageError(`"${text.slice(0, 80)}" is neither a payment hash of 64 hex characters nor a credential such as 'L402 <macaroon>:<preimage>'.`)
+  throw new UsageError(
+    `"${text.slice(0, 80)}" is neither a payment hash of 64 hex characters nor a credential such as 'L402 <macaroon>:<preimage>'.`
+  )
 }
 
 /** Where the gateway of this configuration listens, for whoever is on its machine. */
-function addressOf ({ server: { listen } }: GatewayConfig): string {
+function addressOf({ server: { listen } }: GatewayConfig): string {
   const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
   return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`
 }

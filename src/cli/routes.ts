@@ -13,22 +13,37 @@ Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs th
 line of the file, or a preset that \`use\` names. --as-yaml prints FILE with the chains and routes of its presets spelled out.`
 
 /** Prints the routes as a table, or the file with all of them in it. Throws `ConfigError` and `UsageError`. */
-export async function routes (args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' }, 'as-yaml': { type: 'boolean' } } })
+export async function routes(args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { config: { type: 'string', short: 'c' }, 'as-yaml': { type: 'boolean' } }
+  })
   const file = configurationFile(values.config)
   const { config } = await loadWithPlugins(file, process.env)
   if (values['as-yaml'] === true) {
     out.print(spelledOut(readFileSync(file, 'utf8'), config, presets).trimEnd())
     return 0
   }
-  const rows = [['METHOD', 'HOST', 'PATH', 'PRICE', 'UPSTREAM', 'FROM', 'CHAIN'], ...config.routes.flatMap(route => rowsOf(config, route))]
+  const rows = [
+    ['METHOD', 'HOST', 'PATH', 'PRICE', 'UPSTREAM', 'FROM', 'CHAIN'],
+    ...config.routes.flatMap(route => rowsOf(config, route))
+  ]
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0))) ?? []
-  for (const row of rows) out.print(row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
+  for (const row of rows)
+    out.print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd()
+    )
   return 0
 }
 
-function rowsOf (config: GatewayConfig, route: RouteConfig): string[][] {
-  const chain = (config.chains[route.chain] ?? []).filter(entry => !entry.disabled).map(entry => entry.plugin).join(' → ')
+function rowsOf(config: GatewayConfig, route: RouteConfig): string[][] {
+  const chain = (config.chains[route.chain] ?? [])
+    .filter(entry => !entry.disabled)
+    .map(entry => entry.plugin)
+    .join(' → ')
   return route.match.path.map(path => [
     route.match.method?.join(',') ?? 'any',
     route.match.host ?? 'any',
@@ -40,12 +55,12 @@ function rowsOf (config: GatewayConfig, route: RouteConfig): string[][] {
   ])
 }
 
-function priceOf (route: RouteConfig): string {
+function priceOf(route: RouteConfig): string {
   if (route.upstream.kind === 'proxy') return 'varies'
   return route.price === undefined || route.price === 0 ? '-' : `${route.price} sat${route.price === 1 ? '' : 's'}`
 }
 
-function upstreamOf ({ upstream }: RouteConfig): string {
+function upstreamOf({ upstream }: RouteConfig): string {
   if (upstream.kind === 'internal') return upstream.name
   return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
 }

@@ -29,7 +29,7 @@ way and stops.`
 const RETRY_MS = 2_000
 
 /** Starts the gateway and stays until it has been stopped by a signal. Throws `ConfigError` and `UsageError`. */
-export async function start (args: readonly string[], out: Output): Promise<number> {
+export async function start(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   keepYoung()
   try {
@@ -40,7 +40,7 @@ export async function start (args: readonly string[], out: Output): Promise<numb
   }
 }
 
-async function run (file: string, out: Output): Promise<number> {
+async function run(file: string, out: Output): Promise<number> {
   const loaded = await loadWithPlugins(file, process.env)
   const log = createLog({ level: loaded.config.log.level })
   if (loaded.config.server.workers > 1 && cluster.isPrimary) {
@@ -52,13 +52,20 @@ async function run (file: string, out: Output): Promise<number> {
 }
 
 /**
- * Before the first worker starts: tables and keys, made by one process. While the database is away the workers start all the
- * same and answer 503 (decision 22); this goes on trying beside them, and none is ready before it is done.
+ * Before the first worker starts: tables and keys, made by one process. While the database is away the workers start
+ * all the same and answer 503 (decision 22); this goes on trying beside them, and none is ready before it is done.
  */
-async function prepareOnce (config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
+async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
   const secrets = loadSecrets(config)
   const { prepare } = await import('../first-start.ts')
-  const database = await openDatabase({ url: config.database.url, dataDir: config.data, log, clock: systemClock, connections: 1, image: ownImage() })
+  const database = await openDatabase({
+    url: config.database.url,
+    dataDir: config.data,
+    log,
+    clock: systemClock,
+    connections: 1,
+    image: ownImage()
+  })
   try {
     await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
     work.done()
@@ -71,7 +78,7 @@ async function prepareOnce (config: GatewayConfig, log: Log, work: FirstWork): P
   }
 }
 
-function prepareLater (config: GatewayConfig, log: Log, work: FirstWork): void {
+function prepareLater(config: GatewayConfig, log: Log, work: FirstWork): void {
   systemClock.after(RETRY_MS, () => {
     prepareOnce(config, log, work).catch((fault: unknown) => {
       log.error({ err: fault }, 'the database could not be prepared; trying again')
@@ -92,22 +99,29 @@ class Process {
   /** This process waits for its supervisor to prepare the database. */
   #waits: boolean
 
-  constructor (file: string, loaded: Loaded, log: Log, out: Output) {
+  constructor(file: string, loaded: Loaded, log: Log, out: Output) {
     this.#file = file
     this.#loaded = loaded
     this.#config = loaded.config
     this.#log = log
     this.#out = out
-    this.#waits = awaitsFirstWork(() => { this.#waits = false })
+    this.#waits = awaitsFirstWork(() => {
+      this.#waits = false
+    })
   }
 
-  async run (): Promise<number> {
+  async run(): Promise<number> {
     const config = this.#config
     const secrets = loadSecrets(config)
     // The embedded database starts in its own process while this one reads the rest of the program.
     const [database, { compose }] = await Promise.all([
       openDatabase({
-        url: config.database.url, dataDir: config.data, log: this.#log, clock: this.#clock, connections: config.database.connections, image: ownImage()
+        url: config.database.url,
+        dataDir: config.data,
+        log: this.#log,
+        clock: this.#clock,
+        connections: config.database.connections,
+        image: ownImage()
       }),
       import('../compose.ts'),
       import('../first-start.ts')
@@ -118,7 +132,15 @@ class Process {
     try {
       this.#publicUrl = publicUrlOf(config, config.server.listen.port)
       app = await compose(config, {
-        clock: this.#clock, log: this.#log, database, secrets, plugins: this.#loaded.plugins, publicUrl: () => this.#publicUrl, begun: () => { collecting.begun() }
+        clock: this.#clock,
+        log: this.#log,
+        database,
+        secrets,
+        plugins: this.#loaded.plugins,
+        publicUrl: () => this.#publicUrl,
+        begun: () => {
+          collecting.begun()
+        }
       })
       const ready = await this.#prepared(database, secrets)
       const address = await app.listen()
@@ -138,11 +160,21 @@ class Process {
     return 0
   }
 
-  /** False while the database is away or the supervisor has not done its work there; anything else that goes wrong stops the start. */
-  async #prepared (database: Database, secrets: Secrets): Promise<boolean> {
+  /**
+   * False while the database is away or the supervisor has not done its work there; anything else that goes wrong stops
+   * the start.
+   */
+  async #prepared(database: Database, secrets: Secrets): Promise<boolean> {
     const { prepare } = await import('../first-start.ts')
     try {
-      await prepare({ config: this.#config, database, secrets, clock: this.#clock, log: this.#log, firstMerchant: !cluster.isWorker })
+      await prepare({
+        config: this.#config,
+        database,
+        secrets,
+        clock: this.#clock,
+        log: this.#log,
+        firstMerchant: !cluster.isWorker
+      })
       if (!this.#waits) return true
       this.#log.info({ pid: process.pid }, 'the database is there; the supervisor prepares it')
       return false
@@ -153,11 +185,13 @@ class Process {
     }
   }
 
-  async #keepTrying (app: App, database: Database, secrets: Secrets): Promise<void> {
+  async #keepTrying(app: App, database: Database, secrets: Secrets): Promise<void> {
     for (;;) {
-      await new Promise<void>(resolve => { this.#clock.after(RETRY_MS, resolve) })
+      await new Promise<void>(resolve => {
+        this.#clock.after(RETRY_MS, resolve)
+      })
       try {
-        if (!await this.#prepared(database, secrets)) continue
+        if (!(await this.#prepared(database, secrets))) continue
         await app.follow()
         this.#log.info('the database is there; ready')
         return
@@ -167,34 +201,47 @@ class Process {
     }
   }
 
-  async #watch (app: App): Promise<{ close (): void }> {
+  async #watch(app: App): Promise<{ close(): void }> {
     return await watchConfig({
       file: this.#file,
       clock: this.#clock,
       onChange: async () => {
         try {
           const next = await loadWithPlugins(this.#file, process.env)
-          for (const setting of needsRestart(this.#config, next.config)) this.#log.warn(`${setting} has changed; it takes effect after a restart`)
+          for (const setting of needsRestart(this.#config, next.config))
+            this.#log.warn(`${setting} has changed; it takes effect after a restart`)
           await app.reload(next.config, next.plugins)
         } catch (error) {
-          this.#log.error({ err: error }, `the changed configuration is not used, the old one stays:\n${error instanceof Error ? error.message : String(error)}`)
+          this.#log.error(
+            { err: error },
+            `the changed configuration is not used, the old one stays:\n${error instanceof Error ? error.message : String(error)}`
+          )
         }
       },
-      onError: error => { this.#log.error({ err: error }, 'the configuration could not be watched or reloaded') }
+      onError: error => {
+        this.#log.error({ err: error }, 'the configuration could not be watched or reloaded')
+      }
     })
   }
 
-  #announce (address: { host: string, port: number }, ready: boolean, operations: readonly AnyOperation[]): void {
-    this.#log.info({ ...address, publicUrl: this.#publicUrl, pid: process.pid }, ready ? 'ready' : 'listening without a database')
+  #announce(address: { host: string; port: number }, ready: boolean, operations: readonly AnyOperation[]): void {
+    this.#log.info(
+      { ...address, publicUrl: this.#publicUrl, pid: process.pid },
+      ready ? 'ready' : 'listening without a database'
+    )
     if (cluster.isWorker) return
     this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
     if (this.#config.mode === 'development' && ready) {
       const [first, ...more] = forSale(this.#config, this.#publicUrl, operations)
       if (first !== undefined) {
-        this.#out.print(`  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes)`}`)
+        this.#out.print(
+          `  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes)`}`
+        )
         if (hasWallet(this.#config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
       }
-      const sellsGoods = this.#config.storefront.kind === 'sandbox' && this.#config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
+      const sellsGoods =
+        this.#config.storefront.kind === 'sandbox' &&
+        this.#config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
       if (sellsGoods) this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
       this.#out.print(`  Keys:    ${keysPath(this.#config.data)}`)
     }
@@ -202,17 +249,22 @@ class Process {
 }
 
 /** The address that clients use: as configured, else where we listen. */
-function publicUrlOf (config: GatewayConfig, port: number): string {
+function publicUrlOf(config: GatewayConfig, port: number): string {
   if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
   const { host } = config.server.listen
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return `http://${name}:${port}`
 }
 
-function stopSignal (): Promise<void> {
+function stopSignal(): Promise<void> {
   return new Promise(resolve => {
-    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => { resolve() })
-    if (cluster.isWorker) process.on('disconnect', () => { resolve() })
+    for (const name of ['SIGTERM', 'SIGINT'] as const)
+      process.once(name, () => {
+        resolve()
+      })
+    if (cluster.isWorker)
+      process.on('disconnect', () => {
+        resolve()
+      })
   })
 }
-

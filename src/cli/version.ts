@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 
 /** The version of the package, from its `package.json`: two folders up from the sources, three from what was built. */
-export function packageVersion (): string {
+export function packageVersion(): string {
   for (const path of ['../../package.json', '../../../package.json']) {
     const file = new URL(path, import.meta.url)
     if (!existsSync(file)) continue

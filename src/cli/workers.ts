@@ -9,11 +9,11 @@ const FIRST_REPLACE_MS = 1_000
 const LAST_REPLACE_MS = 30_000
 
 /**
- * Runs `server.workers` processes over one port, replaces those that die, passes SIGHUP on, and lets all of them finish on
- * SIGTERM. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to listen,
- * as with a port in use: trying again would not help, and whoever started us must hear of it.
+ * Runs `server.workers` processes over one port, replaces those that die, passes SIGHUP on, and lets all of them finish
+ * on SIGTERM. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to
+ * listen, as with a port in use: trying again would not help, and whoever started us must hear of it.
  */
-export async function superviseWorkers (config: GatewayConfig, log: Log, firstWork: FirstWork): Promise<number> {
+export async function superviseWorkers(config: GatewayConfig, log: Log, firstWork: FirstWork): Promise<number> {
   let ending: 'stopped' | 'failed' | null = null
   let everListened = false
   let replaceAfter = FIRST_REPLACE_MS
@@ -24,7 +24,9 @@ export async function superviseWorkers (config: GatewayConfig, log: Log, firstWo
   }
   const end = (why: 'stopped' | 'failed'): void => {
     ending ??= why
-    each(worker => { worker.process.kill('SIGTERM') })
+    each(worker => {
+      worker.process.kill('SIGTERM')
+    })
     finish()
   }
   const finish = (): void => {
@@ -39,7 +41,9 @@ export async function superviseWorkers (config: GatewayConfig, log: Log, firstWo
       everListened = true
       replaceAfter = FIRST_REPLACE_MS
     })
-    worker.on('error', error => { log.error({ err: error, worker: worker.id }, 'a worker could not be started') })
+    worker.on('error', error => {
+      log.error({ err: error, worker: worker.id }, 'a worker could not be started')
+    })
   }
   cluster.on('exit', (worker: Worker, code: number, signal: string | null) => {
     const ended = { worker: worker.id, pid: worker.process.pid, code, signal }
@@ -49,11 +53,20 @@ export async function superviseWorkers (config: GatewayConfig, log: Log, firstWo
       return end('failed')
     }
     log.error({ ...ended, replaceMs: replaceAfter }, 'a worker ended and is replaced')
-    setTimeout(() => { if (ending === null) fork() }, replaceAfter)
+    setTimeout(() => {
+      if (ending === null) fork()
+    }, replaceAfter)
     replaceAfter = Math.min(LAST_REPLACE_MS, replaceAfter * 2)
   })
-  process.on('SIGHUP', () => { each(worker => { worker.process.kill('SIGHUP') }) })
-  for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => { end('stopped') })
+  process.on('SIGHUP', () => {
+    each(worker => {
+      worker.process.kill('SIGHUP')
+    })
+  })
+  for (const name of ['SIGTERM', 'SIGINT'] as const)
+    process.once(name, () => {
+      end('stopped')
+    })
   for (let index = 0; index < config.server.workers; index++) fork()
   log.info({ workers: config.server.workers, publicUrl: config.server.publicUrl }, 'workers started')
   return await promise

@@ -7,16 +7,16 @@ export class Closers {
   readonly #log: Log
   readonly #list: Close[] = []
 
-  constructor (log: Log) {
+  constructor(log: Log) {
     this.#log = log
   }
 
-  add<T> (part: T, close: (part: T) => void | Promise<void>): T {
+  add<T>(part: T, close: (part: T) => void | Promise<void>): T {
     this.#list.push(() => close(part))
     return part
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     for (const close of this.#list.splice(0).toReversed()) {
       try {
         await close()

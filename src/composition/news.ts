@@ -34,17 +34,34 @@ export interface News {
   readonly notifications: Notifications
   /** Seats that a poller asks about. */
   readonly polled: readonly ProviderSeatName[]
-  /** An account's key was saved or has proved good: it is asked again at once. Logs what fails; it is asked again all the same, later. */
-  keyIsGood (merchantId: number, slot: ProviderSlot): Promise<void>
+  /**
+   * An account's key was saved or has proved good: it is asked again at once. Logs what fails; it is asked again all
+   * the same, later.
+   */
+  keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void>
 }
 
 /** Makes the receivers and the pollers, and declares their jobs; before the jobs start. */
-export function openNews ({ challenges, payments, merchants, payees, registration, jobs, metrics }: NewsParts, config: GatewayConfig, { database, clock, log }: Surroundings): News {
+export function openNews(
+  { challenges, payments, merchants, payees, registration, jobs, metrics }: NewsParts,
+  config: GatewayConfig,
+  { database, clock, log }: Surroundings
+): News {
   const ofPayments = new PaymentCharges(database)
   const ofChallenges = new ChallengeCharges(database)
   const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
   const merchant = (id: number): ReturnType<Merchants['byId']> => merchants.byId(id)
-  const notifications = new Notifications({ database, clock, random: systemRandom, log, jobs, payees, charges, registration, merchant })
+  const notifications = new Notifications({
+    database,
+    clock,
+    random: systemRandom,
+    log,
+    jobs,
+    payees,
+    charges,
+    registration,
+    merchant
+  })
   jobs.declare(notifications.jobs)
   const { primary, alternate } = config.lightning
   const pollers = new Map<ProviderSlot, Poller>()
@@ -52,12 +69,46 @@ export function openNews ({ challenges, payments, merchants, payees, registratio
     const polling = payees.polling(slot)
     if (polling === null) continue
     const rules = pollRules(payees.provider(slot), polling, primary.kind === alternate.kind)
-    const poller = new Poller({ slot, rules, store: new SqlPollStore(database), clock, log, payees, charges, payments, ofPayments, ofChallenges, merchant })
+    const poller = new Poller({
+      slot,
+      rules,
+      store: new SqlPollStore(database),
+      clock,
+      log,
+      payees,
+      charges,
+      payments,
+      ofPayments,
+      ofChallenges,
+      merchant
+    })
     pollers.set(slot, poller)
-    jobs.declare([periodic(`poll-${slot}`, rules.tick, `Asks the ${slot} provider for payments whose notification was lost`, signal => poller.run(signal), { expiry: 120_000 })])
+    jobs.declare([
+      periodic(
+        `poll-${slot}`,
+        rules.tick,
+        `Asks the ${slot} provider for payments whose notification was lost`,
+        signal => poller.run(signal),
+        { expiry: 120_000 }
+      )
+    ])
   }
-  metrics.sampled('boltgate_provider_accounts_resting', 'Accounts whose provider is not asked for a while what was paid: it refuses their key, or is away.', ['slot', 'reason'], async () =>
-    (await Promise.all([...pollers].map(async ([slot, poller]) => Object.entries(await poller.resting()).map(([reason, count]) => ({ labels: { slot, reason }, value: count }))))).flat())
+  metrics.sampled(
+    'boltgate_provider_accounts_resting',
+    'Accounts whose provider is not asked for a while what was paid: it refuses their key, or is away.',
+    ['slot', 'reason'],
+    async () =>
+      (
+        await Promise.all(
+          [...pollers].map(async ([slot, poller]) =>
+            Object.entries(await poller.resting()).map(([reason, count]) => ({
+              labels: { slot, reason },
+              value: count
+            }))
+          )
+        )
+      ).flat()
+  )
   return {
     notifications,
     polled: [...pollers.keys()].map((slot): ProviderSeatName => `${slot} ${payees.provider(slot).kind}`),
@@ -65,7 +116,10 @@ export function openNews ({ challenges, payments, merchants, payees, registratio
       try {
         await pollers.get(slot)?.wake(merchantId)
       } catch (error) {
-        log.warn({ err: error, merchantId, slot }, 'an account could not be asked again at once; it is asked when its rest is over')
+        log.warn(
+          { err: error, merchantId, slot },
+          'an account could not be asked again at once; it is asked when its rest is over'
+        )
       }
     }
   }

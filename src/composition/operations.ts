@@ -39,8 +39,31 @@ export interface Mounted {
 }
 
 /** Mounts the operations of every domain on its services. */
-export function mountOperations (parts: Parts, running: Running, around: Surroundings): Mounted {
-  const { production, metrics, budgets, providers, merchants, payees, challenges, proxyStore, proxies, payments, refunds, refundSettlements, jobs, webhooks, news, storefront, settled, billing, sandboxBilling, bitcoinPlans, signIns, approved } = parts
+export function mountOperations(parts: Parts, running: Running, around: Surroundings): Mounted {
+  const {
+    production,
+    metrics,
+    budgets,
+    providers,
+    merchants,
+    payees,
+    challenges,
+    proxyStore,
+    proxies,
+    payments,
+    refunds,
+    refundSettlements,
+    jobs,
+    webhooks,
+    news,
+    storefront,
+    settled,
+    billing,
+    sandboxBilling,
+    bitcoinPlans,
+    signIns,
+    approved
+  } = parts
   const { clock, log, database, publicUrl } = around
   const { sandbox } = providers
   const all: AnyOperation[] = []
@@ -54,17 +77,32 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
       operations: () => all,
       webhooks: sentWebhooks,
       icon: ICON_SVG,
-      stores: async () => (await storefront.storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription }))
+      stores: async () =>
+        (await storefront.storefronts.listed()).map(({ slug, registryDescription }) => ({
+          slug,
+          description: registryDescription
+        }))
     }),
-    ...providerOperations({ sandbox, mode: running.config.mode, onSettled: settled, onChanged: paymentHash => payments.settled(paymentHash) }),
+    ...providerOperations({
+      sandbox,
+      mode: running.config.mode,
+      onSettled: settled,
+      onChanged: paymentHash => payments.settled(paymentHash)
+    }),
     ...challengeOperations({
-      challenges, clock, database, publicUrl, config: () => running.config, countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
+      challenges,
+      clock,
+      database,
+      publicUrl,
+      config: () => running.config,
+      countProxies: (sql, merchantId) => proxyStore.count(sql, merchantId)
     }),
     ...leaseOperations(challenges),
     ...revocationOperations({
       challenges,
-      ownerOf: async proxyId => isProxyId(proxyId) ? (await proxyStore.byIds([proxyId]))[0]?.merchantId ?? null : null,
-      isMerchant: async id => await merchants.byId(id) !== null
+      ownerOf: async proxyId =>
+        isProxyId(proxyId) ? ((await proxyStore.byIds([proxyId]))[0]?.merchantId ?? null) : null,
+      isMerchant: async id => (await merchants.byId(id)) !== null
     }),
     ...proxyOperations(proxies),
     ...merchantOperations({
@@ -93,7 +131,23 @@ export function mountOperations (parts: Parts, running: Running, around: Surroun
     ...checkoutOperations(payments),
     ...refundOperations(refunds),
     ...refundAdminOperations(refundSettlements),
-    ...pageOperations({ payments, others: [bitcoinPlans], watch: payments, merchant: id => merchants.byId(id), clock, log, publicUrl, sandbox: production || sandbox === null ? null : { pay: async invoice => { await settled((await sandbox.settle(invoice)).paymentHash) } } }),
+    ...pageOperations({
+      payments,
+      others: [bitcoinPlans],
+      watch: payments,
+      merchant: id => merchants.byId(id),
+      clock,
+      log,
+      publicUrl,
+      sandbox:
+        production || sandbox === null
+          ? null
+          : {
+              pay: async invoice => {
+                await settled((await sandbox.settle(invoice)).paymentHash)
+              }
+            }
+    }),
     ...adminOperations({
       database,
       store: new SqlAdminStore(database),

@@ -35,7 +35,11 @@ export interface OpenedPlans {
 }
 
 /** Makes the services of plans paid in bitcoin and of signing in, and declares their jobs; before those are started. */
-export function openPlans (parts: PlanParts, running: Running, { clock, log, database, publicUrl }: Surroundings): OpenedPlans {
+export function openPlans(
+  parts: PlanParts,
+  running: Running,
+  { clock, log, database, publicUrl }: Surroundings
+): OpenedPlans {
   const { challenges, merchants, payees, prices, jobs, outbox, sealer } = parts
   const store = new SqlBitcoinStore(database)
   const random = systemRandom
@@ -43,12 +47,48 @@ export function openPlans (parts: PlanParts, running: Running, { clock, log, dat
   const expiry = (): number => running.config.payments.expiry[payees.platform().slot]
   const payee = (): string => running.config.payment.serviceName
   const bitcoinPlans = new BitcoinPlans({
-    store, invoices, pending: new SqlAdminStore(database), database, merchants, prices, clock, random, log, publicUrl, expiry, payee, caps: () => running.config.plans,
-    sold: amountSats => { challenges.counters.payment('subscription', 'invoice', amountSats) }
+    store,
+    invoices,
+    pending: new SqlAdminStore(database),
+    database,
+    merchants,
+    prices,
+    clock,
+    random,
+    log,
+    publicUrl,
+    expiry,
+    payee,
+    caps: () => running.config.plans,
+    sold: amountSats => {
+      challenges.counters.payment('subscription', 'invoice', amountSats)
+    }
   })
   challenges.onSettled('subscription', challenge => bitcoinPlans.settled(challenge))
-  const reminders = new PlanReminders({ store, invoices, outbox, merchants, database, clock, log, publicUrl, expiry, payee })
-  const signIns = new SignIns({ store: new SqlSignInStore(database), database, merchants, jobs, outbox, sealer, clock, random, log, publicUrl })
+  const reminders = new PlanReminders({
+    store,
+    invoices,
+    outbox,
+    merchants,
+    database,
+    clock,
+    log,
+    publicUrl,
+    expiry,
+    payee
+  })
+  const signIns = new SignIns({
+    store: new SqlSignInStore(database),
+    database,
+    merchants,
+    jobs,
+    outbox,
+    sealer,
+    clock,
+    random,
+    log,
+    publicUrl
+  })
   jobs.declare([...reminders.jobs, ...signIns.jobs])
   return {
     bitcoinPlans,

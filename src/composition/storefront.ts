@@ -46,9 +46,9 @@ export interface StorefrontParts {
   readonly prices: Pick<Quotes, 'quote'>
   readonly outbox: Pick<Outbox, 'queue'>
   /** Whether anything of an order's payment is being given back, or has been. */
-  isGivenBack (sql: TransactionSql, orderId: string): Promise<boolean>
+  isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
   /** Tells the merchant of a paid order that the shop did not make. */
-  orderFailed (sql: TransactionSql, order: Order): Promise<void>
+  orderFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly metrics: Metrics
   readonly jobs: Jobs
   readonly database: Database
@@ -56,8 +56,8 @@ export interface StorefrontParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  config (): Pick<GatewayConfig, 'storefront'>
-  publicUrl (): string
+  config(): Pick<GatewayConfig, 'storefront'>
+  publicUrl(): string
 }
 
 /** Everything of the stores. */
@@ -66,15 +66,25 @@ export type Storefront = ReturnType<typeof openStorefront>
 const SECOND = 1_000
 
 /** The platform that all stores are on, by the configuration. */
-export function openPlatform ({ storefront }: Pick<GatewayConfig, 'storefront'>, around: { readonly database: Database, readonly clock: Clock, readonly log: Log, readonly call: OutboundCall }): StorePlatform {
+export function openPlatform(
+  { storefront }: Pick<GatewayConfig, 'storefront'>,
+  around: { readonly database: Database; readonly clock: Clock; readonly log: Log; readonly call: OutboundCall }
+): StorePlatform {
   return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
 }
 
 /** Makes the stores and declares their jobs; before the jobs start. */
-export function openStorefront (parts: StorefrontParts) {
+export function openStorefront(parts: StorefrontParts) {
   const { platform, challenges, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
-  const storefronts = new Storefronts({ store: new SqlIntegrationStore(database), sealer, clock, platform, jobs, publicUrl })
+  const storefronts = new Storefronts({
+    store: new SqlIntegrationStore(database),
+    sealer,
+    clock,
+    platform,
+    jobs,
+    publicUrl
+  })
   const access = (integration: Integration): StoreAccess => {
     try {
       return storefronts.access(integration)
@@ -88,28 +98,69 @@ export function openStorefront (parts: StorefrontParts) {
   const standing = async (integration: Integration): Promise<StoreStanding> => {
     const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
     if (merchant === null || !merchant.isActive) return 'closed'
-    return await merchants.refusal(merchant, null, clock.now()) === null ? 'selling' : 'lapsed'
+    return (await merchants.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'
   }
 
   const store = new SqlOrderStore(database)
   const claimStore = new SqlClaimStore(database)
   const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
   const credentials = new ShopCredentials(challenges, clock)
-  const failures = parts.metrics.counter('boltgate_store_orders_failed_total', 'Paid orders of stores that their shop did not make, by reason: each reason of an order once.', ['reason'])
+  const failures = parts.metrics.counter(
+    'boltgate_store_orders_failed_total',
+    'Paid orders of stores that their shop did not make, by reason: each reason of an order once.',
+    ['reason']
+  )
   const onFailed = async (sql: TransactionSql, order: Order): Promise<void> => {
     if (order.failure === null) return
     await parts.orderFailed(sql, order)
     failures.inc({ reason: order.failure.reason })
   }
   const paid = new PaidOrders({
-    store, database, clock, random, sealer, log, outbox: parts.outbox, integration: byId, publicUrl,
-    sold: order => { challenges.counters.payment('storefront', 'invoice', order.totalSats) }
+    store,
+    database,
+    clock,
+    random,
+    sealer,
+    log,
+    outbox: parts.outbox,
+    integration: byId,
+    publicUrl,
+    sold: order => {
+      challenges.counters.payment('storefront', 'invoice', order.totalSats)
+    }
   })
-  const making = new OrderMaking({ orders: store, claims: claimStore, database, platform, sealer, clock, random, log, access, isGivenBack: parts.isGivenBack, onFailed, integration: byId, timeout: () => settings().timeout })
+  const making = new OrderMaking({
+    orders: store,
+    claims: claimStore,
+    database,
+    platform,
+    sealer,
+    clock,
+    random,
+    log,
+    access,
+    isGivenBack: parts.isGivenBack,
+    onFailed,
+    integration: byId,
+    timeout: () => settings().timeout
+  })
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
   const checkout = new Checkout({
-    challenges, credentials, catalogs, orders: store, paid, platform, prices: parts.prices, database, clock, random, log, access, standing, store: bySlug,
+    challenges,
+    credentials,
+    catalogs,
+    orders: store,
+    paid,
+    platform,
+    prices: parts.prices,
+    database,
+    clock,
+    random,
+    log,
+    access,
+    standing,
+    store: bySlug,
     invoiceExpiry: () => settings().invoiceExpiry
   })
   const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
@@ -119,19 +170,36 @@ export function openStorefront (parts: StorefrontParts) {
   challenges.onSettled('storefront', paid.settled)
   jobs.declare([
     ...storefronts.jobs,
-    periodic('storefront-holds', 20 * SECOND, 'Has shops hold the goods of paid orders until they are claimed', () => holds.run(), { expiry: 300 * SECOND }),
-    periodic('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', () => fulfilments.poll(), { expiry: 300 * SECOND }),
-    periodic('storefront-claims', 30 * SECOND, 'Looks for orders that shops may have taken without saying so', () => making.followUp(), { expiry: 300 * SECOND }),
+    periodic(
+      'storefront-holds',
+      20 * SECOND,
+      'Has shops hold the goods of paid orders until they are claimed',
+      () => holds.run(),
+      { expiry: 300 * SECOND }
+    ),
+    periodic('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', () => fulfilments.poll(), {
+      expiry: 300 * SECOND
+    }),
+    periodic(
+      'storefront-claims',
+      30 * SECOND,
+      'Looks for orders that shops may have taken without saying so',
+      () => making.followUp(),
+      { expiry: 300 * SECOND }
+    ),
     periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())
   ])
 
   /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
   const open = async (slug: string): Promise<Integration | null> => {
     const integration = await bySlug(slug)
-    return integration !== null && await standing(integration) !== 'closed' ? integration : null
+    return integration !== null && (await standing(integration)) !== 'closed' ? integration : null
   }
   const refundRequests = new RefundRequests({
-    database, clock, orders: store, store: bySlug,
+    database,
+    clock,
+    orders: store,
+    store: bySlug,
     readAddress: async (text, order, now) => {
       const challenge = await challenges.find(order.paymentHash)
       if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
@@ -141,7 +209,18 @@ export function openStorefront (parts: StorefrontParts) {
   })
   const refundSources = new OrderSources({ database, clock, making })
   const operations = (): AnyOperation[] => [
-    ...storefrontPublicOperations({ catalogs, checkout, claims, orders, fulfilments, refundRequests, challenges, clock, selling: open, publicUrl }),
+    ...storefrontPublicOperations({
+      catalogs,
+      checkout,
+      claims,
+      orders,
+      fulfilments,
+      refundRequests,
+      challenges,
+      clock,
+      selling: open,
+      publicUrl
+    }),
     ...storefrontMerchantOperations({ storefronts, orders }),
     ...storefrontPageOperations({ orders, claims, refundRequests, storefronts: { bySlug: open }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)

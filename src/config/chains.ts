@@ -1,17 +1,33 @@
 import { isAbsolute, resolve } from 'node:path'
 import { Type } from 'typebox'
 import type { ConfigurationCode } from '../errors/codes.ts'
-import { didYouMean, formatNames, formatPath, kindOf, nearest, quote, wordBeforeLostColon, type Path, type Problem } from './diagnose.ts'
+import {
+  didYouMean,
+  formatNames,
+  formatPath,
+  kindOf,
+  nearest,
+  quote,
+  wordBeforeLostColon,
+  type Path,
+  type Problem
+} from './diagnose.ts'
 import type { Origin } from './document.ts'
 import { readConfig, type FoundReference } from './read.ts'
 import { WhenSchema, type ChainEntryConfig, type PluginFacts } from './schema.ts'
 
 /** What may stand beside a plugin's name in an entry; the name itself is any other key. */
-export const entrySiblings = Type.Object({
-  when: Type.Optional(WhenSchema),
-  disabled: Type.Boolean({ default: false, description: 'Leave the entry out.' }),
-  mode: Type.Union([Type.Literal('enforce'), Type.Literal('observe')], { default: 'enforce', description: '`observe` decides and logs but does not act.' })
-}, { additionalProperties: false })
+export const entrySiblings = Type.Object(
+  {
+    when: Type.Optional(WhenSchema),
+    disabled: Type.Boolean({ default: false, description: 'Leave the entry out.' }),
+    mode: Type.Union([Type.Literal('enforce'), Type.Literal('observe')], {
+      default: 'enforce',
+      description: '`observe` decides and logs but does not act.'
+    })
+  },
+  { additionalProperties: false }
+)
 
 const siblings = Object.keys(entrySiblings.properties)
 
@@ -34,12 +50,12 @@ export interface ReadEntry {
 }
 
 /** Whether the name of an entry is the path of a plugin file. */
-function isPluginPath (name: string): boolean {
+function isPluginPath(name: string): boolean {
   return name.startsWith('./') || name.startsWith('../') || isAbsolute(name)
 }
 
 /** The plugin files that chains name, as absolute paths; tolerates anything, since problems are told by `readEntry`. */
-export function pluginFiles (chains: unknown, folder: string): string[] {
+export function pluginFiles(chains: unknown, folder: string): string[] {
   const found = new Set<string>()
   for (const chain of Object.values(typeof chains === 'object' && chains !== null ? chains : {})) {
     if (!Array.isArray(chain)) continue
@@ -52,7 +68,13 @@ export function pluginFiles (chains: unknown, folder: string): string[] {
 }
 
 /** Reads one entry of a chain: its form, the plugin it names, and the settings by the plugin's own schema. */
-export function readEntry (raw: unknown, path: Path, origin: Origin, folder: string, sources: PluginSources): { read: ReadEntry | undefined, problems: readonly Problem[], references: readonly FoundReference[] } {
+export function readEntry(
+  raw: unknown,
+  path: Path,
+  origin: Origin,
+  folder: string,
+  sources: PluginSources
+): { read: ReadEntry | undefined; problems: readonly Problem[]; references: readonly FoundReference[] } {
   const problems: Problem[] = []
   const references: FoundReference[] = []
   const refuse = (code: ConfigurationCode, message: string, at: Path = path, part: 'key' | 'value' = 'value') => {
@@ -73,8 +95,16 @@ export function readEntry (raw: unknown, path: Path, origin: Origin, folder: str
     if (first === undefined) return refuse('BG_CHAIN_ENTRY', `found an entry without a plugin; allowed: ${form}`)
     if (second !== undefined) {
       const known = (key: string): boolean => sources.named?.has(key) === true || isPluginPath(key)
-      const [odd] = names.find(([key]) => nearest(key, siblings) !== undefined && !known(key)) ?? names.find(([key]) => !known(key)) ?? second
-      return refuse('BG_CONFIG_UNKNOWN_KEY', `found the unknown key ${quote(odd)} beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it${didYouMean(nearest(odd, siblings))}`, [...path, odd], 'key')
+      const [odd] =
+        names.find(([key]) => nearest(key, siblings) !== undefined && !known(key)) ??
+        names.find(([key]) => !known(key)) ??
+        second
+      return refuse(
+        'BG_CONFIG_UNKNOWN_KEY',
+        `found the unknown key ${quote(odd)} beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it${didYouMean(nearest(odd, siblings))}`,
+        [...path, odd],
+        'key'
+      )
     }
     name = first[0]
     settingsPath = [...path, name]
@@ -91,13 +121,30 @@ export function readEntry (raw: unknown, path: Path, origin: Origin, folder: str
     if (facts === undefined && sources.named !== undefined) {
       const names = [...sources.named.keys()].sort()
       const word = wordBeforeLostColon(name)
-      if (word !== undefined && names.includes(word)) return refuse('BG_CONFIG_SYNTAX', `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, settingsPath, 'key')
+      if (word !== undefined && names.includes(word))
+        return refuse(
+          'BG_CONFIG_SYNTAX',
+          `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`,
+          settingsPath,
+          'key'
+        )
       const written = origin.expression(settingsPath)
-      return refuse('BG_PLUGIN_UNKNOWN', `found the unknown plugin ${quote(typeof raw === 'string' && written !== undefined ? written : name)}; allowed: ${formatNames(names)}, or a path such as ./my-plugin.ts${didYouMean(nearest(name, names))}`, settingsPath, 'key')
+      return refuse(
+        'BG_PLUGIN_UNKNOWN',
+        `found the unknown plugin ${quote(typeof raw === 'string' && written !== undefined ? written : name)}; allowed: ${formatNames(names)}, or a path such as ./my-plugin.ts${didYouMean(nearest(name, names))}`,
+        settingsPath,
+        'key'
+      )
     }
   } else {
     const found = sources.files.get(file)
-    if (found !== undefined && 'failure' in found) return refuse('BG_PLUGIN_FILE', `the plugin file ${quote(name)} cannot be used: ${found.failure}`, settingsPath, 'key')
+    if (found !== undefined && 'failure' in found)
+      return refuse(
+        'BG_PLUGIN_FILE',
+        `the plugin file ${quote(name)} cannot be used: ${found.failure}`,
+        settingsPath,
+        'key'
+      )
     facts = found
   }
   let config: unknown = settings

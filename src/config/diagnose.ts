@@ -21,7 +21,7 @@ export class ConfigError extends Error {
   readonly code: ConfigurationCode | undefined
 
   /** Takes at least one problem and puts them into the order of the file. */
-  constructor (problems: readonly Problem[], options?: ErrorOptions) {
+  constructor(problems: readonly Problem[], options?: ErrorOptions) {
     const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column)
     super(sorted.map(formatProblem).join('\n'), options)
     this.name = 'ConfigError'
@@ -31,13 +31,13 @@ export class ConfigError extends Error {
 }
 
 /** `gateway.yaml:12:5: routes[0].price: what was found; what is allowed [BG_CONFIG_VALUE]`: always one line. */
-export function formatProblem (problem: Problem): string {
+export function formatProblem(problem: Problem): string {
   const path = problem.path === '' ? '' : `${problem.path}: `
   return oneLine(`${problem.file}:${problem.line}:${problem.column}: ${path}${problem.message} [${problem.code}]`)
 }
 
 /** A path as people write it: `routes[0].match.path`. Unusual keys are quoted. */
-export function formatPath (path: Path): string {
+export function formatPath(path: Path): string {
   let text = ''
   for (const step of path) {
     if (typeof step === 'number') text += `[${step}]`
@@ -48,35 +48,38 @@ export function formatPath (path: Path): string {
 }
 
 /** What was found, what is allowed, and the nearest name when one was nearly meant. */
-export function formatMessage (found: string, allowed: string, suggestion?: string): string {
+export function formatMessage(found: string, allowed: string, suggestion?: string): string {
   return `found ${found}; allowed: ${allowed}${didYouMean(suggestion)}`
 }
 
 /** `. Did you mean "x"?`, or nothing. */
-export function didYouMean (suggestion: string | undefined): string {
+export function didYouMean(suggestion: string | undefined): string {
   return suggestion === undefined ? '' : `. Did you mean ${quote(suggestion)}?`
 }
 
-/** The first word of a key that has more of them, as "throttle { policy" has: YAML read the line so because its colon is missing. */
-export function wordBeforeLostColon (key: string): string | undefined {
+/**
+ * The first word of a key that has more of them, as "throttle { policy" has: YAML read the line so because its colon is
+ * missing.
+ */
+export function wordBeforeLostColon(key: string): string | undefined {
   return /^([A-Za-z][A-Za-z0-9_-]*)[ :]+[{["'A-Za-z0-9]/.exec(key)?.[1]
 }
 
 /** Text in quotes, shortened to 40 characters, with no password of an address in it. */
-export function quote (text: string): string {
+export function quote(text: string): string {
   const safe = text.replace(/\/\/[^/@\s]*@/g, '//[redacted]@')
   return oneLine(JSON.stringify(safe.length > 40 ? `${safe.slice(0, 37)}...` : safe))
 }
 
 /** A list of names for "allowed": all of them, or the first twelve. */
-export function formatNames (names: readonly string[]): string {
+export function formatNames(names: readonly string[]): string {
   if (names.length === 0) return 'none'
   const shown = names.slice(0, 12).join(', ')
   return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown
 }
 
 /** What sort of value this is, without showing it. */
-export function kindOf (value: unknown): string {
+export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object') return 'a mapping'
@@ -85,29 +88,33 @@ export function kindOf (value: unknown): string {
 }
 
 /** A number, truth value or text as it was found; lists and mappings by their kind alone. */
-export function showValue (value: unknown): string {
+export function showValue(value: unknown): string {
   if (typeof value === 'string' && value !== '') return quote(value)
   if (typeof value === 'number' || typeof value === 'boolean') return String(value)
   return kindOf(value)
 }
 
 /** The candidate that differs least from `name`, where it differs so little that it was probably meant. */
-export function nearest (name: string, candidates: Iterable<string>): string | undefined {
+export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase()
   const most = wanted.length < 4 ? 1 : Math.min(3, Math.floor(wanted.length / 3) + 1)
   let best: string | undefined
   let least = most + 1
-  // A distance is never less than the difference in length; names are short, so the rest of a monstrous key is not compared.
+  // A distance is never less than the difference in length; names are short, so the rest of a monstrous key is not
+  // compared.
   for (const candidate of candidates) {
     if (Math.abs(candidate.length - name.length) >= least || candidate === name) continue
     const distance = editDistance(wanted, candidate.toLowerCase())
-    if (distance < least) { least = distance; best = candidate }
+    if (distance < least) {
+      least = distance
+      best = candidate
+    }
   }
   return best
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours between two words. */
-function editDistance (a: string, b: string): number {
+function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i++) {
@@ -115,7 +122,8 @@ function editDistance (a: string, b: string): number {
     for (let j = 1; j <= b.length; j++) {
       const same = a[i - 1] === b[j - 1]
       let cost = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1))
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) cost = Math.min(cost, (before[j - 2] ?? 0) + 1)
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        cost = Math.min(cost, (before[j - 2] ?? 0) + 1)
       row.push(cost)
     }
     before = last
@@ -125,6 +133,9 @@ function editDistance (a: string, b: string): number {
 }
 
 /** Terminals and log readers end a line at more than a line feed. */
-function oneLine (text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029]/gu, character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+function oneLine(text: string): string {
+  return text.replace(
+    /[\p{Cc}\u2028\u2029]/gu,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  )
 }

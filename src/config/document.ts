@@ -1,4 +1,17 @@
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments, Scalar, visit, type Document, type Node, type ParsedNode, type YAMLError } from 'yaml'
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseAllDocuments,
+  Scalar,
+  visit,
+  type Document,
+  type Node,
+  type ParsedNode,
+  type YAMLError
+} from 'yaml'
 import type { ConfigurationCode } from '../errors/codes.ts'
 import { formatPath, quote, type Path, type Problem } from './diagnose.ts'
 import { interpolate, type Environment } from './interpolate.ts'
@@ -7,9 +20,9 @@ import type { Position } from './schema.ts'
 /** Where the values of a file stand, and which of them came out of the environment. */
 export interface Origin {
   /** The place of a value or of its key; of the nearest thing around it where it does not stand in the file. */
-  position (path: Path, part?: 'key' | 'value'): Position
+  position(path: Path, part?: 'key' | 'value'): Position
   /** The text as it was written, when a variable or a default was put into it. */
-  expression (path: Path): string | undefined
+  expression(path: Path): string | undefined
 }
 
 /** A parsed file: plain values with variables put in, and where each stands. */
@@ -20,7 +33,7 @@ export interface ParsedFile {
 }
 
 /** An origin for values that come from no file: everything stands at line 1, column 1. */
-export function noOrigin (file: string): Origin {
+export function noOrigin(file: string): Origin {
   return { position: () => ({ file, line: 1, column: 1 }), expression: () => undefined }
 }
 
@@ -31,13 +44,16 @@ const maxNodes = 100_000
 const maxAliases = 1000
 const maxDepth = 64
 
-interface Place { readonly key: number | undefined, readonly value: number }
+interface Place {
+  readonly key: number | undefined
+  readonly value: number
+}
 
 /**
- * Parses YAML, strictly: one document, no duplicate keys, no tags, no tabs. Only the first syntax error is told, because
- * what follows one is mostly its echo. Never throws for any text.
+ * Parses YAML, strictly: one document, no duplicate keys, no tags, no tabs. Only the first syntax error is told,
+ * because what follows one is mostly its echo. Never throws for any text.
  */
-export function parseFile (file: string, text: string, env: Environment): ParsedFile {
+export function parseFile(file: string, text: string, env: Environment): ParsedFile {
   const lines = new LineCounter()
   const places = new Map<string, Place>()
   const expressions = new Map<string, string>()
@@ -47,11 +63,12 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
     return { file, line: Math.max(line, 1), column: Math.max(col, 1) }
   }
   const origin: Origin = {
-    position (path, part = 'value') {
+    position(path, part = 'value') {
       for (let length = path.length; length >= 0; length--) {
         const place = places.get(JSON.stringify(path.slice(0, length)))
         // What is missing is reported at the key of the mapping that lacks it.
-        if (place !== undefined) return at(part === 'value' && length === path.length ? place.value : place.key ?? place.value)
+        if (place !== undefined)
+          return at(part === 'value' && length === path.length ? place.value : (place.key ?? place.value))
       }
       return { file, line: 1, column: 1 }
     },
@@ -68,7 +85,13 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
   }
   let document: Document.Parsed | undefined
   try {
-    const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false, logLevel: 'silent', stringKeys: false })
+    const documents = parseAllDocuments(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      uniqueKeys: false,
+      logLevel: 'silent',
+      stringKeys: false
+    })
     if (Array.isArray(documents)) {
       const [first, second] = documents
       document = first
@@ -80,11 +103,22 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
         return failed()
       }
       if (second !== undefined) {
-        report('BG_CONFIG_SYNTAX', second.range[0], [], 'found a second document (a line with ---); allowed: one document in the file')
+        report(
+          'BG_CONFIG_SYNTAX',
+          second.range[0],
+          [],
+          'found a second document (a line with ---); allowed: one document in the file'
+        )
         return failed()
       }
       const warning = first?.warnings[0]
-      if (warning !== undefined) report('BG_CONFIG_SYNTAX', warning.pos[0], [], 'found a YAML tag or directive; allowed: plain YAML 1.2 without tags (quote a text that begins with "!")')
+      if (warning !== undefined)
+        report(
+          'BG_CONFIG_SYNTAX',
+          warning.pos[0],
+          [],
+          'found a YAML tag or directive; allowed: plain YAML 1.2 without tags (quote a text that begins with "!")'
+        )
     }
   } catch (error) {
     // The parser is recursive: nesting beyond the stack is the one way in which text can make it throw.
@@ -92,8 +126,17 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
     report('BG_CONFIG_TOO_LARGE', 0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
     return failed()
   }
-  if (document === undefined || document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
-    report('BG_CONFIG_EMPTY', 0, [], 'found an empty file; allowed: a mapping with keys such as mode, server, chains and routes')
+  if (
+    document === undefined ||
+    document.contents === null ||
+    (isScalar(document.contents) && document.contents.value === null)
+  ) {
+    report(
+      'BG_CONFIG_EMPTY',
+      0,
+      [],
+      'found an empty file; allowed: a mapping with keys such as mode, server, chains and routes'
+    )
     return failed()
   }
 
@@ -101,23 +144,45 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
   const open = new Set<Node>()
   let nodes = 0
   let aliases = 0
-  const walk = (node: ParsedNode | Node | null, path: Path, keyOffset: number | undefined, outside: number): unknown => {
+  const walk = (
+    node: ParsedNode | Node | null,
+    path: Path,
+    keyOffset: number | undefined,
+    outside: number
+  ): unknown => {
     const offset = node?.range?.[0] ?? keyOffset ?? outside
     places.set(JSON.stringify(path), { key: keyOffset, value: offset })
     if (node === null) return null
     if (++nodes > maxNodes || path.length > maxDepth) {
-      if (nodes <= maxNodes + 1) report('BG_CONFIG_TOO_LARGE', offset, [], `found too many or too deeply nested values; allowed: at most ${maxNodes} values in ${maxDepth} levels`)
+      if (nodes <= maxNodes + 1)
+        report(
+          'BG_CONFIG_TOO_LARGE',
+          offset,
+          [],
+          `found too many or too deeply nested values; allowed: at most ${maxNodes} values in ${maxDepth} levels`
+        )
       nodes = maxNodes + 1
       return undefined
     }
     if (isAlias(node)) {
       if (++aliases > maxAliases) {
-        if (aliases === maxAliases + 1) report('BG_CONFIG_TOO_LARGE', offset, path, `found more than ${maxAliases} aliases; allowed: at most ${maxAliases}`)
+        if (aliases === maxAliases + 1)
+          report(
+            'BG_CONFIG_TOO_LARGE',
+            offset,
+            path,
+            `found more than ${maxAliases} aliases; allowed: at most ${maxAliases}`
+          )
         return undefined
       }
       const target = node.resolve(parsed)
       if (target === undefined || open.has(target)) {
-        report('BG_CONFIG_SYNTAX', offset, path, `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value that stands above it`)
+        report(
+          'BG_CONFIG_SYNTAX',
+          offset,
+          path,
+          `found the alias *${node.source}${target === undefined ? ' without its anchor' : ' inside its own anchor'}; allowed: an alias of a value that stands above it`
+        )
         return undefined
       }
       return walkOpen(target, path, offset)
@@ -135,7 +200,11 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
       open.delete(node)
     }
   }
-  const walkMap = (items: readonly { key: unknown, value: unknown }[], path: Path, outside: number): Record<string, unknown> => {
+  const walkMap = (
+    items: readonly { key: unknown; value: unknown }[],
+    path: Path,
+    outside: number
+  ): Record<string, unknown> => {
     const result: Record<string, unknown> = {}
     const first = new Map<string, number>()
     for (const item of items) {
@@ -144,13 +213,23 @@ export function parseFile (file: string, text: string, env: Environment): Parsed
       const offset = key?.range?.[0] ?? outside
       const plain = isScalar(key) ? key.value : undefined
       if (typeof plain !== 'string' && typeof plain !== 'number' && typeof plain !== 'boolean') {
-        report('BG_CONFIG_SYNTAX', offset, path, 'found a key that is no text; allowed: plain text as a key (quote it if it is meant as text)')
+        report(
+          'BG_CONFIG_SYNTAX',
+          offset,
+          path,
+          'found a key that is no text; allowed: plain text as a key (quote it if it is meant as text)'
+        )
         continue
       }
       const name = String(plain)
       const earlier = first.get(name)
       if (earlier !== undefined) {
-        report('BG_CONFIG_KEY_TWICE', offset, [...path, name], `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`)
+        report(
+          'BG_CONFIG_KEY_TWICE',
+          offset,
+          [...path, name],
+          `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`
+        )
         continue
       }
       first.set(name, offset)
@@ -194,40 +273,48 @@ const TAB = 'found a tab in the indentation; allowed: spaces only, such as two i
 const LOST_COLON_LINES = 10
 
 /**
- * Where the key of a line stands that lost its colon, if that is what is wrong: with the colon put back the parser comes further.
- * The parser itself takes such a line for a text that goes on, and complains of one of the next.
+ * Where the key of a line stands that lost its colon, if that is what is wrong: with the colon put back the parser
+ * comes further. The parser itself takes such a line for a text that goes on, and complains of one of the next.
  */
-function missingColon (text: string, offset: number, line: number): number | undefined {
+function missingColon(text: string, offset: number, line: number): number | undefined {
   const rows = text.split('\n')
   const first = Math.max(0, line - LOST_COLON_LINES)
   for (let row = line - 1; row >= first; row--) {
-    const [, before = '', key = '', rest = ''] = /^([ ]*(?:- )?)([A-Za-z][A-Za-z0-9_-]*)(:?\S.*|[ ].*)?$/.exec(rows[row] ?? '') ?? []
+    const [, before = '', key = '', rest = ''] =
+      /^([ ]*(?:- )?)([A-Za-z][A-Za-z0-9_-]*)(:?\S.*|[ ].*)?$/.exec(rows[row] ?? '') ?? []
     if (key === '' || /:(?:\s|$)/.test(rest.replace(/ #.*| *[{["'].*/, ''))) continue
     const put = rest.startsWith(':') ? `: ${rest.slice(1)}` : `:${rest}`
     const mended = rows.with(row, `${before}${key}${put}`).join('\n')
-    const [error] = parseAllDocuments(mended, { prettyErrors: false, uniqueKeys: false, logLevel: 'silent' }).flatMap(document => document.errors)
-    if (error === undefined || error.pos[0] > offset + 2) return rows.slice(0, row).reduce((sum, above) => sum + above.length + 1, 0) + before.length
+    const [error] = parseAllDocuments(mended, { prettyErrors: false, uniqueKeys: false, logLevel: 'silent' }).flatMap(
+      document => document.errors
+    )
+    if (error === undefined || error.pos[0] > offset + 2)
+      return rows.slice(0, row).reduce((sum, above) => sum + above.length + 1, 0) + before.length
   }
 }
 
-/** The parser notices what was never closed only where the file goes on; the reader needs the place where it was opened. */
-function syntaxOffset (error: YAMLError, document: Document.Parsed | undefined): number {
+/**
+ * The parser notices what was never closed only where the file goes on; the reader needs the place where it was opened.
+ */
+function syntaxOffset(error: YAMLError, document: Document.Parsed | undefined): number {
   const quoted = error.code === 'MISSING_CHAR' && /quote/.test(error.message)
   const flow = error.code === 'BAD_INDENT' && error.message.startsWith('Flow')
   if (document === undefined || (!quoted && !flow)) return error.pos[0]
   let opened = error.pos[0]
   visit(document, (_key, node) => {
-    const candidate = (quoted && isScalar(node) && (node.type === Scalar.QUOTE_DOUBLE || node.type === Scalar.QUOTE_SINGLE)) ||
+    const candidate =
+      (quoted && isScalar(node) && (node.type === Scalar.QUOTE_DOUBLE || node.type === Scalar.QUOTE_SINGLE)) ||
       (flow && (isMap(node) || isSeq(node)) && node.flow === true)
     // The innermost that was open comes last: visiting goes from the outside in.
     const range = candidate ? node.range : undefined
-    if (range !== undefined && range !== null && range[0] < error.pos[0] && range[1] >= error.pos[0] - 1) opened = range[0]
+    if (range !== undefined && range !== null && range[0] < error.pos[0] && range[1] >= error.pos[0] - 1)
+      opened = range[0]
   })
   return opened
 }
 
 /** Our own words for the parser's errors; the parser's can repeat parts of the file, and a secret might be one. */
-function syntaxMessage (error: YAMLError, text: string): string {
+function syntaxMessage(error: YAMLError, text: string): string {
   const start = text.lastIndexOf('\n', error.pos[0] - 1) + 1
   if (error.code === 'TAB_AS_INDENT' || /^[ ]*\t/.test(text.slice(start, error.pos[1]))) return TAB
   // Braces begin a mapping of their own inside a list or mapping in brackets.
@@ -235,17 +322,25 @@ function syntaxMessage (error: YAMLError, text: string): string {
     return 'found a path with braces; allowed: ":name" for a segment of a path, such as /v1/items/:id'
   }
   switch (error.code) {
-    case 'BAD_INDENT': return error.message.startsWith('Flow')
-      ? 'found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
-      : 'found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
-    case 'BLOCK_AS_IMPLICIT_KEY': return 'found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
-    case 'MULTILINE_IMPLICIT_KEY': return NO_COLON
-    case 'BAD_SCALAR_START': return 'found a text that begins with a reserved character; allowed: the same text in quotes'
-    case 'MISSING_CHAR': return /quote/.test(error.message)
-      ? 'found a text that begins with a quote and has no closing one; allowed: a quote at both ends'
-      : 'found something missing, such as a colon, a comma or a bracket; allowed: "key: value" pairs and "- item" lists'
-    case 'BAD_DQ_ESCAPE': return 'found an unknown escape after a backslash; allowed: single quotes around a text with backslashes'
-    case 'UNEXPECTED_TOKEN': return 'found something after the end of a value (a list and a mapping mixed, or text after a closing quote or bracket); allowed: one value'
-    default: return 'found text that is no valid YAML; allowed: "key: value" pairs and "- item" lists, indented by spaces'
+    case 'BAD_INDENT':
+      return error.message.startsWith('Flow')
+        ? 'found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key'
+        : 'found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column'
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return 'found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it'
+    case 'MULTILINE_IMPLICIT_KEY':
+      return NO_COLON
+    case 'BAD_SCALAR_START':
+      return 'found a text that begins with a reserved character; allowed: the same text in quotes'
+    case 'MISSING_CHAR':
+      return /quote/.test(error.message)
+        ? 'found a text that begins with a quote and has no closing one; allowed: a quote at both ends'
+        : 'found something missing, such as a colon, a comma or a bracket; allowed: "key: value" pairs and "- item" lists'
+    case 'BAD_DQ_ESCAPE':
+      return 'found an unknown escape after a backslash; allowed: single quotes around a text with backslashes'
+    case 'UNEXPECTED_TOKEN':
+      return 'found something after the end of a value (a list and a mapping mixed, or text after a closing quote or bracket); allowed: one value'
+    default:
+      return 'found text that is no valid YAML; allowed: "key: value" pairs and "- item" lists, indented by spaces'
   }
 }

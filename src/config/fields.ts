@@ -1,26 +1,48 @@
 import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
 
-/** What a name in the file may refer to; stands in the schema as the keyword `x-reference` and is checked when the whole file is read. */
+/**
+ * What a name in the file may refer to; stands in the schema as the keyword `x-reference` and is checked when the whole
+ * file is read.
+ */
 export type ReferenceKind = 'policy' | 'chain' | 'upstream'
 
-/** A text that no error message, log or reference page may show, such as a provider key. Marks the schema with `x-secret`. */
-export function SecretText (options: Record<string, unknown> = {}): TUnsafe<string> {
+/**
+ * A text that no error message, log or reference page may show, such as a provider key. Marks the schema with
+ * `x-secret`.
+ */
+export function SecretText(options: Record<string, unknown> = {}): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', 'x-secret': true, ...options })
 }
 
-/** One value or a list of them; loaded as a list always, empty only where the default is. Marks the schema with `x-list`. */
-export function List<const Item extends TSchema> (item: Item, options: Record<string, unknown> = {}): TUnsafe<Static<Item>[]> {
+/**
+ * One value or a list of them; loaded as a list always, empty only where the default is. Marks the schema with
+ * `x-list`.
+ */
+export function List<const Item extends TSchema>(
+  item: Item,
+  options: Record<string, unknown> = {}
+): TUnsafe<Static<Item>[]> {
   const fallback = options['default']
   const minItems = Array.isArray(fallback) && fallback.length === 0 ? 0 : 1
-  return Type.Unsafe<Static<Item>[]>({ anyOf: [item, { type: 'array', items: item, minItems }], 'x-list': item, ...options })
+  return Type.Unsafe<Static<Item>[]>({
+    anyOf: [item, { type: 'array', items: item, minItems }],
+    'x-list': item,
+    ...options
+  })
 }
 
 /** The name of something else in the file, which must exist there. */
-export function Reference (kind: ReferenceKind, options: Record<string, unknown> = {}): TUnsafe<string> {
-  return Type.Unsafe<string>({ type: 'string', minLength: 1, 'x-reference': kind, 'x-allowed': `the name of ${kind === 'upstream' ? 'an upstream' : `a ${kind}`}`, ...options })
+export function Reference(kind: ReferenceKind, options: Record<string, unknown> = {}): TUnsafe<string> {
+  return Type.Unsafe<string>({
+    type: 'string',
+    minLength: 1,
+    'x-reference': kind,
+    'x-allowed': `the name of ${kind === 'upstream' ? 'an upstream' : `a ${kind}`}`,
+    ...options
+  })
 }
 
 /** The name of a policy under `policies` or of a built-in one; what a throttling plugin has in its configuration. */
-export function PolicyName (options: Record<string, unknown> = {}): TUnsafe<string> {
+export function PolicyName(options: Record<string, unknown> = {}): TUnsafe<string> {
   return Reference('policy', options)
 }

@@ -1,5 +1,8 @@
-/** Freezes a plain value all the way down and returns it. Requests share the configuration, so that nothing may change in it. */
-export function deepFreeze<T> (value: T): T {
+/**
+ * Freezes a plain value all the way down and returns it. Requests share the configuration, so that nothing may change
+ * in it.
+ */
+export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.freeze(value)
   for (const inner of Object.values(value)) deepFreeze(inner)

@@ -4,16 +4,15 @@ import { readFileSync } from 'node:fs'
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** What became of a text: its value, or what is wrong with it. `changed` when a variable or a default stands in it. */
-export type Interpolated =
-  | { readonly value: string, readonly changed: boolean }
-  | { readonly problem: string }
+export type Interpolated = { readonly value: string; readonly changed: boolean } | { readonly problem: string }
 
 /**
- * Puts environment variables into one text. `${NAME}` must be set and not empty; `${NAME:-default}` takes the default when it
- * is not set or empty; where NAME is neither, but NAME_FILE names a file, its content is taken, without the white space at its
- * end, as container platforms hand out secrets; `$${` is a plain `${`. What a variable holds is not looked at again. A problem never shows a value.
+ * Puts environment variables into one text. `${NAME}` must be set and not empty; `${NAME:-default}` takes the default
+ * when it is not set or empty; where NAME is neither, but NAME_FILE names a file, its content is taken, without the
+ * white space at its end, as container platforms hand out secrets; `$${` is a plain `${`. What a variable holds is not
+ * looked at again. A problem never shows a value.
  */
-export function interpolate (text: string, env: Environment): Interpolated {
+export function interpolate(text: string, env: Environment): Interpolated {
   let value = ''
   let changed = false
   let at = 0
@@ -27,10 +26,15 @@ export function interpolate (text: string, env: Environment): Interpolated {
     }
     value += text.slice(at, open)
     const close = text.indexOf('}', open)
-    if (close === -1) return { problem: 'found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"' }
+    if (close === -1)
+      return { problem: 'found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"' }
     const match = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^]*))?$/.exec(text.slice(open + 2, close))
     const [, name, fallback] = match ?? []
-    if (name === undefined) return { problem: 'found "${" without the name of a variable; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"' }
+    if (name === undefined)
+      return {
+        problem:
+          'found "${" without the name of a variable; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${"'
+      }
     let found = Object.hasOwn(env, name) ? env[name] : undefined
     const file = Object.hasOwn(env, `${name}_FILE`) ? env[`${name}_FILE`] : undefined
     if ((found === undefined || found === '') && file !== undefined && file !== '') {
@@ -38,7 +42,9 @@ export function interpolate (text: string, env: Environment): Interpolated {
         found = readFileSync(file, 'utf8').trimEnd()
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-        return { problem: `the file ${file}, which ${name}_FILE names, cannot be read (${code}); name a readable file, or set ${name}` }
+        return {
+          problem: `the file ${file}, which ${name}_FILE names, cannot be read (${code}); name a readable file, or set ${name}`
+        }
       }
       if (found === '') return { problem: `the file ${file}, which ${name}_FILE names, is empty` }
     }

@@ -10,14 +10,17 @@ export type JsonSchema = { [keyword: string]: unknown }
 const variable = { type: 'string', pattern: '\\$\\{' }
 
 /**
- * The JSON Schema of `gateway.yaml` for editors, with the settings of the given plugins and the given kinds of provider. Keys with a default are optional,
- * and a text with `${NAME}` is allowed for every value.
+ * The JSON Schema of `gateway.yaml` for editors, with the settings of the given plugins and the given kinds of
+ * provider. Keys with a default are optional, and a text with `${NAME}` is allowed for every value.
  */
-export function jsonSchema (plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): JsonSchema {
+export function jsonSchema(plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): JsonSchema {
   const known = [internalPlugin, ...plugins]
   const siblings = properties(keywordsOf(entrySiblings))
   const settled = (name: string, schema: JsonSchema): JsonSchema => ({
-    type: 'object', properties: { [name]: { anyOf: [schema, { type: 'null' }] }, ...siblings }, required: [name], additionalProperties: false
+    type: 'object',
+    properties: { [name]: { anyOf: [schema, { type: 'null' }] }, ...siblings },
+    required: [name],
+    additionalProperties: false
   })
   const entry = {
     description: 'A plugin name or path, or its settings under its name.',
@@ -37,37 +40,51 @@ export function jsonSchema (plugins: Iterable<PluginFacts>, providers: readonly 
 }
 
 /** Whether a key may be left out: it is optional, has a default, or is a mapping of such keys. */
-export function isRequired (schema: Keywords, name: string): boolean {
+export function isRequired(schema: Keywords, name: string): boolean {
   const property = schema.properties?.[name]
   if (property === undefined || schema.required?.includes(name) !== true || property.default !== undefined) return false
   if (property.type !== 'object' || property.properties === undefined) return true
   return Object.keys(property.properties).some(inner => isRequired(property, inner))
 }
 
-function properties (schema: Keywords): JsonSchema {
-  return Object.fromEntries(Object.entries(schema.properties ?? {}).map(([name, property]) => [name, convert(property)]))
+function properties(schema: Keywords): JsonSchema {
+  return Object.fromEntries(
+    Object.entries(schema.properties ?? {}).map(([name, property]) => [name, convert(property)])
+  )
 }
 
-function convert (schema: Keywords): JsonSchema {
+function convert(schema: Keywords): JsonSchema {
   if (schema['x-form'] === 'chain-entry') return { $ref: '#/definitions/entry' }
   const notes: JsonSchema = {}
   if (schema.description !== undefined) notes['description'] = schema.description
-  if (schema.default !== undefined) notes['default'] = schema['x-unit'] === undefined ? schema.default : formatUnit(schema['x-unit'], Number(schema.default))
+  if (schema.default !== undefined)
+    notes['default'] =
+      schema['x-unit'] === undefined ? schema.default : formatUnit(schema['x-unit'], Number(schema.default))
   const unit = schema['x-unit']
   if (unit !== undefined) {
     // The loaded form of a duration is a number, but in the file a bare number is refused.
     const forms = (schema.anyOf ?? []).filter(form => unit !== 'duration' || form.type === 'string')
-    const bounds = unit === 'duration' ? {} : { minimum: schema.minimum, ...(schema.maximum === undefined ? {} : { maximum: schema.maximum }) }
-    return { ...notes, anyOf: [...forms.map(form => form.type === 'integer' ? { ...form, ...bounds } : { ...form }), variable] }
+    const bounds =
+      unit === 'duration'
+        ? {}
+        : { minimum: schema.minimum, ...(schema.maximum === undefined ? {} : { maximum: schema.maximum }) }
+    return {
+      ...notes,
+      anyOf: [...forms.map(form => (form.type === 'integer' ? { ...form, ...bounds } : { ...form })), variable]
+    }
   }
   const item = schema['x-list']
-  if (item !== undefined) return { ...notes, anyOf: [convert(item), { type: 'array', items: convert(item), minItems: leastItems(schema) }] }
+  if (item !== undefined)
+    return { ...notes, anyOf: [convert(item), { type: 'array', items: convert(item), minItems: leastItems(schema) }] }
   const choices = choicesOf(schema)
   if (choices !== undefined) return { ...notes, anyOf: [{ enum: choices }, variable] }
   if (schema.anyOf !== undefined) return { ...notes, anyOf: schema.anyOf.map(convert) }
   if (schema.type === 'object') return { ...notes, ...convertObject(schema) }
   if (schema.type === 'array') {
-    const items = schema.items === undefined ? {} : { items: Array.isArray(schema.items) ? schema.items.map(convert) : convert(keywordsOf(schema.items)) }
+    const items =
+      schema.items === undefined
+        ? {}
+        : { items: Array.isArray(schema.items) ? schema.items.map(convert) : convert(keywordsOf(schema.items)) }
     return { ...notes, ...plain(schema), ...items }
   }
   const form = plain(schema)
@@ -75,25 +92,44 @@ function convert (schema: Keywords): JsonSchema {
   return free || schema.type === undefined ? { ...notes, ...form } : { ...notes, anyOf: [form, variable] }
 }
 
-function convertObject (schema: Keywords): JsonSchema {
+function convertObject(schema: Keywords): JsonSchema {
   const result: JsonSchema = { type: 'object' }
   if (schema.properties !== undefined) result['properties'] = properties(schema)
   const required = Object.keys(schema.properties ?? {}).filter(name => isRequired(schema, name))
   if (required.length > 0) result['required'] = required
   if (schema.patternProperties !== undefined) {
-    result['patternProperties'] = Object.fromEntries(Object.entries(schema.patternProperties).map(([pattern, property]) => [pattern, convert(property)]))
+    result['patternProperties'] = Object.fromEntries(
+      Object.entries(schema.patternProperties).map(([pattern, property]) => [pattern, convert(property)])
+    )
   }
   // The loader refuses unknown keys even where a plugin's schema does not say so.
-  result['additionalProperties'] = typeof schema.additionalProperties === 'object' ? convert(schema.additionalProperties) : schema.additionalProperties ?? false
+  result['additionalProperties'] =
+    typeof schema.additionalProperties === 'object'
+      ? convert(schema.additionalProperties)
+      : (schema.additionalProperties ?? false)
   return result
 }
 
-const kept = ['type', 'const', 'minItems', 'maxItems', 'uniqueItems', 'minLength', 'maxLength', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'] as const
+const kept = [
+  'type',
+  'const',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf'
+] as const
 
 /** The keywords of a schema that mean the same to an editor, without our own. */
-function plain (schema: Keywords): JsonSchema {
+function plain(schema: Keywords): JsonSchema {
   const result: JsonSchema = {}
   for (const keyword of kept) if (schema[keyword] !== undefined) result[keyword] = schema[keyword]
-  if (schema.pattern !== undefined) result['pattern'] = typeof schema.pattern === 'string' ? schema.pattern : schema.pattern.source
+  if (schema.pattern !== undefined)
+    result['pattern'] = typeof schema.pattern === 'string' ? schema.pattern : schema.pattern.source
   return result
 }

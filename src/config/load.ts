@@ -1,7 +1,20 @@
 import { access, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
-import { checkBilling, checkChain, checkDuplicates, checkKeys, checkOperatorKey, checkProduction, checkReferences, checkRoute, checkSettings, checkUpstream, checkWorkers, Findings } from './checks.ts'
+import {
+  checkBilling,
+  checkChain,
+  checkDuplicates,
+  checkKeys,
+  checkOperatorKey,
+  checkProduction,
+  checkReferences,
+  checkRoute,
+  checkSettings,
+  checkUpstream,
+  checkWorkers,
+  Findings
+} from './checks.ts'
 import { ConfigError, type Path, type Problem } from './diagnose.ts'
 import { noOrigin, parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
@@ -10,7 +23,18 @@ import type { Environment } from './interpolate.ts'
 import { DEFAULT_USE, goingFirst, leftOf, routeName, type PresetName, type Presets } from './presets.ts'
 import { readConfig, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
-import { builtInPolicies, fileSchema, type ChainEntryConfig, type FileConfig, type GatewayConfig, type PluginFacts, type ProviderFacts, type RouteConfig, type UpstreamConfig, type UrlUpstreamConfig } from './schema.ts'
+import {
+  builtInPolicies,
+  fileSchema,
+  type ChainEntryConfig,
+  type FileConfig,
+  type GatewayConfig,
+  type PluginFacts,
+  type ProviderFacts,
+  type RouteConfig,
+  type UpstreamConfig,
+  type UrlUpstreamConfig
+} from './schema.ts'
 
 /** What the loader may be told about the rest of the gateway. */
 export interface LoadOptions {
@@ -29,22 +53,36 @@ export interface LoadOptions {
 }
 
 /**
- * Reads, checks and freezes a configuration file. Throws ConfigError, with every problem at once, for whatever is wrong with
- * the file; nothing else. `file` is shown in messages as it is given.
+ * Reads, checks and freezes a configuration file. Throws ConfigError, with every problem at once, for whatever is wrong
+ * with the file; nothing else. `file` is shown in messages as it is given.
  */
-export async function loadConfig (file: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
+export async function loadConfig(file: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
   let text: string
   try {
     text = await readFile(file, 'utf8')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-    throw new ConfigError([{ code: 'BG_CONFIG_UNREADABLE', file, line: 1, column: 1, path: '', message: `the file cannot be read (${code}); name a readable file` }])
+    throw new ConfigError([
+      {
+        code: 'BG_CONFIG_UNREADABLE',
+        file,
+        line: 1,
+        column: 1,
+        path: '',
+        message: `the file cannot be read (${code}); name a readable file`
+      }
+    ])
   }
   return loadConfigText(file, text, env, options)
 }
 
 /** The same for text that was already read; `file` names it in messages. Throws ConfigError. */
-export async function loadConfigText (file: string, text: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
+export async function loadConfigText(
+  file: string,
+  text: string,
+  env: Environment,
+  options: LoadOptions = {}
+): Promise<GatewayConfig> {
   const folder = options.folder ?? dirname(resolve(file))
   const { value, origin, problems } = parseFile(file, text, env)
   const findings = new Findings(origin)
@@ -52,34 +90,51 @@ export async function loadConfigText (file: string, text: string, env: Environme
   if (value === undefined) throw new ConfigError(findings.problems)
   // A file that says nothing of it is for where it runs: an image is production unless told otherwise.
   const mode = env['BOLTGATE_MODE']
-  if (mode !== undefined && mode !== '' && typeof value === 'object' && value !== null && !('mode' in value)) Object.assign(value, { mode })
+  if (mode !== undefined && mode !== '' && typeof value === 'object' && value !== null && !('mode' in value))
+    Object.assign(value, { mode })
   const { value: config, problems: mistakes, references } = readConfig(fileSchema(options.providers), value, origin)
   findings.add(mistakes)
   if (typeof config !== 'object') throw new ConfigError(findings.problems)
 
-  const sources: PluginSources = { named: options.plugins === undefined ? undefined : new Map([[internalPlugin.name, internalPlugin], ...options.plugins]), files: await importPlugins(pluginFiles(config.chains, folder), options.importPlugin) }
+  const sources: PluginSources = {
+    named:
+      options.plugins === undefined ? undefined : new Map([[internalPlugin.name, internalPlugin], ...options.plugins]),
+    files: await importPlugins(pluginFiles(config.chains, folder), options.importPlugin)
+  }
   const found: FoundReference[] = [...references]
   const chains = readChains(config, origin, folder, sources, found, findings)
   const presets = readPresets(config, options.presets, sources)
   for (const [name, entries] of presets.chains) if (!chains.has(name)) chains.set(name, entries)
-  const names = (map: unknown): string[] => typeof map === 'object' && map !== null ? Object.keys(map) : []
-  checkReferences(found, {
-    policy: [...Object.keys(builtInPolicies), ...names(config.policies)],
-    chain: [...new Set([...names(config.chains), ...presets.chains.keys()])],
-    upstream: names(config.upstreams)
-  }, findings)
+  const names = (map: unknown): string[] => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
+  checkReferences(
+    found,
+    {
+      policy: [...Object.keys(builtInPolicies), ...names(config.policies)],
+      chain: [...new Set([...names(config.chains), ...presets.chains.keys()])],
+      upstream: names(config.upstreams)
+    },
+    findings
+  )
 
-  const known = [...sources.named?.values() ?? [], ...[...sources.files.values()].filter(facts => 'config' in facts)]
-  for (const [name, chain] of chains) if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name])) checkChain(chain, known, findings)
+  const known = [...(sources.named?.values() ?? []), ...[...sources.files.values()].filter(facts => 'config' in facts)]
+  for (const [name, chain] of chains)
+    if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name]))
+      checkChain(chain, known, findings)
   if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
   checkSettings(config, findings)
   checkBilling(config, findings)
-  if (['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'].every(key => findings.isSound([key]))) checkProduction(config, options.providers, findings)
+  if (
+    ['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'].every(key =>
+      findings.isSound([key])
+    )
+  )
+    checkProduction(config, options.providers, findings)
 
   const upstreams: Record<string, UrlUpstreamConfig> = {}
   for (const name of names(config.upstreams)) {
     const upstream = Object.hasOwn(config.upstreams, name) ? config.upstreams[name] : undefined
-    if (upstream !== undefined && findings.isSound(['upstreams', name])) upstreams[name] = { kind: 'url', name, ...withFiles(upstream, folder) }
+    if (upstream !== undefined && findings.isSound(['upstreams', name]))
+      upstreams[name] = { kind: 'url', name, ...withFiles(upstream, folder) }
   }
   const routes = readRoutes(config, value, origin, folder, upstreams, findings)
   checkDuplicates(routes, findings)
@@ -90,10 +145,21 @@ export async function loadConfigText (file: string, text: string, env: Environme
   }
   if (findings.isSound(['lightning'])) {
     checkKeys(config, options.providers, findings)
-    checkOperatorKey(config, options.providers, routes.filter(({ route }) => sells(route, chains.get(route.chain) ?? [])).map(({ route }) => route), findings)
+    checkOperatorKey(
+      config,
+      options.providers,
+      routes.filter(({ route }) => sells(route, chains.get(route.chain) ?? [])).map(({ route }) => route),
+      findings
+    )
   }
-  await checkFiles(routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })), findings)
-  await checkFiles(Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })), findings)
+  await checkFiles(
+    routes.map(({ route, index }) => ({ upstream: route.upstream, path: ['routes', index, 'upstream'] })),
+    findings
+  )
+  await checkFiles(
+    Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })),
+    findings
+  )
   const own = routes.map(({ route }) => route)
   const first = goingFirst(own, config.use !== undefined)
   const mounted = presets.routes.flatMap(route => leftOf(route, first))
@@ -103,12 +169,16 @@ export async function loadConfigText (file: string, text: string, env: Environme
 }
 
 /** The names of the presets that a file uses. What only pays in play is not there in production. */
-function usedBy ({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
+function usedBy({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
   return (use ?? DEFAULT_USE).filter(name => name !== 'sandbox' || mode !== 'production')
 }
 
 /** The gateway's own chains and routes, as if they stood in the file; they are sound, or a test fails. */
-function readPresets (config: FileConfig, presets: Presets | undefined, sources: PluginSources): { readonly chains: ReadonlyMap<string, readonly ReadEntry[]>, readonly routes: readonly RouteConfig[] } {
+function readPresets(
+  config: FileConfig,
+  presets: Presets | undefined,
+  sources: PluginSources
+): { readonly chains: ReadonlyMap<string, readonly ReadEntry[]>; readonly routes: readonly RouteConfig[] } {
   const chains = new Map<string, readonly ReadEntry[]>()
   const routes: RouteConfig[] = []
   if (presets === undefined) return { chains, routes }
@@ -116,23 +186,36 @@ function readPresets (config: FileConfig, presets: Presets | undefined, sources:
     const { file, text } = presets.read(name)
     const { value, origin } = parseFile(file, text, {})
     const { value: preset } = readConfig(fileSchema(), value, origin)
-    for (const [chain, entries] of readChains(preset, origin, '', sources, [], new Findings(origin))) chains.set(chain, entries)
+    for (const [chain, entries] of readChains(preset, origin, '', sources, [], new Findings(origin)))
+      chains.set(chain, entries)
     routes.push(...readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route))
   }
   return { chains, routes }
 }
 
-/** A chain of the file that takes the place of one of a preset must do for the preset's routes; what it lacks is said where it stands. */
-function checkMounted (mounted: readonly RouteConfig[], config: FileConfig, chains: ReadonlyMap<string, readonly ReadEntry[]>, findings: Findings): void {
+/**
+ * A chain of the file that takes the place of one of a preset must do for the preset's routes; what it lacks is said
+ * where it stands.
+ */
+function checkMounted(
+  mounted: readonly RouteConfig[],
+  config: FileConfig,
+  chains: ReadonlyMap<string, readonly ReadEntry[]>,
+  findings: Findings
+): void {
   for (const route of mounted) {
     if (!Object.hasOwn(config.chains ?? {}, route.chain) || !findings.isSound(['chains', route.chain])) continue
     const found = new Findings(noOrigin(route.at.file))
     checkRoute(route, 0, chains.get(route.chain), undefined, found)
-    for (const { code, message } of found.problems) findings.report(code, ['chains', route.chain], `${message} (for ${route.name} of ${route.at.file})`, 'key')
+    for (const { code, message } of found.problems)
+      findings.report(code, ['chains', route.chain], `${message} (for ${route.name} of ${route.at.file})`, 'key')
   }
 }
 
-async function importPlugins (files: readonly string[], load: LoadOptions['importPlugin']): Promise<PluginSources['files']> {
+async function importPlugins(
+  files: readonly string[],
+  load: LoadOptions['importPlugin']
+): Promise<PluginSources['files']> {
   const found = new Map<string, PluginFacts | { failure: string }>()
   if (load === undefined) return found
   for (const file of files) {
@@ -149,7 +232,14 @@ async function importPlugins (files: readonly string[], load: LoadOptions['impor
 
 type Origin = ReturnType<typeof parseFile>['origin']
 
-function readChains (config: FileConfig, origin: Origin, folder: string, sources: PluginSources, references: FoundReference[], findings: Findings): Map<string, readonly ReadEntry[]> {
+function readChains(
+  config: FileConfig,
+  origin: Origin,
+  folder: string,
+  sources: PluginSources,
+  references: FoundReference[],
+  findings: Findings
+): Map<string, readonly ReadEntry[]> {
   const chains = new Map<string, readonly ReadEntry[]>()
   // A part with a problem may be undefined, whatever its type says.
   for (const [name, raw] of Object.entries(config.chains ?? {})) {
@@ -165,8 +255,15 @@ function readChains (config: FileConfig, origin: Origin, folder: string, sources
   return chains
 }
 
-function readRoutes (config: FileConfig, raw: unknown, origin: Origin, folder: string, upstreams: Readonly<Record<string, UrlUpstreamConfig>>, findings: Findings): { route: RouteConfig, index: number }[] {
-  const routes: { route: RouteConfig, index: number }[] = []
+function readRoutes(
+  config: FileConfig,
+  raw: unknown,
+  origin: Origin,
+  folder: string,
+  upstreams: Readonly<Record<string, UrlUpstreamConfig>>,
+  findings: Findings
+): { route: RouteConfig; index: number }[] {
+  const routes: { route: RouteConfig; index: number }[] = []
   // As above: undefined where `routes` itself has a problem.
   for (const [index, route] of (config.routes ?? []).entries()) {
     const path: Path = ['routes', index]
@@ -175,12 +272,15 @@ function readRoutes (config: FileConfig, raw: unknown, origin: Origin, folder: s
     const { name, match, upstream: given, ...rest } = route
     const upstream = resolveUpstream(given, folder, upstreams)
     if (upstream === undefined) continue
-        routes.push({ index, route: { ...rest, name: name ?? routeName(match), match, upstream, at: origin.position(path) } })
+    routes.push({
+      index,
+      route: { ...rest, name: name ?? routeName(match), match, upstream, at: origin.position(path) }
+    })
   }
   return routes
 }
 
-function valueAt (value: unknown, path: Path): unknown {
+function valueAt(value: unknown, path: Path): unknown {
   let inner = value
   for (const step of path) {
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return undefined
@@ -191,7 +291,11 @@ function valueAt (value: unknown, path: Path): unknown {
 }
 
 /** Undefined for a named upstream that has a problem of its own. */
-function resolveUpstream (given: FileConfig['routes'][number]['upstream'], folder: string, upstreams: Readonly<Record<string, UrlUpstreamConfig>>): UpstreamConfig | undefined {
+function resolveUpstream(
+  given: FileConfig['routes'][number]['upstream'],
+  folder: string,
+  upstreams: Readonly<Record<string, UrlUpstreamConfig>>
+): UpstreamConfig | undefined {
   if (typeof given === 'string') return Object.hasOwn(upstreams, given) ? upstreams[given] : undefined
   const { internal, proxy, url, ...rest } = given
   if (internal !== undefined) return { kind: 'internal', name: internal }
@@ -200,7 +304,7 @@ function resolveUpstream (given: FileConfig['routes'][number]['upstream'], folde
 }
 
 /** The files of `tls` as absolute paths. */
-function withFiles<const T extends FileConfig['upstreams'][string]> (upstream: T, folder: string): T {
+function withFiles<const T extends FileConfig['upstreams'][string]>(upstream: T, folder: string): T {
   if (upstream.tls === undefined) return upstream
   const tls = { ...upstream.tls }
   for (const key of ['ca', 'cert', 'key'] as const) {
@@ -211,11 +315,21 @@ function withFiles<const T extends FileConfig['upstreams'][string]> (upstream: T
 }
 
 /** The files that an upstream names must be there, and TLS settings need an https address. */
-async function checkFiles (upstreams: readonly { readonly upstream: UpstreamConfig, readonly path: Path }[], findings: Findings): Promise<void> {
+async function checkFiles(
+  upstreams: readonly { readonly upstream: UpstreamConfig; readonly path: Path }[],
+  findings: Findings
+): Promise<void> {
   for (const { upstream, path } of upstreams) {
     // A named upstream is checked where it stands, not again for every route that uses it.
-    if (upstream.kind !== 'url' || upstream.tls === undefined || (upstream.name !== undefined && path[0] === 'routes')) continue
-    if (upstream.url.startsWith('http:')) findings.report('BG_CONFIG_CONFLICT', [...path, 'tls'], 'found tls beside a plain http address; allowed: tls beside an https address', 'key')
+    if (upstream.kind !== 'url' || upstream.tls === undefined || (upstream.name !== undefined && path[0] === 'routes'))
+      continue
+    if (upstream.url.startsWith('http:'))
+      findings.report(
+        'BG_CONFIG_CONFLICT',
+        [...path, 'tls'],
+        'found tls beside a plain http address; allowed: tls beside an https address',
+        'key'
+      )
     for (const key of ['ca', 'cert', 'key'] as const) {
       const file = upstream.tls[key]
       if (file === undefined) continue
@@ -223,17 +337,30 @@ async function checkFiles (upstreams: readonly { readonly upstream: UpstreamConf
         await access(file)
       } catch {
         // The reason matters little to the reader: the file is not there for this process.
-        findings.report('BG_CONFIG_FILE', [...path, 'tls', key], 'found a file that cannot be read; allowed: the path of a readable PEM file, seen from this file')
+        findings.report(
+          'BG_CONFIG_FILE',
+          [...path, 'tls', key],
+          'found a file that cannot be read; allowed: the path of a readable PEM file, seen from this file'
+        )
       }
     }
   }
 }
 
-function assemble (file: string, folder: string, config: FileConfig, chains: ReadonlyMap<string, readonly ReadEntry[]>, upstreams: Record<string, UrlUpstreamConfig>, routes: readonly RouteConfig[], warnings: readonly Problem[]): GatewayConfig {
+function assemble(
+  file: string,
+  folder: string,
+  config: FileConfig,
+  chains: ReadonlyMap<string, readonly ReadEntry[]>,
+  upstreams: Record<string, UrlUpstreamConfig>,
+  routes: readonly RouteConfig[],
+  warnings: readonly Problem[]
+): GatewayConfig {
   // The schema's format has accepted this text.
   const listen = parseListen(config.server.listen) ?? { host: '127.0.0.1', port: 8080 }
   const publicUrl = config.server.publicUrl === '' ? defaultPublicUrl(listen) : new URL(config.server.publicUrl).origin
-  const realm = config.payment.realm !== '' ? config.payment.realm : publicUrl === '' ? listen.host : new URL(publicUrl).hostname
+  const realm =
+    config.payment.realm !== '' ? config.payment.realm : publicUrl === '' ? listen.host : new URL(publicUrl).hostname
   const compiled: Record<string, readonly ChainEntryConfig[]> = {}
   for (const [name, entries] of chains) compiled[name] = entries.map(({ entry }) => entry)
   return {
@@ -252,10 +379,9 @@ function assemble (file: string, folder: string, config: FileConfig, chains: Rea
 }
 
 /** Decision 21: derived from `listen`. Empty for port 0, whose number is known only once the listener is open. */
-function defaultPublicUrl ({ host, port }: { host: string, port: number }): string {
+function defaultPublicUrl({ host, port }: { host: string; port: number }): string {
   if (port === 0) return ''
   // Nobody can connect to the address that means all addresses.
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return new URL(`http://${reachable}:${port}`).origin
 }
-

@@ -1,18 +1,34 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
 import type { ConfigurationCode } from '../errors/codes.ts'
-import { didYouMean, formatMessage, formatNames, formatPath, kindOf, nearest, quote, showValue, wordBeforeLostColon, type Path, type Problem } from './diagnose.ts'
+import {
+  didYouMean,
+  formatMessage,
+  formatNames,
+  formatPath,
+  kindOf,
+  nearest,
+  quote,
+  showValue,
+  wordBeforeLostColon,
+  type Path,
+  type Problem
+} from './diagnose.ts'
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
 import { allowedUnit, formatUnit, parseUnit, type Unit } from './units.ts'
 
 /** A name in the file that must be defined elsewhere in it. */
-export interface FoundReference { readonly kind: ReferenceKind, readonly name: string, readonly path: Path }
+export interface FoundReference {
+  readonly kind: ReferenceKind
+  readonly name: string
+  readonly path: Path
+}
 
 /**
- * What reading a value by a schema gave. `value` has the schema's type only where there are no problems at or below a path;
- * a part with a problem is undefined.
+ * What reading a value by a schema gave. `value` has the schema's type only where there are no problems at or below a
+ * path; a part with a problem is undefined.
  */
 export interface ReadResult<T> {
   readonly value: T
@@ -57,17 +73,23 @@ export interface Keywords {
 }
 
 /** A schema as the plain keywords it consists of. */
-export function keywordsOf (schema: TSchema): Keywords {
+export function keywordsOf(schema: TSchema): Keywords {
   // A schema of typebox is a JSON Schema object; its type has no index signature.
   return schema as Keywords
 }
 
 /**
- * Reads a plain value by a schema: strict about keys, fills defaults in, turns durations, sizes and prices into numbers, one
- * value into a list where the schema says `List`, and text out of the environment into numbers and truth values. Collects
- * every problem instead of throwing. Serves the main file and each plugin's settings; `base` is where the value stands.
+ * Reads a plain value by a schema: strict about keys, fills defaults in, turns durations, sizes and prices into
+ * numbers, one value into a list where the schema says `List`, and text out of the environment into numbers and truth
+ * values. Collects every problem instead of throwing. Serves the main file and each plugin's settings; `base` is where
+ * the value stands.
  */
-export function readConfig<const Schema extends TSchema> (schema: Schema, value: unknown, origin: Origin = noOrigin('config'), base: Path = []): ReadResult<Static<Schema>> {
+export function readConfig<const Schema extends TSchema>(
+  schema: Schema,
+  value: unknown,
+  origin: Origin = noOrigin('config'),
+  base: Path = []
+): ReadResult<Static<Schema>> {
   const reader = new Reader(origin)
   const result = reader.read(keywordsOf(schema), value, base)
   if (reader.problems.length === 0) {
@@ -82,12 +104,15 @@ export function readConfig<const Schema extends TSchema> (schema: Schema, value:
   return { value: result as Static<Schema>, problems: reader.problems, references: reader.references }
 }
 
-function pointerSteps (pointer: string): string[] {
-  return pointer.split('/').slice(1).map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+function pointerSteps(pointer: string): string[] {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 /** The values that a schema of alternatives of constants allows; undefined for any other schema. */
-export function choicesOf (schema: Keywords): readonly unknown[] | undefined {
+export function choicesOf(schema: Keywords): readonly unknown[] | undefined {
   if (schema.enum !== undefined) return schema.enum
   if (schema.anyOf === undefined || schema.anyOf.length === 0) return undefined
   const constants = schema.anyOf.map(alternative => alternative.const)
@@ -95,7 +120,7 @@ export function choicesOf (schema: Keywords): readonly unknown[] | undefined {
 }
 
 /** What a schema allows, in words: for error messages and the reference page. */
-export function describeAllowed (schema: Keywords): string {
+export function describeAllowed(schema: Keywords): string {
   if (schema['x-allowed'] !== undefined) return schema['x-allowed']
   if (schema['x-format'] !== undefined) return textFormat(schema['x-format']).allowed
   const unit = schema['x-unit']
@@ -106,19 +131,31 @@ export function describeAllowed (schema: Keywords): string {
   if (choices !== undefined) return formatNames(choices.map(String))
   if (schema.anyOf !== undefined) return schema.anyOf.map(describeAllowed).join(', or ')
   switch (schema.type) {
-    case 'object': return schema.properties === undefined ? 'a mapping' : `a mapping with the keys ${formatNames(Object.keys(schema.properties))}`
-    case 'array': return schema.items === undefined || isTuple(schema.items) ? 'a list' : `a list${schema.minItems === undefined || schema.minItems === 0 ? '' : ` of at least ${schema.minItems}`}`
-    case 'integer': return `a whole number${describeBounds(schema)}`
-    case 'number': return `a number${describeBounds(schema)}`
-    case 'boolean': return 'true or false'
-    case 'null': return 'nothing'
-    case 'string': return `a text${describeText(schema)}`
-    default: return 'any value'
+    case 'object':
+      return schema.properties === undefined
+        ? 'a mapping'
+        : `a mapping with the keys ${formatNames(Object.keys(schema.properties))}`
+    case 'array':
+      return schema.items === undefined || isTuple(schema.items)
+        ? 'a list'
+        : `a list${schema.minItems === undefined || schema.minItems === 0 ? '' : ` of at least ${schema.minItems}`}`
+    case 'integer':
+      return `a whole number${describeBounds(schema)}`
+    case 'number':
+      return `a number${describeBounds(schema)}`
+    case 'boolean':
+      return 'true or false'
+    case 'null':
+      return 'nothing'
+    case 'string':
+      return `a text${describeText(schema)}`
+    default:
+      return 'any value'
   }
 }
 
-function describeBounds (schema: Keywords, unit?: Unit): string {
-  const show = (value: number): string => unit === undefined ? String(value) : formatUnit(unit, value)
+function describeBounds(schema: Keywords, unit?: Unit): string {
+  const show = (value: number): string => (unit === undefined ? String(value) : formatUnit(unit, value))
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema
   const parts: string[] = []
   if (minimum !== undefined && maximum !== undefined) parts.push(` from ${show(minimum)} to ${show(maximum)}`)
@@ -130,7 +167,7 @@ function describeBounds (schema: Keywords, unit?: Unit): string {
   return parts.length === 0 ? '' : unit === undefined ? parts.join(',') : `,${parts.join(',')}`
 }
 
-function describeText (schema: Keywords): string {
+function describeText(schema: Keywords): string {
   const { minLength, maxLength, pattern } = schema
   const parts: string[] = []
   if (minLength !== undefined && maxLength !== undefined) parts.push(` of ${minLength} to ${maxLength} characters`)
@@ -141,23 +178,29 @@ function describeText (schema: Keywords): string {
   return parts.join(',')
 }
 
-const patternSource = (pattern: string | RegExp): string => typeof pattern === 'string' ? pattern : pattern.source
+const patternSource = (pattern: string | RegExp): string => (typeof pattern === 'string' ? pattern : pattern.source)
 const isTuple = (items: Keywords | readonly Keywords[]): items is readonly Keywords[] => Array.isArray(items)
 
 /** How many items a `List` has at least. */
-export function leastItems (schema: Keywords): number {
+export function leastItems(schema: Keywords): number {
   return schema.anyOf?.find(form => form.type === 'array')?.minItems ?? 0
 }
 
 /** Whether a value is of the sort that a schema's keyword `type` names. */
-function hasType (type: string, value: unknown): boolean {
+function hasType(type: string, value: unknown): boolean {
   switch (type) {
-    case 'object': return typeof value === 'object' && value !== null && !Array.isArray(value)
-    case 'array': return Array.isArray(value)
-    case 'integer': return Number.isSafeInteger(value)
-    case 'number': return typeof value === 'number' && Number.isFinite(value)
-    case 'null': return value === null
-    default: return typeof value === type
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value)
+    case 'array':
+      return Array.isArray(value)
+    case 'integer':
+      return Number.isSafeInteger(value)
+    case 'number':
+      return typeof value === 'number' && Number.isFinite(value)
+    case 'null':
+      return value === null
+    default:
+      return typeof value === type
   }
 }
 
@@ -167,16 +210,16 @@ class Reader {
   readonly references: FoundReference[] = []
   readonly #origin: Origin
 
-  constructor (origin: Origin) {
+  constructor(origin: Origin) {
     this.#origin = origin
   }
 
-  report (code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): undefined {
+  report(code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): undefined {
     this.problems.push({ code, ...this.#origin.position(path, part), path: formatPath(path), message })
   }
 
   /** Returns the value as the schema means it; undefined, with a problem reported, where it is not allowed. */
-  read (schema: Keywords, given: unknown, path: Path): unknown {
+  read(schema: Keywords, given: unknown, path: Path): unknown {
     // Only a value that already had a problem, such as an unset variable, is undefined here.
     if (given === undefined) return undefined
     const unit = schema['x-unit']
@@ -188,7 +231,8 @@ class Reader {
     if (schema.anyOf !== undefined) return this.#readAny(schema, schema.anyOf, given, path)
     const value = this.#fromEnvironment(schema.type, given, path)
     if (schema.const !== undefined && value !== schema.const) return this.#refuse(schema, value, path)
-    if (schema.type === undefined) return schema.properties === undefined ? value : this.#readObject(schema, value, path)
+    if (schema.type === undefined)
+      return schema.properties === undefined ? value : this.#readObject(schema, value, path)
     if (!hasType(schema.type, value)) return this.#refuse(schema, value, path)
     if (schema.type === 'object') return this.#readObject(schema, value, path)
     if (Array.isArray(value)) return this.#readArray(schema, value, path)
@@ -197,12 +241,16 @@ class Reader {
     return value
   }
 
-  #refuse (schema: Keywords, value: unknown, path: Path, suggestion?: string): undefined {
-    return this.report('BG_CONFIG_VALUE', path, formatMessage(this.#show(schema, value, path), describeAllowed(schema), suggestion))
+  #refuse(schema: Keywords, value: unknown, path: Path, suggestion?: string): undefined {
+    return this.report(
+      'BG_CONFIG_VALUE',
+      path,
+      formatMessage(this.#show(schema, value, path), describeAllowed(schema), suggestion)
+    )
   }
 
   /** What was found, without secrets: what the environment held is named by its variable, never shown. */
-  #show (schema: Keywords, value: unknown, path: Path): string {
+  #show(schema: Keywords, value: unknown, path: Path): string {
     const expression = this.#origin.expression(path)
     if (schema['x-secret'] === true) {
       return typeof value === 'string' && value !== '' ? `a secret of ${value.length} characters` : kindOf(value)
@@ -213,46 +261,64 @@ class Reader {
   }
 
   /** Variables are text; a schema that wants a number or a truth value gets one. */
-  #fromEnvironment (type: string | undefined, value: unknown, path: Path): unknown {
-    if (typeof value !== 'string' || type === undefined || type === 'string' || this.#origin.expression(path) === undefined) return value
+  #fromEnvironment(type: string | undefined, value: unknown, path: Path): unknown {
+    if (
+      typeof value !== 'string' ||
+      type === undefined ||
+      type === 'string' ||
+      this.#origin.expression(path) === undefined
+    )
+      return value
     if ((type === 'integer' || type === 'number') && /^-?[0-9]{1,15}(\.[0-9]{1,15})?$/.test(value)) return Number(value)
     if (type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true'
     return value
   }
 
-  #withinBounds (schema: Keywords, value: number): boolean {
-    return value >= (schema.minimum ?? -Infinity) && value <= (schema.maximum ?? Infinity) &&
-      value > (schema.exclusiveMinimum ?? -Infinity) && value < (schema.exclusiveMaximum ?? Infinity) &&
+  #withinBounds(schema: Keywords, value: number): boolean {
+    return (
+      value >= (schema.minimum ?? -Infinity) &&
+      value <= (schema.maximum ?? Infinity) &&
+      value > (schema.exclusiveMinimum ?? -Infinity) &&
+      value < (schema.exclusiveMaximum ?? Infinity) &&
       (schema.multipleOf === undefined || value % schema.multipleOf === 0)
+    )
   }
 
-  #readUnit (schema: Keywords, unit: Unit, given: unknown, path: Path): unknown {
+  #readUnit(schema: Keywords, unit: Unit, given: unknown, path: Path): unknown {
     const fromEnvironment = unit === 'duration' ? given : this.#fromEnvironment('integer', given, path)
     const parsed = typeof fromEnvironment === 'string' ? parseUnit(unit, fromEnvironment) : fromEnvironment
     // A bare number has no unit that could be a duration's; 0 is 0 in any.
     const bare = typeof given === 'number' && unit === 'duration' && given !== 0
-    if (bare || !Number.isSafeInteger(parsed) || typeof parsed !== 'number' || !this.#withinBounds(schema, parsed)) return this.#refuse(schema, given, path)
+    if (bare || !Number.isSafeInteger(parsed) || typeof parsed !== 'number' || !this.#withinBounds(schema, parsed))
+      return this.#refuse(schema, given, path)
     return parsed
   }
 
-  #readList (schema: Keywords, item: Keywords, given: unknown, path: Path): unknown {
+  #readList(schema: Keywords, item: Keywords, given: unknown, path: Path): unknown {
     if (!Array.isArray(given)) {
       const one = this.read(item, given, path)
       return one === undefined ? undefined : [one]
     }
-    if (given.length < leastItems(schema)) return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty list', describeAllowed(schema)))
+    if (given.length < leastItems(schema))
+      return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty list', describeAllowed(schema)))
     return given.map((value, index) => this.read(item, value, [...path, index]))
   }
 
-  #readChoice (schema: Keywords, choices: readonly unknown[], given: unknown, path: Path): unknown {
+  #readChoice(schema: Keywords, choices: readonly unknown[], given: unknown, path: Path): unknown {
     const value = choices.includes(given) ? given : this.#fromEnvironment(typeof choices[0], given, path)
     if (choices.includes(value)) return value
-    const suggestion = typeof given === 'string' ? nearest(given, choices.filter(choice => typeof choice === 'string')) : undefined
+    const suggestion =
+      typeof given === 'string'
+        ? nearest(
+            given,
+            choices.filter(choice => typeof choice === 'string')
+          )
+        : undefined
     return this.#refuse(schema, given, path, suggestion)
   }
 
   /** Takes the alternative of the value's own sort, so that its message is about what was meant. */
-  #readAny (schema: Keywords, alternatives: readonly Keywords[], given: unknown, path: Path): unknown {
+  #readAny(schema: Keywords, alternatives: readonly Keywords[], given: unknown, path: Path): unknown {
     let best: Reader | undefined
     for (const alternative of alternatives) {
       const value = this.#fromEnvironment(alternative.type, given, path)
@@ -270,11 +336,16 @@ class Reader {
     return undefined
   }
 
-  #readText (schema: Keywords, value: string, path: Path): unknown {
+  #readText(schema: Keywords, value: string, path: Path): unknown {
     const length = [...value].length
     const format = schema['x-format'] === undefined ? undefined : textFormat(schema['x-format'])
     const pattern = schema.pattern === undefined ? undefined : new RegExp(schema.pattern)
-    if (length < (schema.minLength ?? 0) || length > (schema.maxLength ?? Infinity) || pattern?.test(value) === false || format?.check(value) === false) {
+    if (
+      length < (schema.minLength ?? 0) ||
+      length > (schema.maxLength ?? Infinity) ||
+      pattern?.test(value) === false ||
+      format?.check(value) === false
+    ) {
       const plain = schema['x-secret'] !== true && this.#origin.expression(path) === undefined
       return this.#refuse(schema, value, path, plain ? format?.suggest?.(value) : undefined)
     }
@@ -283,9 +354,19 @@ class Reader {
     return value
   }
 
-  #readArray (schema: Keywords, values: readonly unknown[], path: Path): unknown {
-    if (values.length < (schema.minItems ?? 0)) return this.report('BG_CONFIG_VALUE', path, formatMessage(values.length === 0 ? 'an empty list' : `a list of ${values.length}`, describeAllowed(schema)))
-    if (values.length > (schema.maxItems ?? Infinity)) return this.report('BG_CONFIG_VALUE', path, formatMessage(`a list of ${values.length}`, `a list of at most ${schema.maxItems ?? 0}`))
+  #readArray(schema: Keywords, values: readonly unknown[], path: Path): unknown {
+    if (values.length < (schema.minItems ?? 0))
+      return this.report(
+        'BG_CONFIG_VALUE',
+        path,
+        formatMessage(values.length === 0 ? 'an empty list' : `a list of ${values.length}`, describeAllowed(schema))
+      )
+    if (values.length > (schema.maxItems ?? Infinity))
+      return this.report(
+        'BG_CONFIG_VALUE',
+        path,
+        formatMessage(`a list of ${values.length}`, `a list of at most ${schema.maxItems ?? 0}`)
+      )
     const { items } = schema
     const result = values.map((value, index) => {
       const item = items === undefined ? undefined : isTuple(items) ? items[index] : items
@@ -295,14 +376,19 @@ class Reader {
       const seen = new Set<string>()
       for (const [index, item] of result.entries()) {
         const key = JSON.stringify(item)
-        if (item !== undefined && seen.has(key)) this.report('BG_CONFIG_KEY_TWICE', [...path, index], 'found the same item a second time; allowed: each item once')
+        if (item !== undefined && seen.has(key))
+          this.report(
+            'BG_CONFIG_KEY_TWICE',
+            [...path, index],
+            'found the same item a second time; allowed: each item once'
+          )
         seen.add(key)
       }
     }
     return result
   }
 
-  #readObject (schema: Keywords, given: unknown, path: Path): unknown {
+  #readObject(schema: Keywords, given: unknown, path: Path): unknown {
     if (!hasType('object', given)) return this.#refuse({ ...schema, type: 'object' }, given, path)
     // hasType has just said so.
     const source = given as Readonly<Record<string, unknown>>
@@ -312,11 +398,20 @@ class Reader {
       const at = [...path, name]
       const value = Object.hasOwn(source, name) ? source[name] : undefined
       // An empty variable, as in "${PRICE:-}", means that the key is left out.
-      const left = value === '' && this.#origin.expression(at) !== undefined && (property.default !== undefined || schema.required?.includes(name) !== true)
-      const filled = value === undefined || left ? this.#missing(schema, property, name, source, path) : this.read(property, value, at)
+      const left =
+        value === '' &&
+        this.#origin.expression(at) !== undefined &&
+        (property.default !== undefined || schema.required?.includes(name) !== true)
+      const filled =
+        value === undefined || left
+          ? this.#missing(schema, property, name, source, path)
+          : this.read(property, value, at)
       if (filled !== undefined) result[name] = filled
     }
-    const patterns = Object.entries(schema.patternProperties ?? {}).map(([pattern, property]) => ({ pattern: new RegExp(pattern), property }))
+    const patterns = Object.entries(schema.patternProperties ?? {}).map(([pattern, property]) => ({
+      pattern: new RegExp(pattern),
+      property
+    }))
     for (const [name, value] of Object.entries(source)) {
       if (Object.hasOwn(properties, name)) continue
       const at = [...path, name]
@@ -330,26 +425,44 @@ class Reader {
     return result
   }
 
-  #unknownKey (schema: Keywords, name: string, at: Path): void {
+  #unknownKey(schema: Keywords, name: string, at: Path): void {
     const patterns = Object.keys(schema.patternProperties ?? {})
     if (schema.properties === undefined && patterns.length > 0) {
-      this.report('BG_CONFIG_VALUE', at, `found the name ${quote(name)}; allowed: a name of the form ${patterns.join(' or ')}`, 'key')
+      this.report(
+        'BG_CONFIG_VALUE',
+        at,
+        `found the name ${quote(name)}; allowed: a name of the form ${patterns.join(' or ')}`,
+        'key'
+      )
       return
     }
     const names = Object.keys(schema.properties ?? {})
     const gone = schema['x-gone']?.[name]
     if (gone !== undefined) {
-      this.report('BG_CONFIG_UNKNOWN_KEY', at, `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`, 'key')
+      this.report(
+        'BG_CONFIG_UNKNOWN_KEY',
+        at,
+        `found ${quote(name)}, which is no longer a setting: ${gone}; allowed: ${formatNames(names)}`,
+        'key'
+      )
       return
     }
     const word = wordBeforeLostColon(name)
     if (word !== undefined && names.includes(word)) {
-      this.report('BG_CONFIG_SYNTAX', at, `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`, 'key')
+      this.report(
+        'BG_CONFIG_SYNTAX',
+        at,
+        `found no colon after ${quote(word)}; allowed: a key, a colon and a space, then the value`,
+        'key'
+      )
       return
     }
     const suggestion = nearest(name, names)
     // In `secrets: { abc… }` the key is the secret itself: beside secrets only what looks like a key is repeated.
-    const hidden = suggestion === undefined && name.length > 16 && Object.values(schema.properties ?? {}).some(property => property['x-secret'] === true)
+    const hidden =
+      suggestion === undefined &&
+      name.length > 16 &&
+      Object.values(schema.properties ?? {}).some(property => property['x-secret'] === true)
     const { file, line, column } = this.#origin.position(at, 'key')
     this.problems.push({
       code: 'BG_CONFIG_UNKNOWN_KEY',
@@ -362,13 +475,26 @@ class Reader {
   }
 
   /** The default of a key that is not there; a mapping whose every key has a default is filled from them. */
-  #missing (schema: Keywords, property: Keywords, name: string, source: Readonly<Record<string, unknown>>, path: Path): unknown {
+  #missing(
+    schema: Keywords,
+    property: Keywords,
+    name: string,
+    source: Readonly<Record<string, unknown>>,
+    path: Path
+  ): unknown {
     // Defaults are the schema author's, already in the loaded form: durations in milliseconds, lists as lists.
-    if (property.default !== undefined) return property.type === 'object' ? this.read(property, property.default, [...path, name]) : structuredClone(property.default)
+    if (property.default !== undefined)
+      return property.type === 'object'
+        ? this.read(property, property.default, [...path, name])
+        : structuredClone(property.default)
     if (schema.required?.includes(name) !== true) return undefined
     // A key that holds undefined is one whose value already had a problem, such as an unset variable.
     if (Object.hasOwn(source, name)) return undefined
     if (property.type === 'object' && property.properties !== undefined) return this.read(property, {}, [...path, name])
-    return this.report('BG_CONFIG_MISSING_KEY', [...path, name], `found nothing; this key is required: ${describeAllowed(property)}`)
+    return this.report(
+      'BG_CONFIG_MISSING_KEY',
+      [...path, name],
+      `found nothing; this key is required: ${describeAllowed(property)}`
+    )
   }
 }

@@ -5,13 +5,18 @@ import { builtInPolicies, fileSchema, type PluginFacts, type ProviderFacts } fro
 import { formatDuration, formatUnit } from './units.ts'
 
 /** One line of the reference: a key, what it may hold, its default, and what it is for. */
-interface Row { readonly key: string, readonly type: string, readonly fallback: string, readonly description: string }
+interface Row {
+  readonly key: string
+  readonly type: string
+  readonly fallback: string
+  readonly description: string
+}
 
 /**
- * The reference page of `gateway.yaml` as Markdown: every key with its type, default and description, the built-in policies,
- * the entries of chains, and each given plugin with its settings and what it needs and provides.
+ * The reference page of `gateway.yaml` as Markdown: every key with its type, default and description, the built-in
+ * policies, the entries of chains, and each given plugin with its settings and what it needs and provides.
  */
-export function referencePage (plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): string {
+export function referencePage(plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): string {
   const sections = [
     '# Configuration',
     'This page is generated from the schemas; do not edit it.',
@@ -27,13 +32,17 @@ export function referencePage (plugins: Iterable<PluginFacts>, providers: readon
     if (name === 'policies') groups.push('Built in:', policyTable())
   }
   sections.push(table(single), ...groups)
-  sections.push('## Entries of a chain', 'An entry is the name of a plugin, the path of a plugin file (`./my-plugin.ts`), or either as a key with its settings below it. Beside that key may stand:', table(rowsOf(keywordsOf(entrySiblings), '', false)))
+  sections.push(
+    '## Entries of a chain',
+    'An entry is the name of a plugin, the path of a plugin file (`./my-plugin.ts`), or either as a key with its settings below it. Beside that key may stand:',
+    table(rowsOf(keywordsOf(entrySiblings), '', false))
+  )
   sections.push('## Plugins')
   for (const plugin of plugins) sections.push(...pluginSection(plugin))
   return `${sections.filter(section => section !== '').join('\n\n')}\n`
 }
 
-function pluginSection (plugin: PluginFacts): string[] {
+function pluginSection(plugin: PluginFacts): string[] {
   const settings = keywordsOf(plugin.config)
   const rows = rowsOf(settings, '', false).filter(row => row.key !== '')
   const traits = [
@@ -52,7 +61,7 @@ function pluginSection (plugin: PluginFacts): string[] {
   ]
 }
 
-function rowsOf (schema: Keywords, key: string, required: boolean): Row[] {
+function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
   const inner = objectOf(schema)
   if (inner === undefined) return [rowOf(schema, key, required)]
   const { object, suffix } = inner
@@ -65,7 +74,7 @@ function rowsOf (schema: Keywords, key: string, required: boolean): Row[] {
 }
 
 /** The mapping inside a schema that has rows of its own, and how the way to it is written. */
-function objectOf (schema: Keywords): { object: Keywords, suffix: string } | undefined {
+function objectOf(schema: Keywords): { object: Keywords; suffix: string } | undefined {
   if (schema['x-list'] !== undefined || schema['x-unit'] !== undefined) return undefined
   if (schema.type === 'object' && schema.properties !== undefined) return { object: schema, suffix: '' }
   const [record] = Object.values(schema.patternProperties ?? {})
@@ -78,11 +87,16 @@ function objectOf (schema: Keywords): { object: Keywords, suffix: string } | und
   return alternative === undefined ? undefined : { object: alternative, suffix: '' }
 }
 
-function rowOf (schema: Keywords, key: string, required: boolean): Row {
-  return { key, type: typeOf(schema), fallback: required ? '*required*' : defaultOf(schema), description: schema.description ?? '' }
+function rowOf(schema: Keywords, key: string, required: boolean): Row {
+  return {
+    key,
+    type: typeOf(schema),
+    fallback: required ? '*required*' : defaultOf(schema),
+    description: schema.description ?? ''
+  }
 }
 
-function typeOf (schema: Keywords): string {
+function typeOf(schema: Keywords): string {
   if (schema['x-unit'] !== undefined) return schema['x-unit']
   if (schema['x-secret'] === true) return 'text (secret)'
   const item = schema['x-list']
@@ -90,15 +104,19 @@ function typeOf (schema: Keywords): string {
   if (schema['x-form'] === 'chain-entry') return 'entry of a chain'
   const choices = choicesOf(schema)
   if (choices !== undefined) return choices.map(choice => `\`${String(choice)}\``).join(', ')
-  if (schema['x-reference'] !== undefined) return `name of ${schema['x-reference'] === 'upstream' ? 'an' : 'a'} ${schema['x-reference']}`
-  if (schema.type === 'array') return schema.items === undefined || Array.isArray(schema.items) ? 'list' : `list of: ${typeOf(keywordsOf(schema.items))}`
+  if (schema['x-reference'] !== undefined)
+    return `name of ${schema['x-reference'] === 'upstream' ? 'an' : 'a'} ${schema['x-reference']}`
+  if (schema.type === 'array')
+    return schema.items === undefined || Array.isArray(schema.items)
+      ? 'list'
+      : `list of: ${typeOf(keywordsOf(schema.items))}`
   const [record] = Object.values(schema.patternProperties ?? {})
   if (record !== undefined) return `mapping of name to: ${typeOf(record)}`
   if (schema.type === 'object') return 'mapping'
   return describeAllowed(schema)
 }
 
-function defaultOf (schema: Keywords): string {
+function defaultOf(schema: Keywords): string {
   const value = schema.default
   if (value === undefined) return ''
   if (typeof value === 'number' && schema['x-unit'] !== undefined) return `\`${formatUnit(schema['x-unit'], value)}\``
@@ -106,16 +124,21 @@ function defaultOf (schema: Keywords): string {
   return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
 }
 
-function table (rows: readonly Row[]): string {
-  const lines = rows.map(row => `| ${[`\`${row.key}\``, row.type, row.fallback, row.description].map(cell).join(' | ')} |`)
+function table(rows: readonly Row[]): string {
+  const lines = rows.map(
+    row => `| ${[`\`${row.key}\``, row.type, row.fallback, row.description].map(cell).join(' | ')} |`
+  )
   return ['| Key | Type | Default | Meaning |', '|---|---|---|---|', ...lines].join('\n')
 }
 
-function policyTable (): string {
-  const lines = Object.entries(builtInPolicies).map(([name, policy]) => `| \`${name}\` | ${policy.limit} | ${formatDuration(policy.window)}${policy.sliding === undefined ? '' : `, sliding in ${policy.sliding} segments`} | ${policy.by} |`)
+function policyTable(): string {
+  const lines = Object.entries(builtInPolicies).map(
+    ([name, policy]) =>
+      `| \`${name}\` | ${policy.limit} | ${formatDuration(policy.window)}${policy.sliding === undefined ? '' : `, sliding in ${policy.sliding} segments`} | ${policy.by} |`
+  )
   return ['| Policy | Limit | Window | By |', '|---|---|---|---|', ...lines].join('\n')
 }
 
-function cell (text: string): string {
+function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 }

@@ -6,11 +6,11 @@ import type { GatewayConfig, RouteConfig } from './schema.ts'
 const WIDTH = 200
 
 /**
- * A configuration file with the chains and routes of its presets put into it, and `use: []`: it loads to the same routes. Comments,
- * variables and the order of what the file says itself stay.
+ * A configuration file with the chains and routes of its presets put into it, and `use: []`: it loads to the same
+ * routes. Comments, variables and the order of what the file says itself stay.
  * @param text - the file, which `config` was loaded from
  */
-export function spelledOut (text: string, config: GatewayConfig, presets: Presets): string {
+export function spelledOut(text: string, config: GatewayConfig, presets: Presets): string {
   const document = parseDocument(text)
   if (!isMap(document.contents)) throw new TypeError('the file that was loaded is a mapping')
   document.set('use', document.createNode([], { flow: true }))
@@ -22,7 +22,9 @@ export function spelledOut (text: string, config: GatewayConfig, presets: Preset
     const { file, text } = presets.read(name)
     const preset = parseDocument(text)
     const own = preset.get('chains')
-    const missing = isMap(own) ? own.items.filter(({ key }) => key instanceof Scalar && named.has(String(key.value)) && !chains.has(key.value)) : []
+    const missing = isMap(own)
+      ? own.items.filter(({ key }) => key instanceof Scalar && named.has(String(key.value)) && !chains.has(key.value))
+      : []
     for (const pair of missing) chains.items.push(pair)
     const ways = mounted.filter(({ at }) => at.file === file)
     for (const [index, route] of ways.entries()) {
@@ -36,7 +38,12 @@ export function spelledOut (text: string, config: GatewayConfig, presets: Preset
 }
 
 /** A part of the file, made where it is not there or empty. */
-function partOf<T extends YAMLMap | YAMLSeq> (document: Document, name: string, is: (node: unknown) => node is T, empty: object): T {
+function partOf<T extends YAMLMap | YAMLSeq>(
+  document: Document,
+  name: string,
+  is: (node: unknown) => node is T,
+  empty: object
+): T {
   const there = document.get(name, true)
   if (is(there) && there.items.length > 0) {
     there.flow = false
@@ -49,14 +56,17 @@ function partOf<T extends YAMLMap | YAMLSeq> (document: Document, name: string, 
 }
 
 /** A preset's route as a file writes it; presets say nothing else of one, or a test fails. */
-function written ({ name, match, price, description, chain, upstream }: RouteConfig): object {
-  const one = (list: readonly string[]): string | readonly string[] => list.length === 1 ? list[0] ?? '' : list
+function written({ name, match, price, description, chain, upstream }: RouteConfig): object {
+  const one = (list: readonly string[]): string | readonly string[] => (list.length === 1 ? (list[0] ?? '') : list)
   return {
-    ...name === routeName(match) ? {} : { name },
-    match: { ...match.method === undefined ? {} : { method: one(match.method) }, path: one(match.path) },
-    ...price === undefined ? {} : { price },
-    ...description === undefined ? {} : { description },
+    ...(name === routeName(match) ? {} : { name }),
+    match: { ...(match.method === undefined ? {} : { method: one(match.method) }), path: one(match.path) },
+    ...(price === undefined ? {} : { price }),
+    ...(description === undefined ? {} : { description }),
     chain,
-    upstream: upstream.kind === 'proxy' ? { proxy: `:${upstream.param}` } : { internal: upstream.kind === 'internal' ? upstream.name : '' }
+    upstream:
+      upstream.kind === 'proxy'
+        ? { proxy: `:${upstream.param}` }
+        : { internal: upstream.kind === 'internal' ? upstream.name : '' }
   }
 }

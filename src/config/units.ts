@@ -5,18 +5,36 @@ export type Unit = 'duration' | 'size' | 'price'
 
 const durations: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const sizes: Readonly<Record<string, number>> = {
-  B: 1, KB: 1000, MB: 1000 ** 2, GB: 1000 ** 3, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3
+  B: 1,
+  KB: 1000,
+  MB: 1000 ** 2,
+  GB: 1000 ** 3,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3
 }
 const prices: Readonly<Record<string, number>> = { sat: 1, sats: 1 }
 
-const forms: Readonly<Record<Unit, { pattern: string, factors: Readonly<Record<string, number>>, allowed: string }>> = {
-  duration: { pattern: '^[0-9]+ ?(ms|s|m|h|d)$', factors: durations, allowed: 'a duration such as "500ms", "30s", "10m", "1h" or "2d"' },
-  size: { pattern: '^[0-9]+ ?(B|KB|MB|GB|KiB|MiB|GiB)$', factors: sizes, allowed: 'a size such as "64KiB", "1MiB" or "10MB", or a whole number of bytes' },
-  price: { pattern: '^[0-9]+ ?sats?$', factors: prices, allowed: 'a price such as "10 sats" or "1 sat", or a whole number of satoshis' }
+const forms: Readonly<Record<Unit, { pattern: string; factors: Readonly<Record<string, number>>; allowed: string }>> = {
+  duration: {
+    pattern: '^[0-9]+ ?(ms|s|m|h|d)$',
+    factors: durations,
+    allowed: 'a duration such as "500ms", "30s", "10m", "1h" or "2d"'
+  },
+  size: {
+    pattern: '^[0-9]+ ?(B|KB|MB|GB|KiB|MiB|GiB)$',
+    factors: sizes,
+    allowed: 'a size such as "64KiB", "1MiB" or "10MB", or a whole number of bytes'
+  },
+  price: {
+    pattern: '^[0-9]+ ?sats?$',
+    factors: prices,
+    allowed: 'a price such as "10 sats" or "1 sat", or a whole number of satoshis'
+  }
 }
 
 /** Says in words which forms a value of this unit may take, for error messages and the reference page. */
-export function allowedUnit (unit: Unit): string {
+export function allowedUnit(unit: Unit): string {
   return forms[unit].allowed
 }
 
@@ -24,7 +42,7 @@ export function allowedUnit (unit: Unit): string {
  * Reads text with a unit. Durations give milliseconds, sizes bytes, prices satoshis.
  * Returns undefined for any other text, and for a number too large to be exact.
  */
-export function parseUnit (unit: Unit, text: string): number | undefined {
+export function parseUnit(unit: Unit, text: string): number | undefined {
   const match = /^([0-9]+) ?([A-Za-z]+)$/.exec(text)
   const [, digits, name] = match ?? []
   if (digits === undefined || name === undefined || !Object.hasOwn(forms[unit].factors, name)) return undefined
@@ -33,7 +51,7 @@ export function parseUnit (unit: Unit, text: string): number | undefined {
 }
 
 /** Milliseconds as the shortest exact duration: 600000 → `10m`. */
-export function formatDuration (ms: number): string {
+export function formatDuration(ms: number): string {
   for (const name of ['d', 'h', 'm', 's'] as const) {
     const factor = durations[name] ?? 1
     if (ms >= factor && ms % factor === 0) return `${ms / factor}${name}`
@@ -42,7 +60,7 @@ export function formatDuration (ms: number): string {
 }
 
 /** Bytes as the shortest exact size: 1048576 → `1MiB`. */
-export function formatSize (bytes: number): string {
+export function formatSize(bytes: number): string {
   for (const name of ['GiB', 'MiB', 'KiB'] as const) {
     const factor = sizes[name] ?? 1
     if (bytes >= factor && bytes % factor === 0) return `${bytes / factor}${name}`
@@ -51,7 +69,7 @@ export function formatSize (bytes: number): string {
 }
 
 /** A number as its unit is written in the file: `10m`, `1MiB`, `10 sats`. */
-export function formatUnit (unit: Unit, value: number): string {
+export function formatUnit(unit: Unit, value: number): string {
   if (unit === 'duration') return formatDuration(value)
   if (unit === 'size') return formatSize(value)
   return value === 1 ? '1 sat' : `${value} sats`
@@ -65,13 +83,14 @@ export interface UnitOptions {
   readonly maximum?: string | number
 }
 
-function bound (unit: Unit, value: string | number): number {
+function bound(unit: Unit, value: string | number): number {
   const number = typeof value === 'number' ? value : parseUnit(unit, value)
-  if (number === undefined || !Number.isSafeInteger(number) || number < 0) throw new TypeError(`${JSON.stringify(value)} is not ${forms[unit].allowed}`)
+  if (number === undefined || !Number.isSafeInteger(number) || number < 0)
+    throw new TypeError(`${JSON.stringify(value)} is not ${forms[unit].allowed}`)
   return number
 }
 
-function unitSchema (unit: Unit, options: UnitOptions): TUnsafe<number> {
+function unitSchema(unit: Unit, options: UnitOptions): TUnsafe<number> {
   const schema: Record<string, unknown> = {
     anyOf: [{ type: 'string', pattern: forms[unit].pattern }, { type: 'integer' }],
     'x-unit': unit,
@@ -83,17 +102,20 @@ function unitSchema (unit: Unit, options: UnitOptions): TUnsafe<number> {
   return Type.Unsafe<number>(schema)
 }
 
-/** A duration in a configuration schema (`500ms`, `30s`, `10m`, `1h`, `2d`); loaded as milliseconds. A bare number is refused: its unit would be a guess. */
-export function Duration (options: UnitOptions = {}): TUnsafe<number> {
+/**
+ * A duration in a configuration schema (`500ms`, `30s`, `10m`, `1h`, `2d`); loaded as milliseconds. A bare number is
+ * refused: its unit would be a guess.
+ */
+export function Duration(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('duration', options)
 }
 
 /** A size in a configuration schema (`64KiB`, `1MiB`, `10MB`, or bytes); loaded as bytes. */
-export function Size (options: UnitOptions = {}): TUnsafe<number> {
+export function Size(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('size', options)
 }
 
 /** A price in a configuration schema (`10 sats`, `1 sat`, or satoshis); loaded as satoshis. */
-export function Price (options: UnitOptions = {}): TUnsafe<number> {
+export function Price(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('price', options)
 }

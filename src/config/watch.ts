@@ -16,26 +16,28 @@ export interface WatchOptions {
   /** Where SIGHUP comes from; the process by default. */
   readonly signals?: SignalSource
   /** Watches a folder; `fs.watch` by default. */
-  readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close (): void }
+  readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close(): void }
   /** Reads the file's text; rejects while it is not there. */
   readonly read?: (file: string) => Promise<string>
 }
 
 /** The part of `process` that signals come from. */
 export interface SignalSource {
-  on (name: 'SIGHUP', run: () => void): unknown
-  off (name: 'SIGHUP', run: () => void): unknown
+  on(name: 'SIGHUP', run: () => void): unknown
+  off(name: 'SIGHUP', run: () => void): unknown
 }
 
 /** A running watch. `close` may be called twice. */
-export interface ConfigWatch { close (): void }
+export interface ConfigWatch {
+  close(): void
+}
 
 /**
- * Watches a configuration file for saves and the process for SIGHUP. The folder is watched, not the file: editors write a new
- * file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the file
- * changed is judged by its text, so that touching it or a neighbour reloads nothing.
+ * Watches a configuration file for saves and the process for SIGHUP. The folder is watched, not the file: editors write
+ * a new file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the
+ * file changed is judged by its text, so that touching it or a neighbour reloads nothing.
  */
-export async function watchConfig (options: WatchOptions): Promise<ConfigWatch> {
+export async function watchConfig(options: WatchOptions): Promise<ConfigWatch> {
   const watcher = new Watcher(options)
   await watcher.start()
   return watcher
@@ -45,25 +47,33 @@ class Watcher implements ConfigWatch {
   readonly #file: string
   readonly #options: WatchOptions
   readonly #read: (file: string) => Promise<string>
-  readonly #onSignal = (): void => { this.#request('signal') }
+  readonly #onSignal = (): void => {
+    this.#request('signal')
+  }
   #known: string | undefined
   #timer: Timer | undefined
-  #folder: { close (): void } | undefined
+  #folder: { close(): void } | undefined
   #wanted: 'saved' | 'signal' | undefined
   #busy = false
   #closed = false
 
-  constructor (options: WatchOptions) {
+  constructor(options: WatchOptions) {
     this.#file = resolve(options.file)
     this.#options = options
     this.#read = options.read ?? (file => readFile(file, 'utf8'))
   }
 
-  async start (): Promise<void> {
+  async start(): Promise<void> {
     const { watch = systemWatch, signals = process, onError } = this.#options
     signals.on('SIGHUP', this.#onSignal)
     try {
-      this.#folder = watch(dirname(this.#file), () => { this.#settle() }, onError)
+      this.#folder = watch(
+        dirname(this.#file),
+        () => {
+          this.#settle()
+        },
+        onError
+      )
     } catch (error) {
       // A system without watches, or out of them, still has SIGHUP.
       onError(new Error(`${basename(this.#file)} is not watched for changes; use SIGHUP`, { cause: error }))
@@ -71,7 +81,7 @@ class Watcher implements ConfigWatch {
     this.#known = await this.#text()
   }
 
-  close (): void {
+  close(): void {
     this.#closed = true
     this.#timer?.cancel()
     this.#folder?.close()
@@ -80,21 +90,25 @@ class Watcher implements ConfigWatch {
   }
 
   /** One save is several events; the file is looked at when they have ended. */
-  #settle (): void {
+  #settle(): void {
     if (this.#closed) return
     this.#timer?.cancel()
-    this.#timer = this.#options.clock.after(this.#options.quiet ?? 100, () => { this.#request('saved') })
+    this.#timer = this.#options.clock.after(this.#options.quiet ?? 100, () => {
+      this.#request('saved')
+    })
   }
 
-  #request (reason: 'saved' | 'signal'): void {
+  #request(reason: 'saved' | 'signal'): void {
     if (this.#closed) return
     if (this.#wanted !== 'signal') this.#wanted = reason
     if (this.#busy) return
     this.#busy = true
-    this.#serve().catch(error => { this.#options.onError(error instanceof Error ? error : new Error(String(error))) })
+    this.#serve().catch(error => {
+      this.#options.onError(error instanceof Error ? error : new Error(String(error)))
+    })
   }
 
-  async #serve (): Promise<void> {
+  async #serve(): Promise<void> {
     try {
       while (this.#wanted !== undefined && !this.#closed) {
         const reason = this.#wanted
@@ -111,7 +125,7 @@ class Watcher implements ConfigWatch {
   }
 
   /** Undefined between the two halves of a rename; the second half is an event of its own. */
-  async #text (): Promise<string | undefined> {
+  async #text(): Promise<string | undefined> {
     try {
       return await this.#read(this.#file)
     } catch {
@@ -120,7 +134,7 @@ class Watcher implements ConfigWatch {
   }
 }
 
-function systemWatch (folder: string, onEvent: () => void, onError: (error: Error) => void): { close (): void } {
+function systemWatch(folder: string, onEvent: () => void, onError: (error: Error) => void): { close(): void } {
   const watcher = watchFolder(folder, { persistent: false }, onEvent)
   watcher.on('error', onError)
   return watcher

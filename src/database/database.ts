@@ -21,10 +21,11 @@ export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolati
  * A handle that runs SQL: the database's own or a transaction's. Tagged templates only; values become parameters.
  *
  * How values travel, the same on PostgreSQL and on the embedded database:
- * - `bigint` columns and `count(*)` arrive as BigInt (write `count(*)::int` for a number); both BigInt and number may be sent.
+ * - `bigint` columns and `count(*)` arrive as BigInt (write `count(*)::int` for a number); both BigInt and number may
+ *   be sent.
  * - `integer`, `smallint`, floats: number. `numeric`: string, never a float that was computed with (decision 8).
- * - `timestamptz`: Date, in milliseconds. Send Dates that come from the Clock; never write `now()`, which has microseconds
- *   and is nobody's injected clock (decision 9: what is written must compare equal when read).
+ * - `timestamptz`: Date, in milliseconds. Send Dates that come from the Clock; never write `now()`, which has
+ *   microseconds and is nobody's injected clock (decision 9: what is written must compare equal when read).
  * - `jsonb`: send with `sql.json(value)`, an object; a string would be stored as a JSON string. Arrives parsed.
  * - `bytea`: Buffer. Arrays: `sql.array([...])` or `= any(${list})`.
  * - `undefined` as a value is an error; say null.
@@ -52,27 +53,28 @@ export interface Database {
    */
   readonly sql: Sql
   /**
-   * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in, and
-   * make no network call inside: reserve the row, call, then write.
+   * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in,
+   * and make no network call inside: reserve the row, call, then write.
    * `slow`: its statements may take longer than a request would wait, as those of migrations do.
    * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
    */
-  transaction<T> (run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
+  transaction<T>(run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
   /**
-   * Calls `heard` with the payload of every notification on `channel`, from this process or another. While the connection
-   * is away notifications are lost, so a listener must re-read now and then as well; when it is back they come again.
+   * Calls `heard` with the payload of every notification on `channel`, from this process or another. While the
+   * connection is away notifications are lost, so a listener must re-read now and then as well; when it is back they
+   * come again.
    * @returns a function that stops it.
    */
-  listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
   /** Sends `payload` (at most 7,999 bytes) to the listeners of `channel`; with `tx`, when that transaction commits. */
-  notify (channel: string, payload: string, tx?: Sql): Promise<void>
+  notify(channel: string, payload: string, tx?: Sql): Promise<void>
   /**
    * `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22), as it is when it cannot be written; that is
    * looked at every half minute. Never throws, never waits longer than 3 s.
    */
-  health (): Promise<Health>
+  health(): Promise<Health>
   /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** How a database is opened. */
@@ -88,14 +90,15 @@ export interface DatabaseOptions {
   /** Most connections to PostgreSQL; 10 unless said. The embedded one always has one. */
   connections?: number
   /**
-   * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a connection; 10,000
-   * unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one that runs after four fifths; the
-   * embedded one has one connection, and what waits for it waits as long as it answers others.
+   * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a
+   * connection; 10,000 unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one
+   * that runs after four fifths; the embedded one has one connection, and what waits for it waits as long as it answers
+   * others.
    */
   silence?: number
   /**
-   * File of the image that a new embedded database begins with (pglite/image.ts), which saves most of the seconds that making
-   * one takes. It must be where nobody else can write. Null, or a database that exists: not used.
+   * File of the image that a new embedded database begins with (pglite/image.ts), which saves most of the seconds that
+   * making one takes. It must be where nobody else can write. Null, or a database that exists: not used.
    */
   image?: string | null
 }
@@ -108,27 +111,27 @@ export class DatabaseUrlError extends Error {
 
 const types = { bigint: postgres.BigInt }
 /**
- * Statements that may be on their way over one connection. postgres.js 3.4 forgets to give a transaction its connection when
- * the `begin` is the last one that fits, a hundred unless said: whatever runs on that connection next is then part of a
- * transaction that nobody commits. So there is no last one.
+ * Statements that may be on their way over one connection. postgres.js 3.4 forgets to give a transaction its connection
+ * when the `begin` is the last one that fits, a hundred unless said: whatever runs on that connection next is then part
+ * of a transaction that nobody commits. So there is no last one.
  */
 const PIPELINE = 1_000_000_000
 const healthyMs = 1_000
 const unhealthyMs = 3_000
 
 /**
- * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the embedded
- * one is locked, made when it is not there, and started.
+ * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the
+ * embedded one is locked, made when it is not there, and started.
  * @throws DatabaseUrlError, FolderInUse, DatabaseStopped
  */
-export async function openDatabase (options: DatabaseOptions): Promise<Database> {
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (/^postgres(ql)?:\/\//.test(options.url)) return openPostgres(options)
   if (options.url.startsWith('pglite:')) return openPglite(options)
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(options.url)?.[0] ?? 'no scheme'
   throw new DatabaseUrlError(`database.url has ${scheme} but must begin with postgres:// or pglite:`)
 }
 
-function openPostgres (options: DatabaseOptions): Database {
+function openPostgres(options: DatabaseOptions): Database {
   const silence = new Silence(options.silence ?? 10_000)
   const settings = {
     types,
@@ -136,15 +139,21 @@ function openPostgres (options: DatabaseOptions): Database {
     max: options.connections ?? 10,
     max_pipeline: PIPELINE,
     connect_timeout: 5,
-    // Before a lost connection is tried again. Its own back-off counts every connection of the pool: when ten are lost at
-    // once the next statement waits 20 seconds.
+    // Before a lost connection is tried again. Its own back-off counts every connection of the pool: when ten are lost
+    // at once the next statement waits 20 seconds.
     backoff: () => 0.05,
     // TLS is made by the socket.
     ssl: false,
     onnotice: ignoreNotice,
     // Without limits a statement or a forgotten transaction on a stalled server would hold its connection for ever.
-    connection: { application_name: 'boltgate', TimeZone: 'UTC', statement_timeout: Math.floor(silence.ms * 4 / 5), idle_in_transaction_session_timeout: 60_000 },
-    // postgres.js knows this one, its types do not. It is why the object has a name: a literal would be checked for excess.
+    connection: {
+      application_name: 'boltgate',
+      TimeZone: 'UTC',
+      statement_timeout: Math.floor((silence.ms * 4) / 5),
+      idle_in_transaction_session_timeout: 60_000
+    },
+    // postgres.js knows this one, its types do not. It is why the object has a name: a literal would be checked for
+    // excess.
     socket: postgresSocket(tlsOf(options.url), 5_000, silence)
   }
   const client = postgres(options.url, settings)
@@ -157,7 +166,7 @@ function openPostgres (options: DatabaseOptions): Database {
   })
 }
 
-async function openPglite (options: DatabaseOptions): Promise<Database> {
+async function openPglite(options: DatabaseOptions): Promise<Database> {
   const name = options.url.slice('pglite:'.length)
   const folder = name === 'memory' ? null : folderBelow(options.dataDir, name === '' ? 'database' : name)
   let lock: FolderLock | null = null
@@ -167,32 +176,50 @@ async function openPglite (options: DatabaseOptions): Promise<Database> {
     if (!existsSync(folder)) options.log.info({ folder }, 'Making the embedded database, this takes some seconds')
   }
   const begun = options.clock.monotonic()
-  const server = await PgliteServer.start({ folder, image: options.image ?? null }, options.log, options.clock).catch((error: unknown) => {
-    lock?.release()
-    throw error
-  })
-  if (folder !== null) {
-    options.log.info({ folder, ms: Math.round(options.clock.monotonic() - begun) }, 'The embedded database is open. It does not fsync: it survives a crash of the gateway, but a power failure can lose the last writes. Use PostgreSQL where that matters')
-  }
-  return databaseOn({
-    connect: () => server.connect(),
-    get stopped () { return server.stopped },
-    close: async () => {
-      await server.close()
+  const server = await PgliteServer.start({ folder, image: options.image ?? null }, options.log, options.clock).catch(
+    (error: unknown) => {
       lock?.release()
+      throw error
     }
-  }, options, folder)
+  )
+  if (folder !== null) {
+    options.log.info(
+      { folder, ms: Math.round(options.clock.monotonic() - begun) },
+      'The embedded database is open. It does not fsync: it survives a crash of the gateway, but a power failure can lose the last writes. Use PostgreSQL where that matters'
+    )
+  }
+  return databaseOn(
+    {
+      connect: () => server.connect(),
+      get stopped() {
+        return server.stopped
+      },
+      close: async () => {
+        await server.close()
+        lock?.release()
+      }
+    },
+    options,
+    folder
+  )
 }
 
 /** A running embedded database, as its client needs it. */
 export interface EmbeddedServer {
   readonly stopped: boolean
-  connect (): Duplex
-  close (): Promise<void>
+  connect(): Duplex
+  close(): Promise<void>
 }
 
-/** The client of a running embedded database, which may have no other; closing it closes the server. `folder` as the server has it. */
-export function databaseOn (server: EmbeddedServer, options: Pick<DatabaseOptions, 'clock' | 'silence'>, folder: string | null): Database {
+/**
+ * The client of a running embedded database, which may have no other; closing it closes the server. `folder` as the
+ * server has it.
+ */
+export function databaseOn(
+  server: EmbeddedServer,
+  options: Pick<DatabaseOptions, 'clock' | 'silence'>,
+  folder: string | null
+): Database {
   const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
   const channels = new Map<string, Set<(payload: string) => void>>()
   const pgliteOptions = {
@@ -205,7 +232,8 @@ export function databaseOn (server: EmbeddedServer, options: Pick<DatabaseOption
     database: 'postgres',
     connection: { application_name: 'boltgate', TimeZone: 'UTC' },
     onnotice: ignoreNotice,
-    // postgres.js knows these two, its types do not. They are why the object has a name: a literal would be checked for excess.
+    // postgres.js knows these two, its types do not. They are why the object has a name: a literal would be checked for
+    // excess.
     socket: () => {
       const socket = server.connect()
       silence.watch(socket)
@@ -238,29 +266,33 @@ export function databaseOn (server: EmbeddedServer, options: Pick<DatabaseOption
   })
 }
 
-function folderBelow (dataDir: string, name: string): string {
+function folderBelow(dataDir: string, name: string): string {
   const folder = join(dataDir, name)
   const way = relative(dataDir, folder)
   if (way === '' || way.startsWith('..') || isAbsolute(name)) {
-    throw new DatabaseUrlError(`database.url names the folder ${name}, which must be below the data folder; for example pglite:database`)
+    throw new DatabaseUrlError(
+      `database.url names the folder ${name}, which must be below the data folder; for example pglite:database`
+    )
   }
   return folder
 }
 
 // PostgreSQL's notices ("relation already exists, skipping") would go to the console.
-function ignoreNotice (): void {}
+function ignoreNotice(): void {}
 
 type PostgresClient = postgres.Sql<{ bigint: bigint }>
 
 interface Ways {
   /** How it is seen whether it can be written; by a table unless said. */
   readonly probe?: WriteProbe
-  listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
-  close (): Promise<void>
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  close(): Promise<void>
 }
 
 /** Marks an asynchronous context as being inside a transaction until it ends. */
-interface Scope { open: boolean }
+interface Scope {
+  open: boolean
+}
 
 class Client implements Database {
   readonly kind: 'postgres' | 'pglite'
@@ -274,7 +306,7 @@ class Client implements Database {
   #checking: Promise<Health> | null = null
   #closing: Promise<void> | null = null
 
-  constructor (kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence, ways: Ways) {
+  constructor(kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence, ways: Ways) {
     this.kind = kind
     addArrayTypes(client)
     this.#client = client
@@ -285,7 +317,10 @@ class Client implements Database {
     this.sql = this.#guarded(client)
   }
 
-  async transaction<T> (run: (tx: TransactionSql) => Promise<T>, { slow = false }: { readonly slow?: boolean } = {}): Promise<T> {
+  async transaction<T>(
+    run: (tx: TransactionSql) => Promise<T>,
+    { slow = false }: { readonly slow?: boolean } = {}
+  ): Promise<T> {
     this.#refuseInside('transaction()')
     const silence = this.#silence
     const scope: Scope = { open: true }
@@ -296,44 +331,52 @@ class Client implements Database {
       })
     }
     try {
-      return await silence.begun(had => slow ? silence.bear(() => begin(had)) : begin(had))
+      return await silence.begun(had => (slow ? silence.bear(() => begin(had)) : begin(had)))
     } finally {
       // What the transaction started and left running may use the outer handle from now on.
       scope.open = false
     }
   }
 
-  async listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+  async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
     this.#refuseInside('listen()')
     // The callback runs in the context of whatever happened to open the connection, perhaps a transaction: leave it.
-    return this.#ways.listen(channel, payload => { this.#scopes.exit(heard, payload) })
+    return this.#ways.listen(channel, payload => {
+      this.#scopes.exit(heard, payload)
+    })
   }
 
-  async notify (channel: string, payload: string, tx?: Sql): Promise<void> {
+  async notify(channel: string, payload: string, tx?: Sql): Promise<void> {
     await (tx ?? this.sql)`select pg_notify(${channel}, ${payload})`
   }
 
-  health (): Promise<Health> {
+  health(): Promise<Health> {
     // One check at a time: while the database hangs, probes must not pile up queries behind it.
-    this.#checking ??= this.#check().finally(() => { this.#checking = null })
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = null
+    })
     return this.#checking
   }
 
-  close (): Promise<void> {
+  close(): Promise<void> {
     this.#closing ??= this.#ways.close()
     return this.#closing
   }
 
-  async #check (): Promise<Health> {
+  async #check(): Promise<Health> {
     const begun = this.#clock.monotonic()
     const elapsed = (): number => this.#clock.monotonic() - begun
     const late = Promise.withResolvers<'late'>()
-    const timer = this.#clock.after(unhealthyMs, () => { late.resolve('late') })
+    const timer = this.#clock.after(unhealthyMs, () => {
+      late.resolve('late')
+    })
     try {
       const first = await Promise.race([this.#silence.limit(this.#client`select 1`), late.promise])
       const ms = elapsed()
-      if (first === 'late' || ms > unhealthyMs) return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
-      // A database that answers and cannot write can sell nothing. One that takes long over it is looked at again with the next check.
+      if (first === 'late' || ms > unhealthyMs)
+        return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
+      // A database that answers and cannot write can sell nothing. One that takes long over it is looked at again with
+      // the next check.
       const fault = await Promise.race([this.#probe.fault(), late.promise])
       if (fault !== null && fault !== 'late') return { status: 'unhealthy', ms, error: fault }
       return { status: ms <= healthyMs ? 'healthy' : 'degraded', ms, error: null }
@@ -344,12 +387,14 @@ class Client implements Database {
     }
   }
 
-  #refuseInside (what: string): void {
+  #refuseInside(what: string): void {
     if (this.#scopes.getStore()?.open === true) throw new OutsideTransaction(what)
   }
 
-  #guarded (client: PostgresClient): Sql {
-    const refuseInside = (): void => { this.#refuseInside('The outer SQL handle') }
+  #guarded(client: PostgresClient): Sql {
+    const refuseInside = (): void => {
+      this.#refuseInside('The outer SQL handle')
+    }
     return new Proxy(client, {
       apply: (target, self, args: unknown[]) => {
         // sql(columns) only builds a part of a statement; a template (it has `raw`) runs one.
@@ -367,7 +412,7 @@ class Client implements Database {
 }
 
 /** The error's code or SQLSTATE in words that carry neither address nor statement. */
-function describeFault (error: unknown): string {
+function describeFault(error: unknown): string {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
   if (error instanceof postgres.PostgresError) return `The database refused the check (${error.code})`
   return code === null ? 'The database failed' : `The database is not reachable (${code})`

@@ -3,7 +3,7 @@ export class DatabaseStopped extends Error {
   override name = 'DatabaseStopped'
   readonly code = 'DATABASE_STOPPED'
 
-  constructor (reason: string) {
+  constructor(reason: string) {
     super(`The embedded database has stopped: ${reason}`)
   }
 }
@@ -12,8 +12,10 @@ export class DatabaseStopped extends Error {
 export class OutsideTransaction extends Error {
   override name = 'OutsideTransaction'
 
-  constructor (what: string) {
-    super(`${what} was used inside a transaction. Use the handle that transaction() passed in: the embedded database has one connection, so this would wait for itself for ever.`)
+  constructor(what: string) {
+    super(
+      `${what} was used inside a transaction. Use the handle that transaction() passed in: the embedded database has one connection, so this would wait for itself for ever.`
+    )
   }
 }
 
@@ -22,32 +24,55 @@ export class JobsNotStarted extends Error {
   override name = 'JobsNotStarted'
   readonly code = 'JOBS_NOT_STARTED'
 
-  constructor () {
+  constructor() {
     super('The job queue has not started yet')
   }
 }
 
 const faultCodes = new Set([
   'JOBS_NOT_STARTED',
-  'CONNECTION_CLOSED', 'CONNECTION_ENDED', 'CONNECTION_DESTROYED', 'CONNECT_TIMEOUT', 'DATABASE_STOPPED',
-  'ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH',
-  // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections, read_only_sql_transaction (a standby)
-  '57014', '57P01', '57P02', '57P03', '53300', '25006'
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  'DATABASE_STOPPED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections,
+  // read_only_sql_transaction (a standby)
+  '57014',
+  '57P01',
+  '57P02',
+  '57P03',
+  '53300',
+  '25006'
 ])
 
-function codeOf (error: unknown): string | null {
+function codeOf(error: unknown): string | null {
   if (!(error instanceof Error) || !('code' in error)) return null
   return typeof error.code === 'string' ? error.code : null
 }
 
 /** Whether a unique index refused the row (SQLSTATE 23505), or, with `constraint`, that one index did. */
-export function isUniqueViolation (error: unknown, constraint?: string): boolean {
+export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   if (codeOf(error) !== '23505') return false
-  return constraint === undefined || (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)
+  return (
+    constraint === undefined ||
+    (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)
+  )
 }
 
-/** Whether the database is away, so that the same statement may work later: the answer is 503 (gateway/errors.ts), never 500 or 4xx. */
-export function isConnectionFault (error: unknown): boolean {
+/**
+ * Whether the database is away, so that the same statement may work later: the answer is 503 (gateway/errors.ts), never
+ * 500 or 4xx.
+ */
+export function isConnectionFault(error: unknown): boolean {
   const code = codeOf(error)
   if (code === null) return false
   // A Unix socket that is not there; a file that is not there is something else.

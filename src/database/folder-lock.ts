@@ -10,9 +10,12 @@ export class FolderInUse extends Error {
   /** The holder's process id, or null when it could not be read. */
   readonly pid: number | null
 
-  constructor (folder: string, pid: number | null) {
-    const holder = pid === null ? 'another process' : pid === process.pid ? `this process (pid ${pid})` : `process ${pid}`
-    super(`The embedded database in ${folder} is in use by ${holder}. Stop that one, or give this one another \`data\` folder; several gateways on one database need PostgreSQL.`)
+  constructor(folder: string, pid: number | null) {
+    const holder =
+      pid === null ? 'another process' : pid === process.pid ? `this process (pid ${pid})` : `process ${pid}`
+    super(
+      `The embedded database in ${folder} is in use by ${holder}. Stop that one, or give this one another \`data\` folder; several gateways on one database need PostgreSQL.`
+    )
     this.folder = folder
     this.pid = pid
   }
@@ -20,7 +23,7 @@ export class FolderInUse extends Error {
 
 /** A held lock. Releasing twice is harmless; the system releases it when the process ends in any way. */
 export interface FolderLock {
-  release (): void
+  release(): void
 }
 
 /**
@@ -33,7 +36,7 @@ export interface FolderLock {
  * @param waitMs how long, in milliseconds, this thread waits for a holder to go.
  * @throws FolderInUse when someone holds it.
  */
-export function lockFolder (folder: string, waitMs = 0): FolderLock {
+export function lockFolder(folder: string, waitMs = 0): FolderLock {
   mkdirSync(dirname(folder), { recursive: true })
   const pidFile = `${folder}.pid`
   const file = new DatabaseSync(`${folder}.lock`, { timeout: waitMs })
@@ -41,7 +44,8 @@ export function lockFolder (folder: string, waitMs = 0): FolderLock {
     file.exec('pragma journal_mode = memory; pragma locking_mode = exclusive; begin exclusive')
   } catch (error) {
     file.close()
-    if (error instanceof Error && 'errcode' in error && error.errcode === 5) throw new FolderInUse(folder, readPid(pidFile))
+    if (error instanceof Error && 'errcode' in error && error.errcode === 5)
+      throw new FolderInUse(folder, readPid(pidFile))
     throw error
   }
   writeFileSync(pidFile, `${process.pid}\n`)
@@ -56,7 +60,7 @@ export function lockFolder (folder: string, waitMs = 0): FolderLock {
   }
 }
 
-function readPid (file: string): number | null {
+function readPid(file: string): number | null {
   try {
     const pid = Number(readFileSync(file, 'utf8'))
     return Number.isInteger(pid) && pid > 0 ? pid : null

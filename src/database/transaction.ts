@@ -10,12 +10,14 @@ type Handle = postgres.TransactionSql<{ bigint: bigint }>
  * connected it anew, the rest of the transaction runs outside of any.
  * @throws what `run` throws, or the fault by which the connection was lost
  */
-export function beginOn<T> (client: Client, run: (tx: Handle) => Promise<T>): Promise<T> {
+export function beginOn<T>(client: Client, run: (tx: Handle) => Promise<T>): Promise<T> {
   const held = new Held()
   // postgres.js types its result for callbacks that return arrays of queries; ours return one promise.
   const begun = client.begin(tx => held.unlessLost(run(held.guard(tx)))) as Promise<T>
   // It rejects too when the connection is lost while no statement is under way.
-  begun.catch((error: unknown) => { held.lose(error) })
+  begun.catch((error: unknown) => {
+    held.lose(error)
+  })
   return held.orLost(begun)
 }
 
@@ -24,31 +26,34 @@ class Held {
   readonly #loss = Promise.withResolvers<never>()
   #lost: { readonly by: unknown } | null = null
 
-  constructor () {
+  constructor() {
     // Those who wait for something race it; if nobody does, nobody needs to know.
     this.#loss.promise.catch(() => {})
   }
 
-  lose (error: unknown): void {
+  lose(error: unknown): void {
     this.#lost ??= { by: error }
     this.#loss.reject(error)
   }
 
   /** What `work` comes to, or the loss: after it postgres.js has no more answer. */
-  orLost<T> (work: Promise<T>): Promise<T> {
+  orLost<T>(work: Promise<T>): Promise<T> {
     return Promise.race([work, this.#loss.promise])
   }
 
   /** For postgres.js, which commits or rolls back when it hears: after a loss it hears nothing. */
-  unlessLost<T> (work: Promise<T>): Promise<T> {
+  unlessLost<T>(work: Promise<T>): Promise<T> {
     const never = new Promise<never>(() => {})
-    return work.then(value => this.#lost === null ? value : never, (error: unknown) => {
-      if (this.#lost !== null) return never
-      throw error
-    })
+    return work.then(
+      value => (this.#lost === null ? value : never),
+      (error: unknown) => {
+        if (this.#lost !== null) return never
+        throw error
+      }
+    )
   }
 
-  guard<S extends Handle> (tx: S): S {
+  guard<S extends Handle>(tx: S): S {
     return new Proxy(tx, {
       apply: (target, self, args: unknown[]) => {
         const made: unknown = Reflect.apply(target, self, args)
@@ -57,30 +62,34 @@ class Held {
       },
       get: (target, key) => {
         if (key === 'unsafe') return (...args: Parameters<Handle['unsafe']>) => this.#watched(target.unsafe(...args))
-        if (key === 'savepoint') return <T>(first: string | Step<T>, second?: Step<T>) => this.#savepoint(target, first, second)
+        if (key === 'savepoint')
+          return <T>(first: string | Step<T>, second?: Step<T>) => this.#savepoint(target, first, second)
         return Reflect.get(target, key)
       }
     })
   }
 
-  #savepoint<T> (tx: Handle, first: string | Step<T>, second?: Step<T>): Promise<T> {
-    const step = (run: Step<T>) => (inner: Handle): Promise<T> => this.unlessLost(run(this.guard(inner)))
+  #savepoint<T>(tx: Handle, first: string | Step<T>, second?: Step<T>): Promise<T> {
+    const step =
+      (run: Step<T>) =>
+      (inner: Handle): Promise<T> =>
+        this.unlessLost(run(this.guard(inner)))
     // As with begin, its types are for arrays of queries.
     if (typeof first === 'function') return this.orLost(tx.savepoint(step(first)) as Promise<T>)
     if (second === undefined) throw new TypeError('A savepoint needs something to run')
     return this.orLost(tx.savepoint(first, step(second)) as Promise<T>)
   }
 
-  #watched<Q> (query: Q): Q {
+  #watched<Q>(query: Q): Q {
     // postgres.js' Query has these; its types do not tell.
-    const inner = query as { handler: (query: unknown) => unknown, reject: (error: unknown) => void }
+    const inner = query as { handler: (query: unknown) => unknown; reject: (error: unknown) => void }
     const { handler, reject } = inner
     inner.reject = error => {
       // Before anyone hears of it: what they would do next must already find the connection lost.
       if (isConnectionFault(error) && !(error instanceof postgres.PostgresError)) this.lose(error)
       reject(error)
     }
-    inner.handler = given => this.#lost === null ? handler(given) : reject(this.#lost.by)
+    inner.handler = given => (this.#lost === null ? handler(given) : reject(this.#lost.by))
     return query
   }
 }

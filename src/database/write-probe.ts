@@ -6,24 +6,34 @@ import type { TransactionSql } from './database.ts'
 
 /** Whether the database can be written; asked for by every health check, so it answers from memory most of the time. */
 export interface WriteProbe {
-  /** Why nothing can be written, in words without address or path; null while it can be, or is not known. Never rejects. */
-  fault (): Promise<string | null>
+  /**
+   * Why nothing can be written, in words without address or path; null while it can be, or is not known. Never rejects.
+   */
+  fault(): Promise<string | null>
 }
 
 /** Milliseconds for which a good answer is believed, and a bad one. */
 const BELIEVED = { good: 30_000, bad: 5_000 }
 /** Bytes that must be free where the embedded database lies: below that its next writes fail. */
 const LEAST_FREE = 16 * 1024 * 1024
-/** What a server answers that cannot write: disk full, a fault of its disk, and read-only. Others, such as a missing right, say nothing of that. */
+/**
+ * What a server answers that cannot write: disk full, a fault of its disk, and read-only. Others, such as a missing
+ * right, say nothing of that.
+ */
 const UNWRITABLE: Readonly<Record<string, string>> = Object.freeze({
-  53100: 'its disk is full', 58030: 'its disk fails', 25006: 'it is read-only'
+  53100: 'its disk is full',
+  58030: 'its disk fails',
+  25006: 'it is read-only'
 })
 
 /**
- * The probe for a server: a table that is filled with four pages and rolled back, since rows that fit into free space would be
- * written on a full disk too. `transaction` runs one.
+ * The probe for a server: a table that is filled with four pages and rolled back, since rows that fit into free space
+ * would be written on a full disk too. `transaction` runs one.
  */
-export function tableProbe (transaction: (run: (tx: TransactionSql) => Promise<void>) => Promise<void>, clock: Clock): WriteProbe {
+export function tableProbe(
+  transaction: (run: (tx: TransactionSql) => Promise<void>) => Promise<void>,
+  clock: Clock
+): WriteProbe {
   return new Remembered(clock, async () => {
     try {
       await transaction(async tx => {
@@ -42,15 +52,21 @@ export function tableProbe (transaction: (run: (tx: TransactionSql) => Promise<v
 }
 
 /** The probe for a database in a folder: what is left on its disk. `free` answers bytes. */
-export function folderProbe (folder: string, clock: Clock, free: (folder: string) => Promise<number> = freeBytes): WriteProbe {
+export function folderProbe(
+  folder: string,
+  clock: Clock,
+  free: (folder: string) => Promise<number> = freeBytes
+): WriteProbe {
   return new Remembered(clock, async () => {
     // A folder that cannot be looked at says nothing of its disk; the database's own answer tells.
     const bytes = await free(folder).catch(() => Infinity)
-    return bytes < LEAST_FREE ? `The database cannot be written: ${Math.floor(bytes / 1024 / 1024)} MiB are left on its disk` : null
+    return bytes < LEAST_FREE
+      ? `The database cannot be written: ${Math.floor(bytes / 1024 / 1024)} MiB are left on its disk`
+      : null
   })
 }
 
-async function freeBytes (folder: string): Promise<number> {
+async function freeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder)
   return bavail * bsize
 }
@@ -64,12 +80,12 @@ class Remembered implements WriteProbe {
   #known: string | null = null
   #until = -Infinity
 
-  constructor (clock: Clock, look: () => Promise<string | null>) {
+  constructor(clock: Clock, look: () => Promise<string | null>) {
     this.#clock = clock
     this.#look = look
   }
 
-  async fault (): Promise<string | null> {
+  async fault(): Promise<string | null> {
     if (this.#clock.monotonic() < this.#until) return this.#known
     this.#known = await this.#look()
     this.#until = this.#clock.monotonic() + (this.#known === null ? BELIEVED.good : BELIEVED.bad)

@@ -20,28 +20,30 @@ const quote = {
   access: 'credential',
   example: { answers: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
   answers: { 200: { description: 'The proverb.', schema: Quote } },
-  handle ({ ctx }: { readonly ctx: Context }) {
+  handle({ ctx }: { readonly ctx: Context }) {
     const quote = QUOTES[Math.floor(ctx.now / 1000) % QUOTES.length] ?? ''
     return { status: 200, body: { quote, paidSats: ctx.payment?.amountSats ?? 0 } }
   }
 } as const
 
 /** The upstream `demo` of the default deployment: something to pay for, before there is an API of one's own. */
-export function demoOperations (): AnyOperation[] {
+export function demoOperations(): AnyOperation[] {
   return [
     defineOperation({
       ...quote,
       id: 'getDemoQuote',
       path: '/demo/quote',
       summary: 'A proverb about money',
-      description: 'Something to buy before there is an API of one\'s own: without a credential 402 with an invoice, with it one of a few proverbs.'
+      description:
+        "Something to buy before there is an API of one's own: without a credential 402 with an invoice, with it one of a few proverbs."
     }),
     defineOperation({
       ...quote,
       id: 'getDemoCharge',
       path: '/demo/charge',
       summary: 'The same proverb, for clients of the Payment scheme',
-      description: 'Some clients read the first line of WWW-Authenticate alone. Here that is the Payment line; everywhere else it is ' +
+      description:
+        'Some clients read the first line of WWW-Authenticate alone. Here that is the Payment line; everywhere else it is ' +
         'the L402 line, unless Accept-Payment asks for the other.'
     }),
     defineOperation({
@@ -49,7 +51,8 @@ export function demoOperations (): AnyOperation[] {
       method: 'POST',
       path: '/demo/echo',
       summary: 'Sends the JSON body back',
-      description: 'For trying payment with a body: a Payment credential is bound to the very bytes that were challenged. Any JSON will do.',
+      description:
+        'For trying payment with a body: a Payment credential is bound to the very bytes that were challenged. Any JSON will do.',
       example: { body: { hello: 'world' }, answers: { 200: { echo: { hello: 'world' }, paidSats: 10 } } },
       tag: 'demo',
       access: 'credential',

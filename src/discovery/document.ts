@@ -9,26 +9,30 @@ import type { Result } from '../gateway/operation.ts'
 export class PublishedDocument {
   readonly #version: () => unknown
   readonly #make: () => string
-  #made: { readonly version: unknown, readonly plain: string, gzip: Uint8Array | null } | null = null
+  #made: { readonly version: unknown; readonly plain: string; gzip: Uint8Array | null } | null = null
 
-  constructor (version: () => unknown, make: () => string) {
+  constructor(version: () => unknown, make: () => string) {
     this.#version = version
     this.#make = make
   }
 
   /** The reply to a request for it. */
-  reply (ctx: Context): Result {
+  reply(ctx: Context): Result {
     const version = this.#version()
     let made = this.#made
     if (made === null || made.version !== version) made = this.#made = { version, plain: this.#make(), gzip: null }
     const headers = ['Cache-Control', 'public, max-age=60', 'Vary', 'Accept-Encoding']
     if (!takesGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: made.plain, headers }
-    return { status: 200, body: made.gzip ??= gzipSync(made.plain), headers: [...headers, 'Content-Encoding', 'gzip'] }
+    return {
+      status: 200,
+      body: (made.gzip ??= gzipSync(made.plain)),
+      headers: [...headers, 'Content-Encoding', 'gzip']
+    }
   }
 }
 
 /** Whether `Accept-Encoding` takes gzip (RFC 9110, 12.5.3); a name with `q=0` refuses it, and goes before `*`. */
-export function takesGzip (accepted: string | undefined): boolean {
+export function takesGzip(accepted: string | undefined): boolean {
   let any = false
   for (const part of (accepted ?? '').toLowerCase().split(',')) {
     const [coding = '', ...parameters] = part.split(';').map(text => text.trim())

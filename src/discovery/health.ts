@@ -7,18 +7,23 @@ const Status = Type.Enum(['Healthy', 'Degraded', 'Unhealthy'])
 const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 
 /** Health report (contract, Other resources). Durations are milliseconds. */
-const HealthReport = Type.Object({
-  status: Status,
-  totalDuration: Type.Number(),
-  checks: Type.Array(Type.Object({
-    name: Type.String(),
+const HealthReport = Type.Object(
+  {
     status: Status,
-    duration: Type.Number(),
-    description: NullableText,
-    exception: NullableText,
-    tags: Type.Array(Type.String())
-  }))
-}, { title: 'HealthReport' })
+    totalDuration: Type.Number(),
+    checks: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        status: Status,
+        duration: Type.Number(),
+        description: NullableText,
+        exception: NullableText,
+        tags: Type.Array(Type.String())
+      })
+    )
+  },
+  { title: 'HealthReport' }
+)
 
 const STATUS = { healthy: 'Healthy', degraded: 'Degraded', unhealthy: 'Unhealthy' } as const
 
@@ -30,39 +35,64 @@ const DESCRIPTION: Readonly<Record<Health['status'], string | null>> = {
 
 /** Whether the gateway may be given traffic; false while it starts or drains. */
 export interface Readiness {
-  ready (): boolean
+  ready(): boolean
   /** How the budgets of calls to payment providers stand; left out where there are none. */
-  budgets? (): Promise<readonly Budget[]>
+  budgets?(): Promise<readonly Budget[]>
 }
 
-const Budget = Type.Object({
-  provider: Type.String(),
-  limit: Type.String({ description: 'A limit that the provider counts for our address, or `account` for those of single keys.' }),
-  exhausted: Type.Boolean({ description: 'No invoice can be made for strangers at the moment; for accounts: of some key.' }),
-  retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
-}, { title: 'ProviderBudget' })
+const Budget = Type.Object(
+  {
+    provider: Type.String(),
+    limit: Type.String({
+      description: 'A limit that the provider counts for our address, or `account` for those of single keys.'
+    }),
+    exhausted: Type.Boolean({
+      description: 'No invoice can be made for strangers at the moment; for accounts: of some key.'
+    }),
+    retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
+  },
+  { title: 'ProviderBudget' }
+)
 type Budget = Static<typeof Budget>
 
-const Ready = Type.Object({
-  ready: Type.Boolean(),
-  providers: Type.Optional(Type.Array(Budget, { description: 'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.' }))
-}, { title: 'Readiness' })
+const Ready = Type.Object(
+  {
+    ready: Type.Boolean(),
+    providers: Type.Optional(
+      Type.Array(Budget, {
+        description:
+          'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.'
+      })
+    )
+  },
+  { title: 'Readiness' }
+)
 
 /** `GET /health` (contract, Health; decision 22) and `GET /ready` for probes. */
-export function healthOperations (database: Database, clock: Clock, readiness: Readiness): AnyOperation[] {
+export function healthOperations(database: Database, clock: Clock, readiness: Readiness): AnyOperation[] {
   const health = defineOperation({
     id: 'getHealth',
     method: 'GET',
     path: '/health',
     mount: { use: 'service', chain: 'service-public' },
     summary: 'Health report',
-    description: 'For people and monitors: how the parts are that the gateway needs. Probes of an orchestrator ask /ready.',
+    description:
+      'For people and monitors: how the parts are that the gateway needs. Probes of an orchestrator ask /ready.',
     example: {
       answers: {
         200: {
           status: 'Healthy',
           totalDuration: 1.84,
-          checks: [{ name: 'database', status: 'Healthy', duration: 1.79, description: null, exception: null, tags: ['db', 'sql'] }]
+          checks: [
+            {
+              name: 'database',
+              status: 'Healthy',
+              duration: 1.79,
+              description: null,
+              exception: null,
+              tags: ['db', 'sql']
+            }
+          ]
         }
       }
     },
@@ -72,18 +102,30 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
       200: { description: 'Healthy or degraded.', schema: HealthReport },
       503: { description: 'Unhealthy.', schema: HealthReport }
     },
-    async handle () {
+    async handle() {
       const begun = clock.monotonic()
       const found = await database.health()
       const status = STATUS[found.status]
       return {
         status: found.status === 'unhealthy' ? 503 : 200,
-        headers: found.status === 'unhealthy' ? ['Cache-Control', 'no-store', 'Retry-After', '5'] : ['Cache-Control', 'no-store'],
+        headers:
+          found.status === 'unhealthy'
+            ? ['Cache-Control', 'no-store', 'Retry-After', '5']
+            : ['Cache-Control', 'no-store'],
         body: {
           status,
           // The check may have been begun by somebody who asked a moment before.
           totalDuration: rounded(Math.max(clock.monotonic() - begun, found.ms)),
-          checks: [{ name: 'database', status, duration: rounded(found.ms), description: DESCRIPTION[found.status], exception: found.error, tags: ['db', 'sql'] }]
+          checks: [
+            {
+              name: 'database',
+              status,
+              duration: rounded(found.ms),
+              description: DESCRIPTION[found.status],
+              exception: found.error,
+              tags: ['db', 'sql']
+            }
+          ]
         }
       }
     }
@@ -94,7 +136,8 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
     path: '/ready',
     mount: { use: 'service', chain: 'service-probe' },
     summary: 'Whether the gateway takes traffic',
-    description: 'For load balancers and probes: false while it starts, while it drains, and without its database. It is not throttled.',
+    description:
+      'For load balancers and probes: false while it starts, while it drains, and without its database. It is not throttled.',
     example: { answers: { 200: { ready: true } } },
     tag: 'health',
     access: 'public',
@@ -103,16 +146,20 @@ export function healthOperations (database: Database, clock: Clock, readiness: R
       401: { description: 'A key was sent, and it is not the admin key.' },
       503: { description: 'Starting, draining, or without its database.', schema: Ready }
     },
-    async handle () {
+    async handle() {
       const ok = readiness.ready() && (await database.health()).status !== 'unhealthy'
-      const budgets = await readiness.budgets?.() ?? []
+      const budgets = (await readiness.budgets?.()) ?? []
       const body = budgets.length === 0 ? { ready: ok } : { ready: ok, providers: [...budgets] }
-      return { status: ok ? 200 : 503, body, headers: ok ? ['Cache-Control', 'no-store'] : ['Cache-Control', 'no-store', 'Retry-After', '2'] }
+      return {
+        status: ok ? 200 : 503,
+        body,
+        headers: ok ? ['Cache-Control', 'no-store'] : ['Cache-Control', 'no-store', 'Retry-After', '2']
+      }
     }
   })
   return [health, ready]
 }
 
-function rounded (ms: number): number {
+function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }

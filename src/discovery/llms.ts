@@ -17,14 +17,17 @@ export interface LlmsFacts {
 }
 
 /** `/llms.txt`: how an agent finds what is sold here and pays for it, as plain text. */
-export function llmsText ({ serviceName, description, publicUrl, pricedRoutes, stores }: LlmsFacts): string {
+export function llmsText({ serviceName, description, publicUrl, pricedRoutes, stores }: LlmsFacts): string {
   const routes = pricedRoutes.map(route => {
     const methods = route.methods.length === 0 ? 'any method' : route.methods.join(', ').toUpperCase()
-    const price = route.amountSats === null ? 'price varies' : `${route.amountSats} sat${route.amountSats === 1 ? '' : 's'}`
+    const price =
+      route.amountSats === null ? 'price varies' : `${route.amountSats} sat${route.amountSats === 1 ? '' : 's'}`
     return `- ${route.path} (${methods}): ${price}. ${route.description}`
   })
-  const shops = stores.map(({ slug, description: about }) =>
-    `- [${slug}](${publicUrl}/api/storefront/${slug}/llms.txt)${about === null ? '' : `: ${oneLine(about)}`}`)
+  const shops = stores.map(
+    ({ slug, description: about }) =>
+      `- [${slug}](${publicUrl}/api/storefront/${slug}/llms.txt)${about === null ? '' : `: ${oneLine(about)}`}`
+  )
   return `# ${serviceName}
 
 > ${description}
@@ -61,6 +64,6 @@ and makes challenges for what it serves itself (\`/api/l402/challenges\`).
 `
 }
 
-function oneLine (text: string): string {
+function oneLine(text: string): string {
   return text.replaceAll(/\s+/g, ' ').trim()
 }

@@ -16,10 +16,16 @@ export interface ManifestFacts {
  * `pricing.base_price_sats`). A price that depends on the request has no `base_price_sats`: a client must not budget with a
  * guess.
  */
-export function l402Manifest (facts: ManifestFacts): string {
+export function l402Manifest(facts: ManifestFacts): string {
   const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts
   return JSON.stringify({
-    service: { name: serviceName, description, base_url: publicUrl, documentation_url: `${publicUrl}/llms.txt`, categories },
+    service: {
+      name: serviceName,
+      description,
+      base_url: publicUrl,
+      documentation_url: `${publicUrl}/llms.txt`,
+      categories
+    },
     l402: {
       default_price_sats: prices.defaultPriceSats,
       token_validity_seconds: prices.tokenValiditySeconds,
@@ -27,13 +33,16 @@ export function l402Manifest (facts: ManifestFacts): string {
       capabilities: { preimage_in_response: false, supported_currencies: ['sat'] }
     },
     openapi_url: `${publicUrl}/openapi.json`,
-    endpoints: pricedRoutes.flatMap(route => (route.methods.length === 0 ? ['any'] : route.methods).map(method => ({
-      id: `${method} ${route.path}`,
-      path: route.path,
-      method: method === 'any' ? 'ANY' : method.toUpperCase(),
-      summary: route.description,
-      l402_enabled: true,
-      pricing: route.amountSats === null ? { model: 'varies' } : { model: 'per-request', base_price_sats: route.amountSats }
-    })))
+    endpoints: pricedRoutes.flatMap(route =>
+      (route.methods.length === 0 ? ['any'] : route.methods).map(method => ({
+        id: `${method} ${route.path}`,
+        path: route.path,
+        method: method === 'any' ? 'ANY' : method.toUpperCase(),
+        summary: route.description,
+        l402_enabled: true,
+        pricing:
+          route.amountSats === null ? { model: 'varies' } : { model: 'per-request', base_price_sats: route.amountSats }
+      }))
+    )
   })
 }

@@ -9,17 +9,17 @@ import { llmsText, type ListedStore } from './llms.ts'
 
 /** What agents and people can find out about this gateway without a key. */
 export interface DiscoveryFacts {
-  publicUrl (): string
+  publicUrl(): string
   /** The configuration of the moment; another object after each reload. */
-  config (): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery'>
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery'>
   /** What `/api/l402/pricing` says. */
-  prices (): PriceList
+  prices(): PriceList
   /** Every operation that is mounted; asked for when a document is first read. */
-  operations (): readonly AnyOperation[]
+  operations(): readonly AnyOperation[]
   /** What the gateway sends to merchants, by the name of the event. */
   readonly webhooks: Readonly<Record<string, WebhookFacts>>
   /** Stores that want to be found. */
-  stores (): Promise<readonly ListedStore[]>
+  stores(): Promise<readonly ListedStore[]>
   /** The gateway's picture, an SVG. */
   readonly icon: string
 }
@@ -33,8 +33,13 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
 
 /** `GET /openapi.json`, `/api/openapi.json`, `/llms.txt` and `/.well-known/l402.json`. */
-export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
-  const common = { method: 'GET', tag: 'discovery', access: 'public', mount: { use: 'service', chain: 'service-public' } } as const
+export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
+  const common = {
+    method: 'GET',
+    tag: 'discovery',
+    access: 'public',
+    mount: { use: 'service', chain: 'service-public' }
+  } as const
   const service = () => {
     const base = facts.publicUrl()
     const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }
@@ -46,10 +51,16 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
     const priceOf = operationPrices(config)
     const priced = pricedRoutes(config)
     // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
-    const isForSale = (operation: AnyOperation): boolean => operation.access === 'credential' && (priceOf(operation)?.amountSats ?? null) !== null
-    const operations = which === 'whole'
-      ? facts.operations()
-      : facts.operations().filter(operation => isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag)))
+    const isForSale = (operation: AnyOperation): boolean =>
+      operation.access === 'credential' && (priceOf(operation)?.amountSats ?? null) !== null
+    const operations =
+      which === 'whole'
+        ? facts.operations()
+        : facts
+            .operations()
+            .filter(
+              operation => isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag))
+            )
     const document = openApiDocument(operations, {
       title: payment.serviceName,
       description: which === 'whole' ? DESCRIPTION : `${DESCRIPTION} ${WHERE_THE_REST_IS}`,
@@ -69,7 +80,8 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
       id: 'getOpenApi',
       path: '/openapi.json',
       summary: 'What is for sale here, as OpenAPI 3.1',
-      description: 'Every request that can be paid for as it stands, with its price in x-payment-info, and how to find the rest. ' +
+      description:
+        'Every request that can be paid for as it stands, with its price in x-payment-info, and how to find the rest. ' +
         'It stays under 64 KB, where registries stop reading; the whole is at /api/openapi.json.',
       answers: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
       handle: ({ ctx }) => sale.reply(ctx)
@@ -79,7 +91,8 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
       id: 'getWholeOpenApi',
       path: '/api/openapi.json',
       summary: 'Every operation of this gateway, as OpenAPI 3.1',
-      description: 'The merchant API, stores, plans, administration and the webhooks that are sent, beside what is for sale.',
+      description:
+        'The merchant API, stores, plans, administration and the webhooks that are sent, beside what is for sale.',
       answers: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
       handle: ({ ctx }) => whole.reply(ctx)
     }),
@@ -90,7 +103,7 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
       summary: 'How an agent pays here, in plain text',
       description: 'What is for sale, how it is paid for, which stores there are, and where to read on.',
       answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
-      async handle () {
+      async handle() {
         const config = facts.config()
         const text = llmsText({
           serviceName: config.payment.serviceName,
@@ -109,7 +122,7 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
       summary: 'What is for sale here, for L402 clients',
       description: 'The service, its default price, and each paid route with its price.',
       answers: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
-      handle () {
+      handle() {
         const config = facts.config()
         const text = l402Manifest({
           serviceName: config.payment.serviceName,
@@ -146,7 +159,14 @@ export function discoveryOperations (facts: DiscoveryFacts): AnyOperation[] {
 }
 
 const FOR_A_DAY = Object.freeze(['Cache-Control', 'public, max-age=86400'])
-const ROBOTS = ['User-agent: *', ...['/pay/', '/storefront/', '/sign-in', '/billing/', '/jobs', '/api/merchant/', '/api/admin/'].map(path => `Disallow: ${path}`), ''].join('\n')
+const ROBOTS = [
+  'User-agent: *',
+  ...['/pay/', '/storefront/', '/sign-in', '/billing/', '/jobs', '/api/merchant/', '/api/admin/'].map(
+    path => `Disallow: ${path}`
+  ),
+  ''
+].join('\n')
 
-const WHERE_THE_REST_IS = 'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
+const WHERE_THE_REST_IS =
+  'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
   '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'

@@ -5,8 +5,8 @@ import { responseErrors } from './response.ts'
 import { startErrors } from './start.ts'
 
 /**
- * Every error that an operator or a client can meet, by its code. A code never changes its meaning and is never given to
- * another error; docs/errors.md is made from this table.
+ * Every error that an operator or a client can meet, by its code. A code never changes its meaning and is never given
+ * to another error; docs/errors.md is made from this table.
  */
 export const errorTable = { ...configurationErrors, ...startErrors, ...operationErrors, ...responseErrors }
 
@@ -26,24 +26,24 @@ for (const [code, { status, error }] of Object.entries<ResponseEntry>(responseEr
 }
 
 /**
- * The code of a response by what clients know it by: its status and the `error` or `title` of its body. What the table does
- * not have is a plugin's own.
+ * The code of a response by what clients know it by: its status and the `error` or `title` of its body. What the table
+ * does not have is a plugin's own.
  */
-export function responseCode (status: number, error: string): ResponseCode {
+export function responseCode(status: number, error: string): ResponseCode {
   return byResponse.get(`${status} ${error}`) ?? 'BG_PLUGIN_RESPONSE'
 }
 
 /** The code that an error carries; null for what has none. */
-export function codeOf (error: unknown): ErrorCode | null {
+export function codeOf(error: unknown): ErrorCode | null {
   const code = error instanceof Error && 'code' in error ? error.code : null
   return typeof code === 'string' && isErrorCode(code) ? code : null
 }
 
-function isErrorCode (text: string): text is ErrorCode {
+function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(errorTable, text)
 }
 
 /** What the table says of a code. */
-export function entryOf (code: ErrorCode): ErrorEntry {
+export function entryOf(code: ErrorCode): ErrorEntry {
   return errorTable[code]
 }

@@ -11,7 +11,8 @@ export const configurationErrors = {
     cure: 'Is it the right file? Thousands of routes fit; what is generated can be split over several gateways.'
   },
   BG_CONFIG_SYNTAX: {
-    cause: 'The text is no YAML, or uses a part of it that is not taken here: tabs, tags, a second document, keys that are no text.',
+    cause:
+      'The text is no YAML, or uses a part of it that is not taken here: tabs, tags, a second document, keys that are no text.',
     cure: 'Mend the line that is named, or the one before it; a colon, a quote or the indentation is mostly what is missing.'
   },
   BG_CONFIG_EMPTY: {
@@ -48,7 +49,7 @@ export const configurationErrors = {
   },
   BG_CONFIG_FILE: {
     cause: 'A file that the configuration names, such as a certificate, cannot be read.',
-    cure: 'Mind that paths start from the folder of the configuration, and that the gateway\'s user must be able to read it.'
+    cure: "Mind that paths start from the folder of the configuration, and that the gateway's user must be able to read it."
   },
   BG_CONFIG_CONFLICT: {
     cause: 'Two settings contradict each other, or one needs another that is not there.',
@@ -95,7 +96,8 @@ export const configurationErrors = {
     cure: 'Take a chain with the plugin that the message names, such as `auth`.'
   },
   BG_ROUTE_MISSING: {
-    cause: 'Warning: the file has routes for some operations of an API of the gateway and none for others; a release may have brought new ones.',
+    cause:
+      'Warning: the file has routes for some operations of an API of the gateway and none for others; a release may have brought new ones.',
     cure: 'Name the preset in `use`, or write routes for what is to be served.'
   },
   BG_PLUGIN_UNKNOWN: {
@@ -108,6 +110,6 @@ export const configurationErrors = {
   },
   BG_PLUGIN_SETUP: {
     cause: 'The `setup` of a plugin threw an error for a route.',
-    cure: 'The message has the plugin\'s own words: it is a setting of it, or a fault in it.'
+    cure: "The message has the plugin's own words: it is a setting of it, or a fault in it."
   }
 } as const satisfies Record<string, ErrorEntry>

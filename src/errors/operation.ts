@@ -3,7 +3,8 @@ import type { ErrorEntry } from './entry.ts'
 /** What goes wrong between the gateway and others while it runs: written to the log as `code` of `err`. */
 export const operationErrors = {
   BG_STATE_AWAY: {
-    cause: 'Redis cannot be reached, or gave no usable reply. Limits are not counted exactly meanwhile, or requests are refused where `onError: deny` says so.',
+    cause:
+      'Redis cannot be reached, or gave no usable reply. Limits are not counted exactly meanwhile, or requests are refused where `onError: deny` says so.',
     cure: 'Look at Redis and at `state.url`; the gateway goes on by itself.'
   },
   BG_MAIL_FAILED: {
@@ -20,7 +21,7 @@ export const operationErrors = {
   },
   BG_STORE_PLATFORM: {
     cause: 'The platform of a store could not be asked, or refused.',
-    cure: 'The message says what was asked and what came back; credentials are the merchant\'s to renew.'
+    cure: "The message says what was asked and what came back; credentials are the merchant's to renew."
   },
   BG_BILLING_PROVIDER: {
     cause: 'The billing provider could not be asked, or refused.',

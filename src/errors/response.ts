@@ -1,15 +1,16 @@
 import type { ResponseEntry } from './entry.ts'
 
 /**
- * What clients are answered with. The code of a response stands in the log; the body has what the contract says, where `status`
- * and `error` are what clients decide by (contract, Errors).
+ * What clients are answered with. The code of a response stands in the log; the body has what the contract says, where
+ * `status` and `error` are what clients decide by (contract, Errors).
  */
 export const responseErrors = {
   // Requests in general
   BG_REQUEST_MALFORMED: {
     status: 400,
     error: 'Bad Request',
-    cause: 'The bytes of the request are no HTTP/1.1, its body breaks its own framing, or a credential or notification in it cannot be read.',
+    cause:
+      'The bytes of the request are no HTTP/1.1, its body breaks its own framing, or a credential or notification in it cannot be read.',
     cure: 'Send what `message` asks for.'
   },
   BG_REQUEST_NOT_FORWARDED: {
@@ -103,7 +104,7 @@ export const responseErrors = {
   },
   BG_PLUGIN_RESPONSE: {
     status: null,
-    cause: 'A plugin of the operator\'s own refused the request, with a status and text of its own.',
+    cause: "A plugin of the operator's own refused the request, with a status and text of its own.",
     cure: 'See what that plugin says of it.'
   },
   // Keys and limits
@@ -135,7 +136,7 @@ export const responseErrors = {
     status: 403,
     error: 'Forbidden',
     cause: 'The caller may not do this from where it is.',
-    cure: 'Call from the gateway\'s own machine, or with the admin key, as `message` says.'
+    cure: "Call from the gateway's own machine, or with the admin key, as `message` says."
   },
   BG_AUTH_THROTTLED: {
     status: 429,
@@ -146,8 +147,8 @@ export const responseErrors = {
   BG_RATE_LIMITED: {
     status: 429,
     error: 'Too many requests',
-    cause: 'A policy\'s limit is used up.',
-    cure: 'Wait as long as `Retry-After` says; policies are the operator\'s.'
+    cause: "A policy's limit is used up.",
+    cure: "Wait as long as `Retry-After` says; policies are the operator's."
   },
   BG_IDEMPOTENCY_KEY_REUSED: {
     status: 400,
@@ -212,13 +213,13 @@ export const responseErrors = {
   BG_PLAN_MONTHLY_LIMIT: {
     status: 402,
     error: 'Plan monthly limit reached',
-    cause: 'The month\'s challenges of the plan are used up.',
+    cause: "The month's challenges of the plan are used up.",
     cure: 'Wait for the next month of UTC, or take a larger plan.'
   },
   BG_PLAN_ENDPOINT_LIMIT: {
     status: 402,
     error: 'Plan endpoint limit reached',
-    cause: 'The plan\'s endpoints are used up.',
+    cause: "The plan's endpoints are used up.",
     cure: 'Retire one with `POST /api/l402/endpoints/retire`, or take a larger plan.'
   },
   BG_PLAN_NOT_SOLD: {
@@ -239,7 +240,7 @@ export const responseErrors = {
   BG_PLAN_NOT_FOR_SALE: {
     status: 503,
     error: 'Plan not for sale',
-    cause: 'The billing provider\'s price is not the one that is listed, or cannot be read.',
+    cause: "The billing provider's price is not the one that is listed, or cannot be read.",
     cure: 'The operator corrects it as the log says.'
   },
   BG_ALREADY_SUBSCRIBED: {
@@ -250,7 +251,8 @@ export const responseErrors = {
   },
   BG_NO_CARD_SUBSCRIPTION: {
     status: 400,
-    error: 'This account has no subscription by card, so there is nothing to manage. Buy a plan over /api/billing/create-checkout-session first.',
+    error:
+      'This account has no subscription by card, so there is nothing to manage. Buy a plan over /api/billing/create-checkout-session first.',
     cause: 'There is no customer at the billing provider.',
     cure: 'Buy a plan by card first.'
   },
@@ -305,7 +307,7 @@ export const responseErrors = {
   BG_PROVIDER_NOTIFICATION_UNREADABLE: {
     status: 400,
     cause: 'A notification of a payment provider cannot be read.',
-    cure: 'The text says what is missing; compare the provider\'s settings of webhooks.'
+    cure: "The text says what is missing; compare the provider's settings of webhooks."
   },
   BG_PRICE_FEED_UNAVAILABLE: {
     status: 503,
@@ -316,7 +318,7 @@ export const responseErrors = {
   BG_SANDBOX_DISABLED: {
     status: 403,
     error: 'Sandbox disabled',
-    cause: 'This gateway\'s provider is not the sandbox, so it pays no invoices.',
+    cause: "This gateway's provider is not the sandbox, so it pays no invoices.",
     cure: 'Pay with a wallet.'
   },
   BG_SANDBOX_INVOICE_INVALID: {
@@ -347,7 +349,7 @@ export const responseErrors = {
   BG_PAYMENT_NOT_FOUND: {
     status: 404,
     error: 'Payment not found',
-    cause: 'There is no such payment, or it is another merchant\'s.',
+    cause: "There is no such payment, or it is another merchant's.",
     cure: 'Compare the id and the key.'
   },
   BG_ORDER_ID_TAKEN: {
@@ -370,7 +372,7 @@ export const responseErrors = {
   BG_REFUND_NOT_FOUND: {
     status: 404,
     error: 'Refund not found',
-    cause: 'There is no such refund, or it is another merchant\'s.',
+    cause: "There is no such refund, or it is another merchant's.",
     cure: 'Compare the id and the key.'
   },
   BG_REFUND_INVOICE_NOT_FOUND: {
@@ -424,7 +426,7 @@ export const responseErrors = {
   BG_REFUND_REFUSED: {
     status: 400,
     cause: 'The provider refused to send the refund; nothing was sent.',
-    cure: 'The text has the provider\'s reason.'
+    cure: "The text has the provider's reason."
   },
   BG_REFUND_SETTLEMENT_INVALID: {
     status: 400,
@@ -441,7 +443,7 @@ export const responseErrors = {
   BG_CHALLENGES_UNAVAILABLE: {
     status: 503,
     error: 'Payment challenges unavailable',
-    cause: 'No challenge can be made: signing fails, or the scheme has no name for the provider\'s network.',
+    cause: "No challenge can be made: signing fails, or the scheme has no name for the provider's network.",
     cure: 'Try again after `Retry-After`.'
   },
   BG_CHALLENGE_NOT_RECORDED: {
@@ -471,7 +473,7 @@ export const responseErrors = {
   BG_PROBLEM_REQUEST_INVALID: {
     status: 400,
     error: 'Invalid request',
-    cause: 'The body of a producer\'s request is not valid.',
+    cause: "The body of a producer's request is not valid.",
     cure: '`detail` and `errors` say what.'
   },
   BG_PROBLEM_PRICE_INVALID: {
@@ -520,7 +522,7 @@ export const responseErrors = {
   BG_PROXY_UNAVAILABLE: {
     status: 503,
     error: 'Proxy unavailable',
-    cause: 'The proxy\'s merchant may not sell at the moment. Nothing was charged; what was paid is still served.',
+    cause: "The proxy's merchant may not sell at the moment. Nothing was charged; what was paid is still served.",
     cure: 'Try again later.'
   },
   BG_PROXY_TARGET_REFUSED: {
@@ -577,7 +579,7 @@ export const responseErrors = {
   BG_DELIVERY_NOT_FOUND: {
     status: 404,
     error: 'Delivery not found',
-    cause: 'There is no such delivery, or it is another merchant\'s.',
+    cause: "There is no such delivery, or it is another merchant's.",
     cure: 'Compare the id.'
   },
   BG_PENDING_NOT_FOUND: {

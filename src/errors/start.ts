@@ -11,7 +11,7 @@ export const startErrors = {
     cure: 'Stop that one, or choose another port.'
   },
   BG_LISTEN_DENIED: {
-    cause: 'The gateway\'s user may not listen at this address; ports below 1024 are the system\'s.',
+    cause: "The gateway's user may not listen at this address; ports below 1024 are the system's.",
     cure: 'Choose a port from 1024 up and put a proxy before it, or give the process `CAP_NET_BIND_SERVICE`.'
   },
   BG_LISTEN_ADDRESS: {
@@ -27,7 +27,8 @@ export const startErrors = {
     cure: 'Stop that one, or give this one another `data` folder; several gateways on one database need PostgreSQL.'
   },
   BG_DATABASE_MIGRATION: {
-    cause: 'The tables cannot be brought to the form that this version needs: a newer version has used them, or a step failed. Nothing was changed.',
+    cause:
+      'The tables cannot be brought to the form that this version needs: a newer version has used them, or a step failed. Nothing was changed.',
     cure: 'Run the version that the message speaks of, or mend what the database says and start again.'
   },
   BG_KEY_FILE: {
@@ -47,12 +48,12 @@ export const startErrors = {
     cure: 'Take one of those in the message; the sandbox is for development.'
   },
   BG_NODE_KEY: {
-    cause: 'The file of the sandbox\'s node key holds something else.',
+    cause: "The file of the sandbox's node key holds something else.",
     cure: 'Remove it to have a new one made; invoices of the old node can then not be paid.'
   },
   BG_FILE_ACCESS: {
     cause: 'A file or folder cannot be made, read or written; mostly it is in the `data` folder.',
-    cure: 'Give it to the gateway\'s user, or name another folder with `data`; look whether the disk is full.'
+    cure: "Give it to the gateway's user, or name another folder with `data`; look whether the disk is full."
   },
   BG_NOT_REACHED: {
     cause: 'A command could not reach what it calls: a gateway, or the database.',

@@ -17,13 +17,13 @@ export interface ChainProgress {
   stopped: boolean
 }
 
-function thenable (step: Reply | Promise<void | Reply>): step is Promise<void | Reply> {
+function thenable(step: Reply | Promise<void | Reply>): step is Promise<void | Reply> {
   return typeof (step as { then?: unknown }).then === 'function'
 }
 
 /**
- * The plugins of one route, laid out for walking: one array for each phase, so that a request tests no plugin for what it
- * can do. Walks are synchronous until a plugin answers with a promise.
+ * The plugins of one route, laid out for walking: one array for each phase, so that a request tests no plugin for what
+ * it can do. Walks are synchronous until a plugin answers with a promise.
  */
 export class Chain {
   readonly slotCount: number
@@ -40,23 +40,23 @@ export class Chain {
   readonly #close: ReadonlyArray<() => void | Promise<void>>
 
   /** The last of `hooks` is the terminal plugin. Throws when it has no `handle`. */
-  constructor (hooks: readonly Hooks[], slotCount: number) {
+  constructor(hooks: readonly Hooks[], slotCount: number) {
     const terminal = hooks.at(-1)
     if (terminal?.handle === undefined) throw new TypeError('a chain ends with a terminal plugin')
     this.slotCount = slotCount
     this.emptySlots = Array.from({ length: slotCount })
     this.#request = hooks.map(h => h.request?.bind(h) ?? null)
     this.#response = hooks.map(h => h.response?.bind(h) ?? null)
-    this.#upstream = hooks.flatMap(h => h.upstream === undefined ? [] : [h.upstream.bind(h)])
+    this.#upstream = hooks.flatMap(h => (h.upstream === undefined ? [] : [h.upstream.bind(h)]))
     this.#chunk = hooks.map(h => h.chunk?.bind(h) ?? null)
     this.#done = hooks.map(h => h.done?.bind(h) ?? null)
     this.#handle = terminal.handle.bind(terminal)
-    this.#close = hooks.flatMap(h => h.close === undefined ? [] : [h.close.bind(h)])
+    this.#close = hooks.flatMap(h => (h.close === undefined ? [] : [h.close.bind(h)]))
     this.watchesChunks = this.#chunk.some(hook => hook !== null)
   }
 
   /** Goes down the chain; what it answers is the first reply, or nothing when the terminal plugin may be called. */
-  enter (ctx: Context, progress: ChainProgress): HookResult {
+  enter(ctx: Context, progress: ChainProgress): HookResult {
     const hooks = this.#request
     while (progress.next < hooks.length) {
       const hook = hooks[progress.next++]
@@ -67,28 +67,28 @@ export class Chain {
     }
   }
 
-  async #resume (ctx: Context, progress: ChainProgress, pending: Promise<void | Reply>): Promise<void | Reply> {
+  async #resume(ctx: Context, progress: ChainProgress, pending: Promise<void | Reply>): Promise<void | Reply> {
     const reply = await pending
     if (reply !== undefined || progress.stopped) return reply
     return await this.enter(ctx, progress)
   }
 
   /** Calls the terminal plugin. */
-  handle (ctx: Context, responder: Responder): HookResult {
+  handle(ctx: Context, responder: Responder): HookResult {
     return this.#handle(ctx, responder)
   }
 
   /** Lets every plugin change the request that goes upstream, in the order of the file. */
-  forwarding (ctx: Context, out: UpstreamRequest): void {
+  forwarding(ctx: Context, out: UpstreamRequest): void {
     for (const hook of this.#upstream) hook(ctx, out)
   }
 
   /** Goes up through the plugins that were entered. */
-  leave (ctx: Context, head: Head, progress: ChainProgress): void | Promise<void> {
+  leave(ctx: Context, head: Head, progress: ChainProgress): void | Promise<void> {
     return this.#leaveFrom(ctx, head, progress.next - 1)
   }
 
-  #leaveFrom (ctx: Context, head: Head, from: number): void | Promise<void> {
+  #leaveFrom(ctx: Context, head: Head, from: number): void | Promise<void> {
     for (let at = from; at >= 0; at--) {
       const pending = this.#response[at]?.(ctx, head)
       if (pending !== undefined) {
@@ -99,15 +99,15 @@ export class Chain {
   }
 
   /** Shows a piece of the answer to those who watch. */
-  chunk (ctx: Context, bytes: Uint8Array, progress: ChainProgress): void {
+  chunk(ctx: Context, bytes: Uint8Array, progress: ChainProgress): void {
     for (let at = progress.next - 1; at >= 0; at--) this.#chunk[at]?.(ctx, bytes)
   }
 
   /**
-   * Tells every plugin that was entered how it ended. One that throws does not keep the others from being told; `failed`
-   * gets its error.
+   * Tells every plugin that was entered how it ended. One that throws does not keep the others from being told;
+   * `failed` gets its error.
    */
-  settle (ctx: Context, outcome: Outcome, progress: ChainProgress, failed: (error: unknown) => void): void {
+  settle(ctx: Context, outcome: Outcome, progress: ChainProgress, failed: (error: unknown) => void): void {
     for (let at = progress.next - 1; at >= 0; at--) {
       try {
         this.#done[at]?.(ctx, outcome)
@@ -118,8 +118,12 @@ export class Chain {
   }
 
   /** Ends every plugin of the chain; all are ended even if one throws, and the first error is thrown then. */
-  async close (): Promise<void> {
-    const results = await Promise.allSettled(this.#close.map(async close => { await close() }))
+  async close(): Promise<void> {
+    const results = await Promise.allSettled(
+      this.#close.map(async close => {
+        await close()
+      })
+    )
     const failed = results.find(result => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason
   }

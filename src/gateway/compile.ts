@@ -22,20 +22,20 @@ export interface CompileOptions {
   readonly internals: ReadonlyMap<string, InternalUpstream>
   readonly generation: number
   /** Told of what is allowed and probably not meant. */
-  warn? (warning: Problem): void
+  warn?(warning: Problem): void
 }
 
 /** One entry or route of the file, and what is wrong there. */
-function refused (code: ConfigurationCode, at: Position, message: string, cause?: unknown): ConfigError {
+function refused(code: ConfigurationCode, at: Position, message: string, cause?: unknown): ConfigError {
   return new ConfigError([{ code, ...at, path: '', message }], { cause })
 }
 
 /**
- * Builds a snapshot: sets every plugin up for every route and lays the chains out. When one route fails, all plugins that were
- * set up are closed again, and nothing of the new configuration stays.
+ * Builds a snapshot: sets every plugin up for every route and lays the chains out. When one route fails, all plugins
+ * that were set up are closed again, and nothing of the new configuration stays.
  * @throws ConfigError with everything that plugins and operations find wrong, each with its place in the file
  */
-export async function compile (config: GatewayConfig, around: CompileOptions): Promise<Snapshot> {
+export async function compile(config: GatewayConfig, around: CompileOptions): Promise<Snapshot> {
   const router = new Router<CompiledRoute>()
   const built: BuiltRoute[] = []
   const problems: Problem[] = []
@@ -54,7 +54,14 @@ export async function compile (config: GatewayConfig, around: CompileOptions): P
         throw error
       }
       // An entry of a chain fails alike for each of its routes; it is told once.
-      problems.push(...error.problems.filter(problem => !problems.some(({ line, column, file }) => line === problem.line && column === problem.column && file === problem.file)))
+      problems.push(
+        ...error.problems.filter(
+          problem =>
+            !problems.some(
+              ({ line, column, file }) => line === problem.line && column === problem.column && file === problem.file
+            )
+        )
+      )
     }
   }
   const reach = checkReach(config, router, built, around.internals)
@@ -65,10 +72,22 @@ export async function compile (config: GatewayConfig, around: CompileOptions): P
   }
   for (const warning of reach.warnings) around.warn?.(warning)
   const { clock, log } = around.services
-  return new Snapshot({ generation: around.generation, mode: config.mode, router, chains: built.map(({ compiled }) => compiled.chain), clock, log })
+  return new Snapshot({
+    generation: around.generation,
+    mode: config.mode,
+    router,
+    chains: built.map(({ compiled }) => compiled.chain),
+    clock,
+    log
+  })
 }
 
-async function buildChain (config: GatewayConfig, route: RouteConfig, info: RouteInfo, around: CompileOptions): Promise<{ chain: Chain, callers: readonly Establishes[] }> {
+async function buildChain(
+  config: GatewayConfig,
+  route: RouteConfig,
+  info: RouteInfo,
+  around: CompileOptions
+): Promise<{ chain: Chain; callers: readonly Establishes[] }> {
   const slots = new Slots()
   const hooks: Hooks[] = []
   const callers: Establishes[] = []
@@ -85,18 +104,27 @@ async function buildChain (config: GatewayConfig, route: RouteConfig, info: Rout
       }
       if (paid !== null && (entry.plugin === 'internal' || plugin?.terminal === true)) hooks.push(paid)
       const made = await setUp(entry, route, info, config.mode, around, slots)
-      if (made.establishes !== undefined && entry.mode === 'enforce') callers.push({ kind: made.establishes, when: entry.when })
+      if (made.establishes !== undefined && entry.mode === 'enforce')
+        callers.push({ kind: made.establishes, when: entry.when })
       hooks.push(fitted(made, entry, slots, around))
     }
     return { chain: new Chain(hooks, slots.count), callers }
   } catch (error) {
-    await Promise.allSettled(hooks.map(async hook => { await hook.close?.() }))
+    await Promise.allSettled(
+      hooks.map(async hook => {
+        await hook.close?.()
+      })
+    )
     throw error
   }
 }
 
 /** The terminal plugin follows from the route's upstream where the chain does not name one. */
-function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig, around: CompileOptions): readonly ChainEntryConfig[] {
+function withTerminal(
+  entries: readonly ChainEntryConfig[],
+  route: RouteConfig,
+  around: CompileOptions
+): readonly ChainEntryConfig[] {
   const last = entries.findLast(entry => !entry.disabled)
   const named = last !== undefined && around.plugins.get(last.file ?? last.plugin)?.terminal === true
   if (named) return entries
@@ -104,39 +132,71 @@ function withTerminal (entries: readonly ChainEntryConfig[], route: RouteConfig,
   return [...entries, { plugin, config: {}, disabled: false, mode: 'enforce', at: route.at }]
 }
 
-async function setUp (entry: ChainEntryConfig, route: RouteConfig, info: RouteInfo, mode: 'development' | 'production', around: CompileOptions, slots: Slots): Promise<Hooks> {
+async function setUp(
+  entry: ChainEntryConfig,
+  route: RouteConfig,
+  info: RouteInfo,
+  mode: 'development' | 'production',
+  around: CompileOptions,
+  slots: Slots
+): Promise<Hooks> {
   if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
   if (plugin === undefined) throw refused('BG_PLUGIN_UNKNOWN', entry.at, `there is no plugin "${entry.plugin}"`)
   try {
     return await plugin.setup(entry.config as never, scopeFor(plugin, info, mode, around.services, slots))
   } catch (cause) {
-    throw refused('BG_PLUGIN_SETUP', entry.at, `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`, cause)
+    throw refused(
+      'BG_PLUGIN_SETUP',
+      entry.at,
+      `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`,
+      cause
+    )
   }
 }
 
 /** Hooks under the conditions of their entry. */
-function fitted (made: Hooks, entry: ChainEntryConfig, slots: Slots, around: CompileOptions): Hooks {
+function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: CompileOptions): Hooks {
   let hooks = made
   if (entry.mode === 'observe') hooks = observing(hooks, entry, around.services.log)
   const condition = conditionOf(entry.when)
   return condition === null ? hooks : conditional(hooks, condition, slots.take<boolean>(`${entry.plugin} taken`))
 }
 
-/** Stands before what asks for payment: nobody pays for a 404 or 405 that is known beforehand (as decision 94 has it for proxies). */
-function beforeCharge (route: RouteConfig, around: CompileOptions): Hooks | null {
+/**
+ * Stands before what asks for payment: nobody pays for a 404 or 405 that is known beforehand (as decision 94 has it for
+ * proxies).
+ */
+function beforeCharge(route: RouteConfig, around: CompileOptions): Hooks | null {
   const upstream = route.upstream.kind === 'internal' ? around.internals.get(route.upstream.name) : undefined
-  return upstream === undefined ? null : { request: ctx => { upstream.requireServed(ctx) } }
+  return upstream === undefined
+    ? null
+    : {
+        request: ctx => {
+          upstream.requireServed(ctx)
+        }
+      }
 }
 
-function internalTerminal (entry: ChainEntryConfig, route: RouteConfig, around: CompileOptions): Hooks {
+function internalTerminal(entry: ChainEntryConfig, route: RouteConfig, around: CompileOptions): Hooks {
   const name = route.upstream.kind === 'internal' ? route.upstream.name : ''
   const upstream = around.internals.get(name)
-  if (upstream === undefined) throw refused('BG_CONFIG_REFERENCE', entry.at, `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`)
+  if (upstream === undefined)
+    throw refused(
+      'BG_CONFIG_REFERENCE',
+      entry.at,
+      `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`
+    )
   return { handle: ctx => upstream.handle(ctx) }
 }
 
-function scopeFor (plugin: Plugin, route: RouteInfo, mode: 'development' | 'production', services: Services, slots: Slots): Scope {
+function scopeFor(
+  plugin: Plugin,
+  route: RouteInfo,
+  mode: 'development' | 'production',
+  services: Services,
+  slots: Slots
+): Scope {
   const allowed: Partial<Record<keyof Services, unknown>> = {}
   for (const name of plugin.uses ?? []) allowed[name] = services[name]
   // Only what `uses` names is in it; the plugin's own type says the same.
@@ -147,7 +207,7 @@ function scopeFor (plugin: Plugin, route: RouteInfo, mode: 'development' | 'prod
 class Slots {
   count = 0
 
-  take<T> (name: string): Slot<T> {
+  take<T>(name: string): Slot<T> {
     return Object.freeze({ index: this.count++, name })
   }
 }

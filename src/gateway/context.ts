@@ -5,14 +5,14 @@ import type { RouteInfo } from './route.ts'
 import type { UpstreamTarget } from './target.ts'
 
 /**
- * The kinds of caller that a chain can establish. Domains add theirs by declaration merging, so that the engine knows none
- * of them: `declare module '…/gateway/context.ts' { interface PrincipalKinds { merchant: … } }`.
+ * The kinds of caller that a chain can establish. Domains add theirs by declaration merging, so that the engine knows
+ * none of them: `declare module '…/gateway/context.ts' { interface PrincipalKinds { merchant: … } }`.
  */
 // oxlint-disable-next-line typescript/no-empty-object-type -- filled by declaration merging
 export interface PrincipalKinds {}
 
 /** Who the request acts for, once an authentication plugin has said so. */
-export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string, readonly id: string }
+export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string; readonly id: string }
 
 /** What was paid for this request, once a credential has been verified. */
 export interface RequestPayment {
@@ -106,7 +106,7 @@ export class Context {
   /** The values of plugins' slots; use `get` and `set`. */
   slots: unknown[]
 
-  constructor (facts: RequestFacts, noRoute: RouteInfo) {
+  constructor(facts: RequestFacts, noRoute: RouteInfo) {
     const mark = facts.target.indexOf('?')
     this.method = facts.method
     this.target = facts.target
@@ -135,12 +135,12 @@ export class Context {
   }
 
   /** The value of a plugin's slot, or undefined when it was not set for this request. */
-  get<T> (slot: Slot<T>): T | undefined {
+  get<T>(slot: Slot<T>): T | undefined {
     // Only `set` writes here, with the slot's own type.
     return this.slots[slot.index] as T | undefined
   }
 
-  set<T> (slot: Slot<T>, value: T): void {
+  set<T>(slot: Slot<T>, value: T): void {
     this.slots[slot.index] = value
   }
 }

@@ -11,7 +11,7 @@ import type { Log } from '../telemetry/log.ts'
 export type Condition = (ctx: Context) => boolean
 
 /** The test for an entry's `when`; null when there is none. All conditions given must hold. */
-export function conditionOf (when: WhenConfig | undefined): Condition | null {
+export function conditionOf(when: WhenConfig | undefined): Condition | null {
   if (when === undefined) return null
   const tests: Condition[] = []
   const { method, path, header, authenticated } = when
@@ -38,30 +38,47 @@ export function conditionOf (when: WhenConfig | undefined): Condition | null {
   return ctx => tests.every(test => test(ctx))
 }
 
-/** Hooks that run only for requests for which the condition held on the way down; `taken` remembers it for the way up. */
-export function conditional (hooks: Hooks, condition: Condition, taken: Slot<boolean>): Hooks {
+/**
+ * Hooks that run only for requests for which the condition held on the way down; `taken` remembers it for the way up.
+ */
+export function conditional(hooks: Hooks, condition: Condition, taken: Slot<boolean>): Hooks {
   const out: Hooks = {
-    request (ctx) {
+    request(ctx) {
       if (!condition(ctx)) return
       ctx.set(taken, true)
       return hooks.request?.(ctx)
     }
   }
-  if (hooks.upstream !== undefined) out.upstream = (ctx, request) => { if (ctx.get(taken) === true) hooks.upstream?.(ctx, request) }
-  if (hooks.response !== undefined) out.response = (ctx, head) => { if (ctx.get(taken) === true) return hooks.response?.(ctx, head) }
-  if (hooks.chunk !== undefined) out.chunk = (ctx, bytes) => { if (ctx.get(taken) === true) hooks.chunk?.(ctx, bytes) }
-  if (hooks.done !== undefined) out.done = (ctx, outcome) => { if (ctx.get(taken) === true) hooks.done?.(ctx, outcome) }
+  if (hooks.upstream !== undefined)
+    out.upstream = (ctx, request) => {
+      if (ctx.get(taken) === true) hooks.upstream?.(ctx, request)
+    }
+  if (hooks.response !== undefined)
+    out.response = (ctx, head) => {
+      if (ctx.get(taken) === true) return hooks.response?.(ctx, head)
+    }
+  if (hooks.chunk !== undefined)
+    out.chunk = (ctx, bytes) => {
+      if (ctx.get(taken) === true) hooks.chunk?.(ctx, bytes)
+    }
+  if (hooks.done !== undefined)
+    out.done = (ctx, outcome) => {
+      if (ctx.get(taken) === true) hooks.done?.(ctx, outcome)
+    }
   if (hooks.close !== undefined) out.close = () => hooks.close?.()
   return out
 }
 
 /**
- * Hooks that decide and log, and change nothing: replies and refusals are written to the log and the request goes on. On the
- * way up they see a copy of the head, so that what they began is ended (a lease is spent, a measurement taken).
+ * Hooks that decide and log, and change nothing: replies and refusals are written to the log and the request goes on.
+ * On the way up they see a copy of the head, so that what they began is ended (a lease is spent, a measurement taken).
  */
-export function observing (hooks: Hooks, entry: ChainEntryConfig, log: Log): Hooks {
+export function observing(hooks: Hooks, entry: ChainEntryConfig, log: Log): Hooks {
   const note = (ctx: Context, status: number, text: string): void => {
-    log.warn({ plugin: entry.plugin, route: ctx.route.name, correlationId: ctx.correlationId, status }, `observe: would have answered ${status}: ${text}`)
+    log.warn(
+      { plugin: entry.plugin, route: ctx.route.name, correlationId: ctx.correlationId, status },
+      `observe: would have answered ${status}: ${text}`
+    )
   }
   const refused = (ctx: Context, error: unknown): void => {
     const known = asGatewayError(error)
@@ -77,7 +94,7 @@ export function observing (hooks: Hooks, entry: ChainEntryConfig, log: Log): Hoo
   }
   const decide = (hooks.observe ?? hooks.request)?.bind(hooks)
   const out: Hooks = {
-    request (ctx): HookResult {
+    request(ctx): HookResult {
       try {
         const step = decide?.(ctx)
         if (step === undefined) return
@@ -91,8 +108,15 @@ export function observing (hooks: Hooks, entry: ChainEntryConfig, log: Log): Hoo
   if (hooks.response !== undefined) {
     out.response = (ctx, head) => {
       try {
-        const pending = hooks.response?.(ctx, { status: head.status, source: head.source, headers: new HeaderList(head.headers.pairs.slice()) })
-        if (pending !== undefined) return pending.catch((error: unknown) => { refused(ctx, error) })
+        const pending = hooks.response?.(ctx, {
+          status: head.status,
+          source: head.source,
+          headers: new HeaderList(head.headers.pairs.slice())
+        })
+        if (pending !== undefined)
+          return pending.catch((error: unknown) => {
+            refused(ctx, error)
+          })
       } catch (error) {
         refused(ctx, error)
       }

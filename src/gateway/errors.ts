@@ -15,15 +15,15 @@ export interface ErrorSurroundings {
 }
 
 /**
- * The root of every answer that is an error. One class for each shape of the contract's Errors section; domains throw them,
- * and `errorReply` alone turns them into bytes.
+ * The root of every answer that is an error. One class for each shape of the contract's Errors section; domains throw
+ * them, and `errorReply` alone turns them into bytes.
  */
 export abstract class GatewayError extends Error {
   readonly status: number
   /** Further headers, flat. */
   readonly headers: readonly string[]
 
-  constructor (status: number, message: string, headers: readonly string[] = [], cause?: unknown) {
+  constructor(status: number, message: string, headers: readonly string[] = [], cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
     this.name = new.target.name
     this.status = status
@@ -31,20 +31,20 @@ export abstract class GatewayError extends Error {
   }
 
   /** Media type of the body. */
-  get mediaType (): string {
+  get mediaType(): string {
     return JSON_TYPE
   }
 
   /** What clients know the error by beside its status: `error` of the body, or `title` of a problem. */
-  abstract get title (): string
+  abstract get title(): string
 
   /** Its name in docs/errors.md. It stands in the log; bodies have none (contract, Errors). */
-  get code (): ResponseCode {
+  get code(): ResponseCode {
     return responseCode(this.status, this.title)
   }
 
   /** The members of the body, in the order in which they are written; null for no body. */
-  abstract members (around: ErrorSurroundings): Record<string, unknown> | null
+  abstract members(around: ErrorSurroundings): Record<string, unknown> | null
 }
 
 /** `{error}` (contract, Errors: Short). */
@@ -52,40 +52,49 @@ export class ShortError extends GatewayError {
   readonly #code: ResponseCode | undefined
 
   /** `code` where the text differs from case to case, so that the table cannot know it. */
-  constructor (status: number, error: string, headers: readonly string[] = [], code?: ResponseCode) {
+  constructor(status: number, error: string, headers: readonly string[] = [], code?: ResponseCode) {
     super(status, error, headers)
     this.#code = code
   }
 
-  get title (): string {
+  get title(): string {
     return this.message
   }
 
-  override get code (): ResponseCode {
+  override get code(): ResponseCode {
     return this.#code ?? super.code
   }
 
-  members (): Record<string, unknown> {
+  members(): Record<string, unknown> {
     return { error: this.message }
   }
 }
 
-/** `{error, message, …}` (contract, Errors: Long). `more` adds members such as `details` or `proxy_id` after the two. */
+/**
+ * `{error, message, …}` (contract, Errors: Long). `more` adds members such as `details` or `proxy_id` after the two.
+ */
 export class LongError extends GatewayError {
   readonly error: string
   readonly more: Readonly<Record<string, unknown>>
 
-  constructor (status: number, error: string, message: string, more: Readonly<Record<string, unknown>> = {}, headers: readonly string[] = [], cause?: unknown) {
+  constructor(
+    status: number,
+    error: string,
+    message: string,
+    more: Readonly<Record<string, unknown>> = {},
+    headers: readonly string[] = [],
+    cause?: unknown
+  ) {
     super(status, message, headers, cause)
     this.error = error
     this.more = more
   }
 
-  get title (): string {
+  get title(): string {
     return this.error
   }
 
-  members (): Record<string, unknown> {
+  members(): Record<string, unknown> {
     return { error: this.error, message: this.message, ...this.more }
   }
 }
@@ -95,38 +104,41 @@ export class PayloadTooLarge extends LongError {
   /** In bytes. */
   readonly limit: number
 
-  constructor (limit: number, more: Readonly<Record<string, unknown>> = {}) {
-    super(413, 'Payload too large', `The request body is larger than the limit of ${limit} bytes.`, more, ['Connection', 'close'])
+  constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
+    super(413, 'Payload too large', `The request body is larger than the limit of ${limit} bytes.`, more, [
+      'Connection',
+      'close'
+    ])
     this.limit = limit
   }
 }
 
 /** What the parser found wrong in a body that is being read, or that it came too slowly (408). */
 export class MalformedBody extends LongError {
-  constructor (status: number, message: string) {
+  constructor(status: number, message: string) {
     super(status, status === 408 ? 'Request Timeout' : 'Bad Request', message)
   }
 
-  override get code (): ResponseCode {
+  override get code(): ResponseCode {
     return this.status === 408 ? 'BG_REQUEST_TIMEOUT' : 'BG_REQUEST_MALFORMED'
   }
 }
 
 /** The client closed the connection before its request was whole; nobody is left to answer. Counted as 499. */
 export class ClientGone extends GatewayError {
-  constructor () {
+  constructor() {
     super(499, 'The client closed the connection.')
   }
 
-  get title (): string {
+  get title(): string {
     return this.message
   }
 
-  override get code (): ResponseCode {
+  override get code(): ResponseCode {
     return 'BG_CLIENT_GONE'
   }
 
-  members (): null {
+  members(): null {
     return null
   }
 }
@@ -134,7 +146,13 @@ export class ClientGone extends GatewayError {
 /** The caller must wait: 503 with Retry-After, for faults that pass by themselves (contract, Errors; decision 15). */
 export class Unavailable extends LongError {
   /** `retryAfter` in whole seconds. */
-  constructor (error: string, message: string, retryAfter = 5, more: Readonly<Record<string, unknown>> = {}, cause?: unknown) {
+  constructor(
+    error: string,
+    message: string,
+    retryAfter = 5,
+    more: Readonly<Record<string, unknown>> = {},
+    cause?: unknown
+  ) {
     super(503, error, message, more, ['Retry-After', String(retryAfter)], cause)
   }
 }
@@ -144,50 +162,61 @@ export class RateLimited extends GatewayError {
   readonly retryAfter: number
 
   /** `retryAfter` in whole seconds, at least 1 (decision 33). */
-  constructor (retryAfter: number) {
+  constructor(retryAfter: number) {
     const seconds = Math.max(1, Math.ceil(retryAfter))
     super(429, `Rate limit exceeded. Try again in ${seconds} seconds.`, ['Retry-After', String(seconds)])
     this.retryAfter = seconds
   }
 
-  get title (): string {
+  get title(): string {
     return 'Too many requests'
   }
 
-  members (): Record<string, unknown> {
+  members(): Record<string, unknown> {
     return { error: this.title, message: this.message, retryAfter: this.retryAfter }
   }
 }
 
 /** 429 `{error: "Too many failed authentication attempts", message}` (contract, Authentication 6). */
 export class AuthThrottled extends LongError {
-  constructor (retryAfter: number) {
+  constructor(retryAfter: number) {
     const seconds = Math.max(1, Math.ceil(retryAfter))
-    super(429, 'Too many failed authentication attempts', `Too many requests with a missing or invalid API key came from this address. Try again in ${seconds} seconds.`, {}, ['Retry-After', String(seconds)])
+    super(
+      429,
+      'Too many failed authentication attempts',
+      `Too many requests with a missing or invalid API key came from this address. Try again in ${seconds} seconds.`,
+      {},
+      ['Retry-After', String(seconds)]
+    )
   }
 }
 
-/** Messages for each field that failed; keys in PascalCase such as `OrderId` and `Items[0].Quantity`, `$` for the whole body (decision 2). */
+/**
+ * Messages for each field that failed; keys in PascalCase such as `OrderId` and `Items[0].Quantity`, `$` for the whole
+ * body (decision 2).
+ */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>
 
-/** 400 `application/problem+json` for what one field's schema can see (contract, Errors: Validation; decisions 1 to 3). */
+/**
+ * 400 `application/problem+json` for what one field's schema can see (contract, Errors: Validation; decisions 1 to 3).
+ */
 export class ValidationError extends GatewayError {
   readonly errors: FieldErrors
 
-  constructor (errors: FieldErrors) {
+  constructor(errors: FieldErrors) {
     super(400, 'One or more validation errors occurred.')
     this.errors = errors
   }
 
-  get title (): string {
+  get title(): string {
     return this.message
   }
 
-  override get mediaType (): string {
+  override get mediaType(): string {
     return PROBLEM_TYPE
   }
 
-  members (around: ErrorSurroundings): Record<string, unknown> {
+  members(around: ErrorSurroundings): Record<string, unknown> {
     return {
       type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
       title: this.title,
@@ -204,25 +233,37 @@ export class ProblemError extends GatewayError {
   readonly title: string
   readonly more: Readonly<Record<string, unknown>>
 
-  constructor (status: number, type: string, title: string, detail: string, more: Readonly<Record<string, unknown>> = {}, headers: readonly string[] = []) {
+  constructor(
+    status: number,
+    type: string,
+    title: string,
+    detail: string,
+    more: Readonly<Record<string, unknown>> = {},
+    headers: readonly string[] = []
+  ) {
     super(status, detail, headers)
     this.type = type
     this.title = title
     this.more = more
   }
 
-  override get mediaType (): string {
+  override get mediaType(): string {
     return PROBLEM_TYPE
   }
 
-  members (): Record<string, unknown> {
+  members(): Record<string, unknown> {
     return { type: this.type, title: this.title, status: this.status, detail: this.message, ...this.more }
   }
 }
 
 /** The members that a subscription or feature refusal may carry; only the relevant ones are given (decision 86). */
 export interface GateMembers {
-  readonly action_required: 'contact_support' | 'subscribe' | 'update_payment_method' | 'renew_subscription' | 'upgrade_plan'
+  readonly action_required:
+    | 'contact_support'
+    | 'subscribe'
+    | 'update_payment_method'
+    | 'renew_subscription'
+    | 'upgrade_plan'
   readonly current_plan?: string | null
   readonly required_plan?: string | null
   readonly subscription_status?: string | null
@@ -232,7 +273,16 @@ export interface GateMembers {
 
 /** 403 of the subscription gate (contract, Errors: Subscription or feature 403). */
 export class GateError extends LongError {
-  constructor (error: 'Account inactive' | 'Subscription required' | 'Subscription not active' | 'Subscription period expired' | 'Feature not available', message: string, members: GateMembers) {
+  constructor(
+    error:
+      | 'Account inactive'
+      | 'Subscription required'
+      | 'Subscription not active'
+      | 'Subscription period expired'
+      | 'Feature not available',
+    message: string,
+    members: GateMembers
+  ) {
     super(403, error, message, { ...members })
   }
 }
@@ -240,31 +290,35 @@ export class GateError extends LongError {
 /** A setting that the operation needs is missing: 500 `{error: "Server configuration error"}` (decision 16). */
 export class ConfigurationMissing extends GatewayError {
   /** `setting` names the missing key for the log; the client does not see it. */
-  constructor (setting: string) {
+  constructor(setting: string) {
     super(500, `setting ${setting} is missing`)
   }
 
-  get title (): string {
+  get title(): string {
     return 'Server configuration error'
   }
 
-  members (): Record<string, unknown> {
+  members(): Record<string, unknown> {
     return { error: this.title }
   }
 }
 
 /** Wraps what nobody foresaw (contract, Errors: Unhandled; decision 16). */
 class Unhandled extends GatewayError {
-  constructor (cause: unknown) {
+  constructor(cause: unknown) {
     super(500, 'An unexpected error occurred', [], cause)
   }
 
-  get title (): string {
+  get title(): string {
     return this.message
   }
 
-  members (around: ErrorSurroundings): Record<string, unknown> {
-    const base = { error: this.message, correlationId: around.correlationId, timestamp: new Date(around.now).toISOString() }
+  members(around: ErrorSurroundings): Record<string, unknown> {
+    const base = {
+      error: this.message,
+      correlationId: around.correlationId,
+      timestamp: new Date(around.now).toISOString()
+    }
     if (around.mode === 'production') return base
     const cause = this.cause
     return cause instanceof Error
@@ -274,22 +328,28 @@ class Unhandled extends GatewayError {
 }
 
 /**
- * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into an answer; null for what
- * nobody foresaw.
+ * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into an answer; null for
+ * what nobody foresaw.
  */
-export function foreseen (error: unknown): GatewayError | null {
+export function foreseen(error: unknown): GatewayError | null {
   if (error instanceof GatewayError) return error
   if (!isConnectionFault(error)) return null
-  return new Unavailable('Service unavailable', 'The gateway cannot reach its data at the moment. Try again later.', 5, {}, error)
+  return new Unavailable(
+    'Service unavailable',
+    'The gateway cannot reach its data at the moment. Try again later.',
+    5,
+    {},
+    error
+  )
 }
 
 /** The error as one of the table's: as it was foreseen, or wrapped as unhandled. */
-export function asGatewayError (error: unknown): GatewayError {
+export function asGatewayError(error: unknown): GatewayError {
   return foreseen(error) ?? new Unhandled(error)
 }
 
 /** The bytes of an error; the one place that makes them. */
-export function errorReply (error: GatewayError, around: ErrorSurroundings): WholeReply {
+export function errorReply(error: GatewayError, around: ErrorSurroundings): WholeReply {
   const members = error.members(around)
   if (members === null) return { status: error.status, headers: error.headers, body: null }
   return {
@@ -300,22 +360,29 @@ export function errorReply (error: GatewayError, around: ErrorSurroundings): Who
 }
 
 /** 400 for an idempotency key under which another request has run (decision 18). */
-export function idempotencyKeyReused (): ShortError {
+export function idempotencyKeyReused(): ShortError {
   return new ShortError(400, 'Idempotency key was already used with a different request.')
 }
 
 /** 503 for a repetition that comes while the first request still runs (decision 19). */
-export function requestInProgress (): Unavailable {
-  return new Unavailable('Request in progress', 'A request with the same idempotency key is still running. Try again shortly.', 5)
+export function requestInProgress(): Unavailable {
+  return new Unavailable(
+    'Request in progress',
+    'A request with the same idempotency key is still running. Try again shortly.',
+    5
+  )
 }
 
 /** 404 for a path that nothing serves (decision 6). */
-export function notFound (): LongError {
+export function notFound(): LongError {
   return new LongError(404, 'Not found', 'Nothing is served at this path.')
 }
 
 /** 405 with Allow (decision 6). `allowed` lists the methods that the path has. */
-export function methodNotAllowed (method: string, allowed: readonly string[]): LongError {
+export function methodNotAllowed(method: string, allowed: readonly string[]): LongError {
   const list = allowed.join(', ')
-  return new LongError(405, 'Method not allowed', `This path does not take ${method}; it takes ${list}.`, {}, ['Allow', list])
+  return new LongError(405, 'Method not allowed', `This path does not take ${method}; it takes ${list}.`, {}, [
+    'Allow',
+    list
+  ])
 }

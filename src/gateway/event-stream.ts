@@ -13,9 +13,12 @@ export interface ServerSentEvent {
 
 /** Where the source of an event stream sends its events. Both are ignored once the stream is over. */
 export interface EventSink {
-  /** Throws `TypeError` when `id` or `event` is more than one line. A client that has stopped reading gets the end instead, and comes back. */
-  send (event: ServerSentEvent): void
-  end (): void
+  /**
+   * Throws `TypeError` when `id` or `event` is more than one line. A client that has stopped reading gets the end
+   * instead, and comes back.
+   */
+  send(event: ServerSentEvent): void
+  end(): void
 }
 
 /** What an event stream is made of. Times in milliseconds. */
@@ -31,8 +34,16 @@ export interface EventStreamOptions {
   readonly maxAge?: number
 }
 
-/** What every event stream's answer carries beside its media type: no cache keeps it, and nginx does not hold its pieces back. */
-export const EVENT_STREAM_HEADERS: readonly string[] = Object.freeze(['Cache-Control', 'no-store', 'X-Accel-Buffering', 'no'])
+/**
+ * What every event stream's answer carries beside its media type: no cache keeps it, and nginx does not hold its pieces
+ * back.
+ */
+export const EVENT_STREAM_HEADERS: readonly string[] = Object.freeze([
+  'Cache-Control',
+  'no-store',
+  'X-Accel-Buffering',
+  'no'
+])
 
 const RETRY = 3000
 const HEARTBEAT = 15_000
@@ -40,15 +51,18 @@ const MAX_AGE = 600_000
 
 const HEARTBEAT_COMMENT = Buffer.from(':\n\n')
 
-/** Throws when `value` would end its line: what follows would be fields of the sender's choice. A NUL makes clients drop an id. */
-function line (name: 'id' | 'event', value: string): string {
+/**
+ * Throws when `value` would end its line: what follows would be fields of the sender's choice. A NUL makes clients drop
+ * an id.
+ */
+function line(name: 'id' | 'event', value: string): string {
   // oxlint-disable-next-line no-control-regex -- NUL is what must not be there
   if (/[\r\n\0]/.test(value)) throw new TypeError(`the ${name} of an event is one line`)
   return `${name}: ${value}\n`
 }
 
 /** The event in the stream's form. Throws `TypeError` when `id` or `event` is more than one line. */
-export function encodeEvent ({ data, id, event }: ServerSentEvent): string {
+export function encodeEvent({ data, id, event }: ServerSentEvent): string {
   let text = ''
   if (event !== undefined) text += line('event', event)
   if (id !== undefined) text += line('id', id)
@@ -58,12 +72,19 @@ export function encodeEvent ({ data, id, event }: ServerSentEvent): string {
 }
 
 /**
- * A body of server-sent events for an answer with the media type `text/event-stream` and `EVENT_STREAM_HEADERS`. It ends
- * when its source ends it, at its greatest age, and when the process is about to stop; clients come back by themselves.
+ * A body of server-sent events for an answer with the media type `text/event-stream` and `EVENT_STREAM_HEADERS`. It
+ * ends when its source ends it, at its greatest age, and when the process is about to stop; clients come back by
+ * themselves.
  */
-export function eventStream ({ clock, begin, retry = RETRY, heartbeat = HEARTBEAT, maxAge = MAX_AGE }: EventStreamOptions): StreamBody {
+export function eventStream({
+  clock,
+  begin,
+  retry = RETRY,
+  heartbeat = HEARTBEAT,
+  maxAge = MAX_AGE
+}: EventStreamOptions): StreamBody {
   return {
-    open (sink) {
+    open(sink) {
       // It goes out with the first event, so that a source that cannot begin is still answered as an error.
       let opening = `retry: ${retry}\n`
       let takes = true
@@ -71,11 +92,15 @@ export function eventStream ({ clock, begin, retry = RETRY, heartbeat = HEARTBEA
         takes = sink.write(opening + text)
         opening = ''
       }
-      const end = (): void => { sink.end() }
-      sink.onDrain = () => { takes = true }
+      const end = (): void => {
+        sink.end()
+      }
+      sink.onDrain = () => {
+        takes = true
+      }
       sink.onStopping = end
       const stop = begin({
-        send (event) {
+        send(event) {
           const text = encodeEvent(event)
           if (takes) write(text)
           else end()
@@ -84,7 +109,9 @@ export function eventStream ({ clock, begin, retry = RETRY, heartbeat = HEARTBEA
       })
       if (opening !== '') write('\n')
       // An unread comment is of no use to anybody, and would look like progress.
-      const beat = clock.every(heartbeat, () => { if (takes) takes = sink.write(HEARTBEAT_COMMENT) })
+      const beat = clock.every(heartbeat, () => {
+        if (takes) takes = sink.write(HEARTBEAT_COMMENT)
+      })
       const age = clock.after(maxAge, end)
       return () => {
         beat.cancel()

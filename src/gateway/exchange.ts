@@ -4,7 +4,15 @@ import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayEr
 import { HeaderList } from './headers.ts'
 import type { UpstreamRequest } from './plugin.ts'
 import { ReplyStream } from './reply-stream.ts'
-import { type Head, type HeadSource, isStreamBody, type Outcome, type Reply, type StreamBody, type WholeReply } from './reply.ts'
+import {
+  type Head,
+  type HeadSource,
+  isStreamBody,
+  type Outcome,
+  type Reply,
+  type StreamBody,
+  type WholeReply
+} from './reply.ts'
 import type { TunnelResult, TunnelTarget, Wire, WireListener } from './wire.ts'
 import type { Responder, TunnelPolicy } from './responder.ts'
 import { API_VERSION } from './version.ts'
@@ -12,30 +20,35 @@ import { API_VERSION } from './version.ts'
 /** What the engine tells of a request that ended, for the one log line and the one measurement. */
 export interface ExchangeEvents {
   readonly mode: 'development' | 'production'
-  now (): number
-  monotonic (): number
+  now(): number
+  monotonic(): number
   /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
-  fault (ctx: Context, error: Error): void
+  fault(ctx: Context, error: Error): void
   /** The request is over; its snapshot may be let go. */
-  finished (exchange: Exchange): void
+  finished(exchange: Exchange): void
 }
 
 const EMPTY_BODY_STATUS = new Set([204, 205, 304])
 
-/** The head of a reply as a list that hooks may change, with its length where it has one. The reply itself stays as it is. */
-function replyHeaders ({ status, headers: given, body }: Reply): HeaderList {
+/**
+ * The head of a reply as a list that hooks may change, with its length where it has one. The reply itself stays as it
+ * is.
+ */
+function replyHeaders({ status, headers: given, body }: Reply): HeaderList {
   const headers = new HeaderList(given.slice())
-  if (!EMPTY_BODY_STATUS.has(status) && !isStreamBody(body)) headers.set('Content-Length', String(body === null ? 0 : Buffer.byteLength(body)))
+  if (!EMPTY_BODY_STATUS.has(status) && !isStreamBody(body))
+    headers.set('Content-Length', String(body === null ? 0 : Buffer.byteLength(body)))
   return headers
 }
 
 /**
- * One request and its answer: walks the chain down, takes the answer up, and tells every plugin once how it ended. It is
- * made for each request and holds nothing that another could share.
+ * One request and its answer: walks the chain down, takes the answer up, and tells every plugin once how it ended. It
+ * is made for each request and holds nothing that another could share.
  *
- * No plugin is told that a request is over while one still works on it: when the client leaves during an asynchronous hook
- * or operation, `onClose` is called at once, and `done` once that work has settled. So a lease that was taken too late is
- * still given back, and the answer of an operation whose client left still goes up the chain, where `idempotency` keeps it.
+ * No plugin is told that a request is over while one still works on it: when the client leaves during an asynchronous
+ * hook or operation, `onClose` is called at once, and `done` once that work has settled. So a lease that was taken too
+ * late is still given back, and the answer of an operation whose client left still goes up the chain, where
+ * `idempotency` keeps it.
  */
 export class Exchange implements Responder, WireListener {
   readonly ctx: Context
@@ -60,7 +73,7 @@ export class Exchange implements Responder, WireListener {
   #tunnelled: TunnelResult | null = null
   #stream: ReplyStream | null = null
 
-  constructor (ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
+  constructor(ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
     this.ctx = ctx
     this.#wire = wire
     this.#chain = chain
@@ -68,12 +81,12 @@ export class Exchange implements Responder, WireListener {
     wire.listener = this
   }
 
-  get gone (): boolean {
+  get gone(): boolean {
     return this.#closed || this.#wire.gone
   }
 
   /** Runs the request. Never throws. */
-  start (): void {
+  start(): void {
     try {
       const step = this.#chain.enter(this.ctx, this.#progress)
       if (step === undefined) this.#handle()
@@ -84,7 +97,7 @@ export class Exchange implements Responder, WireListener {
     }
   }
 
-  #handle (): void {
+  #handle(): void {
     if (this.#closed) return
     const step = this.#chain.handle(this.ctx, this)
     if (step === undefined) return
@@ -92,8 +105,11 @@ export class Exchange implements Responder, WireListener {
     else this.#reply(step, 'reply')
   }
 
-  /** Goes on once an asynchronous step has settled: with its reply, else (`entering`) with the terminal plugin. Never rejects. */
-  async #later (step: Promise<void | Reply>, entering: boolean): Promise<void> {
+  /**
+   * Goes on once an asynchronous step has settled: with its reply, else (`entering`) with the terminal plugin. Never
+   * rejects.
+   */
+  async #later(step: Promise<void | Reply>, entering: boolean): Promise<void> {
     this.#working++
     try {
       const reply = await step
@@ -106,26 +122,26 @@ export class Exchange implements Responder, WireListener {
     }
   }
 
-  #worked (): void {
+  #worked(): void {
     this.#working--
     if (this.#closed) this.#settle()
   }
 
-  forwarding (out: UpstreamRequest): void {
+  forwarding(out: UpstreamRequest): void {
     this.#chain.forwarding(this.ctx, out)
   }
 
-  interim (status: number, headers: readonly string[]): void {
+  interim(status: number, headers: readonly string[]): void {
     if (!this.#headSent && !this.#closed) this.#wire.interim(status, headers)
   }
 
-  head (status: number, headers: HeaderList): void | Promise<void> {
+  head(status: number, headers: HeaderList): void | Promise<void> {
     if (this.#closed || this.#leaving) return
     // A hook that fails has its error answered there; the terminal plugin is told by `onClose` like of any other end.
     return this.#head({ status, headers, source: 'upstream' }, null)
   }
 
-  write (bytes: Uint8Array): boolean {
+  write(bytes: Uint8Array): boolean {
     if (this.#closed || this.#ended || !this.#headSent) return true
     if (this.#chain.watchesChunks) {
       try {
@@ -139,23 +155,27 @@ export class Exchange implements Responder, WireListener {
     return this.#wire.write(bytes)
   }
 
-  end (trailers: readonly string[] | null): void {
+  end(trailers: readonly string[] | null): void {
     if (this.#closed || this.#ended || !this.#headSent) return
     this.#ended = true
     this.#wire.end(null, trailers)
   }
 
-  fail (error: Error): void {
+  fail(error: Error): void {
     if (this.#closed || this.#ended) return
     this.#refuse(error)
   }
 
-  async tunnel (target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
+  async tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
     this.#working++
     try {
       const result = await this.#wire.tunnel(target, async answer => {
         this.#leaving = true
-        const head: Head = { status: answer.status, headers: policy.answer(answer.status, answer.headers), source: 'upstream' }
+        const head: Head = {
+          status: answer.status,
+          headers: policy.answer(answer.status, answer.headers),
+          source: 'upstream'
+        }
         await this.#chain.leave(this.ctx, head, this.#progress)
         this.#stamp(head)
         answer.headers.splice(0, answer.headers.length, ...head.headers.pairs)
@@ -176,15 +196,15 @@ export class Exchange implements Responder, WireListener {
     }
   }
 
-  drained (): void {
+  drained(): void {
     this.onDrain?.()
   }
 
-  stopping (): void {
+  stopping(): void {
     this.#stream?.stopping()
   }
 
-  closed (complete: boolean): void {
+  closed(complete: boolean): void {
     if (this.#closed) return
     this.#closed = true
     this.#complete = complete
@@ -198,7 +218,7 @@ export class Exchange implements Responder, WireListener {
   }
 
   /** Tells everybody, once the connection is closed and nobody works on the request any more. */
-  #settle (): void {
+  #settle(): void {
     if (this.#settled || this.#working > 0) return
     this.#settled = true
     // A head that never left this process sold nothing: its payment must come back (decision 124).
@@ -215,18 +235,21 @@ export class Exchange implements Responder, WireListener {
       duration: this.#events.monotonic() - this.ctx.startedAt,
       error: this.#error ?? (delivered ? null : new ClientGone())
     }
-    this.#chain.settle(this.ctx, outcome, this.#progress, fault => { this.#fault(fault) })
+    this.#chain.settle(this.ctx, outcome, this.#progress, fault => {
+      this.#fault(fault)
+    })
     this.#events.finished(this)
   }
 
-  #fault (error: unknown): void {
+  #fault(error: unknown): void {
     this.#events.fault(this.ctx, error instanceof Error ? error : new Error(String(error)))
   }
 
-  #refuse (cause: unknown): void {
+  #refuse(cause: unknown): void {
     if (this.#settled) return
     const error = this.#named(asGatewayError(cause))
-    // What follows from the client's leaving is told by the outcome; a fault of ours is told even when nobody waits for it.
+    // What follows from the client's leaving is told by the outcome; a fault of ours is told even when nobody waits for
+    // it.
     if (error.status >= 500) this.#fault(error)
     if (this.#closed) {
       if (error.status >= 500) this.#error ??= error
@@ -245,31 +268,43 @@ export class Exchange implements Responder, WireListener {
     else this.#reply(reply, 'error')
   }
 
-  /** The body's reader knows no target; its refusal names the proxy like every other refusal of one (contract, Errors). */
-  #named (error: GatewayError): GatewayError {
+  /**
+   * The body's reader knows no target; its refusal names the proxy like every other refusal of one (contract, Errors).
+   */
+  #named(error: GatewayError): GatewayError {
     const target = this.ctx.upstreamTarget
     if (target === null || !(error instanceof PayloadTooLarge)) return error
     return new PayloadTooLarge(error.limit, { ...error.more, ...target.errorMembers })
   }
 
   /** Answers without going up the chain again, past the watchers too, after a hook failed on the way up. */
-  #bare (reply: WholeReply): void {
+  #bare(reply: WholeReply): void {
     this.#write({ status: reply.status, headers: replyHeaders(reply), source: 'error' })
     this.#ended = true
     this.#wire.end(reply.body, null)
   }
 
-  #bytes (error: GatewayError): WholeReply {
-    return errorReply(error, { correlationId: this.ctx.correlationId, now: this.#events.now(), mode: this.#events.mode })
+  #bytes(error: GatewayError): WholeReply {
+    return errorReply(error, {
+      correlationId: this.ctx.correlationId,
+      now: this.#events.now(),
+      mode: this.#events.mode
+    })
   }
 
-  #reply (reply: Reply, source: HeadSource): void {
+  #reply(reply: Reply, source: HeadSource): void {
     if (this.#settled || this.#headSent || this.#leaving) return
-    void this.#head({ status: reply.status, headers: replyHeaders(reply), source: isStreamBody(reply.body) ? 'stream' : source }, reply)
+    void this.#head(
+      { status: reply.status, headers: replyHeaders(reply), source: isStreamBody(reply.body) ? 'stream' : source },
+      reply
+    )
   }
 
-  /** Takes a head up the chain and writes it, with its reply where it has one. Neither throws nor rejects: what a hook throws is answered. */
-  #head (head: Head, reply: Reply | null): void | Promise<void> {
+  /**
+   * Takes a head up the chain and writes it, with its reply where it has one. Neither throws nor rejects: what a hook
+   * throws is answered.
+   */
+  #head(head: Head, reply: Reply | null): void | Promise<void> {
     this.#source = head.source
     this.#leaving = true
     try {
@@ -282,7 +317,7 @@ export class Exchange implements Responder, WireListener {
     }
   }
 
-  async #headLater (pending: Promise<void>, head: Head, reply: Reply | null): Promise<void> {
+  async #headLater(pending: Promise<void>, head: Head, reply: Reply | null): Promise<void> {
     this.#working++
     try {
       await pending
@@ -296,7 +331,7 @@ export class Exchange implements Responder, WireListener {
   }
 
   /** Writes the head, unless an error was answered while hooks still worked on it. */
-  #write (head: Head): void {
+  #write(head: Head): void {
     if (this.#closed || this.#headSent) return
     this.#stamp(head)
     this.#source = head.source
@@ -306,7 +341,7 @@ export class Exchange implements Responder, WireListener {
     this.#headSent = true
   }
 
-  #finish ({ body }: Reply, head: Head): void {
+  #finish({ body }: Reply, head: Head): void {
     const empty = EMPTY_BODY_STATUS.has(head.status)
     if (isStreamBody(body) && !empty && this.ctx.method !== 'HEAD') {
       this.#open(body, head)
@@ -315,33 +350,50 @@ export class Exchange implements Responder, WireListener {
     this.#write(head)
     if (this.#settled || this.#ended) return
     const whole = empty || isStreamBody(body) ? null : body
-    if (this.#chain.watchesChunks && whole !== null) this.#chain.chunk(this.ctx, typeof whole === 'string' ? Buffer.from(whole) : whole, this.#progress)
+    if (this.#chain.watchesChunks && whole !== null)
+      this.#chain.chunk(this.ctx, typeof whole === 'string' ? Buffer.from(whole) : whole, this.#progress)
     if (this.#closed) return
     this.#ended = true
     this.#wire.end(whole, null)
   }
 
-  /** Lets the body be written piece by piece, unless nobody is there for it or an error was answered while hooks still worked. */
-  #open (body: StreamBody, head: Head): void {
+  /**
+   * Lets the body be written piece by piece, unless nobody is there for it or an error was answered while hooks still
+   * worked.
+   */
+  #open(body: StreamBody, head: Head): void {
     if (this.gone || this.#ended || this.#headSent) return
     const stream = new ReplyStream({
       gone: () => this.gone,
-      head: () => { this.#write(head) },
+      head: () => {
+        this.#write(head)
+      },
       write: bytes => this.write(bytes),
-      end: () => { this.end(null) },
-      fail: error => { this.fail(error) },
-      fault: error => { this.#fault(error) }
+      end: () => {
+        this.end(null)
+      },
+      fail: error => {
+        this.fail(error)
+      },
+      fault: error => {
+        this.#fault(error)
+      }
     })
-    this.onDrain = () => { stream.drained() }
-    this.onClose = () => { stream.close() }
+    this.onDrain = () => {
+      stream.drained()
+    }
+    this.onClose = () => {
+      stream.close()
+    }
     stream.open(body)
     this.#stream = stream
     if (this.#wire.stopping) stream.stopping()
   }
 
   /** The two headers that every answer carries (contract, Versioning; decisions 13 and 14). */
-  #stamp (head: Head): void {
+  #stamp(head: Head): void {
     head.headers.set('X-Correlation-Id', this.ctx.correlationId)
-    if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version')) head.headers.set('X-API-Version', API_VERSION)
+    if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version'))
+      head.headers.set('X-API-Version', API_VERSION)
   }
 }

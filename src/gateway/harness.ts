@@ -27,19 +27,22 @@ export interface HarnessEntry {
 /** Any plugin, whatever its configuration and services. */
 export type AnyPlugin = Omit<Plugin, 'setup' | 'uses'> & {
   readonly uses?: readonly (keyof Services)[]
-  setup (config: never, scope: never): Hooks | Promise<Hooks>
+  setup(config: never, scope: never): Hooks | Promise<Hooks>
 }
 
-/** What stands at the end of the chain when the plugins under test have no terminal one: a fake upstream, or a handler such as an operation's. */
+/**
+ * What stands at the end of the chain when the plugins under test have no terminal one: a fake upstream, or a handler
+ * such as an operation's.
+ */
 export type HarnessAnswer =
   | {
-    readonly status?: number
-    readonly headers?: Readonly<Record<string, string>> | readonly string[]
-    /** The body in pieces; each is written by itself. */
-    readonly body?: string | Uint8Array | ReadonlyArray<string | Uint8Array>
-    /** Read the request's body to its end first, as a real upstream would. */
-    readonly readsBody?: boolean
-  }
+      readonly status?: number
+      readonly headers?: Readonly<Record<string, string>> | readonly string[]
+      /** The body in pieces; each is written by itself. */
+      readonly body?: string | Uint8Array | ReadonlyArray<string | Uint8Array>
+      /** Read the request's body to its end first, as a real upstream would. */
+      readonly readsBody?: boolean
+    }
   | ((ctx: Context, responder: Responder) => HookResult)
 
 /** How a chain is set up for a test. */
@@ -82,7 +85,7 @@ export interface HarnessResult {
   readonly body: Buffer
   readonly text: string
   /** The body as JSON; throws when it is none. */
-  json (): unknown
+  json(): unknown
   /** Who made the answer. */
   readonly source: HeadSource
   readonly outcome: Outcome
@@ -102,29 +105,33 @@ export interface HarnessExchange {
   /** Bytes of body that the client has got so far. */
   readonly received: () => number
   /** The client closes its connection. */
-  leave (): void
+  leave(): void
 }
 
 /** A chain under test. */
 export interface Harness {
   /** Runs a request to its end. */
-  run (request?: HarnessRequest): Promise<HarnessResult>
+  run(request?: HarnessRequest): Promise<HarnessResult>
   /** Begins a request, for tests in which the client leaves or two run at once. */
-  begin (request?: HarnessRequest): HarnessExchange
+  begin(request?: HarnessRequest): HarnessExchange
   /** Calls the plugins' `close`. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /**
  * Sets plugins up as a chain and runs requests through the real engine, without a server: what a plugin author's tests
- * need. Settings are read like those of the file, with defaults and units; wrong ones throw a `TypeError` that says why.
+ * need. Settings are read like those of the file, with defaults and units; wrong ones throw a `TypeError` that says
+ * why.
  */
-export async function harness (plugins: AnyPlugin | ReadonlyArray<AnyPlugin | HarnessEntry>, options: HarnessOptions = {}): Promise<Harness> {
+export async function harness(
+  plugins: AnyPlugin | ReadonlyArray<AnyPlugin | HarnessEntry>,
+  options: HarnessOptions = {}
+): Promise<Harness> {
   // Array.isArray does not narrow a read-only array.
   const entries = (Array.isArray(plugins) ? plugins : [plugins]) as ReadonlyArray<AnyPlugin | HarnessEntry>
   const route: RouteInfo = { ...NO_ROUTE, name: 'test', own: false, ...options.route }
   let slots = 0
-  const slot = <T> (name: string): Slot<T> => ({ index: slots++, name })
+  const slot = <T>(name: string): Slot<T> => ({ index: slots++, name })
   const hooks: Hooks[] = []
   let terminal = false
   for (const item of entries) {
@@ -137,7 +144,11 @@ export async function harness (plugins: AnyPlugin | ReadonlyArray<AnyPlugin | Ha
   const records: Records = { sent: new WeakMap(), ended: new WeakMap() }
   if (!terminal) hooks.push({ handle: (ctx, responder) => answer(options.answer ?? {}, ctx, responder, records) })
   // `done` runs upwards: what stands first is told last.
-  const probe: Hooks = { done (ctx, outcome) { records.ended.set(ctx, outcome) } }
+  const probe: Hooks = {
+    done(ctx, outcome) {
+      records.ended.set(ctx, outcome)
+    }
+  }
   const chain = new Chain([probe, ...hooks], slots)
   const begin = (request: HarnessRequest = {}): HarnessExchange => run(chain, route, options, request, records)
   return { begin, run: request => begin(request).result, close: () => chain.close() }
@@ -149,7 +160,12 @@ interface Records {
   readonly ended: WeakMap<Context, Outcome>
 }
 
-async function setUp (entry: HarnessEntry, route: RouteInfo, options: HarnessOptions, slot: Scope['slot']): Promise<Hooks> {
+async function setUp(
+  entry: HarnessEntry,
+  route: RouteInfo,
+  options: HarnessOptions,
+  slot: Scope['slot']
+): Promise<Hooks> {
   const { plugin } = entry
   const read = readConfig(plugin.config as TSchema, entry.config ?? {})
   const problem = read.problems[0]
@@ -157,22 +173,26 @@ async function setUp (entry: HarnessEntry, route: RouteInfo, options: HarnessOpt
   const services: Partial<Record<keyof Services, unknown>> = {}
   for (const name of plugin.uses ?? []) {
     services[name] = options.services?.[name]
-    if (services[name] === undefined) throw new TypeError(`${plugin.name} uses the service "${name}"; give one in options.services`)
+    if (services[name] === undefined)
+      throw new TypeError(`${plugin.name} uses the service "${name}"; give one in options.services`)
   }
   // The settings have just been read by the plugin's own schema, and the services are those of its own `uses`.
-  return await plugin.setup(read.value as never, { services, route, mode: options.mode ?? 'development', slot } as never)
+  return await plugin.setup(
+    read.value as never,
+    { services, route, mode: options.mode ?? 'development', slot } as never
+  )
 }
 
-function pairsOf (headers: Readonly<Record<string, string>> | readonly string[] | undefined): string[] {
+function pairsOf(headers: Readonly<Record<string, string>> | readonly string[] | undefined): string[] {
   if (headers === undefined) return []
   return isFlat(headers) ? [...headers] : Object.entries(headers).flat()
 }
 
-function isFlat (headers: Readonly<Record<string, string>> | readonly string[]): headers is readonly string[] {
+function isFlat(headers: Readonly<Record<string, string>> | readonly string[]): headers is readonly string[] {
   return Array.isArray(headers)
 }
 
-function answer (given: HarnessAnswer, ctx: Context, responder: Responder, records: Records): HookResult {
+function answer(given: HarnessAnswer, ctx: Context, responder: Responder, records: Records): HookResult {
   const out: UpstreamRequest = { method: ctx.method, path: ctx.target, headers: new HeaderList([...ctx.headers.pairs]) }
   records.sent.set(ctx, out)
   if (typeof given === 'function') return given(ctx, responder)
@@ -189,26 +209,35 @@ function answer (given: HarnessAnswer, ctx: Context, responder: Responder, recor
   return stream()
 }
 
-function run (chain: Chain, route: RouteInfo, options: HarnessOptions, request: HarnessRequest, records: Records): HarnessExchange {
+function run(
+  chain: Chain,
+  route: RouteInfo,
+  options: HarnessOptions,
+  request: HarnessRequest,
+  records: Records
+): HarnessExchange {
   const clock = options.services?.clock
   const peer = request.peerAddress ?? '203.0.113.1'
   const body = new FakeBody(request.body ?? null, request.chunked === true)
-  const ctx = new Context({
-    method: request.method ?? 'GET',
-    target: request.target ?? '/',
-    headers: new HeaderList(pairsOf(request.headers)),
-    host: request.host ?? 'gateway.test',
-    body,
-    peerAddress: peer,
-    clientAddress: request.clientAddress ?? peer,
-    secure: request.secure ?? false,
-    httpVersion: '1.1',
-    upgrade: null,
-    expectsContinue: false,
-    correlationId: request.correlationId ?? 'test-correlation',
-    now: clock?.now() ?? 0,
-    startedAt: clock?.monotonic() ?? 0
-  }, route)
+  const ctx = new Context(
+    {
+      method: request.method ?? 'GET',
+      target: request.target ?? '/',
+      headers: new HeaderList(pairsOf(request.headers)),
+      host: request.host ?? 'gateway.test',
+      body,
+      peerAddress: peer,
+      clientAddress: request.clientAddress ?? peer,
+      secure: request.secure ?? false,
+      httpVersion: '1.1',
+      upgrade: null,
+      expectsContinue: false,
+      correlationId: request.correlationId ?? 'test-correlation',
+      now: clock?.now() ?? 0,
+      startedAt: clock?.monotonic() ?? 0
+    },
+    route
+  )
   ctx.slots = Array.from({ length: chain.slotCount })
   if (request.principal !== undefined) ctx.principal = request.principal
   request.prepare?.(ctx)
@@ -224,17 +253,40 @@ function run (chain: Chain, route: RouteInfo, options: HarnessOptions, request: 
     mode: options.mode ?? 'development',
     now: () => clock?.now() ?? 0,
     monotonic: () => clock?.monotonic() ?? 0,
-    fault: (_ctx, error) => { faults.push(error) },
+    fault: (_ctx, error) => {
+      faults.push(error)
+    },
     finished
   }).start()
-  return { ctx, result: over.promise, received: () => wire.bytesOut, leave: () => { wire.leave() } }
+  return {
+    ctx,
+    result: over.promise,
+    received: () => wire.bytesOut,
+    leave: () => {
+      wire.leave()
+    }
+  }
 }
 
-function resultOf (ctx: Context, wire: FakeWire, outcome: Outcome, upstream: UpstreamRequest | null, faults: readonly Error[]): HarnessResult {
+function resultOf(
+  ctx: Context,
+  wire: FakeWire,
+  outcome: Outcome,
+  upstream: UpstreamRequest | null,
+  faults: readonly Error[]
+): HarnessResult {
   const body = Buffer.concat(wire.pieces)
   const text = body.toString()
   return {
-    ctx, status: wire.status, headers: new HeaderList(wire.headers), body, text, source: outcome.source, outcome, upstream, faults,
+    ctx,
+    status: wire.status,
+    headers: new HeaderList(wire.headers),
+    body,
+    text,
+    source: outcome.source,
+    outcome,
+    upstream,
+    faults,
     destroyed: wire.destroyed,
     json: (): unknown => JSON.parse(text)
   }
@@ -250,10 +302,10 @@ class FakeBody implements RequestBody {
   readonly #pieces: AsyncIterable<Uint8Array>
   #bytes: Promise<Uint8Array> | null = null
 
-  constructor (body: string | Uint8Array | AsyncIterable<Uint8Array> | null, chunked: boolean) {
+  constructor(body: string | Uint8Array | AsyncIterable<Uint8Array> | null, chunked: boolean) {
     const whole = typeof body === 'string' ? Buffer.from(body) : body
     if (whole === null || whole instanceof Uint8Array) {
-      this.length = chunked ? null : whole?.byteLength ?? 0
+      this.length = chunked ? null : (whole?.byteLength ?? 0)
       this.#pieces = Readable.from(whole === null ? [] : [whole])
     } else {
       this.length = null
@@ -261,31 +313,31 @@ class FakeBody implements RequestBody {
     }
   }
 
-  bytes (): Promise<Uint8Array> {
+  bytes(): Promise<Uint8Array> {
     this.#bytes ??= this.#collect()
     return this.#bytes
   }
 
-  stream (): Readable {
+  stream(): Readable {
     return Readable.from(this.#limited())
   }
 
-  async each (take: (piece: Uint8Array) => void): Promise<void> {
+  async each(take: (piece: Uint8Array) => void): Promise<void> {
     for await (const piece of this.#limited()) take(piece)
   }
 
-  gather (): null {
+  gather(): null {
     return null
   }
 
-  async #collect (): Promise<Uint8Array> {
+  async #collect(): Promise<Uint8Array> {
     const pieces: Uint8Array[] = []
     for await (const piece of this.#limited()) pieces.push(piece)
     this.collected = Buffer.concat(pieces)
     return this.collected
   }
 
-  async * #limited (): AsyncGenerator<Uint8Array> {
+  async *#limited(): AsyncGenerator<Uint8Array> {
     if (this.length !== null && this.length > this.limit) throw new PayloadTooLarge(this.limit)
     if (this.collected !== null) {
       yield this.collected
@@ -311,20 +363,20 @@ class FakeWire implements Wire {
   readonly pieces: Uint8Array[] = []
   #over = false
 
-  get begun (): boolean {
+  get begun(): boolean {
     return this.status !== 0
   }
 
-  interim (): void {}
+  interim(): void {}
 
-  head (status: number, headers: string[]): void {
+  head(status: number, headers: string[]): void {
     if (this.#over) return
     if (this.status !== 0) throw new Error('a second head was written')
     this.status = status
     this.headers = headers
   }
 
-  write (bytes: Uint8Array): boolean {
+  write(bytes: Uint8Array): boolean {
     if (this.#over) return true
     if (this.status === 0) throw new Error('a body was written before its head')
     this.pieces.push(bytes.slice())
@@ -332,28 +384,32 @@ class FakeWire implements Wire {
     return true
   }
 
-  end (last: string | Uint8Array | null): void {
+  end(last: string | Uint8Array | null): void {
     if (this.#over) return
     if (last !== null && last.length > 0) this.write(typeof last === 'string' ? Buffer.from(last) : last)
     this.#over = true
-    setImmediate(() => { this.listener?.closed(!this.gone) })
+    setImmediate(() => {
+      this.listener?.closed(!this.gone)
+    })
   }
 
-  destroy (): void {
+  destroy(): void {
     if (this.#over) return
     this.#over = true
     this.destroyed = true
-    setImmediate(() => { this.listener?.closed(false) })
+    setImmediate(() => {
+      this.listener?.closed(false)
+    })
   }
 
   /** The client closes its connection. */
-  leave (): void {
+  leave(): void {
     this.gone = true
     this.#over = true
     this.listener?.closed(false)
   }
 
-  tunnel (): Promise<TunnelResult> {
+  tunnel(): Promise<TunnelResult> {
     return Promise.reject(new Error('the harness has no tunnels'))
   }
 }

@@ -3,41 +3,42 @@ export interface ReadonlyHeaders {
   /** `[name, value, name, value, …]`, names as they were sent. */
   readonly pairs: readonly string[]
   /** The first value under `name` (lower case), or undefined. */
-  get (name: string): string | undefined
+  get(name: string): string | undefined
   /** Every value under `name` (lower case), in order. */
-  all (name: string): string[]
+  all(name: string): string[]
   /** Whether `name` (lower case) is there. */
-  has (name: string): boolean
+  has(name: string): boolean
 }
 
 /**
- * Header fields in one flat list: the form in which Node and undici give and take them, so that a message's head is never
- * turned into an object and back. Names are compared without regard to case; a name passed to a method is lower case.
+ * Header fields in one flat list: the form in which Node and undici give and take them, so that a message's head is
+ * never turned into an object and back. Names are compared without regard to case; a name passed to a method is lower
+ * case.
  */
 export class HeaderList implements ReadonlyHeaders {
   readonly pairs: string[]
 
-  constructor (pairs: string[] = []) {
+  constructor(pairs: string[] = []) {
     this.pairs = pairs
   }
 
-  get (name: string): string | undefined {
+  get(name: string): string | undefined {
     const at = this.#find(name, 0)
     return at < 0 ? undefined : this.pairs[at + 1]
   }
 
-  all (name: string): string[] {
+  all(name: string): string[] {
     const values: string[] = []
     for (let at = this.#find(name, 0); at >= 0; at = this.#find(name, at + 2)) values.push(this.pairs[at + 1] ?? '')
     return values
   }
 
-  has (name: string): boolean {
+  has(name: string): boolean {
     return this.#find(name, 0) >= 0
   }
 
   /** Puts one value in the place of all that stand under `name`; `name` is written as given. */
-  set (name: string, value: string): void {
+  set(name: string, value: string): void {
     const lower = name.toLowerCase()
     const at = this.#find(lower, 0)
     if (at < 0) {
@@ -50,19 +51,21 @@ export class HeaderList implements ReadonlyHeaders {
   }
 
   /** Adds a line, keeping those already there under the same name. */
-  append (name: string, value: string): void {
+  append(name: string, value: string): void {
     this.pairs.push(name, value)
   }
 
   /** Adds `token` to a comma-separated field such as Vary, unless it is already named there. */
-  addToken (name: string, token: string): void {
+  addToken(name: string, token: string): void {
     const lower = name.toLowerCase()
     if (!this.has(lower)) {
       this.pairs.push(name, token)
       return
     }
     // A list field may stand on several lines; they mean the same as one (RFC 9110, 5.3).
-    const present = this.all(lower).filter(line => line !== '').join(', ')
+    const present = this.all(lower)
+      .filter(line => line !== '')
+      .join(', ')
     const wanted = token.toLowerCase()
     for (const item of present.split(',')) {
       const trimmed = item.trim().toLowerCase()
@@ -72,20 +75,25 @@ export class HeaderList implements ReadonlyHeaders {
   }
 
   /** Removes every line under `name` (lower case). */
-  delete (name: string): void {
+  delete(name: string): void {
     this.#removeFrom(name, 0)
   }
 
-  #find (name: string, from: number): number {
+  #find(name: string, from: number): number {
     const pairs = this.pairs
     for (let at = from; at < pairs.length; at += 2) {
       const candidate = pairs[at]
-      if (candidate !== undefined && candidate.length === name.length && (candidate === name || candidate.toLowerCase() === name)) return at
+      if (
+        candidate !== undefined &&
+        candidate.length === name.length &&
+        (candidate === name || candidate.toLowerCase() === name)
+      )
+        return at
     }
     return -1
   }
 
-  #removeFrom (name: string, from: number): void {
+  #removeFrom(name: string, from: number): void {
     for (let at = this.#find(name, from); at >= 0; at = this.#find(name, at)) this.pairs.splice(at, 2)
   }
 }

@@ -20,18 +20,21 @@ export class IdempotencyKeyTaken extends Error {
 }
 
 /**
- * Makes something once for each key, where the key stands in the row of what was made (decision 185): it outlives the replays
- * that the shared state keeps, and every restart.
+ * Makes something once for each key, where the key stands in the row of what was made (decision 185): it outlives the
+ * replays that the shared state keeps, and every restart.
  * @param find what the key has made before
- * @param make rejects with `IdempotencyKeyTaken` when another was faster, or with a `ShortError` that what it made may be the reason of
+ * @param make rejects with `IdempotencyKeyTaken` when another was faster, or with a `ShortError` that what it made may
+ *   be the reason of
  * @returns what was made now or before, with the headers that say so
  * @throws ShortError 400 for a key that was used with another body
  */
-export async function once<T> (
-  idempotency: Idempotency | null, find: (key: string) => Promise<Kept<T> | null>, make: () => Promise<T>
-): Promise<{ readonly made: T, readonly headers: readonly string[] }> {
+export async function once<T>(
+  idempotency: Idempotency | null,
+  find: (key: string) => Promise<Kept<T> | null>,
+  make: () => Promise<T>
+): Promise<{ readonly made: T; readonly headers: readonly string[] }> {
   if (idempotency === null) return { made: await make(), headers: [] }
-  const kept = async (): Promise<{ readonly made: T, readonly headers: readonly string[] } | null> => {
+  const kept = async (): Promise<{ readonly made: T; readonly headers: readonly string[] } | null> => {
     const found = await find(idempotency.key)
     if (found === null) return null
     if (found.fingerprint !== idempotency.fingerprint) throw idempotencyKeyReused()
@@ -42,7 +45,8 @@ export async function once<T> (
   try {
     return { made: await make(), headers: [] }
   } catch (error) {
-    // What the first request has made can be why a second one is refused: nothing is left to refund, or the order id is taken.
+    // What the first request has made can be why a second one is refused: nothing is left to refund, or the order id is
+    // taken.
     const meanwhile = error instanceof IdempotencyKeyTaken || error instanceof ShortError ? await kept() : null
     if (meanwhile === null) throw error
     return meanwhile

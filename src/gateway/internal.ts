@@ -16,14 +16,14 @@ interface Mounted {
   readonly fits: ((params: Readonly<Record<string, string>>) => boolean) | null
   readonly readQuery: ((query: string) => unknown) | null
   readonly readBody: ((bytes: Uint8Array) => unknown) | null
-  readonly write: ReadonlyMap<number, { readonly mediaType: string, readonly write: Write }>
+  readonly write: ReadonlyMap<number, { readonly mediaType: string; readonly write: Write }>
 }
 
 /** One path of an internal upstream with the operations that stand on it. */
 class Resource {
   readonly operations = new Map<string, Mounted>()
 
-  allowed (): string[] {
+  allowed(): string[] {
     const methods = [...this.operations.keys()]
     if (methods.includes('GET')) methods.push('HEAD')
     return [...methods, 'OPTIONS'].sort()
@@ -31,13 +31,16 @@ class Resource {
 }
 
 /** Throws 405 with Allow when the path does not take the method. */
-function operationOf (resource: Resource, method: string): Mounted {
+function operationOf(resource: Resource, method: string): Mounted {
   const mounted = resource.operations.get(method === 'HEAD' ? 'GET' : method)
   if (mounted === undefined) throw methodNotAllowed(method, resource.allowed())
   return mounted
 }
 
-/** Every path is mounted under this one method, whatever it takes: a tree for each of the 34 that there are took half of a start. */
+/**
+ * Every path is mounted under this one method, whatever it takes: a tree for each of the 34 that there are took half of
+ * a start.
+ */
 const PATHS_ALONE = 'GET'
 
 const NO_MEMBERS = Object.freeze({})
@@ -48,38 +51,44 @@ const BODY_LIMIT = 1_048_576
 const PUBLIC_BODY_LIMIT = 65_536
 
 /** Most bytes of a body that an operation takes. A chain or a route may only allow less. */
-export function bodyLimitOf ({ bodyLimit, access }: AnyOperation): number {
+export function bodyLimitOf({ bodyLimit, access }: AnyOperation): number {
   return bodyLimit ?? (access === 'public' || access === 'credential' ? PUBLIC_BODY_LIMIT : BODY_LIMIT)
 }
 
 /** A body that needs no writing: text, bytes, or a stream. */
-function ready (body: unknown): Reply['body'] {
+function ready(body: unknown): Reply['body'] {
   return body instanceof Uint8Array || isStreamBody(body) ? body : String(body)
 }
 
-/** Compiling what reads and writes all operations takes a quarter of a second; few of them are asked soon, some never. */
-function atFirstUse<A, B> (make: () => (given: A) => B): (given: A) => B {
+/**
+ * Compiling what reads and writes all operations takes a quarter of a second; few of them are asked soon, some never.
+ */
+function atFirstUse<A, B>(make: () => (given: A) => B): (given: A) => B {
   let made: ((given: A) => B) | null = null
   return given => (made ??= make())(given)
 }
 
 /** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
-function writerOf (answer: OperationResponse): { readonly mediaType: string, readonly write: Write } {
+function writerOf(answer: OperationResponse): { readonly mediaType: string; readonly write: Write } {
   if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: ready }
   // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
-  return { mediaType: answer.mediaType ?? 'application/json; charset=utf-8', write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema)) }
+  return {
+    mediaType: answer.mediaType ?? 'application/json; charset=utf-8',
+    write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema))
+  }
 }
 
 /**
- * Operations behind one name, mounted by `upstream: { internal: name }`. It answers 404 and 405 itself, checks what comes
- * in against the operation's schemas, and writes what goes out through them, so that nothing leaves that they do not name.
+ * Operations behind one name, mounted by `upstream: { internal: name }`. It answers 404 and 405 itself, checks what
+ * comes in against the operation's schemas, and writes what goes out through them, so that nothing leaves that they do
+ * not name.
  */
 export class InternalUpstream {
   readonly operations: readonly AnyOperation[]
   readonly #router = new Router<Resource>()
 
   /** Throws when two operations share an id, or a method and a path. */
-  constructor (operations: readonly AnyOperation[]) {
+  constructor(operations: readonly AnyOperation[]) {
     this.operations = operations
     const resources = new Map<string, Resource>()
     const ids = new Set<string>()
@@ -89,23 +98,27 @@ export class InternalUpstream {
       const shape = operation.path.replaceAll(/:[A-Za-z]+/g, ':')
       let resource = resources.get(shape)
       if (resource === undefined) {
-        resources.set(shape, resource = new Resource())
+        resources.set(shape, (resource = new Resource()))
         this.#router.add({ host: null, methods: [PATHS_ALONE], path: operation.path }, resource)
       }
-      if (resource.operations.has(operation.method)) throw new TypeError(`two operations answer ${operation.method} ${operation.path}`)
+      if (resource.operations.has(operation.method))
+        throw new TypeError(`two operations answer ${operation.method} ${operation.path}`)
       resource.operations.set(operation.method, mount(operation))
     }
   }
 
-  /** Throws the 404 or 405 that `handle` would throw, and does nothing else; a plain OPTIONS is answered wherever a path is. */
-  requireServed (ctx: Context): void {
+  /**
+   * Throws the 404 or 405 that `handle` would throw, and does nothing else; a plain OPTIONS is answered wherever a path
+   * is.
+   */
+  requireServed(ctx: Context): void {
     const found = this.#router.find('', PATHS_ALONE, ctx.path)
     if (found === null) throw notFound()
     if (ctx.method !== 'OPTIONS') operationOf(found.value, ctx.method)
   }
 
   /** The answer to a request; throws the errors of the contract. */
-  handle (ctx: Context): Reply | Promise<Reply> {
+  handle(ctx: Context): Reply | Promise<Reply> {
     const found = this.#router.find('', PATHS_ALONE, ctx.path)
     if (found === null) throw notFound()
     const resource = found.value
@@ -120,7 +133,12 @@ export class InternalUpstream {
     return finish(mounted, mounted.operation.handle(input(ctx, found.params, query, undefined)))
   }
 
-  async #withBody (ctx: Context, mounted: Mounted, params: Readonly<Record<string, string>>, query: unknown): Promise<Reply> {
+  async #withBody(
+    ctx: Context,
+    mounted: Mounted,
+    params: Readonly<Record<string, string>>,
+    query: unknown
+  ): Promise<Reply> {
     // Only a chunked body can turn out to be empty; then that is what is wrong, and not the type it does not name.
     const unsure = ctx.body.length === null && !ctx.headers.has('content-type')
     if (!unsure) requireJson(ctx)
@@ -131,56 +149,76 @@ export class InternalUpstream {
   }
 }
 
-function read<T> (mounted: Mounted, reader: (given: T) => unknown, given: T): unknown {
+function read<T>(mounted: Mounted, reader: (given: T) => unknown, given: T): unknown {
   try {
     return reader(given)
   } catch (error) {
-    if (error instanceof ValidationError && mounted.operation.refuse !== undefined) throw mounted.operation.refuse(error)
+    if (error instanceof ValidationError && mounted.operation.refuse !== undefined)
+      throw mounted.operation.refuse(error)
     throw error
   }
 }
 
-function input (ctx: Context, params: unknown, query: unknown, body: unknown): never {
+function input(ctx: Context, params: unknown, query: unknown, body: unknown): never {
   // Each part was checked against the very schema from which the handler's types were made.
   return { ctx, params, query, body } as never
 }
 
-function finish (mounted: Mounted, result: Result | Promise<Result>): Reply | Promise<Reply> {
+function finish(mounted: Mounted, result: Result | Promise<Result>): Reply | Promise<Reply> {
   return result instanceof Promise ? result.then(value => toReply(mounted, value)) : toReply(mounted, result)
 }
 
-function toReply (mounted: Mounted, result: Result): Reply {
+function toReply(mounted: Mounted, result: Result): Reply {
   const headers = result.headers ?? []
   if (result.body === null) return { status: result.status, headers, body: null }
   const writer = mounted.write.get(result.status)
   if (writer === undefined) throw new TypeError(`operation ${mounted.operation.id} declares no answer ${result.status}`)
-  return { status: result.status, headers: ['Content-Type', writer.mediaType, ...headers], body: writer.write(result.body) }
+  return {
+    status: result.status,
+    headers: ['Content-Type', writer.mediaType, ...headers],
+    body: writer.write(result.body)
+  }
 }
 
 /**
- * The chain in front authenticates; a route that leads here without that is a fault of the configuration, answered 500 and
- * logged, so that an operation mounted later is never open by a catch-all route.
+ * The chain in front authenticates; a route that leads here without that is a fault of the configuration, answered 500
+ * and logged, so that an operation mounted later is never open by a catch-all route.
  */
-function requireCaller (ctx: Context, { access, id }: AnyOperation): void {
+function requireCaller(ctx: Context, { access, id }: AnyOperation): void {
   if (access !== 'merchant' && access !== 'admin') return
-  if (ctx.principal?.kind !== access) throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
+  if (ctx.principal?.kind !== access)
+    throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
 }
 
-/** 415 for a body that is there and does not say that it is JSON, or that is compressed, which none of ours needs (decision 5). */
-function requireJson (ctx: Context): void {
+/**
+ * 415 for a body that is there and does not say that it is JSON, or that is compressed, which none of ours needs
+ * (decision 5).
+ */
+function requireJson(ctx: Context): void {
   if (ctx.body.length === 0) return
   const coding = ctx.headers.get('content-encoding')?.trim().toLowerCase()
   if (coding !== undefined && coding !== '' && coding !== 'identity') {
-    throw new LongError(415, 'Unsupported media type', 'The body must be sent as it is, without a Content-Encoding.', {}, ['Accept-Encoding', 'identity'])
+    throw new LongError(
+      415,
+      'Unsupported media type',
+      'The body must be sent as it is, without a Content-Encoding.',
+      {},
+      ['Accept-Encoding', 'identity']
+    )
   }
   const type = ctx.headers.get('content-type')
   const essence = type?.split(';', 1)[0]?.trim().toLowerCase()
-  if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence))) return
-  throw new LongError(415, 'Unsupported media type', `The body must be JSON with Content-Type: application/json${type === undefined ? '' : `, not ${essence ?? type}`}.`)
+  if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence)))
+    return
+  throw new LongError(
+    415,
+    'Unsupported media type',
+    `The body must be JSON with Content-Type: application/json${type === undefined ? '' : `, not ${essence ?? type}`}.`
+  )
 }
 
-function mount (operation: AnyOperation): Mounted {
-  const write = new Map<number, { mediaType: string, write: Write }>()
+function mount(operation: AnyOperation): Mounted {
+  const write = new Map<number, { mediaType: string; write: Write }>()
   for (const [status, answer] of Object.entries(operation.answers)) write.set(Number(status), writerOf(answer))
   const { params, query, body, bodyOptional } = operation
   return {

@@ -9,11 +9,12 @@ const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
 /**
- * Whether lists and objects stand inside each other deeper than `MAX_DEPTH`, told from the bytes in one walk, which ends there:
+ * Whether lists and objects stand inside each other deeper than `MAX_DEPTH`, told from the bytes in one walk, which
+ * ends there:
  * `JSON.parse` takes fifty times as long over half a million levels as over the same number of items. Of what is no JSON it
  * may say either; the parser refuses that.
  */
-export function tooDeep (bytes: Uint8Array): boolean {
+export function tooDeep(bytes: Uint8Array): boolean {
   let depth = 0
   let inside = false
   for (let at = 0; at < bytes.length; at++) {

@@ -3,27 +3,32 @@ import type { PresetName } from '../config/presets.ts'
 import type { Context } from './context.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
 
-/** Who may call an operation; the chain that leads to it enforces it, OpenAPI and the authorisation tests read it here. */
+/**
+ * Who may call an operation; the chain that leads to it enforces it, OpenAPI and the authorisation tests read it here.
+ */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
 /**
- * Where an operation stands when the file does not say so itself: the preset that `use` names, and the chain there that every
- * request of it runs through. `npm run docs` writes the routes of `src/presets` from this.
+ * Where an operation stands when the file does not say so itself: the preset that `use` names, and the chain there that
+ * every request of it runs through. `npm run docs` writes the routes of `src/presets` from this.
  */
 export interface OperationMount {
   readonly use: PresetName
   /** Name of a chain; it must see to the operation's `access`, or the gateway does not start. */
   readonly chain: string
   /**
-   * Route that takes the operation along with whatever else is asked there, in any method: below it addresses are secrets, which
-   * the chain of everything else would log.
+   * Route that takes the operation along with whatever else is asked there, in any method: below it addresses are
+   * secrets, which the chain of everything else would log.
    */
   readonly below?: `/${string}/*`
   /** What one request costs, as a file says it. */
   readonly price?: string
 }
 
-/** What an operation answers. The body is written through the schema of its status, or is ready (`OperationResponse.mediaType`); null writes none. */
+/**
+ * What an operation answers. The body is written through the schema of its status, or is ready
+ * (`OperationResponse.mediaType`); null writes none.
+ */
 export interface Result {
   readonly status: number
   readonly body: unknown
@@ -44,9 +49,14 @@ export interface OperationResponse {
   readonly description: string
   /** JSON body; left out when there is none, or when the handler gives ready bytes. */
   readonly schema?: TSchema
-  /** Media type, when it is not application/json. The handler then gives a string, bytes, or a `StreamBody` (text/event-stream). */
+  /**
+   * Media type, when it is not application/json. The handler then gives a string, bytes, or a `StreamBody`
+   * (text/event-stream).
+   */
   readonly mediaType?: string
-  /** A bare array that can be read page by page: X-Total-Count says how many there are, and Link where the next page is. */
+  /**
+   * A bare array that can be read page by page: X-Total-Count says how many there are, and Link where the next page is.
+   */
   readonly isPaged?: true
 }
 
@@ -77,8 +87,9 @@ export interface OperationText {
 }
 
 /**
- * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas, calls
- * the handler, and writes what it answers through the schema of that status, which is the whitelist of what may leave.
+ * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas,
+ * calls the handler, and writes what it answers through the schema of that status, which is the whitelist of what may
+ * leave.
  */
 export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSchema, B extends TSchema = TSchema> {
   /** operationId in OpenAPI, unique. */
@@ -101,39 +112,52 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   /** Query parameters; integers are read from their decimal text. What does not fit gives a validation problem. */
   readonly query?: Q
   /**
-   * JSON body. Left out: the operation ignores any body (decision 5). Null members are absent, save where their schema takes
-   * null.
+   * JSON body. Left out: the operation ignores any body (decision 5). Null members are absent, save where their schema
+   * takes null.
    */
   readonly body?: B
-  /** The body may be left out altogether, or be `null`; the handler then gets an empty object, which the schema must take. */
+  /**
+   * The body may be left out altogether, or be `null`; the handler then gets an empty object, which the schema must
+   * take.
+   */
   readonly bodyOptional?: true
   /** What its own 402 asks for, where it sells something by itself and not by the price of a route. */
-  readonly sells?: { readonly amountSats: number | null, readonly description: string }
+  readonly sells?: { readonly amountSats: number | null; readonly description: string }
   /** A body that the operation reads by itself: a form, or the bytes of whoever signs them; for OpenAPI. */
-  readonly form?: { readonly mediaType: string, readonly schema: TSchema }
+  readonly form?: { readonly mediaType: string; readonly schema: TSchema }
   /** Request headers that the operation reads, for OpenAPI: a description, or more. */
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
   /** Most bytes of a body; left out, 64 KiB of what anybody may send and 1 MiB of what comes with a key. */
   readonly bodyLimit?: number
   readonly answers: Readonly<Record<number, OperationResponse>>
-  /** Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem goes out. */
+  /**
+   * Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem
+   * goes out.
+   */
   readonly refuse?: (error: ValidationError) => GatewayError
-  handle (input: Input<Static<P>, Static<Q>, Static<B>>): Result | Promise<Result>
+  handle(input: Input<Static<P>, Static<Q>, Static<B>>): Result | Promise<Result>
 }
 
 /** An operation whose handler's types have been checked where it was defined. */
-export type AnyOperation = Omit<Operation, 'handle'> & { handle (input: Input<never, never, never>): Result | Promise<Result> }
+export type AnyOperation = Omit<Operation, 'handle'> & {
+  handle(input: Input<never, never, never>): Result | Promise<Result>
+}
 
 /** Declares an operation; only there so that the handler's types follow from the schemas. */
-export function defineOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema> (operation: Operation<P, Q, B>): AnyOperation {
+export function defineOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema>(
+  operation: Operation<P, Q, B>
+): AnyOperation {
   return operation
 }
 
 /**
- * Operations with their texts, which stand in a file of their own beside them so that handlers stay readable. Throws TypeError
- * for an operation without a text, and for a text without an operation.
+ * Operations with their texts, which stand in a file of their own beside them so that handlers stay readable. Throws
+ * TypeError for an operation without a text, and for a text without an operation.
  */
-export function documented (texts: Readonly<Record<string, OperationText>>, operations: readonly AnyOperation[]): AnyOperation[] {
+export function documented(
+  texts: Readonly<Record<string, OperationText>>,
+  operations: readonly AnyOperation[]
+): AnyOperation[] {
   const ids = new Set(operations.map(({ id }) => id))
   const lost = Object.keys(texts).filter(id => !ids.has(id))
   if (lost.length > 0) throw new TypeError(`no operation has the texts of ${lost.join(', ')}`)

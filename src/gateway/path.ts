@@ -1,25 +1,25 @@
 const ESCAPE = /%[0-9a-fA-F]{2}/g
 const UNRESERVED = /[A-Za-z0-9._~-]/
 
-function normalized (escape: string): string {
+function normalized(escape: string): string {
   const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16))
   return UNRESERVED.test(character) ? character : escape.toUpperCase()
 }
 
 /**
- * The raw path with percent-encoded unreserved characters decoded and the other escapes in upper case (RFC 3986, 6.2.2.1 and
- * 6.2.2.2): an upstream takes `/%61` for `/a` and `%c3` for `%C3`, so it must have the price and the plugins of `/a`.
- * Everything else stays as it is written.
+ * The raw path with percent-encoded unreserved characters decoded and the other escapes in upper case (RFC 3986,
+ * 6.2.2.1 and 6.2.2.2): an upstream takes `/%61` for `/a` and `%c3` for `%C3`, so it must have the price and the
+ * plugins of `/a`. Everything else stays as it is written.
  */
-export function comparablePath (path: string): string {
+export function comparablePath(path: string): string {
   return path.includes('%') ? path.replace(ESCAPE, normalized) : path
 }
 
 /**
- * The path as the router compares it: percent-encoding undone except for reserved characters; where it is not UTF-8, only
- * for unreserved ones. For whatever decides by the path of a request beside the router.
+ * The path as the router compares it: percent-encoding undone except for reserved characters; where it is not UTF-8,
+ * only for unreserved ones. For whatever decides by the path of a request beside the router.
  */
-export function routedPath (path: string): string {
+export function routedPath(path: string): string {
   if (!path.includes('%')) return path
   try {
     return decodeURI(path)
@@ -30,10 +30,10 @@ export function routedPath (path: string): string {
 }
 
 /**
- * A comparable path as upstreams read it that decode `%2F` or take several slashes for one, which both are common. The same
- * text where there is neither. For prices and locks, which must not be passed by another spelling.
+ * A comparable path as upstreams read it that decode `%2F` or take several slashes for one, which both are common. The
+ * same text where there is neither. For prices and locks, which must not be passed by another spelling.
  */
-export function mergedPath (path: string): string {
+export function mergedPath(path: string): string {
   if (!path.includes('//') && !path.includes('%2')) return path
   return path.replaceAll('%2F', '/').replace(/\/{2,}/g, '/')
 }

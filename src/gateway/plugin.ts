@@ -21,28 +21,29 @@ export interface UpstreamRequest {
  * What a plugin does at each point of a request's way. All hooks are optional; those left out cost nothing.
  *
  * `request` runs down the chain in the order of the file. `response` runs up the chain, in reverse, for the plugins that
- * were entered, before the head is written; it also sees replies and errors. `done` runs for the same plugins exactly once
- * in every ending: delivered, refused, upstream failed, client gone.
+ * were entered, before the head is written; it also sees replies and errors. `done` runs for the same plugins exactly
+ * once in every ending: delivered, refused, upstream failed, client gone.
  */
 export interface Hooks {
-  request? (ctx: Context): HookResult
+  request?(ctx: Context): HookResult
   /**
-   * Stands in for `request` where the entry has `mode: observe`, for a plugin that makes something or waits for somebody to find its
-   * answer: it decides the same and does nothing. What it answers is logged; only its status is looked at.
+   * Stands in for `request` where the entry has `mode: observe`, for a plugin that makes something or waits for
+   * somebody to find its answer: it decides the same and does nothing. What it answers is logged; only its status is
+   * looked at.
    */
-  observe? (ctx: Context): HookResult
+  observe?(ctx: Context): HookResult
   /** Just before forwarding; synchronous. */
-  upstream? (ctx: Context, out: UpstreamRequest): void
-  response? (ctx: Context, head: Head): void | Promise<void>
+  upstream?(ctx: Context, out: UpstreamRequest): void
+  response?(ctx: Context, head: Head): void | Promise<void>
   /** Watches the bytes of the answer; must neither keep nor change them. */
-  chunk? (ctx: Context, bytes: Uint8Array): void
-  done? (ctx: Context, outcome: Outcome): void
+  chunk?(ctx: Context, bytes: Uint8Array): void
+  done?(ctx: Context, outcome: Outcome): void
   /** This generation of the configuration retires: end timers, give back pools. */
-  close? (): void | Promise<void>
+  close?(): void | Promise<void>
   /** The kind of principal that every request has which went past here; for what an operation behind it needs. */
   establishes?: string
   /** Terminal plugins only: answers with a reply, or takes over `responder` and returns nothing. */
-  handle? (ctx: Context, responder: Responder): HookResult
+  handle?(ctx: Context, responder: Responder): HookResult
 }
 
 /** What a plugin gets when its place in a chain is built. */
@@ -51,7 +52,7 @@ export interface Scope<K extends keyof Services = keyof Services> {
   readonly route: RouteInfo
   readonly mode: 'development' | 'production'
   /** Reserves a place on the context for a value of this plugin. */
-  slot<T> (name: string): Slot<T>
+  slot<T>(name: string): Slot<T>
 }
 
 /** A plugin: its name, the schema of its configuration, what it needs, and how it is set up for a route. */
@@ -69,10 +70,12 @@ export interface Plugin<S extends TSchema = TSchema, K extends keyof Services = 
   readonly after?: readonly string[]
   /** Ends a chain: has `handle`, stands last. */
   readonly terminal?: boolean
-  setup (config: Static<S>, scope: Scope<K>): Hooks | Promise<Hooks>
+  setup(config: Static<S>, scope: Scope<K>): Hooks | Promise<Hooks>
 }
 
 /** Declares a plugin; only there so that the types of configuration and services are inferred. */
-export function definePlugin<const S extends TSchema, const K extends keyof Services = never> (plugin: Plugin<S, K>): Plugin<S, K> {
+export function definePlugin<const S extends TSchema, const K extends keyof Services = never>(
+  plugin: Plugin<S, K>
+): Plugin<S, K> {
   return plugin
 }

@@ -34,11 +34,17 @@ interface Reach {
 }
 
 /**
- * Finds operations that no request could use, because the route that leads to them has a chain without the caller or the payment
- * that they need: each call would be 500. A route for everything else is only warned of, since a later version may bring operations
- * that its author could not know; and so is a file that spells out some operations of an API and has no route for others.
+ * Finds operations that no request could use, because the route that leads to them has a chain without the caller or
+ * the payment that they need: each call would be 500. A route for everything else is only warned of, since a later
+ * version may bring operations that its author could not know; and so is a file that spells out some operations of an
+ * API and has no route for others.
  */
-export function checkReach (config: GatewayConfig, router: Router<CompiledRoute>, built: readonly BuiltRoute[], internals: ReadonlyMap<string, InternalUpstream>): Reach {
+export function checkReach(
+  config: GatewayConfig,
+  router: Router<CompiledRoute>,
+  built: readonly BuiltRoute[],
+  internals: ReadonlyMap<string, InternalUpstream>
+): Reach {
   const routes = new Map(built.map(route => [route.compiled, route]))
   const hosts = new Set(['', ...built.flatMap(({ compiled }) => compiled.info.config?.match.host ?? [])])
   const lacking = new Map<string, Lacking[]>()
@@ -76,18 +82,28 @@ export function checkReach (config: GatewayConfig, router: Router<CompiledRoute>
     const { access, needsPayment } = first.operation
     const isAll = takesEverything(way)
     const more = list.length === 1 ? '' : ` and ${list.length - 1} more`
-    const need = needsPayment === true
-      ? 'a payment; allowed: a price, and a chain with credential and challenge'
-      : `${access === 'admin' ? 'the admin key' : 'a merchant\'s key'}; allowed: a chain with { auth: { as: ${access} } }`
-    const which = isAll ? list.map(({ operation }) => nameOf(operation)).join(', ') : `${nameOf(first.operation)}${more}`
-    const problem: Problem = { code: 'BG_CHAIN_CALLER', ...placeOf(config, way), path: '', message: `found the chain ${JSON.stringify(way.chain)} before ${which}, which needs ${need}` }
+    const need =
+      needsPayment === true
+        ? 'a payment; allowed: a price, and a chain with credential and challenge'
+        : `${access === 'admin' ? 'the admin key' : "a merchant's key"}; allowed: a chain with { auth: { as: ${access} } }`
+    const which = isAll
+      ? list.map(({ operation }) => nameOf(operation)).join(', ')
+      : `${nameOf(first.operation)}${more}`
+    const problem: Problem = {
+      code: 'BG_CHAIN_CALLER',
+      ...placeOf(config, way),
+      path: '',
+      message: `found the chain ${JSON.stringify(way.chain)} before ${which}, which needs ${need}`
+    }
     if (isAll) warnings.push(problem)
     else problems.push(problem)
   }
   for (const [preset, { first, missing }] of spelled) {
     if (first === null || missing.length === 0) continue
     warnings.push({
-      code: 'BG_ROUTE_MISSING', ...placeOf(config, first), path: '',
+      code: 'BG_ROUTE_MISSING',
+      ...placeOf(config, first),
+      path: '',
       message: `found routes for operations of ${preset}, and none for ${missing.map(nameOf).join(', ')}; allowed: ${preset} in \`use\`, or a route for each that is to be served`
     })
   }
@@ -102,21 +118,21 @@ interface Spelled {
   readonly missing: AnyOperation[]
 }
 
-function takesEverything ({ match }: RouteConfig): boolean {
+function takesEverything({ match }: RouteConfig): boolean {
   return match.path.every(pattern => pattern === '/*')
 }
 
-function nameOf ({ method, path }: AnyOperation): string {
+function nameOf({ method, path }: AnyOperation): string {
   return `${method} ${path}`
 }
 
 /** The route; for one that the operator did not write, the chain that he put in the place of the preset's. */
-function placeOf (config: GatewayConfig, route: RouteConfig): Position {
-  return route.at.file === config.file ? route.at : config.chains[route.chain]?.[0]?.at ?? route.at
+function placeOf(config: GatewayConfig, route: RouteConfig): Position {
+  return route.at.file === config.file ? route.at : (config.chains[route.chain]?.[0]?.at ?? route.at)
 }
 
 /** Whether a route's chain gives an operation what it needs. */
-function gives ({ callers, asks }: BuiltRoute, { access, method, path, needsPayment }: AnyOperation): boolean {
+function gives({ callers, asks }: BuiltRoute, { access, method, path, needsPayment }: AnyOperation): boolean {
   if (needsPayment === true && !asks) return false
   if (access !== 'merchant' && access !== 'admin') return true
   return callers.some(({ kind, when }) => kind === access && alwaysHolds(when, { method: [method], path: [path] }))

@@ -1,6 +1,9 @@
 import type { HeaderList } from './headers.ts'
 
-/** A whole answer given by a plugin or an operation. Constant replies can be shared between requests: nothing changes them. */
+/**
+ * A whole answer given by a plugin or an operation. Constant replies can be shared between requests: nothing changes
+ * them.
+ */
 export interface Reply {
   readonly status: number
   /** `[name, value, …]`; Content-Length is added by the writer where the body is whole. */
@@ -14,11 +17,11 @@ export type WholeReply = Reply & { readonly body: string | Uint8Array | null }
 /** A body that is written piece by piece, such as server-sent events. A reply with one belongs to one request. */
 export interface StreamBody {
   /**
-   * Called once, after the plugins have seen the head; never for HEAD, nor when the client has left by then. Answers what is
-   * called exactly once when the stream is over, in every ending there is. What it throws before the first piece is
-   * answered as an error; after it, the connection is broken off.
+   * Called once, after the plugins have seen the head; never for HEAD, nor when the client has left by then. Answers
+   * what is called exactly once when the stream is over, in every ending there is. What it throws before the first
+   * piece is answered as an error; after it, the connection is broken off.
    */
-  open (sink: StreamSink): () => void
+  open(sink: StreamSink): () => void
 }
 
 /** Where the pieces of a stream go. Everything is ignored once the stream is over. */
@@ -28,19 +31,22 @@ export interface StreamSink {
   /** Called when the process is about to stop: end soon, before the connection is cut. */
   onStopping: (() => void) | null
   /** False asks to wait: a client that does not read must not fill our memory. Also false when the stream is over. */
-  write (piece: string | Uint8Array): boolean
+  write(piece: string | Uint8Array): boolean
   /** Ends the answer cleanly. */
-  end (): void
+  end(): void
   /** Breaks the answer off, so that the client sees a fault; before the first piece the error is answered. */
-  fail (error: Error): void
+  fail(error: Error): void
 }
 
 /** Whether a reply's body is written piece by piece. */
-export function isStreamBody (body: unknown): body is StreamBody {
+export function isStreamBody(body: unknown): body is StreamBody {
   return typeof body === 'object' && body !== null && 'open' in body && typeof body.open === 'function'
 }
 
-/** Who made the answer: the upstream, a plugin or an operation of the gateway itself (whole, or as a stream), or the error table. */
+/**
+ * Who made the answer: the upstream, a plugin or an operation of the gateway itself (whole, or as a stream), or the
+ * error table.
+ */
 export type HeadSource = 'upstream' | 'reply' | 'stream' | 'error'
 
 /** The head of the answer on its way up the chain; plugins may change it until it is written. */
@@ -55,7 +61,9 @@ export interface Outcome {
   /** The status that was written, or would have been when the client left before the head (then 499). */
   readonly status: number
   readonly source: HeadSource
-  /** The head was given to the connection. False too for one that waited for its first piece and was broken off with it. */
+  /**
+   * The head was given to the connection. False too for one that waited for its first piece and was broken off with it.
+   */
   readonly headSent: boolean
   /** The whole answer was handed to the connection and the connection was still there. */
   readonly delivered: boolean

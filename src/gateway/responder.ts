@@ -11,25 +11,25 @@ export interface Responder {
   /** Called once when the answer is over in any way, also when the client left. */
   onClose: (() => void) | null
   /** Runs the chain's `upstream` hooks over the request that is about to leave. */
-  forwarding (out: UpstreamRequest): void
+  forwarding(out: UpstreamRequest): void
   /** Passes on a 102 or 103. */
-  interim (status: number, headers: readonly string[]): void
+  interim(status: number, headers: readonly string[]): void
   /** Takes the head up the chain and writes it. When it answers a promise, write nothing before it has resolved. */
-  head (status: number, headers: HeaderList): void | Promise<void>
+  head(status: number, headers: HeaderList): void | Promise<void>
   /** Writes a piece; false asks to wait for `onDrain`. */
-  write (bytes: Uint8Array): boolean
+  write(bytes: Uint8Array): boolean
   /** Ends the answer cleanly. */
-  end (trailers: readonly string[] | null): void
+  end(trailers: readonly string[] | null): void
   /** Before the head: answers with the error. After it: breaks the connection off, so that the client sees a fault. */
-  fail (error: Error): void
+  fail(error: Error): void
   /** Joins an upgrade to its upstream; the head of the answer, 101 or another, goes up the chain like any other. */
-  tunnel (target: TunnelTarget, policy: TunnelPolicy): Promise<void>
+  tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void>
 }
 
 /** What the forwarder makes of the upstream's side of an upgrade. */
 export interface TunnelPolicy {
   /** The headers of the upstream's answer as they may be passed on; `raw` is flat. */
-  answer (status: number, raw: readonly string[]): HeaderList
+  answer(status: number, raw: readonly string[]): HeaderList
   /** What is answered when the upstream could not be joined. */
-  failure (error: Error): Error
+  failure(error: Error): Error
 }

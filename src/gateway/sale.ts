@@ -4,33 +4,55 @@ import type { Context } from './context.ts'
 import type { Hooks, Plugin } from './plugin.ts'
 
 /** The entries of a chain that ask for payment; disabled ones are none. */
-function asking (entries: readonly ChainEntryConfig[], plugins: ReadonlyMap<string, Plugin>): readonly ChainEntryConfig[] {
-  return entries.filter(entry => !entry.disabled && plugins.get(entry.file ?? entry.plugin)?.provides?.includes('challenge') === true)
+function asking(
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): readonly ChainEntryConfig[] {
+  return entries.filter(
+    entry => !entry.disabled && plugins.get(entry.file ?? entry.plugin)?.provides?.includes('challenge') === true
+  )
 }
 
 /** Whether every request of a route is asked to pay before it comes to the end of the chain. */
-export function asksAlways (route: RouteConfig, entries: readonly ChainEntryConfig[], plugins: ReadonlyMap<string, Plugin>): boolean {
-  return route.price !== 0 && asking(entries, plugins).some(entry => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))
+export function asksAlways(
+  route: RouteConfig,
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): boolean {
+  return (
+    route.price !== 0 &&
+    asking(entries, plugins).some(entry => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))
+  )
 }
 
 /**
- * Stands before the terminal plugin of every route and lets nothing through that costs and was not paid for (decision 181), whatever
- * the chain before it did or left out. Null where the chain only observes what payment would do, which serves on purpose.
+ * Stands before the terminal plugin of every route and lets nothing through that costs and was not paid for (decision
+ * 181), whatever the chain before it did or left out. Null where the chain only observes what payment would do, which
+ * serves on purpose.
  *
- * Where no plugin said what a request buys, the route's own price counts; a merchant's proxy is free then only if it was looked up.
+ * Where no plugin said what a request buys, the route's own price counts; a merchant's proxy is free then only if it
+ * was looked up.
  */
-export function requirePayment (route: RouteConfig, entries: readonly ChainEntryConfig[], plugins: ReadonlyMap<string, Plugin>): Hooks | null {
+export function requirePayment(
+  route: RouteConfig,
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): Hooks | null {
   const ask = asking(entries, plugins)
   if (ask.length > 0 && ask.every(entry => entry.mode === 'observe')) return null
   const proxied = route.upstream.kind === 'proxy'
   const price = route.price ?? 0
-  const isFree = (ctx: Context): boolean => ctx.offer !== null ? ctx.offer.amountSats === 0 : proxied ? ctx.upstreamTarget !== null : price === 0
+  const isFree = (ctx: Context): boolean =>
+    ctx.offer !== null ? ctx.offer.amountSats === 0 : proxied ? ctx.upstreamTarget !== null : price === 0
   return {
-    request (ctx) {
+    request(ctx) {
       if (ctx.payment !== null || isFree(ctx)) return
-      const costs = ctx.offer === null && proxied ? 'a price that nobody looked up' : `${ctx.offer?.amountSats ?? price} sats`
-      throw new Error(`the chain "${route.chain}" of the route "${route.name}" let a request through that costs ${costs} and was not paid for; nothing was sent on. ` +
-        'It needs credential and challenge, both for every request of the route')
+      const costs =
+        ctx.offer === null && proxied ? 'a price that nobody looked up' : `${ctx.offer?.amountSats ?? price} sats`
+      throw new Error(
+        `the chain "${route.chain}" of the route "${route.name}" let a request through that costs ${costs} and was not paid for; nothing was sent on. ` +
+          'It needs credential and challenge, both for every request of the route'
+      )
     }
   }
 }

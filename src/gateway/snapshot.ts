@@ -25,28 +25,34 @@ export interface SnapshotParts {
 }
 
 /**
- * The end of requests that no route takes: 404 for a path that nothing serves, 405 with Allow for another method of one that
- * is served, and 204 with Allow for a plain OPTIONS on own operations (decision 6). Routes that take every path leave
- * nothing to it.
+ * The end of requests that no route takes: 404 for a path that nothing serves, 405 with Allow for another method of one
+ * that is served, and 204 with Allow for a plain OPTIONS on own operations (decision 6). Routes that take every path
+ * leave nothing to it.
  */
-function withoutRoute (router: Router<CompiledRoute>): Chain {
-  return new Chain([{
-    handle (ctx) {
-      const routes = router.methodsAt(ctx.host, ctx.path)
-      if (routes.size === 0) throw notFound()
-      const allowed = [...routes.keys()]
-      const own = [...routes.values()].some(route => route.info.config?.upstream.kind === 'internal')
-      if (own) allowed.push('OPTIONS')
-      allowed.sort()
-      if (own && ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', allowed.join(', ')], body: null }
-      throw methodNotAllowed(ctx.method, allowed)
-    }
-  }], 0)
+function withoutRoute(router: Router<CompiledRoute>): Chain {
+  return new Chain(
+    [
+      {
+        handle(ctx) {
+          const routes = router.methodsAt(ctx.host, ctx.path)
+          if (routes.size === 0) throw notFound()
+          const allowed = [...routes.keys()]
+          const own = [...routes.values()].some(route => route.info.config?.upstream.kind === 'internal')
+          if (own) allowed.push('OPTIONS')
+          allowed.sort()
+          if (own && ctx.method === 'OPTIONS')
+            return { status: 204, headers: ['Allow', allowed.join(', ')], body: null }
+          throw methodNotAllowed(ctx.method, allowed)
+        }
+      }
+    ],
+    0
+  )
 }
 
 /**
- * One generation of the configuration, complete and unchangeable. A request keeps the one it began with; when it has been
- * replaced and its last request is over, its plugins are closed.
+ * One generation of the configuration, complete and unchangeable. A request keeps the one it began with; when it has
+ * been replaced and its last request is over, its plugins are closed.
  */
 export class Snapshot implements ExchangeEvents {
   readonly generation: number
@@ -60,7 +66,7 @@ export class Snapshot implements ExchangeEvents {
   #retired = false
   readonly #closed = Promise.withResolvers<void>()
 
-  constructor (parts: SnapshotParts) {
+  constructor(parts: SnapshotParts) {
     this.generation = parts.generation
     this.mode = parts.mode
     this.#router = parts.router
@@ -71,12 +77,12 @@ export class Snapshot implements ExchangeEvents {
   }
 
   /** Requests under way. */
-  get active (): number {
+  get active(): number {
     return this.#active
   }
 
   /** Runs one request through its route. */
-  handle (ctx: Context, wire: Wire): void {
+  handle(ctx: Context, wire: Wire): void {
     this.#active++
     const found = this.#router.find(ctx.host, ctx.method, ctx.path)
     if (found === null) {
@@ -92,12 +98,12 @@ export class Snapshot implements ExchangeEvents {
   }
 
   /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */
-  answersItself (method: string, host: string, path: string): boolean {
+  answersItself(method: string, host: string, path: string): boolean {
     return this.#router.find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
   }
 
   /** Takes no further requests; resolves once the last one is over and every plugin has closed. */
-  retire (): Promise<void> {
+  retire(): Promise<void> {
     if (!this.#retired) {
       this.#retired = true
       this.#closeWhenIdle()
@@ -105,29 +111,29 @@ export class Snapshot implements ExchangeEvents {
     return this.#closed.promise
   }
 
-  now (): number {
+  now(): number {
     return this.#clock.now()
   }
 
-  monotonic (): number {
+  monotonic(): number {
     return this.#clock.monotonic()
   }
 
-  fault (ctx: Context, error: Error): void {
+  fault(ctx: Context, error: Error): void {
     this.#log.error({ err: error, correlationId: ctx.correlationId, route: ctx.route.name }, 'request failed')
   }
 
-  finished (): void {
+  finished(): void {
     this.#active--
     this.#closeWhenIdle()
   }
 
-  #closeWhenIdle (): void {
+  #closeWhenIdle(): void {
     if (this.#retired && this.#active === 0) void this.#close()
   }
 
   /** Never rejects: what a plugin throws while it closes is logged. */
-  async #close (): Promise<void> {
+  async #close(): Promise<void> {
     for (const result of await Promise.allSettled(this.#chains.map(chain => chain.close()))) {
       if (result.status === 'rejected') this.#log.error({ err: result.reason as unknown }, 'a plugin failed to close')
     }

@@ -18,7 +18,7 @@ export interface UpstreamTarget {
   readonly tenant: string
   /** The address comes from a merchant: check it at connect, and strip every Authorization (decisions 92 and 100). */
   readonly untrusted: boolean
-  readonly tls: { readonly ca?: string, readonly servername?: string } | null
+  readonly tls: { readonly ca?: string; readonly servername?: string } | null
   /** Members that error bodies carry besides error and message, such as `proxy_id`. */
   readonly errorMembers: Readonly<Record<string, unknown>>
 }

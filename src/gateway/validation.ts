@@ -7,13 +7,19 @@ import { MAX_DEPTH, tooDeep } from './json-depth.ts'
 // The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
 Settings.Set({ maxErrors: 256 })
 
-/** Most values of a body that are looked at; the largest that any operation needs, a proxy with all its lists, has a fifth. */
+/**
+ * Most values of a body that are looked at; the largest that any operation needs, a proxy with all its lists, has a
+ * fifth.
+ */
 const MAX_VALUES = 5000
 /** Longest query that is read; each name in it costs, whether anybody knows it or not. */
 const MAX_QUERY = 8192
 
-/** `orderId` → `OrderId`, `items/0/quantity` → `Items[0].Quantity`, '' → `$` (decision 2). The one place that knows the casing. */
-export function fieldName (instancePath: string): string {
+/**
+ * `orderId` → `OrderId`, `items/0/quantity` → `Items[0].Quantity`, '' → `$` (decision 2). The one place that knows the
+ * casing.
+ */
+export function fieldName(instancePath: string): string {
   if (instancePath === '' || instancePath === '/') return '$'
   let name = ''
   for (const part of instancePath.slice(1).split('/')) {
@@ -24,8 +30,10 @@ export function fieldName (instancePath: string): string {
   return name
 }
 
-/** Refuses one field by hand, in the same shape as the schemas do. `path` is a JSON pointer such as `/items/0/quantity`. */
-export function invalidField (path: string, message: string): ValidationError {
+/**
+ * Refuses one field by hand, in the same shape as the schemas do. `path` is a JSON pointer such as `/items/0/quantity`.
+ */
+export function invalidField(path: string, message: string): ValidationError {
   return new ValidationError({ [fieldName(path)]: [message] })
 }
 
@@ -40,46 +48,61 @@ interface SchemaError {
   readonly schemaPath: string
   readonly instancePath: string
   readonly message: string
-  /** By keyword: `limit`, `type`, `allowedValue`, `allowedValues`, `pattern`, `format`, `multipleOf`, `requiredProperties`. */
+  /**
+   * By keyword: `limit`, `type`, `allowedValue`, `allowedValues`, `pattern`, `format`, `multipleOf`,
+   * `requiredProperties`.
+   */
   readonly params: Readonly<Record<string, unknown>>
 }
 
 const KINDS: Readonly<Record<string, string>> = {
-  string: 'a string', integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'an array', object: 'an object'
+  string: 'a string',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object'
 }
 
 /** What the value should have been, of a `type` error; null, which is the same as absent, is not worth naming. */
-function kindsOf (error: SchemaError): string[] {
+function kindsOf(error: SchemaError): string[] {
   const { type } = error.params
-  return (Array.isArray(type) ? type : [type]).filter(name => name !== 'null').map(name => KINDS[String(name)] ?? String(name))
+  return (Array.isArray(type) ? type : [type])
+    .filter(name => name !== 'null')
+    .map(name => KINDS[String(name)] ?? String(name))
 }
 
 /** The values that would have been right, of a `const` or `enum` error. */
-function valuesOf (error: SchemaError): string[] {
+function valuesOf(error: SchemaError): string[] {
   const { allowedValue, allowedValues } = error.params
-  return (Array.isArray(allowedValues) ? allowedValues : [allowedValue]).map(value => typeof value === 'string' ? value : JSON.stringify(value))
+  return (Array.isArray(allowedValues) ? allowedValues : [allowedValue]).map(value =>
+    typeof value === 'string' ? value : JSON.stringify(value)
+  )
 }
 
-function isChoice (error: SchemaError): boolean {
+function isChoice(error: SchemaError): boolean {
   return error.keyword === 'const' || error.keyword === 'enum'
 }
 
-function oneOf (values: readonly string[], kinds: readonly string[] = []): string {
+function oneOf(values: readonly string[], kinds: readonly string[] = []): string {
   const distinct = [...new Set(values)]
   const [only] = distinct
-  const listed = distinct.length === 1 ? only ?? '' : `one of: ${distinct.join(', ')}`
+  const listed = distinct.length === 1 ? (only ?? '') : `one of: ${distinct.join(', ')}`
   return `Must be ${[listed, ...new Set(kinds)].join(', or ')}.`
 }
 
-function mustBe (kinds: readonly string[]): string {
+function mustBe(kinds: readonly string[]): string {
   return `Must be ${[...new Set(kinds)].join(' or ')}.`
 }
 
-/** Keyword of a schema with a `pattern`, since a pattern tells people nothing: what a text that does not fit must do instead. */
+/**
+ * Keyword of a schema with a `pattern`, since a pattern tells people nothing: what a text that does not fit must do
+ * instead.
+ */
 const RULE = 'x-rule'
 
 /** What the schema of the faulty member says of its pattern; null when it says nothing. */
-function ruleOf (error: SchemaError, schema: TSchema): string | null {
+function ruleOf(error: SchemaError, schema: TSchema): string | null {
   let at: unknown = schema
   for (const part of error.schemaPath.split('/').slice(1)) {
     if (typeof at !== 'object' || at === null) return null
@@ -91,20 +114,30 @@ function ruleOf (error: SchemaError, schema: TSchema): string | null {
 }
 
 /** The library's terms in plain words; what has no line here keeps its own text. */
-function messageOf (error: SchemaError, schema: TSchema): string {
+function messageOf(error: SchemaError, schema: TSchema): string {
   const { limit } = error.params
   switch (error.keyword) {
-    case 'type': return mustBe(kindsOf(error))
+    case 'type':
+      return mustBe(kindsOf(error))
     case 'const':
-    case 'enum': return oneOf(valuesOf(error))
-    case 'minLength': return limit === 1 ? 'Must not be empty.' : `Must have at least ${limit} characters.`
-    case 'maxLength': return `Must have at most ${limit} characters.`
-    case 'minItems': return limit === 1 ? 'Must have at least 1 item.' : `Must have at least ${limit} items.`
-    case 'maxItems': return `Must have at most ${limit} items.`
-    case 'minimum': return `Must be at least ${limit}.`
-    case 'maximum': return `Must be at most ${limit}.`
-    case 'pattern': return ruleOf(error, schema) ?? `Must match the pattern ${String(error.params['pattern'])}.`
-    case 'format': return `Must be a valid ${String(error.params['format'])}.`
+    case 'enum':
+      return oneOf(valuesOf(error))
+    case 'minLength':
+      return limit === 1 ? 'Must not be empty.' : `Must have at least ${limit} characters.`
+    case 'maxLength':
+      return `Must have at most ${limit} characters.`
+    case 'minItems':
+      return limit === 1 ? 'Must have at least 1 item.' : `Must have at least ${limit} items.`
+    case 'maxItems':
+      return `Must have at most ${limit} items.`
+    case 'minimum':
+      return `Must be at least ${limit}.`
+    case 'maximum':
+      return `Must be at most ${limit}.`
+    case 'pattern':
+      return ruleOf(error, schema) ?? `Must match the pattern ${String(error.params['pattern'])}.`
+    case 'format':
+      return `Must be a valid ${String(error.params['format'])}.`
     default: {
       const text = error.message.charAt(0).toUpperCase() + error.message.slice(1)
       return text.endsWith('.') ? text : `${text}.`
@@ -112,13 +145,22 @@ function messageOf (error: SchemaError, schema: TSchema): string {
   }
 }
 
-/** Says once what a union would have taken, instead of what each of its branches thinks; answers what is left to be said branch by branch. */
-function ofUnion (union: SchemaError, branches: readonly SchemaError[], add: (path: string, message: string) => void): readonly SchemaError[] {
+/**
+ * Says once what a union would have taken, instead of what each of its branches thinks; answers what is left to be said
+ * branch by branch.
+ */
+function ofUnion(
+  union: SchemaError,
+  branches: readonly SchemaError[],
+  add: (path: string, message: string) => void
+): readonly SchemaError[] {
   // A branch that went deeper is the one that was meant.
   const deeper = branches.filter(error => error.instancePath !== union.instancePath || error.keyword === 'required')
   if (deeper.length > 0) return deeper
   const choices = branches.filter(isChoice)
-  const kinds = branches.filter(error => error.keyword === 'type' && !choices.some(choice => choice.schemaPath === error.schemaPath)).flatMap(kindsOf)
+  const kinds = branches
+    .filter(error => error.keyword === 'type' && !choices.some(choice => choice.schemaPath === error.schemaPath))
+    .flatMap(kindsOf)
   if (choices.length > 0) {
     add(union.instancePath, oneOf(choices.flatMap(valuesOf), kinds))
     return []
@@ -128,25 +170,32 @@ function ofUnion (union: SchemaError, branches: readonly SchemaError[], add: (pa
   return rest
 }
 
-function collect (errors: Iterable<SchemaError>, schema: TSchema): ValidationError {
+function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationError {
   const fields: Record<string, string[]> = {}
   const add = (path: string, message: string): void => {
-    const list = fields[fieldName(path)] ??= []
+    const list = (fields[fieldName(path)] ??= [])
     if (!list.includes(message)) list.push(message)
   }
   let left: readonly SchemaError[] = [...errors]
-  const unions = left.filter(error => error.keyword === 'anyOf').sort((a, b) => a.schemaPath.length - b.schemaPath.length)
+  const unions = left
+    .filter(error => error.keyword === 'anyOf')
+    .sort((a, b) => a.schemaPath.length - b.schemaPath.length)
   for (const union of unions) {
     if (!left.includes(union)) continue
-    const inside = (error: SchemaError): boolean => error.schemaPath.startsWith(`${union.schemaPath}/anyOf/`) && error.instancePath.startsWith(union.instancePath)
+    const inside = (error: SchemaError): boolean =>
+      error.schemaPath.startsWith(`${union.schemaPath}/anyOf/`) && error.instancePath.startsWith(union.instancePath)
     const branches = left.filter(inside)
     left = [...left.filter(error => error !== union && !inside(error)), ...ofUnion(union, branches, add)]
   }
   for (const error of left) {
     if (error.keyword === 'required') {
       // `requiredProperties` is what typebox gives with this keyword.
-      for (const name of error.params['requiredProperties'] as readonly string[] | undefined ?? []) add(`${error.instancePath}/${name}`, FIELD_REQUIRED)
-    } else if (error.keyword !== 'type' || !left.some(other => isChoice(other) && other.instancePath === error.instancePath)) {
+      for (const name of (error.params['requiredProperties'] as readonly string[] | undefined) ?? [])
+        add(`${error.instancePath}/${name}`, FIELD_REQUIRED)
+    } else if (
+      error.keyword !== 'type' ||
+      !left.some(other => isChoice(other) && other.instancePath === error.instancePath)
+    ) {
       // Which values would be right says of which type they are.
       add(error.instancePath, messageOf(error, schema))
     }
@@ -155,39 +204,46 @@ function collect (errors: Iterable<SchemaError>, schema: TSchema): ValidationErr
 }
 
 /** Whether a schema itself takes null, such as `type: ['string', 'null']`. */
-function takesNull (schema: TSchema | undefined): boolean {
-  const { type, anyOf } = (schema ?? {}) as { type?: unknown, anyOf?: readonly TSchema[] }
+function takesNull(schema: TSchema | undefined): boolean {
+  const { type, anyOf } = (schema ?? {}) as { type?: unknown; anyOf?: readonly TSchema[] }
   return type === 'null' || (Array.isArray(type) && type.includes('null')) || (anyOf?.some(takesNull) ?? false)
 }
 
-/** Whether an object's members of other names are nobody's: copying 100,000 of them would take longer than all the rest. */
-function namesAll (schema: TSchema): boolean {
-  const { properties, patternProperties, additionalProperties } = schema as { properties?: unknown, patternProperties?: unknown, additionalProperties?: unknown }
+/**
+ * Whether an object's members of other names are nobody's: copying 100,000 of them would take longer than all the rest.
+ */
+function namesAll(schema: TSchema): boolean {
+  const { properties, patternProperties, additionalProperties } = schema as {
+    properties?: unknown
+    patternProperties?: unknown
+    additionalProperties?: unknown
+  }
   return properties !== undefined && patternProperties === undefined && additionalProperties === undefined
 }
 
 /** Whether a schema may take a list, or an object; what stands inside one that it does not take is of no interest. */
-function mayTake (schema: TSchema, kind: 'array' | 'object'): boolean {
-  const { type, anyOf, enum: values } = schema as { type?: unknown, anyOf?: readonly TSchema[], enum?: unknown }
+function mayTake(schema: TSchema, kind: 'array' | 'object'): boolean {
+  const { type, anyOf, enum: values } = schema as { type?: unknown; anyOf?: readonly TSchema[]; enum?: unknown }
   if (anyOf !== undefined) return anyOf.some(branch => mayTake(branch, kind))
   if (type === undefined) return values === undefined
   return type === kind || (Array.isArray(type) && type.includes(kind))
 }
 
 /**
- * Makes the copy of one body that is checked. Null members mean the same as absent ones (decision 4), but stay where the
- * member's schema takes null: there they clear (decision 67). Members that the schema does not name are left out. It ends at
- * the first list that is too long, and after so many values: whatever a stranger sends must not be walked to its end.
+ * Makes the copy of one body that is checked. Null members mean the same as absent ones (decision 4), but stay where
+ * the member's schema takes null: there they clear (decision 67). Members that the schema does not name are left out.
+ * It ends at the first list that is too long, and after so many values: whatever a stranger sends must not be walked to
+ * its end.
  */
 class Copying {
   #values = 0
 
-  copy (value: unknown, schema: TSchema | undefined, path: string): unknown {
+  copy(value: unknown, schema: TSchema | undefined, path: string): unknown {
     if (++this.#values > MAX_VALUES) throw invalidField('', `The body has more than ${MAX_VALUES} values.`)
     if (typeof value !== 'object' || value === null) return value
     if (Array.isArray(value)) {
       if (schema !== undefined && !mayTake(schema, 'array')) return []
-      const { items, maxItems = Number.POSITIVE_INFINITY } = (schema ?? {}) as { items?: TSchema, maxItems?: number }
+      const { items, maxItems = Number.POSITIVE_INFINITY } = (schema ?? {}) as { items?: TSchema; maxItems?: number }
       if (value.length > maxItems) throw invalidField(path, `Must have at most ${maxItems} items.`)
       const copy: unknown[] = []
       for (const item of value) copy.push(this.copy(item, items, `${path}/${copy.length}`))
@@ -208,47 +264,55 @@ class Copying {
 }
 
 /** Whether a schema itself takes a text. */
-function takesText (schema: TSchema): boolean {
-  const { type, anyOf } = schema as { type?: unknown, anyOf?: readonly TSchema[] }
+function takesText(schema: TSchema): boolean {
+  const { type, anyOf } = schema as { type?: unknown; anyOf?: readonly TSchema[] }
   return type === 'string' || (Array.isArray(type) && type.includes('string')) || (anyOf?.some(takesText) ?? false)
 }
 
 /**
- * The first text of a schema that PostgreSQL could not give back as it came, as a JSON pointer; null when there is none. It
- * holds no NUL, and half a surrogate pair is another character afterwards, or no JSON. A text that is judged and never stored,
- * such as a credential, says so with the keyword `x-judged`: whatever is wrong with it is the operation's own verdict.
+ * The first text of a schema that PostgreSQL could not give back as it came, as a JSON pointer; null when there is
+ * none. It holds no NUL, and half a surrogate pair is another character afterwards, or no JSON. A text that is judged
+ * and never stored, such as a credential, says so with the keyword `x-judged`: whatever is wrong with it is the
+ * operation's own verdict.
  */
-function unstorable (value: unknown, schema: TSchema | undefined, path = ''): string | null {
+function unstorable(value: unknown, schema: TSchema | undefined, path = ''): string | null {
   if (schema === undefined || (schema as { 'x-judged'?: unknown })['x-judged'] === true) return null
   if (typeof value === 'string') return takesText(schema) && !isStorable(value) ? path : null
   if (typeof value !== 'object' || value === null) return null
   const { items } = schema as { items?: TSchema }
   const properties = propertiesOf(schema)
   for (const [name, member] of Object.entries(value)) {
-    const found = unstorable(member, Array.isArray(value) ? items : Object.hasOwn(properties, name) ? properties[name] : undefined, `${path}/${name}`)
+    const found = unstorable(
+      member,
+      Array.isArray(value) ? items : Object.hasOwn(properties, name) ? properties[name] : undefined,
+      `${path}/${name}`
+    )
     if (found !== null) return found
   }
   return null
 }
 
 /** Whether a text comes out of the database as it went in. */
-export function isStorable (text: string): boolean {
+export function isStorable(text: string): boolean {
   return !text.includes('\u0000') && text.isWellFormed()
 }
 
 /** What is said of a text that does not. */
 export const UNSTORABLE = 'Must not hold the character U+0000 or half of a surrogate pair.'
 
-function requireStorable (value: unknown, schema: TSchema): void {
+function requireStorable(value: unknown, schema: TSchema): void {
   const path = unstorable(value, schema)
   if (path !== null) throw invalidField(path, UNSTORABLE)
 }
 
 /**
- * Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers (decision 4).
- * With `optional` no body, and the body `null`, read as an empty object.
+ * Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers
+ * (decision 4). With `optional` no body, and the body `null`, read as an empty object.
  */
-export function bodyReader (schema: TSchema, { optional = false }: { readonly optional?: boolean } = {}): (bytes: Uint8Array) => unknown {
+export function bodyReader(
+  schema: TSchema,
+  { optional = false }: { readonly optional?: boolean } = {}
+): (bytes: Uint8Array) => unknown {
   const validator = Compile(schema)
   const decoder = new TextDecoder('utf-8', { fatal: true })
   return bytes => {
@@ -258,9 +322,14 @@ export function bodyReader (schema: TSchema, { optional = false }: { readonly op
     try {
       parsed = bytes.byteLength === 0 ? null : JSON.parse(decoder.decode(bytes))
     } catch (cause) {
-      throw invalidField('', cause instanceof SyntaxError ? `The body is not valid JSON: ${plainSyntaxError(cause)}` : 'The body is not valid UTF-8.')
+      throw invalidField(
+        '',
+        cause instanceof SyntaxError
+          ? `The body is not valid JSON: ${plainSyntaxError(cause)}`
+          : 'The body is not valid UTF-8.'
+      )
     }
-    const value = new Copying().copy(optional ? parsed ?? {} : parsed, schema, '')
+    const value = new Copying().copy(optional ? (parsed ?? {}) : parsed, schema, '')
     if (!validator.Check(value)) throw collect(validator.Errors(value), schema)
     requireStorable(value, schema)
     return value
@@ -268,13 +337,16 @@ export function bodyReader (schema: TSchema, { optional = false }: { readonly op
 }
 
 /** Keeps the position of a JSON error and leaves out the quoted body. */
-function plainSyntaxError (error: SyntaxError): string {
+function plainSyntaxError(error: SyntaxError): string {
   const at = /position (\d+)/.exec(error.message)
   return at === null ? 'it ends too early.' : `unexpected text at position ${at[1] ?? ''}.`
 }
 
-/** Reads a query string against an object schema; integers and booleans from their text. The last of repeated names counts. */
-export function queryReader (schema: TSchema): (query: string) => unknown {
+/**
+ * Reads a query string against an object schema; integers and booleans from their text. The last of repeated names
+ * counts.
+ */
+export function queryReader(schema: TSchema): (query: string) => unknown {
   const validator = Compile(schema)
   const properties = propertiesOf(schema)
   return query => {
@@ -292,20 +364,21 @@ export function queryReader (schema: TSchema): (query: string) => unknown {
 }
 
 /** Checks path parameters; false when they do not fit, which makes the path unknown. */
-export function paramsFit (schema: TSchema): (params: Readonly<Record<string, string>>) => boolean {
+export function paramsFit(schema: TSchema): (params: Readonly<Record<string, string>>) => boolean {
   const validator = Compile(schema)
   return params => validator.Check(params)
 }
 
-function propertiesOf (schema: TSchema): Readonly<Record<string, TSchema>> {
+function propertiesOf(schema: TSchema): Readonly<Record<string, TSchema>> {
   // Object schemas keep their members under `properties`.
   return (schema as { properties?: Record<string, TSchema> }).properties ?? {}
 }
 
-function fromText (property: TSchema, text: string): unknown {
+function fromText(property: TSchema, text: string): unknown {
   const type = (property as { type?: unknown }).type
   // Paging out of range is clamped and not refused, however far out it is (decision 12).
-  if (type === 'integer' && /^-?\d+$/.test(text)) return Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
+  if (type === 'integer' && /^-?\d+$/.test(text))
+    return Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
   // Clients in .NET and Python write True and False.
   if (type === 'boolean' && /^(?:true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   return text

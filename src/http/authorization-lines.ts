@@ -1,10 +1,10 @@
 import { paymentScheme, schemeValue } from '../lightning/payment-headers.ts'
 
 /**
- * Why the Authorization lines of a request are refused, or null. Allowed are at most one payment credential, where an LSAT
- * and an L402 line with the same credential count as one, and one credential of another scheme (decision 125).
+ * Why the Authorization lines of a request are refused, or null. Allowed are at most one payment credential, where an
+ * LSAT and an L402 line with the same credential count as one, and one credential of another scheme (decision 125).
  */
-export function authorizationFault (lines: readonly string[]): string | null {
+export function authorizationFault(lines: readonly string[]): string | null {
   let others = 0
   let payments = 0
   let lsat: string | null = null
@@ -16,7 +16,8 @@ export function authorizationFault (lines: readonly string[]): string | null {
     else if (scheme === 'l402' && l402 === null) l402 = schemeValue(line, scheme)
     else payments++
   }
-  if (lsat !== null && l402 !== null && lsat !== l402) return 'The LSAT and the L402 credential differ; send one, or the same in both.'
+  if (lsat !== null && l402 !== null && lsat !== l402)
+    return 'The LSAT and the L402 credential differ; send one, or the same in both.'
   if (lsat !== null || l402 !== null) payments++
   if (payments > 1) return 'More than one payment credential in Authorization; send one.'
   if (others > 1) return 'More than one Authorization header; send one.'

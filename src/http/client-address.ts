@@ -12,27 +12,29 @@ export interface ClientFacts {
 type Range = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 
 /**
- * The proxies whose word about the client is believed. Throws `TypeError` naming the entry that is neither an address nor a
- * range.
+ * The proxies whose word about the client is believed. Throws `TypeError` naming the entry that is neither an address
+ * nor a range.
  */
 export class TrustedProxies {
   readonly #ranges: readonly Range[]
 
-  constructor (entries: readonly string[]) {
+  constructor(entries: readonly string[]) {
     this.#ranges = entries.map(entry => {
       const slash = entry.indexOf('/')
       const address = parseAddress(slash < 0 ? entry : entry.slice(0, slash))
       const bits = slash < 0 ? '' : entry.slice(slash + 1)
       const longest = address?.kind() === 'ipv4' ? 32 : 128
       if (address === null || (slash >= 0 && !/^[0-9]{1,3}$/.test(bits)) || Number(bits) > longest) {
-        throw new TypeError(`${JSON.stringify(entry)} is no trusted proxy; it must be an address or a range such as 10.0.0.0/8`)
+        throw new TypeError(
+          `${JSON.stringify(entry)} is no trusted proxy; it must be an address or a range such as 10.0.0.0/8`
+        )
       }
       return [address, slash < 0 ? longest : Number(bits)] as const
     })
   }
 
   /** Whether the proxy at `address` is believed. */
-  has (address: string): boolean {
+  has(address: string): boolean {
     if (this.#ranges.length === 0) return false
     const parsed = parseAddress(address)
     if (parsed === null) return false
@@ -40,11 +42,12 @@ export class TrustedProxies {
   }
 
   /**
-   * Reads what the trusted proxy at `peer` says about its client: X-Forwarded-For from right to left up to the first address
-   * that is not trusted itself; Forwarded (RFC 7239) only where there is no X-Forwarded-For, so that a client cannot use the
-   * one that its proxy does not write. An entry that cannot be read ends the walk at the hop that wrote it.
+   * Reads what the trusted proxy at `peer` says about its client: X-Forwarded-For from right to left up to the first
+   * address that is not trusted itself; Forwarded (RFC 7239) only where there is no X-Forwarded-For, so that a client
+   * cannot use the one that its proxy does not write. An entry that cannot be read ends the walk at the hop that wrote
+   * it.
    */
-  client (peer: string, headers: ReadonlyHeaders, secure: boolean): ClientFacts {
+  client(peer: string, headers: ReadonlyHeaders, secure: boolean): ClientFacts {
     const lists = headers.all('x-forwarded-for')
     if (lists.length === 0) {
       const forwarded = headers.all('forwarded')
@@ -67,7 +70,7 @@ export class TrustedProxies {
     return { address, secure: isSecure(list[Math.max(0, list.length - hops)] ?? '') }
   }
 
-  #forwarded (peer: string, value: string, secure: boolean): ClientFacts {
+  #forwarded(peer: string, value: string, secure: boolean): ClientFacts {
     let address = peer
     let shielded = secure
     const elements = value.split(',')
@@ -84,23 +87,29 @@ export class TrustedProxies {
   }
 }
 
-function isSecure (proto: string): boolean {
+function isSecure(proto: string): boolean {
   const lower = proto.trim().toLowerCase()
   return lower === 'https' || lower === 'wss'
 }
 
-function parameterMap (element: string): Map<string, string> {
+function parameterMap(element: string): Map<string, string> {
   const found = new Map<string, string>()
   for (const part of element.split(';')) {
     const equals = part.indexOf('=')
     if (equals < 0) continue
-    found.set(part.slice(0, equals).trim().toLowerCase(), part.slice(equals + 1).trim().replace(/^"(.*)"$/, '$1'))
+    found.set(
+      part.slice(0, equals).trim().toLowerCase(),
+      part
+        .slice(equals + 1)
+        .trim()
+        .replace(/^"(.*)"$/, '$1')
+    )
   }
   return found
 }
 
 /** An address with or without port and brackets; null for `unknown`, obfuscated names and everything else. */
-function nodeAddress (text: string): string | null {
+function nodeAddress(text: string): string | null {
   const trimmed = text.trim()
   const bracketed = /^\[([^\]]*)\](?::[0-9]{1,5})?$/.exec(trimmed)
   const bare = bracketed?.[1] ?? /^([0-9.]+):[0-9]{1,5}$/.exec(trimmed)?.[1] ?? trimmed

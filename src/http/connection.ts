@@ -21,13 +21,13 @@ export interface ConnectionHost {
   /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
   /** Wall-clock milliseconds. */
-  now (): number
-  monotonic (): number
+  now(): number
+  monotonic(): number
   /** The offered id where it is a good one, else a fresh one. */
-  correlationId (offered: string | null): string
-  refused (event: RefusalEvent): void
+  correlationId(offered: string | null): string
+  refused(event: RefusalEvent): void
   /** Takes the next request of the connection: lets it in or refuses it. */
-  take (connection: Connection, req: IncomingMessage, res: WireResponse): void
+  take(connection: Connection, req: IncomingMessage, res: WireResponse): void
 }
 
 interface Waiting {
@@ -39,8 +39,8 @@ interface Waiting {
 const PIPELINE = 8
 
 /**
- * One client connection. Its requests are answered one after the other, so that a request behind the one that closes the
- * connection is never looked at.
+ * One client connection. Its requests are answered one after the other, so that a request behind the one that closes
+ * the connection is never looked at.
  */
 export class Connection implements WireConnection, Watched {
   readonly socket: Socket
@@ -55,10 +55,10 @@ export class Connection implements WireConnection, Watched {
   readonly #host: ConnectionHost
   readonly #waiting: Waiting[] = []
   #request: IncomingMessage | null = null
-  #verdict: { readonly status: number, readonly message: string, readonly offered: string | null } | null = null
+  #verdict: { readonly status: number; readonly message: string; readonly offered: string | null } | null = null
 
   /** Goes on with what `lane` has read and answered so far. */
-  constructor (lane: Lane, host: ConnectionHost) {
+  constructor(lane: Lane, host: ConnectionHost) {
     this.socket = lane.socket
     this.peerAddress = lane.peerAddress
     this.trusted = lane.trusted
@@ -67,29 +67,29 @@ export class Connection implements WireConnection, Watched {
     this.#host = host
   }
 
-  get draining (): boolean {
+  get draining(): boolean {
     return this.#host.draining
   }
 
-  get keeping (): Keeping {
+  get keeping(): Keeping {
     return this.#host.keeping
   }
 
-  get leftover (): boolean {
+  get leftover(): boolean {
     return this.#request !== null && !this.#request.complete
   }
 
-  get taken (): number {
+  get taken(): number {
     return takenBytes(this.socket)
   }
 
   /** It is read no further until some of its requests are answered. */
-  get crowded (): boolean {
+  get crowded(): boolean {
     return this.#waiting.length >= PIPELINE
   }
 
   /** A request has come: it is taken now, or when those before it are answered. */
-  arrive (req: IncomingMessage, res: WireResponse): void {
+  arrive(req: IncomingMessage, res: WireResponse): void {
     if (this.closing || this.#verdict !== null) return
     if (this.current === null && this.#waiting.length === 0) {
       this.#request = req
@@ -106,16 +106,16 @@ export class Connection implements WireConnection, Watched {
   }
 
   /** The socket no longer belongs to the parser, so no message of it can be unfinished. */
-  upgraded (): void {
+  upgraded(): void {
     this.#request = null
   }
 
-  lastAnswer (): void {
+  lastAnswer(): void {
     this.closing = true
     this.#waiting.length = 0
   }
 
-  settled (wire: ResponseWire): void {
+  settled(wire: ResponseWire): void {
     if (this.current !== wire) return
     this.current = null
     this.served = true
@@ -141,29 +141,29 @@ export class Connection implements WireConnection, Watched {
    * Answers on the bare socket, in its turn behind the answers that are under way, and takes nothing more from this
    * connection. `offered` is the client's own correlation id, where its head could be read.
    */
-  refuse (status: number, message: string, offered: string | null = null): void {
+  refuse(status: number, message: string, offered: string | null = null): void {
     if (this.closing || this.#verdict !== null) return
     if (this.current === null && this.#waiting.length === 0) this.#write(status, message, offered)
     else this.#verdict = { status, message, offered }
   }
 
   /** The bytes of the request that is being answered are wrong or late: its reader is told, and it is the last. */
-  failBody (status: number, message: string): void {
+  failBody(status: number, message: string): void {
     this.closing = true
     this.current?.body.fail(new MalformedBody(status, message))
   }
 
   /** The other side of what the parser refuses: in the body of the current request, or in a head behind it. */
-  malformed (status: number, message: string): void {
+  malformed(status: number, message: string): void {
     if (this.current?.body.unfinished === true) this.failBody(status, message)
     else this.refuse(status, message)
   }
 
   /**
-   * Takes the place of the socket's own `destroySoon`, which closes at once: with unread bytes of an upload that would be a
-   * reset, and the client would lose the answer. The deadlines end what stays.
+   * Takes the place of the socket's own `destroySoon`, which closes at once: with unread bytes of an upload that would
+   * be a reset, and the client would lose the answer. The deadlines end what stays.
    */
-  finishSoon (): void {
+  finishSoon(): void {
     this.lastAnswer()
     if (!this.leftover) {
       Socket.prototype.destroySoon.call(this.socket)
@@ -172,7 +172,7 @@ export class Connection implements WireConnection, Watched {
     this.socket.end()
   }
 
-  #write (status: number, message: string, offered: string | null): void {
+  #write(status: number, message: string, offered: string | null): void {
     this.closing = true
     this.#waiting.length = 0
     writeRefusal(this.socket, this.peerAddress, this.#host, status, message, offered)
@@ -183,7 +183,14 @@ export class Connection implements WireConnection, Watched {
 export type RefusalHost = Pick<ConnectionHost, 'now' | 'correlationId' | 'refused'>
 
 /** Tells of a refusal, answers it on the bare socket, and ends the connection. */
-export function writeRefusal (socket: Socket, peerAddress: string, host: RefusalHost, status: number, message: string, offered: string | null): void {
+export function writeRefusal(
+  socket: Socket,
+  peerAddress: string,
+  host: RefusalHost,
+  status: number,
+  message: string,
+  offered: string | null
+): void {
   const correlationId = host.correlationId(offered)
   host.refused({ status, message, peerAddress, correlationId })
   if (socket.writable) socket.end(rawReplyBytes(rawReply(status, message, correlationId), host.now()))
@@ -191,7 +198,12 @@ export function writeRefusal (socket: Socket, peerAddress: string, host: Refusal
 }
 
 /** Refuses a request that Node has parsed, in its turn among the answers of its connection. */
-export function refuseRequest (connection: Connection, req: IncomingMessage, res: WireResponse, reply: { readonly status: number, readonly headers: string[], readonly body: string }): void {
+export function refuseRequest(
+  connection: Connection,
+  req: IncomingMessage,
+  res: WireResponse,
+  reply: { readonly status: number; readonly headers: string[]; readonly body: string }
+): void {
   connection.lastAnswer()
   if (!req.complete) {
     let left = DISCARD

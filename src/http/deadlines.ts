@@ -50,11 +50,17 @@ const LINGER = 2000
 const SILENCE = 400
 
 /**
- * How often connections are looked at: often enough for the shortest deadline, never more than a hundred times a second.
- * One round over all connections replaces timers that would be set and cleared for each request.
+ * How often connections are looked at: often enough for the shortest deadline, never more than a hundred times a
+ * second. One round over all connections replaces timers that would be set and cleared for each request.
  */
-export function sweepInterval (limits: ListenerLimits): number {
-  const shortest = Math.min(limits.headerDeadline, limits.idleReadDeadline, limits.idleWriteDeadline, Math.max(limits.keepAlive, 40), LINGER)
+export function sweepInterval(limits: ListenerLimits): number {
+  const shortest = Math.min(
+    limits.headerDeadline,
+    limits.idleReadDeadline,
+    limits.idleWriteDeadline,
+    Math.max(limits.keepAlive, 40),
+    LINGER
+  )
   return Math.min(1000, Math.max(10, Math.floor(shortest / 4)))
 }
 
@@ -79,12 +85,12 @@ export class Watch {
   windowReceived = 0
   windowAt = 0
 
-  constructor (now: number) {
+  constructor(now: number) {
     this.idleSince = now
   }
 
   /** An answer is over; the connection waits for the next request. */
-  idle (now: number, bytesRead: number): void {
+  idle(now: number, bytesRead: number): void {
     this.idleSince = now
     this.bytesAtIdle = bytesRead
     this.headSince = null
@@ -98,7 +104,7 @@ export interface Watched {
   readonly socket: Socket
   readonly watch: Watch
   /** The request that is being answered. */
-  readonly current: { readonly body: WireBody, probe (): boolean } | null
+  readonly current: { readonly body: WireBody; probe(): boolean } | null
   /** Its last answer is given, or nothing more is taken from it. */
   readonly closing: boolean
   readonly tunnelling: boolean
@@ -109,20 +115,24 @@ export interface Watched {
   /** Bytes that the system has taken to send them. */
   readonly taken: number
   /** Answers on the bare socket and takes nothing more from it. */
-  refuse (status: number, message: string): void
+  refuse(status: number, message: string): void
   /** The bytes of the request that is being answered are wrong or late. */
-  failBody (status: number, message: string): void
+  failBody(status: number, message: string): void
 }
 
-/** Bytes that the system has taken of what was written; Node keeps both numbers for its own timeouts and types neither. */
-export function takenBytes (socket: Socket): number {
+/**
+ * Bytes that the system has taken of what was written; Node keeps both numbers for its own timeouts and types neither.
+ */
+export function takenBytes(socket: Socket): number {
   // `_handle` is Node's own; without it only whole writes count as progress.
-  const handle = (socket as { _handle?: { bytesWritten?: number, writeQueueSize?: number } | null })._handle
-  return handle?.bytesWritten === undefined ? socket.bytesWritten - socket.writableLength : handle.bytesWritten - (handle.writeQueueSize ?? 0)
+  const handle = (socket as { _handle?: { bytesWritten?: number; writeQueueSize?: number } | null })._handle
+  return handle?.bytesWritten === undefined
+    ? socket.bytesWritten - socket.writableLength
+    : handle.bytesWritten - (handle.writeQueueSize ?? 0)
 }
 
 /** Looks at one connection and ends it where a deadline has passed. */
-export function enforce (connection: Watched, now: number, limits: ListenerLimits): void {
+export function enforce(connection: Watched, now: number, limits: ListenerLimits): void {
   const watch = connection.watch
   if (stalled(connection, watch, now, limits)) {
     connection.socket.resetAndDestroy()
@@ -151,16 +161,18 @@ export function enforce (connection: Watched, now: number, limits: ListenerLimit
     return
   }
   if (watch.headSince === null) watch.headSince = now
-  else if (now - watch.headSince >= limits.headerDeadline) connection.refuse(408, 'The request head did not arrive in time.')
+  else if (now - watch.headSince >= limits.headerDeadline)
+    connection.refuse(408, 'The request head did not arrive in time.')
 }
 
 /** The client leaves the same bytes unread for too long, or takes them in a trickle. */
-function stalled (connection: Watched, watch: Watch, now: number, limits: ListenerLimits): boolean {
+function stalled(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): boolean {
   if (connection.socket.writableLength === 0) {
     watch.unreadSince = null
     return false
   }
-  // What is still to be sent also grows, with every piece of a stream; only what has been taken shows that the client reads.
+  // What is still to be sent also grows, with every piece of a stream; only what has been taken shows that the client
+  // reads.
   const { taken } = connection
   if (watch.unreadSince === null) {
     watch.taken = watch.windowTaken = taken
@@ -173,7 +185,7 @@ function stalled (connection: Watched, watch: Watch, now: number, limits: Listen
   } else if (now - watch.unreadSince >= limits.idleWriteDeadline) return true
   const elapsed = now - watch.unreadWindowAt
   if (elapsed < limits.floorWindow) return false
-  const slow = (taken - watch.windowTaken) * 1000 / elapsed < limits.downloadFloor
+  const slow = ((taken - watch.windowTaken) * 1000) / elapsed < limits.downloadFloor
   watch.unreadWindowAt = now
   watch.windowTaken = taken
   // A tunnel's other side may have nothing to say for long, and its client reads what it likes.
@@ -181,7 +193,7 @@ function stalled (connection: Watched, watch: Watch, now: number, limits: Listen
 }
 
 /** The upload pauses for too long, or trickles. Time in which nobody wanted bytes does not count. */
-function upload (connection: Watched, watch: Watch, now: number, limits: ListenerLimits): void {
+function upload(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): void {
   const body = connection.current?.body
   if (body === undefined || !body.waiting || !body.unfinished) {
     watch.receivedAt = null
@@ -201,18 +213,19 @@ function upload (connection: Watched, watch: Watch, now: number, limits: Listene
   }
   const elapsed = now - watch.windowAt
   if (elapsed < limits.floorWindow) return
-  const rate = (body.received - watch.windowReceived) * 1000 / elapsed
-  if (rate < limits.uploadFloor) connection.failBody(408, `The request body arrives more slowly than ${limits.uploadFloor} bytes a second.`)
+  const rate = ((body.received - watch.windowReceived) * 1000) / elapsed
+  if (rate < limits.uploadFloor)
+    connection.failBody(408, `The request body arrives more slowly than ${limits.uploadFloor} bytes a second.`)
   watch.windowAt = now
   watch.windowReceived = body.received
 }
 
 /**
- * The client has ended its side. It may wait for its answer (RFC 9112, section 9.6), or have left: only a write that fails tells.
- * Before the answer that is an interim one, which costs nothing; in the middle of it the pieces themselves are, and who leaves
- * an answer that has fallen silent is not waited for.
+ * The client has ended its side. It may wait for its answer (RFC 9112, section 9.6), or have left: only a write that
+ * fails tells. Before the answer that is an interim one, which costs nothing; in the middle of it the pieces themselves
+ * are, and who leaves an answer that has fallen silent is not waited for.
  */
-function listen (connection: Watched, current: { probe (): boolean }, watch: Watch, now: number): void {
+function listen(connection: Watched, current: { probe(): boolean }, watch: Watch, now: number): void {
   const { socket } = connection
   if (watch.spokenAt !== null && now - watch.spokenAt < SILENCE) return
   const silent = watch.spokenAt !== null && socket.bytesWritten === watch.spoken && socket.writableLength === 0
@@ -221,12 +234,13 @@ function listen (connection: Watched, current: { probe (): boolean }, watch: Wat
   watch.spoken = socket.bytesWritten
 }
 
-function linger (connection: Watched, watch: Watch, now: number): void {
+function linger(connection: Watched, watch: Watch, now: number): void {
   if (watch.closingSince === null) {
     watch.closingSince = now
     watch.bytesAtClosing = connection.socket.bytesRead
     return
   }
   // 4 MiB: many times what a client can have had in flight when the answer reached it.
-  if (now - watch.closingSince >= LINGER || connection.socket.bytesRead - watch.bytesAtClosing > 4 * 1024 * 1024) connection.socket.destroy()
+  if (now - watch.closingSince >= LINGER || connection.socket.bytesRead - watch.bytesAtClosing > 4 * 1024 * 1024)
+    connection.socket.destroy()
 }

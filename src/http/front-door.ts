@@ -1,7 +1,19 @@
 import { METHODS } from 'node:http'
 import { HeaderList } from '../gateway/headers.ts'
 import { authorizationFault } from './authorization-lines.ts'
-import { AUTHORIZATION, CONTENT_LENGTH, CORRELATION, EXPECT, HOST, headerKind, NOT_A_TOKEN, OTHER, SINGLE, TRANSFER_ENCODING, UPGRADE } from './header-kinds.ts'
+import {
+  AUTHORIZATION,
+  CONTENT_LENGTH,
+  CORRELATION,
+  EXPECT,
+  HOST,
+  headerKind,
+  NOT_A_TOKEN,
+  OTHER,
+  SINGLE,
+  TRANSFER_ENCODING,
+  UPGRADE
+} from './header-kinds.ts'
 import { hostFault } from './host.ts'
 import { DOT_SEGMENT_REFUSAL, readTarget } from './request-target.ts'
 
@@ -25,10 +37,10 @@ export interface DoorRules {
   /** The connection is about to be handed over to another protocol (Connection: upgrade). */
   readonly upgrading: boolean
   /**
-   * Whether what serves this path takes a segment for a text and never resolves it, as our own operations do (decision 52). Only
-   * such paths may hide a dot segment. `path` is raw, without the query.
+   * Whether what serves this path takes a segment for a text and never resolves it, as our own operations do (decision
+   * 52). Only such paths may hide a dot segment. `path` is raw, without the query.
    */
-  takesAnySegment (method: string, host: string, path: string): boolean
+  takesAnySegment(method: string, host: string, path: string): boolean
 }
 
 /** Why a request is refused before any plugin runs. `message` says what was wrong and what would be right. */
@@ -36,7 +48,7 @@ export class FrontDoorRefusal {
   readonly status: number
   readonly message: string
 
-  constructor (status: number, message: string) {
+  constructor(status: number, message: string) {
     this.status = status
     this.message = message
   }
@@ -60,7 +72,17 @@ export class Admission {
   /** The client's own X-Correlation-Id, unchecked; null when there is none or more than one. */
   readonly correlation: string | null
 
-  constructor (method: string, rawHeaders: string[], target: string, host: string, httpVersion: '1.0' | '1.1', length: number | null, expectsContinue: boolean, upgrade: string | null, correlation: string | null) {
+  constructor(
+    method: string,
+    rawHeaders: string[],
+    target: string,
+    host: string,
+    httpVersion: '1.0' | '1.1',
+    length: number | null,
+    expectsContinue: boolean,
+    upgrade: string | null,
+    correlation: string | null
+  ) {
     this.method = method
     this.target = target
     this.host = host
@@ -74,21 +96,24 @@ export class Admission {
 }
 
 /** The parser also knows the methods of RTSP and ICE, and takes their versions for HTTP's. */
-const SERVED: ReadonlySet<string> = new Set(METHODS.filter(method => method !== 'TRACE' && method !== 'CONNECT' && method !== 'SOURCE'))
+const SERVED: ReadonlySet<string> = new Set(
+  METHODS.filter(method => method !== 'TRACE' && method !== 'CONNECT' && method !== 'SOURCE')
+)
 const DIGITS = /^[0-9]{1,15}$/
 const bad = (message: string): FrontDoorRefusal => new FrontDoorRefusal(400, message)
 
 /**
- * Lets a request in or refuses it. The parser has already refused most attacks on framing; this catches the rest, so that
- * router, plugins and upstream all see the one reading that is possible. Walks the headers once.
+ * Lets a request in or refuses it. The parser has already refused most attacks on framing; this catches the rest, so
+ * that router, plugins and upstream all see the one reading that is possible. Walks the headers once.
  */
-export function admit (head: RawHead, rules: DoorRules): Admission | FrontDoorRefusal {
+export function admit(head: RawHead, rules: DoorRules): Admission | FrontDoorRefusal {
   const { method = '', url = '', httpVersion, rawHeaders } = head
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return bad('Only HTTP/1.1 and HTTP/1.0 are spoken here.')
   // Nothing here reflects requests: the method is known, and no resource has it (RFC 9110, 9.3.8).
   if (method === 'TRACE') return new FrontDoorRefusal(405, 'The method TRACE is not served.')
   if (!SERVED.has(method)) return bad(`The method ${method} is not served.`)
-  if (rawHeaders.length > rules.headerCount * 2) return new FrontDoorRefusal(431, `The request has more than ${rules.headerCount} header lines.`)
+  if (rawHeaders.length > rules.headerCount * 2)
+    return new FrontDoorRefusal(431, `The request has more than ${rules.headerCount} header lines.`)
 
   let host: string | null = null
   let contentLength: string | null = null
@@ -125,7 +150,8 @@ export function admit (head: RawHead, rules: DoorRules): Admission | FrontDoorRe
         else authorizations.push(value)
         break
       case EXPECT:
-        if (value.toLowerCase() !== '100-continue') return new FrontDoorRefusal(417, 'The only expectation that can be met is 100-continue.')
+        if (value.toLowerCase() !== '100-continue')
+          return new FrontDoorRefusal(417, 'The only expectation that can be met is 100-continue.')
         expectation = value
         break
       case UPGRADE:
@@ -154,14 +180,17 @@ export function admit (head: RawHead, rules: DoorRules): Admission | FrontDoorRe
     if (fault !== null) return bad(fault)
   }
 
-  if (url.length > MAX_PATH && pathOf(url).length > MAX_PATH) return new FrontDoorRefusal(414, `The path is longer than ${MAX_PATH} characters.`)
+  if (url.length > MAX_PATH && pathOf(url).length > MAX_PATH)
+    return new FrontDoorRefusal(414, `The path is longer than ${MAX_PATH} characters.`)
   const reading = readTarget(method, url)
   if ('refusal' in reading) return bad(reading.refusal)
   // RFC 9112, section 3.2, asks for Host from HTTP/1.1 on: probes that speak 1.0 have the routes of any host.
   const authority = host ?? reading.authority ?? ''
-  if (reading.authority !== null && (reading.authority !== authority || hostFault(authority) !== null)) return bad('The authority of the request target differs from the Host header.')
+  if (reading.authority !== null && (reading.authority !== authority || hostFault(authority) !== null))
+    return bad('The authority of the request target differs from the Host header.')
 
-  if (reading.hidesDots && !rules.takesAnySegment(method, authority, pathOf(reading.target))) return bad(DOT_SEGMENT_REFUSAL)
+  if (reading.hidesDots && !rules.takesAnySegment(method, authority, pathOf(reading.target)))
+    return bad(DOT_SEGMENT_REFUSAL)
 
   let length: number | null = 0
   if (coding !== null) {
@@ -182,9 +211,19 @@ export function admit (head: RawHead, rules: DoorRules): Admission | FrontDoorRe
 
   // An HTTP/1.0 client cannot be sent a 100, whatever it expects (RFC 9110, section 10.1.1).
   const expectsContinue = expectation !== null && httpVersion === '1.1'
-  return new Admission(method, rawHeaders, reading.target, authority, httpVersion, length, expectsContinue, rules.upgrading ? (upgrade ?? '').toLowerCase() : null, correlations === 1 ? correlation : null)
+  return new Admission(
+    method,
+    rawHeaders,
+    reading.target,
+    authority,
+    httpVersion,
+    length,
+    expectsContinue,
+    rules.upgrading ? (upgrade ?? '').toLowerCase() : null,
+    correlations === 1 ? correlation : null
+  )
 }
 
-function pathOf (target: string): string {
+function pathOf(target: string): string {
   return target.split('?', 1)[0] ?? target
 }

@@ -37,11 +37,11 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
 const table = new NameTable(decide)
 
 /** The kind of a header name as it was sent. */
-export function headerKind (name: string): HeaderKind {
+export function headerKind(name: string): HeaderKind {
   return table.of(name)
 }
 
-function decide (name: string): HeaderKind {
+function decide(name: string): HeaderKind {
   if (!isToken(name)) return NOT_A_TOKEN
   const lower = name.toLowerCase()
   return KINDS.get(lower) ?? (lower.startsWith('payment-') ? SINGLE : OTHER)

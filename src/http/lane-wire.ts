@@ -18,7 +18,7 @@ const LINE_BREAKER = /[^\t\x20-\x7e\x80-\xff]/
 const statusLines = new Map<number, string>()
 
 /** Throws `RangeError` as Node does for what is no status. */
-function statusLine (status: number): string {
+function statusLine(status: number): string {
   const known = statusLines.get(status)
   if (known !== undefined) return known
   if (!Number.isInteger(status) || status < 100 || status > 999) throw new RangeError(`Invalid status code: ${status}`)
@@ -27,17 +27,21 @@ function statusLine (status: number): string {
   return line
 }
 
-function flushHead (wire: LaneWire): void {
+function flushHead(wire: LaneWire): void {
   wire.flush()
 }
 
-function uncork (socket: Socket): void {
+function uncork(socket: Socket): void {
   socket.uncork()
 }
 
-/** A piece as Latin-1 text, which is the same bytes: one string leaves in one write, where a list would need `writev`. */
-function text (piece: Uint8Array): string {
-  return (Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)).toString('latin1')
+/**
+ * A piece as Latin-1 text, which is the same bytes: one string leaves in one write, where a list would need `writev`.
+ */
+function text(piece: Uint8Array): string {
+  return (Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)).toString(
+    'latin1'
+  )
 }
 
 /** The client's side of one request on the fast lane; writes the same bytes as `ResponseWire` over Node's response. */
@@ -64,7 +68,7 @@ export class LaneWire implements Wire {
   #broken = false
   #closed = false
 
-  constructor (lane: Lane, body: WireBody, method: string, last: boolean) {
+  constructor(lane: Lane, body: WireBody, method: string, last: boolean) {
     this.#lane = lane
     this.body = body
     this.#withoutBody = method === 'HEAD'
@@ -72,30 +76,30 @@ export class LaneWire implements Wire {
     this.#last = last
   }
 
-  get gone (): boolean {
+  get gone(): boolean {
     return this.#closed || this.#broken || this.#lane.socket.destroyed
   }
 
-  get stopping (): boolean {
+  get stopping(): boolean {
     return this.#lane.draining
   }
 
-  get begun (): boolean {
+  get begun(): boolean {
     return this.#begun
   }
 
-  get bytesOut (): number {
+  get bytesOut(): number {
     return this.#bytesOut
   }
 
-  interim (status: number, headers: readonly string[]): void {
+  interim(status: number, headers: readonly string[]): void {
     if (this.#stage !== FRESH || this.gone || (status !== 102 && status !== 103)) return
     let head = statusLine(status)
     for (let at = 0; at < headers.length; at += 2) head += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
     this.#send(`${head}\r\n`)
   }
 
-  head (status: number, headers: string[]): void {
+  head(status: number, headers: string[]): void {
     if (this.#stage !== FRESH || this.gone) return
     const lane = this.#lane
     const silent = this.#withoutBody || status === 204 || status === 304
@@ -108,7 +112,8 @@ export class LaneWire implements Wire {
       const name = headers[at] ?? ''
       const value = headers[at + 1] ?? ''
       // Throws on what would break a line; nothing is written then, and another head may follow.
-      head += headerKind(name) === NOT_A_TOKEN || LINE_BREAKER.test(value) ? headerLine(name, value) : `${name}: ${value}\r\n`
+      head +=
+        headerKind(name) === NOT_A_TOKEN || LINE_BREAKER.test(value) ? headerLine(name, value) : `${name}: ${value}\r\n`
     }
     if (close) head += 'Connection: close\r\n'
     if ((seen & DATED) === 0) head += lane.dateLine()
@@ -116,11 +121,12 @@ export class LaneWire implements Wire {
     this.#chunked = (seen & FRAMED) === 0 && !silent
     this.#head = this.#chunked ? `${head}Transfer-Encoding: chunked\r\n\r\n` : `${head}\r\n`
     this.#stage = HEAD
-    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one packet.
+    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
+    // packet.
     process.nextTick(flushHead, this)
   }
 
-  write (bytes: Uint8Array): boolean {
+  write(bytes: Uint8Array): boolean {
     if (this.#stage !== HEAD || this.gone) return true
     if (this.#silent || bytes.byteLength === 0) return true
     this.#bytesOut += bytes.byteLength
@@ -138,20 +144,22 @@ export class LaneWire implements Wire {
     return false
   }
 
-  /** Lets the upstream go on although the client is behind, as long as there is room: the sooner its connection is free. */
-  #keep (bytes: number): boolean {
+  /**
+   * Lets the upstream go on although the client is behind, as long as there is room: the sooner its connection is free.
+   */
+  #keep(bytes: number): boolean {
     const size = keepFor(this.#lane.keeping, this.#keeps, bytes)
     this.#keeps += size
     return size > 0
   }
 
   /** The client has taken everything, or takes nothing more. */
-  #caughtUp (): void {
+  #caughtUp(): void {
     this.#lane.keeping.slow.give(this.#keeps)
     this.#keeps = 0
   }
 
-  end (last: string | Uint8Array | null, trailers: readonly string[] | null): void {
+  end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
     if (this.#stage === OVER || this.gone) return
     if (this.#stage === FRESH) throw new TypeError('an answer cannot end before its head')
     this.#stage = OVER
@@ -159,7 +167,8 @@ export class LaneWire implements Wire {
     let tail = ''
     if (this.#chunked) {
       tail = '0\r\n'
-      if (trailers !== null) for (let at = 0; at < trailers.length; at += 2) tail += headerLine(trailers[at] ?? '', trailers[at + 1] ?? '')
+      if (trailers !== null)
+        for (let at = 0; at < trailers.length; at += 2) tail += headerLine(trailers[at] ?? '', trailers[at + 1] ?? '')
       tail += '\r\n'
     }
     let front = this.#front()
@@ -178,7 +187,7 @@ export class LaneWire implements Wire {
   }
 
   /** Writes the end of the answer, with the one callback that tells when all of it has been taken. */
-  #finish (rest: string): void {
+  #finish(rest: string): void {
     const { socket, written } = this.#lane
     if (!socket.writable) return
     if (rest === '' && socket.writableLength === 0) process.nextTick(written)
@@ -187,7 +196,7 @@ export class LaneWire implements Wire {
   }
 
   /** What has not been sent of the head and the first piece; it is sent now. */
-  #front (): string {
+  #front(): string {
     const head = this.#head
     const kept = this.#kept
     this.#begun = true
@@ -196,16 +205,16 @@ export class LaneWire implements Wire {
     return kept === null ? head : head + this.#framed(kept)
   }
 
-  #release (): void {
+  #release(): void {
     const front = this.#front()
     if (front !== '') this.#send(front)
   }
 
-  #framed (piece: Uint8Array): string {
+  #framed(piece: Uint8Array): string {
     return this.#chunked ? `${piece.byteLength.toString(16)}\r\n${text(piece)}\r\n` : text(piece)
   }
 
-  #piece (bytes: Uint8Array): boolean {
+  #piece(bytes: Uint8Array): boolean {
     const { socket } = this.#lane
     if (!socket.writable) return true
     if (!this.#chunked) return socket.write(bytes)
@@ -216,19 +225,19 @@ export class LaneWire implements Wire {
   }
 
   /** Pieces that are written in the same turn leave together. */
-  #gather (): void {
+  #gather(): void {
     const { socket } = this.#lane
     if (socket.writableCorked > 0) return
     socket.cork()
     process.nextTick(uncork, socket)
   }
 
-  #send (bytes: string): void {
+  #send(bytes: string): void {
     // After the client has ended its side, ours is ended too, and nothing more can be written.
     if (this.#lane.socket.writable) this.#lane.socket.write(bytes, 'latin1')
   }
 
-  destroy (): void {
+  destroy(): void {
     if (this.#stage === OVER || this.#closed) return
     this.#stage = OVER
     this.#broken = true
@@ -236,26 +245,28 @@ export class LaneWire implements Wire {
     this.#lane.socket.resetAndDestroy()
   }
 
-  tunnel (): Promise<TunnelResult> {
-    return Promise.reject(new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.'))
+  tunnel(): Promise<TunnelResult> {
+    return Promise.reject(
+      new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+    )
   }
 
   /** Sends what a client passes over and a closed connection refuses; false when the answer has begun. */
-  probe (): boolean {
+  probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
     this.#send(PROBE)
     return true
   }
 
   /** Sends the head, and the piece that was kept for it, when nothing has taken them along. */
-  flush (): void {
+  flush(): void {
     if (this.#stage !== HEAD || this.gone) return
     // What comes after this has no head to go out with.
     this.#wrote = true
     this.#release()
   }
 
-  drained (): void {
+  drained(): void {
     if (this.#keeps > 0) this.#caughtUp()
     if (this.#closed || !this.#needsDrain) return
     this.#needsDrain = false
@@ -263,12 +274,12 @@ export class LaneWire implements Wire {
   }
 
   /** The listener has begun to drain. */
-  drain (): void {
+  drain(): void {
     if (!this.#closed) this.listener?.stopping()
   }
 
   /** The end of the answer, however it came; counts once. */
-  closed (complete: boolean): void {
+  closed(complete: boolean): void {
     if (this.#closed) return
     this.#closed = true
     this.#stage = OVER

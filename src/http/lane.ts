@@ -17,25 +17,25 @@ export interface LaneHost extends RefusalHost {
   /** Most bytes of a head that is read here. */
   readonly laneHead: number
   readonly rules: DoorRules
-  monotonic (): number
+  monotonic(): number
   /** `Date: …` with its line end, as of now. */
-  dateLine (): string
+  dateLine(): string
   /** Takes a request that was let in; `lane.current` is its wire when this returns. */
-  serve (lane: Lane, admission: Admission, body: WireBody, last: boolean): void
+  serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void
   /**
-   * Gives the connection to node:http, for good, with all bytes that nobody has looked at. `behind`: they came while the
-   * request before them was not answered yet.
+   * Gives the connection to node:http, for good, with all bytes that nobody has looked at. `behind`: they came while
+   * the request before them was not answered yet.
    */
-  handOver (lane: Lane, bytes: Buffer, behind: boolean): void
+  handOver(lane: Lane, bytes: Buffer, behind: boolean): void
 }
 
 /** Bytes behind the request that is being answered before the connection is read no further. */
 const HELD = 64 * 1024
 
 /**
- * A client connection on the fast lane: read and answered without node:http as long as all that comes is plain. A request
- * that is not, or that the front door refuses, goes to node:http as it came, and the connection with it; so every refusal and
- * every rare form has one place in the program.
+ * A client connection on the fast lane: read and answered without node:http as long as all that comes is plain. A
+ * request that is not, or that the front door refuses, goes to node:http as it came, and the connection with it; so
+ * every refusal and every rare form has one place in the program.
  */
 export class Lane implements Watched, UploadValve {
   readonly socket: Socket
@@ -57,7 +57,7 @@ export class Lane implements Watched, UploadValve {
   /** The client has said that it sends no further request. */
   #last = false
 
-  constructor (socket: Socket, peerAddress: string, trusted: boolean, host: LaneHost) {
+  constructor(socket: Socket, peerAddress: string, trusted: boolean, host: LaneHost) {
     this.socket = socket
     this.peerAddress = peerAddress
     this.trusted = trusted
@@ -65,28 +65,28 @@ export class Lane implements Watched, UploadValve {
     this.watch = new Watch(host.monotonic())
   }
 
-  get draining (): boolean {
+  get draining(): boolean {
     return this.#host.draining
   }
 
-  get keeping (): Keeping {
+  get keeping(): Keeping {
     return this.#host.keeping
   }
 
-  get taken (): number {
+  get taken(): number {
     return takenBytes(this.socket)
   }
 
-  get leftover (): boolean {
+  get leftover(): boolean {
     return this.#upload !== null && !this.#upload.complete
   }
 
-  dateLine (): string {
+  dateLine(): string {
     return this.#host.dateLine()
   }
 
   /** Begins to read. */
-  open (): void {
+  open(): void {
     const { socket } = this
     socket.on('close', this.#onClose)
     socket.on('error', ignore)
@@ -96,7 +96,7 @@ export class Lane implements Watched, UploadValve {
   }
 
   /** Lets go of the socket. */
-  leave (): void {
+  leave(): void {
     const { socket } = this
     this.#left = true
     socket.off('close', this.#onClose)
@@ -131,7 +131,7 @@ export class Lane implements Watched, UploadValve {
   }
 
   /** Reads a request from the start of `bytes`, or lets node:http do it. */
-  #begin (bytes: Buffer, behind: boolean): void {
+  #begin(bytes: Buffer, behind: boolean): void {
     const head = readPlainHead(bytes, this.#host.laneHead)
     const admission = head === null ? null : admit(head, this.#host.rules)
     if (head === null || admission === null || admission instanceof FrontDoorRefusal || admission.length === null) {
@@ -142,7 +142,7 @@ export class Lane implements Watched, UploadValve {
     this.#host.serve(this, admission, this.#body(bytes, head, admission.length), head.last)
   }
 
-  #body (bytes: Buffer, head: PlainHead, length: number): WireBody {
+  #body(bytes: Buffer, head: PlainHead, length: number): WireBody {
     let { end } = head
     let body: WireBody
     if (length === 0) body = new NoBody()
@@ -160,7 +160,7 @@ export class Lane implements Watched, UploadValve {
   }
 
   /** The last request is over, its answer and its body; what has come behind it is looked at. */
-  #next (bytes: Buffer | null, behind: boolean): void {
+  #next(bytes: Buffer | null, behind: boolean): void {
     const { socket } = this
     this.#holding = false
     this.#held = null
@@ -199,13 +199,13 @@ export class Lane implements Watched, UploadValve {
   }
 
   /** The head that is being written is the last one. */
-  lastAnswer (): void {
+  lastAnswer(): void {
     this.closing = true
     this.#held = null
   }
 
   /** The answer is over in one way or another. */
-  settled (): void {
+  settled(): void {
     this.current = null
     this.served = true
     this.watch.idle(this.#host.monotonic(), this.socket.bytesRead)
@@ -214,30 +214,33 @@ export class Lane implements Watched, UploadValve {
     this.#next(this.#held, true)
   }
 
-  /** As `Connection.finishSoon`: with unread bytes of an upload a close would be a reset, and the client would lose the answer. */
-  finishSoon (): void {
+  /**
+   * As `Connection.finishSoon`: with unread bytes of an upload a close would be a reset, and the client would lose the
+   * answer.
+   */
+  finishSoon(): void {
     this.lastAnswer()
     if (this.leftover) this.socket.end()
     else this.socket.destroySoon()
   }
 
-  refuse (status: number, message: string): void {
+  refuse(status: number, message: string): void {
     if (this.closing) return
     this.lastAnswer()
     writeRefusal(this.socket, this.peerAddress, this.#host, status, message, null)
   }
 
-  failBody (status: number, message: string): void {
+  failBody(status: number, message: string): void {
     this.closing = true
     this.current?.body.fail(new MalformedBody(status, message))
   }
 
-  hold (): void {
+  hold(): void {
     this.#holding = true
     this.socket.pause()
   }
 
-  release (): void {
+  release(): void {
     if (!this.#holding) return
     this.#holding = false
     this.socket.resume()
@@ -245,6 +248,6 @@ export class Lane implements Watched, UploadValve {
 }
 
 /** An error of a socket is followed by its close, and that is what is acted upon. */
-function ignore (): void {
+function ignore(): void {
   return undefined
 }

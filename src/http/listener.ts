@@ -32,18 +32,24 @@ export interface ListenerOptions {
   readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
   /** Told of each request that was refused before it had a context. */
   readonly refused?: (event: RefusalEvent) => void
-  /** Whether plain requests are read without node:http, as they are unless this says no; nothing but the time it takes differs. */
+  /**
+   * Whether plain requests are read without node:http, as they are unless this says no; nothing but the time it takes
+   * differs.
+   */
   readonly fastLane?: boolean
   /** Told when the system cannot accept a connection, such as for want of file descriptors; the listener goes on. */
   readonly failed?: (error: Error) => void
 }
 
-/** Upgrades to another version of HTTP or to TLS may be ignored (RFC 9110, section 7.8): those requests are answered as plain ones. */
+/**
+ * Upgrades to another version of HTTP or to TLS may be ignored (RFC 9110, section 7.8): those requests are answered as
+ * plain ones.
+ */
 const IGNORED_UPGRADE = /^(?:h2c?|h3|tls\/|http\/)/i
 
 /**
- * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again comes after
- * 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
+ * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again
+ * comes after 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
  */
 const BACKLOG = 4096
 
@@ -68,7 +74,10 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane>()
   readonly #counts = new Map<string, number>()
-  /** The connection whose bytes, which node:http is reading at this moment, came while the request before them was unanswered. */
+  /**
+   * The connection whose bytes, which node:http is reading at this moment, came while the request before them was
+   * unanswered.
+   */
   #behind: Connection | null = null
   #second = Number.NaN
   #dateLine = ''
@@ -76,12 +85,17 @@ export class Listener implements ConnectionHost, LaneHost {
   #drained: Promise<void> | null = null
 
   /** Throws `TypeError` when an entry of `trustedProxies` is no address or range. Opens nothing; `listen` does. */
-  constructor (options: ListenerOptions) {
+  constructor(options: ListenerOptions) {
     const { limits } = options
     this.#options = options
-    this.keeping = { each: limits.buffer, slow: new Allowance(limits.buffers), strangers: new Allowance(limits.buffers) }
+    this.keeping = {
+      each: limits.buffer,
+      slow: new Allowance(limits.buffers),
+      strangers: new Allowance(limits.buffers)
+    }
     this.#proxies = new TrustedProxies(options.trustedProxies)
-    // The size of a head as node:http counts it is less than that of its bytes, so nothing above the limit is let in here.
+    // The size of a head as node:http counts it is less than that of its bytes, so nothing above the limit is let in
+    // here.
     this.laneHead = options.fastLane === false ? 0 : Math.min(LANE_HEAD, limits.headerSize)
     const takesAnySegment = options.takesAnySegment ?? (() => false)
     this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
@@ -100,81 +114,101 @@ export class Listener implements ConnectionHost, LaneHost {
     })
     // Node would leave out the lines above its limit without a word; the front door counts them instead.
     this.#server.maxHeadersCount = 0
-    // Node would end our side with the client's, which may wait for its answer. Documented for net, not for http, so it has no type.
+    // Node would end our side with the client's, which may wait for its answer. Documented for net, not for http, so it
+    // has no type.
     Object.assign(this.#server, { httpAllowHalfOpen: true })
     // It had one listener when it was made: its own reader, which gets its connections from us.
     const [readByNode] = this.#server.listeners('connection')
     if (readByNode === undefined) throw new TypeError('node:http has no reader of connections')
-    this.#readByNode = socket => { readByNode.call(this.#server, socket) }
+    this.#readByNode = socket => {
+      readByNode.call(this.#server, socket)
+    }
     this.#server.removeAllListeners('connection')
-    const arrive = (req: IncomingMessage, res: WireResponse): void => { this.#read(req.socket)?.arrive(req, res) }
+    const arrive = (req: IncomingMessage, res: WireResponse): void => {
+      this.#read(req.socket)?.arrive(req, res)
+    }
     this.#server.on('request', arrive)
     this.#server.on('checkContinue', arrive)
     this.#server.on('checkExpectation', arrive)
     // Without a listener a failed accept would end the process.
-    this.#server.on('error', error => { options.failed?.(error) })
-    this.#server.on('connection', socket => { this.#accept(socket) })
-    this.#server.on('upgrade', (req, socket, head) => { this.#upgrade(req, socket, head) })
+    this.#server.on('error', error => {
+      options.failed?.(error)
+    })
+    this.#server.on('connection', socket => {
+      this.#accept(socket)
+    })
+    this.#server.on('upgrade', (req, socket, head) => {
+      this.#upgrade(req, socket, head)
+    })
     // Node has taken its parser off the socket, so the answer is written by hand.
     this.#server.on('connect', (req, socket) => {
       socket.on('error', ignore)
-      this.#read(socket as Socket /* a net server accepts nothing else */)?.refuse(400, 'The method CONNECT is not served.', offeredCorrelation(req.rawHeaders))
+      this.#read(socket as Socket /* a net server accepts nothing else */)?.refuse(
+        400,
+        'The method CONNECT is not served.',
+        offeredCorrelation(req.rawHeaders)
+      )
       // Nobody wants what follows, but only who reads learns that the client has left.
       socket.resume()
     })
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => { this.#malformed(error, socket as Socket /* as above */) })
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      this.#malformed(error, socket as Socket /* as above */)
+    })
   }
 
   /** Opens the port; `port` 0 takes any free one. Rejects with the system's error when it cannot. */
-  listen (host: string, port: number): Promise<void> {
+  listen(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
       this.#server.listen({ host, port, backlog: BACKLOG }, () => {
         this.#server.off('error', reject)
         const { clock, limits } = this.#options
-        this.#sweep = clock.every(sweepInterval(limits), () => { this.#enforce() })
+        this.#sweep = clock.every(sweepInterval(limits), () => {
+          this.#enforce()
+        })
         resolve()
       })
     })
   }
 
   /** Where it listens, or null when it does not. */
-  get address (): { readonly host: string, readonly port: number } | null {
+  get address(): { readonly host: string; readonly port: number } | null {
     const address = this.#server.address()
     return isPort(address) ? { host: address.address, port: address.port } : null
   }
 
   /** Open client connections. */
-  get connections (): number {
+  get connections(): number {
     return this.#connections.size
   }
 
   /**
    * Stops accepting, closes what is idle, tells what runs, lets it finish (each answer from now on is the last of its
-   * connection), and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins the first.
+   * connection), and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins
+   * the first.
    */
-  drain (timeoutMs = this.#options.limits.drainTimeout): Promise<void> {
+  drain(timeoutMs = this.#options.limits.drainTimeout): Promise<void> {
     this.#drained ??= this.#drain(timeoutMs)
     return this.#drained
   }
 
-  now (): number {
+  now(): number {
     return this.#options.clock.now()
   }
 
-  monotonic (): number {
+  monotonic(): number {
     return this.#options.clock.monotonic()
   }
 
-  correlationId (offered: string | null): string {
+  correlationId(offered: string | null): string {
     return acceptedCorrelationId(offered, this.#options.freshId)
   }
 
-  refused (event: RefusalEvent): void {
+  refused(event: RefusalEvent): void {
     this.#options.refused?.(event)
   }
 
-  take (connection: Connection, req: IncomingMessage, res: WireResponse): void {
+  take(connection: Connection, req: IncomingMessage, res: WireResponse): void {
     const admission = admit(req, this.rules)
     if (admission instanceof FrontDoorRefusal) {
       const { status, message } = admission
@@ -186,21 +220,24 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#answer(connection, admission, req, res, null)
   }
 
-  serve (lane: Lane, admission: Admission, body: WireBody, last: boolean): void {
+  serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void {
     const wire = new LaneWire(lane, body, admission.method, last)
     lane.current = wire
     this.#handle(lane, admission, body, wire)
   }
 
-  handOver (lane: Lane, bytes: Buffer, behind: boolean): void {
+  handOver(lane: Lane, bytes: Buffer, behind: boolean): void {
     const { socket } = lane
     const paused = socket.isPaused()
     lane.leave()
     const connection = new Connection(lane, this)
     this.#connections.set(socket, connection)
-    socket.destroySoon = () => { connection.finishSoon() }
+    socket.destroySoon = () => {
+      connection.finishSoon()
+    }
     this.#readByNode(socket)
-    // Behind Node's own listener, which makes the system read: what is held in the socket must be parsed before what comes.
+    // Behind Node's own listener, which makes the system read: what is held in the socket must be parsed before what
+    // comes.
     socket.on('resume', connection.resumed)
     this.#behind = behind ? connection : null
     // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
@@ -211,7 +248,7 @@ export class Listener implements ConnectionHost, LaneHost {
     if (paused && !connection.crowded) socket.resume()
   }
 
-  dateLine (): string {
+  dateLine(): string {
     const second = Math.floor(this.now() / 1000)
     if (second !== this.#second) {
       this.#second = second
@@ -221,13 +258,19 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 
   /** The connection that node:http reads from this socket. */
-  #read (socket: Socket): Connection | null {
+  #read(socket: Socket): Connection | null {
     const connection = this.#connections.get(socket)
     return connection instanceof Connection ? connection : null
   }
 
   /** Lets a request go on that node:http has read. */
-  #answer (connection: Connection, admission: Admission, req: IncomingMessage, res: WireResponse, opener: TunnelOpener | null): void {
+  #answer(
+    connection: Connection,
+    admission: Admission,
+    req: IncomingMessage,
+    res: WireResponse,
+    opener: TunnelOpener | null
+  ): void {
     const { method, httpVersion, length, expectsContinue } = admission
     const body = new IncomingBody(req, res, length, expectsContinue, this.keeping)
     const wire = new ResponseWire(res, connection, body, method, httpVersion, opener)
@@ -235,7 +278,7 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#handle(connection, admission, body, wire)
   }
 
-  #handle (connection: Connection | Lane, admission: Admission, body: WireBody, wire: Wire): void {
+  #handle(connection: Connection | Lane, admission: Admission, body: WireBody, wire: Wire): void {
     const { clock, handle } = this.#options
     const { method, target, headers, host, httpVersion, upgrade, expectsContinue } = admission
     const { peerAddress, socket } = connection
@@ -243,26 +286,29 @@ export class Listener implements ConnectionHost, LaneHost {
     // A TLSSocket says so; a plain socket has no such member.
     let secure = (socket as { encrypted?: boolean }).encrypted === true
     if (connection.trusted) ({ address: clientAddress, secure } = this.#proxies.client(peerAddress, headers, secure))
-    const ctx = new Context({
-      method,
-      target,
-      headers,
-      host,
-      body,
-      peerAddress,
-      clientAddress,
-      secure,
-      httpVersion,
-      upgrade,
-      expectsContinue: expectsContinue && admission.length !== 0,
-      correlationId: this.correlationId(admission.correlation),
-      now: clock.now(),
-      startedAt: clock.monotonic()
-    }, NO_ROUTE)
+    const ctx = new Context(
+      {
+        method,
+        target,
+        headers,
+        host,
+        body,
+        peerAddress,
+        clientAddress,
+        secure,
+        httpVersion,
+        upgrade,
+        expectsContinue: expectsContinue && admission.length !== 0,
+        correlationId: this.correlationId(admission.correlation),
+        now: clock.now(),
+        startedAt: clock.monotonic()
+      },
+      NO_ROUTE
+    )
     handle(ctx, wire)
   }
 
-  #accept (socket: Socket): void {
+  #accept(socket: Socket): void {
     const peerAddress = normalAddress(socket.remoteAddress ?? '')
     const trusted = this.#proxies.has(peerAddress)
     const key = clientNetwork(peerAddress)
@@ -285,7 +331,7 @@ export class Listener implements ConnectionHost, LaneHost {
     })
   }
 
-  #upgrade (req: IncomingMessage, stream: unknown, head: Buffer): void {
+  #upgrade(req: IncomingMessage, stream: unknown, head: Buffer): void {
     const socket = stream as Socket /* a net server accepts nothing else */
     socket.on('error', ignore)
     const connection = this.#read(socket)
@@ -293,8 +339,15 @@ export class Listener implements ConnectionHost, LaneHost {
     if (connection.current !== null || connection === this.#behind) {
       // The parser has let go of the socket, with it of the answer that is still being written.
       const { current } = connection
-      if (current !== null) socket.on('drain', () => { current.drained() })
-      connection.refuse(400, 'An upgrade cannot be asked for behind an unanswered request.', offeredCorrelation(req.rawHeaders))
+      if (current !== null)
+        socket.on('drain', () => {
+          current.drained()
+        })
+      connection.refuse(
+        400,
+        'An upgrade cannot be asked for behind an unanswered request.',
+        offeredCorrelation(req.rawHeaders)
+      )
       socket.resume()
       return
     }
@@ -313,37 +366,51 @@ export class Listener implements ConnectionHost, LaneHost {
     const res = new WireResponse(req)
     res.shouldKeepAlive = false
     res.assignSocket(socket)
-    const onDrain = (): void => { res.emit('drain') }
+    const onDrain = (): void => {
+      res.emit('drain')
+    }
     socket.on('drain', onDrain)
-    res.on('finish', () => { socket.destroySoon() })
+    res.on('finish', () => {
+      socket.destroySoon()
+    })
     // Reading on, without taking anything, is the only way to learn that the client has left.
     const onReadable = (): void => {
       if (socket.readableLength === 0) socket.read()
     }
-    const onEnd = (): void => { socket.destroy() }
+    const onEnd = (): void => {
+      socket.destroy()
+    }
     socket.on('readable', onReadable)
     socket.on('end', onEnd)
-    const opener: TunnelOpener = (target, accepted, wire) => openTunnel({
-      socket,
-      method: admission.method,
-      protocol: admission.headers.all('upgrade').join(', '),
-      opening: () => {
-        socket.off('drain', onDrain)
-        socket.off('readable', onReadable)
-        socket.off('end', onEnd)
-        connection.tunnelling = true
-        wire.handOver()
-      },
-      passed: (bytesIn, bytesOut) => {
-        wire.body.tunnelled(bytesIn)
-        wire.tunnelled(bytesOut)
-      },
-      closed: clean => { wire.closed(clean) }
-    }, target, accepted, this.#options.clock)
+    const opener: TunnelOpener = (target, accepted, wire) =>
+      openTunnel(
+        {
+          socket,
+          method: admission.method,
+          protocol: admission.headers.all('upgrade').join(', '),
+          opening: () => {
+            socket.off('drain', onDrain)
+            socket.off('readable', onReadable)
+            socket.off('end', onEnd)
+            connection.tunnelling = true
+            wire.handOver()
+          },
+          passed: (bytesIn, bytesOut) => {
+            wire.body.tunnelled(bytesIn)
+            wire.tunnelled(bytesOut)
+          },
+          closed: clean => {
+            wire.closed(clean)
+          }
+        },
+        target,
+        accepted,
+        this.#options.clock
+      )
     this.#answer(connection, admission, req, res, opener)
   }
 
-  #malformed (error: NodeJS.ErrnoException, socket: Socket): void {
+  #malformed(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.#read(socket)
     const code = error.code
     if (connection === null || code === undefined || !code.startsWith('HPE_')) {
@@ -361,16 +428,19 @@ export class Listener implements ConnectionHost, LaneHost {
     connection.malformed(status, message)
   }
 
-  #enforce (): void {
+  #enforce(): void {
     const now = this.monotonic()
     for (const connection of this.#connections.values()) enforce(connection, now, this.#options.limits)
   }
 
-  #drain (timeoutMs: number): Promise<void> {
+  #drain(timeoutMs: number): Promise<void> {
     this.draining = true
     return new Promise(resolve => {
-      // Neither the clock's timers nor connections that are not being read hold the process, which would end before they have.
-      const hold = setInterval(() => { /* nothing to do */ }, 60_000)
+      // Neither the clock's timers nor connections that are not being read hold the process, which would end before
+      // they have.
+      const hold = setInterval(() => {
+        /* nothing to do */
+      }, 60_000)
       const cut = this.#options.clock.after(timeoutMs, () => {
         for (const socket of this.#connections.keys()) socket.destroy()
       })
@@ -382,22 +452,27 @@ export class Listener implements ConnectionHost, LaneHost {
       })
       for (const connection of this.#connections.values()) {
         connection.current?.drain()
-        if (connection.current === null && !connection.closing && connection.socket.bytesRead === connection.watch.bytesAtIdle) connection.socket.destroy()
+        if (
+          connection.current === null &&
+          !connection.closing &&
+          connection.socket.bytesRead === connection.watch.bytesAtIdle
+        )
+          connection.socket.destroy()
       }
     })
   }
 }
 
 /** Makes a listener; it opens nothing before `listen`. */
-export function createListener (options: ListenerOptions): Listener {
+export function createListener(options: ListenerOptions): Listener {
   return new Listener(options)
 }
 
-function isPort (address: AddressInfo | string | null): address is AddressInfo {
+function isPort(address: AddressInfo | string | null): address is AddressInfo {
   return typeof address === 'object' && address !== null
 }
 
 /** An error of a socket is followed by its close, and that is what is acted upon. */
-function ignore (): void {
+function ignore(): void {
   return undefined
 }

@@ -41,18 +41,28 @@ const marks = new Uint32Array(MOST_LINES * 4)
 const PLAIN = 0
 const CONNECTION = 1
 const NOT_PLAIN = 2
-/** Lines that change what the bytes behind the head mean, or what must be answered first. node:http reads `Proxy-Connection` as it reads `Connection`. */
-const lineKinds = tableOf(new Map<string, number>([
-  ['connection', CONNECTION], ['upgrade', NOT_PLAIN], ['expect', NOT_PLAIN], ['transfer-encoding', NOT_PLAIN], ['proxy-connection', NOT_PLAIN]
-]), PLAIN)
+/**
+ * Lines that change what the bytes behind the head mean, or what must be answered first. node:http reads
+ * `Proxy-Connection` as it reads `Connection`.
+ */
+const lineKinds = tableOf(
+  new Map<string, number>([
+    ['connection', CONNECTION],
+    ['upgrade', NOT_PLAIN],
+    ['expect', NOT_PLAIN],
+    ['transfer-encoding', NOT_PLAIN],
+    ['proxy-connection', NOT_PLAIN]
+  ]),
+  PLAIN
+)
 
 /**
- * Reads a request head from the start of `bytes`, or answers null for one that is not complete within `limit` bytes, or not
- * plain: another form of target than a path, another version, a rarer method, white space or characters where most clients
- * have none, a coding, an upgrade, an expectation. It only ever takes what node:http reads in the same way, so that null
- * costs time and never changes an answer.
+ * Reads a request head from the start of `bytes`, or answers null for one that is not complete within `limit` bytes, or
+ * not plain: another form of target than a path, another version, a rarer method, white space or characters where most
+ * clients have none, a coding, an upgrade, an expectation. It only ever takes what node:http reads in the same way, so
+ * that null costs time and never changes an answer.
  */
-export function readPlainHead (bytes: Buffer, limit: number): PlainHead | null {
+export function readPlainHead(bytes: Buffer, limit: number): PlainHead | null {
   const end = Math.min(bytes.length, limit)
   const start = methodAt(bytes)
   if (start === null) return null
@@ -90,7 +100,14 @@ export function readPlainHead (bytes: Buffer, limit: number): PlainHead | null {
   return makeHead(bytes, start.method, urlAt, urlEnd, lines, at + 2)
 }
 
-function makeHead (bytes: Buffer, method: string, urlAt: number, urlEnd: number, lines: number, end: number): PlainHead | null {
+function makeHead(
+  bytes: Buffer,
+  method: string,
+  urlAt: number,
+  urlEnd: number,
+  lines: number,
+  end: number
+): PlainHead | null {
   // One string for all: its slices cost a tenth of what as many calls into the buffer would.
   const text = bytes.toString('latin1', 0, end)
   const rawHeaders: string[] = []
@@ -113,14 +130,15 @@ function makeHead (bytes: Buffer, method: string, urlAt: number, urlEnd: number,
   return { method, url: text.slice(urlAt, urlEnd), httpVersion: '1.1', rawHeaders, end, last }
 }
 
-function methodAt (bytes: Buffer): { readonly method: string, readonly bytes: Buffer } | null {
+function methodAt(bytes: Buffer): { readonly method: string; readonly bytes: Buffer } | null {
   for (const start of METHOD_STARTS) {
-    if (bytes[0] === start.bytes[0] && bytes.length >= start.bytes.length && startsWith(bytes, start.bytes, 0)) return start
+    if (bytes[0] === start.bytes[0] && bytes.length >= start.bytes.length && startsWith(bytes, start.bytes, 0))
+      return start
   }
   return null
 }
 
-function startsWith (bytes: Buffer, expected: Buffer, from: number): boolean {
+function startsWith(bytes: Buffer, expected: Buffer, from: number): boolean {
   for (let at = 0; at < expected.length; at++) if (bytes[from + at] !== expected[at]) return false
   return true
 }

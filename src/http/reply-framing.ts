@@ -15,9 +15,16 @@ const CODING = 2
 const CONNECTION = 3
 const TRAILER = 4
 const DATE = 5
-const kinds = tableOf(new Map<string, number>([
-  ['content-length', LENGTH], ['transfer-encoding', CODING], ['connection', CONNECTION], ['trailer', TRAILER], ['date', DATE]
-]), KEPT)
+const kinds = tableOf(
+  new Map<string, number>([
+    ['content-length', LENGTH],
+    ['transfer-encoding', CODING],
+    ['connection', CONNECTION],
+    ['trailer', TRAILER],
+    ['date', DATE]
+  ]),
+  KEPT
+)
 
 const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
 
@@ -25,13 +32,18 @@ const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
  * Takes out of an answer's headers what is the connection's own matter, so that the wire alone decides on framing and
  * persistence; answers what was seen. `silent`: the answer has no body. `old`: the client speaks HTTP/1.0.
  */
-export function frameReply (headers: string[], status: number, silent: boolean, old: boolean): number {
+export function frameReply(headers: string[], status: number, silent: boolean, old: boolean): number {
   let seen = 0
   let announces = false
   for (let at = 0; at < headers.length;) {
     const kind = kinds.of(headers[at] ?? '')
     if (kind !== KEPT) {
-      if (kind === CODING || kind === CONNECTION || (kind === LENGTH && status === 204) || (kind === TRAILER && (silent || old))) {
+      if (
+        kind === CODING ||
+        kind === CONNECTION ||
+        (kind === LENGTH && status === 204) ||
+        (kind === TRAILER && (silent || old))
+      ) {
         if (kind === CONNECTION && CLOSE.test(headers[at + 1] ?? '')) seen |= CLOSES
         headers.splice(at, 2)
         continue
@@ -53,13 +65,13 @@ export function frameReply (headers: string[], status: number, silent: boolean, 
 }
 
 /** A header line as text. Throws as Node does on what would break the line. */
-export function headerLine (name: string, value: string): string {
+export function headerLine(name: string, value: string): string {
   validateHeaderName(name)
   validateHeaderValue(name, value)
   return `${name}: ${value}\r\n`
 }
 
-function dropTrailer (headers: string[]): void {
+function dropTrailer(headers: string[]): void {
   for (let at = headers.length - 2; at >= 0; at -= 2) {
     if (kinds.of(headers[at] ?? '') === TRAILER) headers.splice(at, 2)
   }

@@ -5,29 +5,31 @@ import { keepFor, type Keeping, sizeKept } from './allowance.ts'
 
 const EMPTY = new Uint8Array(0)
 
-function ignore (): void {
+function ignore(): void {
   return undefined
 }
 
 type Consumer = (chunk: Buffer) => void
 
-/** Where the bytes of a body come from: Node's message, or the upload of a request on the fast lane. It begins at rest. */
+/**
+ * Where the bytes of a body come from: Node's message, or the upload of a request on the fast lane. It begins at rest.
+ */
 export interface BodySource {
   /** All of it has arrived, read or not. */
   readonly complete: boolean
   readonly destroyed: boolean
-  on (event: 'data', listener: Consumer): unknown
-  on (event: 'end' | 'close', listener: () => void): unknown
-  off (event: 'data', listener: Consumer): unknown
-  off (event: 'end' | 'close', listener: () => void): unknown
-  resume (): unknown
-  pause (): unknown
+  on(event: 'data', listener: Consumer): unknown
+  on(event: 'end' | 'close', listener: () => void): unknown
+  off(event: 'data', listener: Consumer): unknown
+  off(event: 'end' | 'close', listener: () => void): unknown
+  resume(): unknown
+  pause(): unknown
 }
 
 /** Tells the client that waits for it to send its body: Node's response. */
 export interface Inviter {
   readonly headersSent: boolean
-  writeContinue (): void
+  writeContinue(): void
 }
 
 /** What the wire and the deadlines ask of the body of the request that is being answered. */
@@ -39,27 +41,27 @@ export interface WireBody extends RequestBody {
   /** The client was told nothing yet about whether to send. */
   readonly unasked: boolean
   /** Ends the reading with an error. */
-  fail (error: Error): void
+  fail(error: Error): void
   /** The answer is given: takes up to `most` bytes of what the client still sends. */
-  discard (most: number): void
+  discard(most: number): void
   /** The request is over: what was kept of it counts no more. */
-  done (): void
+  done(): void
 }
 
 /** The body as the upstream reads it: paused while the reader is full, ended by an error when it cannot be whole. */
 class BodyStream extends Readable {
   readonly #body: IncomingBody
 
-  constructor (body: IncomingBody) {
+  constructor(body: IncomingBody) {
     super()
     this.#body = body
   }
 
-  override _read (): void {
+  override _read(): void {
     this.#body.flow()
   }
 
-  override _destroy (error: Error | null, done: (error?: Error | null) => void): void {
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     this.#body.leave()
     done(error)
   }
@@ -91,7 +93,7 @@ export class IncomingBody implements WireBody {
   #strange = 0
 
   /** `expectsContinue`: the client waits for 100 before it sends, which `res` then writes. */
-  constructor (req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean, keeping: Keeping) {
+  constructor(req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean, keeping: Keeping) {
     this.#req = req
     this.#res = res
     this.#keeping = keeping
@@ -100,39 +102,50 @@ export class IncomingBody implements WireBody {
   }
 
   /** The client still has to send some of it. */
-  get unfinished (): boolean {
+  get unfinished(): boolean {
     return this.length !== 0 && !this.#req.complete
   }
 
   /** The client was told nothing yet about whether to send. */
-  get unasked (): boolean {
+  get unasked(): boolean {
     return this.#expected
   }
 
-  bytes (): Promise<Uint8Array> {
+  bytes(): Promise<Uint8Array> {
     this.#promise ??= this.#collect()
     return this.#promise
   }
 
-  stream (): Readable {
-    if (this.collected !== null) return Readable.from(this.collected.byteLength === 0 ? [] : [this.collected], { objectMode: false })
+  stream(): Readable {
+    if (this.collected !== null)
+      return Readable.from(this.collected.byteLength === 0 ? [] : [this.collected], { objectMode: false })
     if (this.length === 0) return Readable.from([], { objectMode: false })
     if (this.#promise !== null || this.#stream !== null) throw new TypeError('the request body is already being read')
     const stream = new BodyStream(this)
     // The client may leave before the reader listens; without a listener that would end the process.
     stream.on('error', ignore)
     this.#stream = stream
-    this.#reject = error => { stream.destroy(error) }
+    this.#reject = error => {
+      stream.destroy(error)
+    }
     const gathered = this.#gathered
     this.#gathered = null
     if (gathered !== null) for (const chunk of gathered) stream.push(chunk)
     const early = this.#early()
-    if (early === null) this.#begin(chunk => { if (!stream.push(chunk)) this.#hold() }, () => { stream.push(null) })
+    if (early === null)
+      this.#begin(
+        chunk => {
+          if (!stream.push(chunk)) this.#hold()
+        },
+        () => {
+          stream.push(null)
+        }
+      )
     else stream.destroy(early)
     return stream
   }
 
-  each (take: (piece: Uint8Array) => void): Promise<void> {
+  each(take: (piece: Uint8Array) => void): Promise<void> {
     if (this.collected !== null || this.#promise !== null) return this.bytes().then(take)
     const early = this.length === 0 ? null : this.#unread()
     if (early !== null) return Promise.reject(early)
@@ -141,42 +154,58 @@ export class IncomingBody implements WireBody {
       this.#reject = reject
       this.#begin(take, resolve)
     })
-    this.#promise = reading.then(() => { throw new TypeError('the request body was read and not kept') })
+    this.#promise = reading.then(() => {
+      throw new TypeError('the request body was read and not kept')
+    })
     this.#promise.catch(ignore)
     return reading
   }
 
-  gather (): Promise<void> | null {
+  gather(): Promise<void> | null {
     const { length } = this
-    if (length === null || length === 0 || this.#req.complete || this.#promise !== null || this.#keeping.each === 0 || this.#unread() !== null) return null
+    if (
+      length === null ||
+      length === 0 ||
+      this.#req.complete ||
+      this.#promise !== null ||
+      this.#keeping.each === 0 ||
+      this.#unread() !== null
+    )
+      return null
     const gathered: Buffer[] = []
     this.#gathered = gathered
     return new Promise((resolve, reject) => {
       this.#reject = reject
-      this.#begin(chunk => {
-        gathered.push(chunk)
-        const size = keepFor(this.#keeping, this.#slow, chunk.byteLength)
-        this.#slow += size
-        if (size > 0) return
-        this.leave()
-        resolve()
-      }, () => {
-        this.#gathered = null
-        this.collected = Buffer.concat(gathered)
-        this.#promise = Promise.resolve(this.collected)
-        resolve()
-      })
+      this.#begin(
+        chunk => {
+          gathered.push(chunk)
+          const size = keepFor(this.#keeping, this.#slow, chunk.byteLength)
+          this.#slow += size
+          if (size > 0) return
+          this.leave()
+          resolve()
+        },
+        () => {
+          this.#gathered = null
+          this.collected = Buffer.concat(gathered)
+          this.#promise = Promise.resolve(this.collected)
+          resolve()
+        }
+      )
     })
   }
 
-  done (): void {
+  done(): void {
     this.#keeping.slow.give(this.#slow)
     this.#keeping.strangers.give(this.#strange)
     this.#slow = this.#strange = 0
   }
 
-  /** Ends the reading with an error: the deadline passed, or the bytes that came were malformed. Later readers get it too. */
-  fail (error: Error): void {
+  /**
+   * Ends the reading with an error: the deadline passed, or the bytes that came were malformed. Later readers get it
+   * too.
+   */
+  fail(error: Error): void {
     if (this.#fault !== null || (this.#promise !== null && this.collected !== null)) return
     this.#fault = error
     const reject = this.#reject
@@ -185,19 +214,19 @@ export class IncomingBody implements WireBody {
   }
 
   /** Bytes that came through the tunnel into which this request's connection has turned. */
-  tunnelled (bytes: number): void {
+  tunnelled(bytes: number): void {
     this.received += bytes
   }
 
   /** Lets the next pieces come. */
-  flow (): void {
+  flow(): void {
     if (this.#consumer === null) return
     this.waiting = true
     this.#req.resume()
   }
 
   /** The reader is gone; what still comes stays where it is until the answer is over. */
-  leave (): void {
+  leave(): void {
     if (this.#consumer === null) return
     this.waiting = false
     this.#req.off('data', this.#consumer)
@@ -210,10 +239,10 @@ export class IncomingBody implements WireBody {
   }
 
   /**
-   * The answer is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the answer,
-   * and then stops reading.
+   * The answer is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the
+   * answer, and then stops reading.
    */
-  discard (most: number): void {
+  discard(most: number): void {
     if (!this.unfinished || this.#req.destroyed) return
     if (this.#consumer !== null) this.fail(new ClientGone())
     let left = most
@@ -225,7 +254,7 @@ export class IncomingBody implements WireBody {
     this.#req.resume()
   }
 
-  #collect (): Promise<Uint8Array> {
+  #collect(): Promise<Uint8Array> {
     if (this.length === 0) {
       this.collected = EMPTY
       return Promise.resolve(EMPTY)
@@ -235,36 +264,41 @@ export class IncomingBody implements WireBody {
     return new Promise((resolve, reject) => {
       const chunks: Buffer[] = []
       this.#reject = reject
-      this.#begin(chunk => {
-        chunks.push(chunk)
-        if (this.ofStranger) this.#countStrange(sizeKept(chunk.byteLength))
-      }, () => {
-        const only = chunks.length === 1 ? chunks[0] : undefined
-        this.collected = only ?? Buffer.concat(chunks)
-        resolve(this.collected)
-      })
+      this.#begin(
+        chunk => {
+          chunks.push(chunk)
+          if (this.ofStranger) this.#countStrange(sizeKept(chunk.byteLength))
+        },
+        () => {
+          const only = chunks.length === 1 ? chunks[0] : undefined
+          this.collected = only ?? Buffer.concat(chunks)
+          resolve(this.collected)
+        }
+      )
     })
   }
 
-  #countStrange (size: number): void {
+  #countStrange(size: number): void {
     if (this.#keeping.strangers.take(size)) this.#strange += size
     else this.fail(new Unavailable('Service unavailable', 'Too many request bodies are being read at the moment.', 5))
   }
 
   /** Why it cannot be read any more, or not at all. */
-  #unread (): Error | null {
-    return this.#stream !== null || this.#gathered !== null ? new TypeError('the request body is already being read') : this.#early()
+  #unread(): Error | null {
+    return this.#stream !== null || this.#gathered !== null
+      ? new TypeError('the request body is already being read')
+      : this.#early()
   }
 
   /** What is known to be wrong before the first byte, so that no 100 invites it. */
-  #early (): Error | null {
+  #early(): Error | null {
     if (this.#fault !== null) return this.#fault
     if (this.length !== null && this.length > this.limit) return new PayloadTooLarge(this.limit)
     if (this.#req.destroyed && !this.#req.complete) return new ClientGone()
     return null
   }
 
-  #begin (take: Consumer, ended: () => void): void {
+  #begin(take: Consumer, ended: () => void): void {
     const req = this.#req
     this.#consumer = chunk => {
       this.received += chunk.byteLength
@@ -284,7 +318,7 @@ export class IncomingBody implements WireBody {
     this.#expected = false
   }
 
-  #hold (): void {
+  #hold(): void {
     this.waiting = false
     this.#req.pause()
   }
@@ -306,33 +340,33 @@ export class NoBody implements WireBody {
   ofStranger = false
   #promise: Promise<Uint8Array> | null = null
 
-  bytes (): Promise<Uint8Array> {
+  bytes(): Promise<Uint8Array> {
     this.collected = EMPTY
     this.#promise ??= Promise.resolve(EMPTY)
     return this.#promise
   }
 
-  stream (): Readable {
+  stream(): Readable {
     return Readable.from([], { objectMode: false })
   }
 
-  fail (): void {
+  fail(): void {
     return undefined
   }
 
-  discard (): void {
+  discard(): void {
     return undefined
   }
 
-  each (): Promise<void> {
+  each(): Promise<void> {
     return Promise.resolve()
   }
 
-  gather (): null {
+  gather(): null {
     return null
   }
 
-  done (): void {
+  done(): void {
     return undefined
   }
 }

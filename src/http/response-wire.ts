@@ -14,13 +14,17 @@ export interface WireConnection {
   readonly draining: boolean
   readonly keeping: Keeping
   /** The head that is being written is the last one. */
-  lastAnswer (): void
+  lastAnswer(): void
   /** The answer is over in one way or another. */
-  settled (wire: ResponseWire): void
+  settled(wire: ResponseWire): void
 }
 
 /** Opens the tunnel of an upgrade request; made by the listener for such requests only. */
-export type TunnelOpener = (target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>, wire: ResponseWire) => Promise<TunnelResult>
+export type TunnelOpener = (
+  target: TunnelTarget,
+  accepted: (answer: TunnelAnswer) => void | Promise<void>,
+  wire: ResponseWire
+) => Promise<TunnelResult>
 
 /** Most bytes of an upload that are taken in after its answer was given. */
 export const DISCARD = 256 * 1024
@@ -37,11 +41,14 @@ const FRESH = 0
 const HEAD = 1
 const OVER = 2
 
-/** Node's response with a way back to the wire. Its events are overheard here: four listeners would be added and called for each answer. */
+/**
+ * Node's response with a way back to the wire. Its events are overheard here: four listeners would be added and called
+ * for each answer.
+ */
 export class WireResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   wire: ResponseWire | null = null
 
-  override emit (event: string | symbol, argument?: unknown): boolean {
+  override emit(event: string | symbol, argument?: unknown): boolean {
     const { wire } = this
     // A write to a connection that has just broken; its close follows and is what counts.
     if (wire !== null && event === 'error') return true
@@ -56,7 +63,7 @@ export class WireResponse<Request extends IncomingMessage = IncomingMessage> ext
   }
 }
 
-function flushHead (wire: ResponseWire): void {
+function flushHead(wire: ResponseWire): void {
   wire.flush()
 }
 
@@ -83,7 +90,14 @@ export class ResponseWire implements Wire {
   #closed = false
 
   /** `method` and `httpVersion` decide which answers have a body and how it is framed. */
-  constructor (res: WireResponse, connection: WireConnection, body: IncomingBody, method: string, httpVersion: '1.0' | '1.1', opener: TunnelOpener | null) {
+  constructor(
+    res: WireResponse,
+    connection: WireConnection,
+    body: IncomingBody,
+    method: string,
+    httpVersion: '1.0' | '1.1',
+    opener: TunnelOpener | null
+  ) {
     this.#res = res
     this.#connection = connection
     this.body = body
@@ -96,31 +110,32 @@ export class ResponseWire implements Wire {
     res.wire = this
   }
 
-  get gone (): boolean {
+  get gone(): boolean {
     return this.#closed || this.#broken || this.#connection.socket.destroyed
   }
 
-  get stopping (): boolean {
+  get stopping(): boolean {
     return this.#connection.draining
   }
 
-  get begun (): boolean {
+  get begun(): boolean {
     return this.#begun
   }
 
-  get bytesOut (): number {
+  get bytesOut(): number {
     return this.#bytesOut
   }
 
-  interim (status: number, headers: readonly string[]): void {
+  interim(status: number, headers: readonly string[]): void {
     if (this.#stage !== FRESH || this.#old || this.gone || (status !== 102 && status !== 103)) return
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
     for (let at = 0; at < headers.length; at += 2) text += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
-    // Requests of one connection are answered one after the other, so nothing else can be in the middle of being written.
+    // Requests of one connection are answered one after the other, so nothing else can be in the middle of being
+    // written.
     this.#connection.socket.write(`${text}\r\n`, 'latin1')
   }
 
-  head (status: number, headers: string[]): void {
+  head(status: number, headers: string[]): void {
     if (this.#stage !== FRESH || this.gone) return
     const connection = this.#connection
     const silent = this.#withoutBody || status === 204 || status === 304
@@ -135,11 +150,12 @@ export class ResponseWire implements Wire {
     // Throws on what would break a line, and has written nothing then: another head may follow.
     this.#res.writeHead(status, headers)
     this.#stage = HEAD
-    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one packet.
+    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
+    // packet.
     process.nextTick(flushHead, this)
   }
 
-  write (bytes: Uint8Array): boolean {
+  write(bytes: Uint8Array): boolean {
     if (this.#stage !== HEAD || this.gone) return true
     if (this.#silent || bytes.byteLength === 0) return true
     this.#bytesOut += bytes.byteLength
@@ -156,18 +172,18 @@ export class ResponseWire implements Wire {
   }
 
   /** As `LaneWire` does it. */
-  #keep (bytes: number): boolean {
+  #keep(bytes: number): boolean {
     const size = keepFor(this.#connection.keeping, this.#keeps, bytes)
     this.#keeps += size
     return size > 0
   }
 
-  #caughtUp (): void {
+  #caughtUp(): void {
     this.#connection.keeping.slow.give(this.#keeps)
     this.#keeps = 0
   }
 
-  #release (): void {
+  #release(): void {
     const kept = this.#kept
     if (kept === null) return
     this.#kept = null
@@ -175,7 +191,7 @@ export class ResponseWire implements Wire {
     this.#res.write(kept)
   }
 
-  end (last: string | Uint8Array | null, trailers: readonly string[] | null): void {
+  end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
     if (this.#stage === OVER || this.gone) return
     if (this.#stage === FRESH) throw new TypeError('an answer cannot end before its head')
     this.#stage = OVER
@@ -199,7 +215,7 @@ export class ResponseWire implements Wire {
     res.end(last)
   }
 
-  destroy (): void {
+  destroy(): void {
     if (this.#stage === OVER || this.#closed) return
     this.#stage = OVER
     this.#broken = true
@@ -207,20 +223,23 @@ export class ResponseWire implements Wire {
     this.#connection.socket.resetAndDestroy()
   }
 
-  tunnel (target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
-    if (this.#opener === null || this.#stage !== FRESH) return Promise.reject(new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.'))
+  tunnel(target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
+    if (this.#opener === null || this.#stage !== FRESH)
+      return Promise.reject(
+        new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+      )
     return this.#opener(target, accepted, this)
   }
 
   /** As `LaneWire` does it; an HTTP/1.0 client knows no interim answers (RFC 9110, section 15.2) and is waited for. */
-  probe (): boolean {
+  probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
     if (!this.#old) this.#connection.socket.write(PROBE, 'latin1')
     return true
   }
 
   /** Sends the head when no piece of the body has taken it along, else the piece that was kept for it. */
-  flush (): void {
+  flush(): void {
     if (this.#stage !== HEAD || this.gone) return
     if (!this.#wrote) {
       // What comes after this has no head to go out with.
@@ -230,34 +249,37 @@ export class ResponseWire implements Wire {
     } else this.#release()
   }
 
-  /** The response lets go of the connection, which now belongs to a tunnel, for its 101 to be written; `closed` must be told by it. */
-  handOver (): void {
+  /**
+   * The response lets go of the connection, which now belongs to a tunnel, for its 101 to be written; `closed` must be
+   * told by it.
+   */
+  handOver(): void {
     this.#stage = OVER
     this.#begun = true
     this.#res.detachSocket(this.#connection.socket)
   }
 
   /** Bytes that the tunnel has handed to the client. */
-  tunnelled (bytes: number): void {
+  tunnelled(bytes: number): void {
     this.#bytesOut += bytes
   }
 
-  drained (): void {
+  drained(): void {
     if (this.#keeps > 0) this.#caughtUp()
     if (!this.#closed) this.listener?.drained()
   }
 
   /** The listener has begun to drain. */
-  drain (): void {
+  drain(): void {
     if (!this.#closed) this.listener?.stopping()
   }
 
-  finished (): void {
+  finished(): void {
     this.#finished = this.#connection.socket.errored === null
   }
 
   /** The end of the answer, however it came; counts once. `complete` is told by a tunnel alone. */
-  closed (complete = this.#finished && !this.#broken): void {
+  closed(complete = this.#finished && !this.#broken): void {
     if (this.#closed) return
     this.#closed = true
     this.#stage = OVER
@@ -269,7 +291,7 @@ export class ResponseWire implements Wire {
 }
 
 /** The answer comes before the upload's end, and too much is left of it to be worth reading. */
-export function cutsUpload (body: WireBody): boolean {
+export function cutsUpload(body: WireBody): boolean {
   // Node closes after an answer that leaves an Expect without its 100; the head must say so.
   if (body.unasked) return true
   if (!body.unfinished) return false
@@ -277,9 +299,9 @@ export function cutsUpload (body: WireBody): boolean {
 }
 
 /**
- * Ends an answer whose head was not sent and whose body is one piece. Head and body leave as one Latin-1 string, which is
- * the same bytes: Node would gather head, body and an empty end into a list for `writev`.
+ * Ends an answer whose head was not sent and whose body is one piece. Head and body leave as one Latin-1 string, which
+ * is the same bytes: Node would gather head, body and an empty end into a list for `writev`.
  */
-function endWhole (res: ServerResponse, body: Buffer): void {
+function endWhole(res: ServerResponse, body: Buffer): void {
   res.end(body.toString('latin1'), 'latin1')
 }

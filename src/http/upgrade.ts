@@ -15,53 +15,66 @@ export interface TunnelClient {
   /** The value of Upgrade as the client wrote it. */
   readonly protocol: string
   /** The 101 is about to be written: the HTTP response must let go of the socket. */
-  opening (): void
+  opening(): void
   /** Bytes that came from the client and went to it, as they pass. */
-  passed (bytesIn: number, bytesOut: number): void
+  passed(bytesIn: number, bytesOut: number): void
   /** The tunnel is over; `clean` when no side broke off with an error. */
-  closed (clean: boolean): void
+  closed(clean: boolean): void
 }
 
 /** Most bytes of an answer other than 101 that are kept for the caller. */
 const REFUSED_BODY = 1024 * 1024
 /** Milliseconds that a side which has ended waits for the other to end too. */
 const HALF_OPEN = 30_000
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings'])
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings'
+])
 
 type Phase = 'waiting' | 'open' | 'shut'
 
 /**
- * Stands for the client's socket towards http-proxy-3. Until the upstream has switched protocols it keeps everything from
- * the real socket, so that the answer can still be another one; the first thing that http-proxy-3 writes is its own 101,
- * in whose place `open` writes ours.
+ * Stands for the client's socket towards http-proxy-3. Until the upstream has switched protocols it keeps everything
+ * from the real socket, so that the answer can still be another one; the first thing that http-proxy-3 writes is its
+ * own 101, in whose place `open` writes ours.
  */
 class ClientEnd extends Duplex {
   phase: Phase = 'waiting'
   readonly #client: TunnelClient
   readonly #open: () => Promise<void>
 
-  constructor (client: TunnelClient, open: () => Promise<void>) {
+  constructor(client: TunnelClient, open: () => Promise<void>) {
     super()
     this.#client = client
     this.#open = open
   }
 
   /** The socket's bytes begin to flow both ways. */
-  join (): void {
+  join(): void {
     this.phase = 'open'
     const { socket } = this.#client
     socket.on('data', (chunk: Buffer) => {
       this.#client.passed(chunk.byteLength, 0)
       if (!this.push(chunk)) socket.pause()
     })
-    socket.on('end', () => { this.push(null) })
+    socket.on('end', () => {
+      this.push(null)
+    })
   }
 
-  override _read (): void {
+  override _read(): void {
     if (this.phase === 'open') this.#client.socket.resume()
   }
 
-  override _write (chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     if (this.phase === 'shut') {
       done()
       return
@@ -74,7 +87,7 @@ class ClientEnd extends Duplex {
     this.#client.socket.write(chunk, done)
   }
 
-  async #start (done: (error?: Error | null) => void): Promise<void> {
+  async #start(done: (error?: Error | null) => void): Promise<void> {
     let failure: Error | null = null
     try {
       await this.#open()
@@ -84,30 +97,47 @@ class ClientEnd extends Duplex {
     done(failure)
   }
 
-  override _final (done: (error?: Error | null) => void): void {
-    if (this.phase === 'open' && this.#client.socket.writable) this.#client.socket.end(() => { done() })
+  override _final(done: (error?: Error | null) => void): void {
+    if (this.phase === 'open' && this.#client.socket.writable)
+      this.#client.socket.end(() => {
+        done()
+      })
     else done()
   }
 
   // What http-proxy-3 calls on a socket besides a stream's own methods.
-  setTimeout (): this { return this }
-  setNoDelay (): this { return this }
-  setKeepAlive (): this { return this }
-  destroySoon (): void {
+  setTimeout(): this {
+    return this
+  }
+  setNoDelay(): this {
+    return this
+  }
+  setKeepAlive(): this {
+    return this
+  }
+  destroySoon(): void {
     if (this.writableFinished) this.destroy()
-    else this.end(() => { this.destroy() })
+    else
+      this.end(() => {
+        this.destroy()
+      })
   }
 }
 
 /**
- * Carries an upgrade request to its upstream through http-proxy-3, which makes the request and joins the two sockets. The
- * rest is ours, because the headers must be exactly those that the caller has cleaned, the path exactly his bytes, an
- * answer other than 101 his to give, and the 101's headers his to change.
+ * Carries an upgrade request to its upstream through http-proxy-3, which makes the request and joins the two sockets.
+ * The rest is ours, because the headers must be exactly those that the caller has cleaned, the path exactly his bytes,
+ * an answer other than 101 his to give, and the 101's headers his to change.
  *
- * Resolves when the tunnel has closed, or with the upstream's refusal. Rejects with `LongError` 502 or 504 before the 101,
- * with `ClientGone` when the client left, and with the error of `accepted`.
+ * Resolves when the tunnel has closed, or with the upstream's refusal. Rejects with `LongError` 502 or 504 before the
+ * 101, with `ClientGone` when the client left, and with the error of `accepted`.
  */
-export function openTunnel (client: TunnelClient, target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>, clock: Clock): Promise<TunnelResult> {
+export function openTunnel(
+  client: TunnelClient,
+  target: TunnelTarget,
+  accepted: (answer: TunnelAnswer) => void | Promise<void>,
+  clock: Clock
+): Promise<TunnelResult> {
   return new Promise((resolve, reject) => {
     const { socket } = client
     if (socket.destroyed) {
@@ -125,8 +155,12 @@ export function openTunnel (client: TunnelClient, target: TunnelTarget, accepted
       socket,
       method: client.method,
       protocol: client.protocol,
-      opening: () => { client.opening() },
-      closed: clean => { client.closed(clean) },
+      opening: () => {
+        client.opening()
+      },
+      closed: clean => {
+        client.closed(clean)
+      },
       passed: (incoming, outgoing) => {
         bytesIn += incoming
         bytesOut += outgoing
@@ -151,7 +185,9 @@ export function openTunnel (client: TunnelClient, target: TunnelTarget, accepted
     }
     let halfOpen: Timer | null = null
     const onEnd = (): void => {
-      halfOpen ??= clock.after(HALF_OPEN, () => { socket.destroy() })
+      halfOpen ??= clock.after(HALF_OPEN, () => {
+        socket.destroy()
+      })
     }
     const onClientClose = (): void => {
       halfOpen?.cancel()
@@ -206,7 +242,9 @@ export function openTunnel (client: TunnelClient, target: TunnelTarget, accepted
         answer = response
         far = remote
         remote.on('end', onEnd)
-        remote.on('close', () => { if (near.phase === 'open') socket.destroySoon() })
+        remote.on('close', () => {
+          if (near.phase === 'open') socket.destroySoon()
+        })
       })
       request.on('response', (response: IncomingMessage) => {
         near.phase = 'shut'
@@ -217,12 +255,14 @@ export function openTunnel (client: TunnelClient, target: TunnelTarget, accepted
         timer.cancel()
         gather(response, (error, body) => {
           if (error !== null) {
-            refuse(badGateway('The upstream\'s answer to the upgrade broke off or was too large.', error))
+            refuse(badGateway("The upstream's answer to the upgrade broke off or was too large.", error))
             return
           }
           if (!settle()) return
           socket.off('close', onClientClose)
-          const headers = endToEnd(response.rawHeaders).filter((_, at, all) => all[at - at % 2]?.toLowerCase() !== 'content-length')
+          const headers = endToEnd(response.rawHeaders).filter(
+            (_, at, all) => all[at - (at % 2)]?.toLowerCase() !== 'content-length'
+          )
           headers.push('Content-Length', String(body.byteLength))
           resolve({ kind: 'refused', answer: { status: response.statusCode ?? 502, headers }, body })
         })
@@ -233,28 +273,35 @@ export function openTunnel (client: TunnelClient, target: TunnelTarget, accepted
     // The address was checked; resolving the name again could lead elsewhere.
     const lookup = address === null ? {} : { lookup: pinned(address) }
     const servername = target.tls?.servername === undefined ? {} : { servername: target.tls.servername }
-    proxy.ws(outgoing(socket, target), near as unknown as Socket /* has all that http-proxy-3 uses of a socket */, Buffer.alloc(0), {
-      target: new URL(target.origin),
-      ignorePath: true,
-      secure: true,
-      method: client.method,
-      ssl: { ...lookup, ...servername },
-      ...(target.tls?.ca === undefined ? {} : { ca: target.tls.ca })
-    }, (error: Error) => {
-      failure = error
-      if (near.phase === 'open') socket.resetAndDestroy()
-      else if (near.phase === 'waiting') refuse(badGateway('The upstream could not be reached or broke off the upgrade.', error))
-    })
+    proxy.ws(
+      outgoing(socket, target),
+      near as unknown as Socket /* has all that http-proxy-3 uses of a socket */,
+      Buffer.alloc(0),
+      {
+        target: new URL(target.origin),
+        ignorePath: true,
+        secure: true,
+        method: client.method,
+        ssl: { ...lookup, ...servername },
+        ...(target.tls?.ca === undefined ? {} : { ca: target.tls.ca })
+      },
+      (error: Error) => {
+        failure = error
+        if (near.phase === 'open') socket.resetAndDestroy()
+        else if (near.phase === 'waiting')
+          refuse(badGateway('The upstream could not be reached or broke off the upgrade.', error))
+      }
+    )
   })
 }
 
-function badGateway (message: string, cause?: unknown): LongError {
+function badGateway(message: string, cause?: unknown): LongError {
   return new LongError(502, 'Bad gateway', message, {}, [], cause)
 }
 
-type Found = (error: Error | null, address: string | { address: string, family: number }[], family?: number) => void
+type Found = (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void
 
-function pinned (address: string): (name: string, options: { all?: boolean }, found: Found) => void {
+function pinned(address: string): (name: string, options: { all?: boolean }, found: Found) => void {
   const family = isIPv6(address) ? 6 : 4
   return (_name, options, found) => {
     if (options.all === true) found(null, [{ address, family }])
@@ -262,8 +309,11 @@ function pinned (address: string): (name: string, options: { all?: boolean }, fo
   }
 }
 
-/** The request as http-proxy-3 wants to see it: only what the caller has given. It takes WebSocket alone; the real protocol and method are put in behind. */
-function outgoing (socket: Socket, target: TunnelTarget): IncomingMessage {
+/**
+ * The request as http-proxy-3 wants to see it: only what the caller has given. It takes WebSocket alone; the real
+ * protocol and method are put in behind.
+ */
+function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
   const message = new IncomingMessage(socket)
   const fields: Record<string, string | string[]> = Object.create(null)
   for (let at = 0; at < target.headers.length; at += 2) {
@@ -289,7 +339,7 @@ function outgoing (socket: Socket, target: TunnelTarget): IncomingMessage {
 }
 
 /** The answer's headers without those of this one connection. */
-function endToEnd (rawHeaders: readonly string[]): string[] {
+function endToEnd(rawHeaders: readonly string[]): string[] {
   const named = new Set<string>()
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.toLowerCase() !== 'connection') continue
@@ -304,7 +354,7 @@ function endToEnd (rawHeaders: readonly string[]): string[] {
   return kept
 }
 
-function gather (response: IncomingMessage, done: (error: Error | null, body: Buffer) => void): void {
+function gather(response: IncomingMessage, done: (error: Error | null, body: Buffer) => void): void {
   const chunks: Buffer[] = []
   let size = 0
   let over = false
@@ -321,6 +371,10 @@ function gather (response: IncomingMessage, done: (error: Error | null, body: Bu
     }
     chunks.push(chunk)
   })
-  response.on('end', () => { finish(null) })
-  response.on('close', () => { finish(new Error('the answer ended early')) })
+  response.on('end', () => {
+    finish(null)
+  })
+  response.on('close', () => {
+    finish(new Error('the answer ended early'))
+  })
 }

@@ -6,8 +6,8 @@ const HELD = 64 * 1024
 
 /** Holds the connection back while its bytes find no reader. */
 export interface UploadValve {
-  hold (): void
-  release (): void
+  hold(): void
+  release(): void
 }
 
 /**
@@ -25,18 +25,18 @@ export class RequestUpload extends EventEmitter implements BodySource {
   #holding = false
   #ended = false
 
-  constructor (length: number, valve: UploadValve) {
+  constructor(length: number, valve: UploadValve) {
     super()
     this.#left = length
     this.#valve = valve
   }
 
-  get complete (): boolean {
+  get complete(): boolean {
     return this.#left === 0
   }
 
   /** Takes what belongs to it from the start of `bytes`; answers how many bytes that was. */
-  take (bytes: Buffer): number {
+  take(bytes: Buffer): number {
     const count = Math.min(bytes.length, this.#left)
     if (count === 0) return 0
     this.#left -= count
@@ -56,31 +56,31 @@ export class RequestUpload extends EventEmitter implements BodySource {
   }
 
   /** Lets pieces come, those that wait first, behind what runs at the moment. */
-  resume (): void {
+  resume(): void {
     if (this.#flowing) return
     this.#flowing = true
     this.#schedule()
   }
 
-  pause (): void {
+  pause(): void {
     this.#flowing = false
   }
 
   /** The client is gone. */
-  destroy (): void {
+  destroy(): void {
     if (this.destroyed) return
     this.destroyed = true
     if (!this.#ended) this.emit('close')
   }
 
-  #schedule (): void {
+  #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
     process.nextTick(flow, this)
   }
 
   /** Hands over what waits, until it is paused. */
-  flow (): void {
+  flow(): void {
     this.#scheduled = false
     while (this.#flowing) {
       const piece = this.#waiting.shift()
@@ -95,13 +95,13 @@ export class RequestUpload extends EventEmitter implements BodySource {
     this.#finish()
   }
 
-  #finish (): void {
+  #finish(): void {
     if (!this.complete || this.#ended || !this.#flowing || this.#waiting.length > 0) return
     this.#ended = true
     this.emit('end')
   }
 }
 
-function flow (upload: RequestUpload): void {
+function flow(upload: RequestUpload): void {
   upload.flow()
 }

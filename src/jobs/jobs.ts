@@ -16,7 +16,9 @@ export type { JobPage, JobQuery, JobState, JobView } from './table.ts'
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject
 
 /** What a job carries: small, without secrets, since operators see it at /jobs. Ids rather than what they stand for. */
-export interface JsonObject { readonly [name: string]: JsonValue }
+export interface JsonObject {
+  readonly [name: string]: JsonValue
+}
 
 /** How a queue's jobs are run. */
 export interface QueueOptions {
@@ -24,16 +26,26 @@ export interface QueueOptions {
   readonly title: string
   /** Jobs at once in each process. */
   readonly concurrency: number
-  /** Of these at most so many of one group in each process, so that one group cannot take all places; no limit unless said. */
+  /**
+   * Of these at most so many of one group in each process, so that one group cannot take all places; no limit unless
+   * said.
+   */
   readonly perGroup?: number
-  /** How often a run that threw is tried again by itself, with growing pauses from 5 s on; 0 unless said. One that was lost with its process counts too. */
+  /**
+   * How often a run that threw is tried again by itself, with growing pauses from 5 s on; 0 unless said. One that was
+   * lost with its process counts too.
+   */
   readonly retries?: number
   /**
-   * Milliseconds that one run may take; 60,000 unless said, at least 1,000. Then its signal is aborted and it has failed. The
-   * jobs of a process that was killed are taken up by another up to 15 s after this, and that is no failure of theirs.
+   * Milliseconds that one run may take; 60,000 unless said, at least 1,000. Then its signal is aborted and it has
+   * failed. The jobs of a process that was killed are taken up by another up to 15 s after this, and that is no failure
+   * of theirs.
    */
   readonly expiry?: number
-  /** Milliseconds, 2,000 unless said, within which jobs whose time has come are found. Those due at once are told at once. */
+  /**
+   * Milliseconds, 2,000 unless said, within which jobs whose time has come are found. Those due at once are told at
+   * once.
+   */
   readonly poll?: number
 }
 
@@ -47,8 +59,14 @@ export interface EnqueueOptions {
   readonly key?: string
 }
 
-/** What runs a job. `signal` is aborted when its time is over or the gateway stops. It may run twice: a killed process cannot say how far it came. */
-export type RunJob<T extends JsonObject> = (job: { readonly id: string, readonly data: T }, signal: AbortSignal) => Promise<void>
+/**
+ * What runs a job. `signal` is aborted when its time is over or the gateway stops. It may run twice: a killed process
+ * cannot say how far it came.
+ */
+export type RunJob<T extends JsonObject> = (
+  job: { readonly id: string; readonly data: T },
+  signal: AbortSignal
+) => Promise<void>
 
 /** A queue for the dashboard. */
 export interface QueueView extends QueueCounts {
@@ -58,27 +76,33 @@ export interface QueueView extends QueueCounts {
 }
 
 /**
- * Work that is done behind the requests, kept in the database: it survives the process, and is done by whichever process of
- * those that share the database has a place for it. When a job is due is decided by the database's own clock; whatever
- * decides about money asks the injected Clock again in the handler. A job is run at least once, so handlers must bear repetition.
+ * Work that is done behind the requests, kept in the database: it survives the process, and is done by whichever
+ * process of those that share the database has a place for it. When a job is due is decided by the database's own
+ * clock; whatever decides about money asks the injected Clock again in the handler. A job is run at least once, so
+ * handlers must bear repetition.
  */
 export interface Jobs {
-  /** Takes what the domains declare; before `start`. @throws TypeError for a name that is declared twice, or too late */
-  declare (jobs: readonly JobDeclaration[]): void
+  /**
+   * Takes what the domains declare; before `start`. @throws TypeError for a name that is declared twice, or too late
+   */
+  declare(jobs: readonly JobDeclaration[]): void
   /**
    * Adds a job: it stands or falls with the transaction of `sql`, or is there at once with `database.sql`.
    * @throws JobsNotStarted before `start` has succeeded; isConnectionFault knows it
    */
-  enqueue (sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
-  /** Makes the tables that are missing and begins to run jobs. Rejects when the database is away, and may be called again. */
-  start (): Promise<void>
+  enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
+  /**
+   * Makes the tables that are missing and begins to run jobs. Rejects when the database is away, and may be called
+   * again.
+   */
+  start(): Promise<void>
   /** Claims nothing more, waits a while for what runs, and gives back what did not end. */
-  close (): Promise<void>
+  close(): Promise<void>
   /** Every queue of this process or the database. */
-  queues (): Promise<readonly QueueView[]>
-  list (query: JobQuery): Promise<JobPage>
+  queues(): Promise<readonly QueueView[]>
+  list(query: JobQuery): Promise<JobPage>
   /** Has a failed job run again. False when there is none. */
-  retry (queue: string, id: string): Promise<boolean>
+  retry(queue: string, id: string): Promise<boolean>
 }
 
 /** What jobs are kept and run with. */
@@ -93,29 +117,43 @@ export interface JobsParts {
   readonly supervise?: number
 }
 
-/** A queue or a periodic job, as its domain declares it: a domain gives a list of these, and composition hands it to `Jobs`. */
+/**
+ * A queue or a periodic job, as its domain declares it: a domain gives a list of these, and composition hands it to
+ * `Jobs`.
+ */
 export interface JobDeclaration {
   readonly name: string
   readonly options: QueueOptions
   /** Milliseconds between the runs of a periodic job; null for a queue. */
   readonly every: number | null
-  run (job: { readonly id: string, readonly data: object }, signal: AbortSignal): Promise<void>
+  run(job: { readonly id: string; readonly data: object }, signal: AbortSignal): Promise<void>
 }
 
 /** Declares a queue. A run that throws has failed. Schedules of their own add the next attempt themselves. */
-export function queue<T extends JsonObject> (name: string, options: QueueOptions, run: RunJob<T>): JobDeclaration {
+export function queue<T extends JsonObject>(name: string, options: QueueOptions, run: RunJob<T>): JobDeclaration {
   // Only enqueue writes jobs of a queue, and its callers know what the queue carries.
   return { name, options, every: null, run: (job, signal) => run({ id: job.id, data: job.data as T }, signal) }
 }
 
 /**
- * Declares what is run about every `ms` milliseconds, in one process at a time. A run that throws is seen at /jobs, and the
- * next comes all the same. `expiry` as for queues.
+ * Declares what is run about every `ms` milliseconds, in one process at a time. A run that throws is seen at /jobs, and
+ * the next comes all the same. `expiry` as for queues.
  */
-export function periodic (
-  name: string, ms: number, title: string, run: (signal: AbortSignal) => Promise<unknown>, options: Pick<QueueOptions, 'expiry'> = {}
+export function periodic(
+  name: string,
+  ms: number,
+  title: string,
+  run: (signal: AbortSignal) => Promise<unknown>,
+  options: Pick<QueueOptions, 'expiry'> = {}
 ): JobDeclaration {
-  return { name, every: ms, options: { ...options, title, concurrency: 1 }, run: async (_job, signal) => { await run(signal) } }
+  return {
+    name,
+    every: ms,
+    options: { ...options, title, concurrency: 1 },
+    run: async (_job, signal) => {
+      await run(signal)
+    }
+  }
 }
 
 /** How often a job may be lost with its process before it counts as failed: perhaps it is what kills them. */
@@ -148,24 +186,39 @@ export class PgBossJobs implements Jobs {
   #boss: PgBoss | null = null
   #closed = false
 
-  constructor (parts: JobsParts) {
+  constructor(parts: JobsParts) {
     this.#parts = parts
     this.#table = new JobTable(parts.database)
-    this.#runs = parts.metrics.counter('boltgate_job_runs_total', 'Runs of background jobs that ended, by queue and result.', ['queue', 'result'])
+    this.#runs = parts.metrics.counter(
+      'boltgate_job_runs_total',
+      'Runs of background jobs that ended, by queue and result.',
+      ['queue', 'result']
+    )
   }
 
-  declare (jobs: readonly JobDeclaration[]): void {
+  declare(jobs: readonly JobDeclaration[]): void {
     for (const job of jobs) this.#declare(job)
   }
 
-  async enqueue (sql: TransactionSql | Sql, name: string, data: JsonObject, options: EnqueueOptions = {}): Promise<void> {
+  async enqueue(
+    sql: TransactionSql | Sql,
+    name: string,
+    data: JsonObject,
+    options: EnqueueOptions = {}
+  ): Promise<void> {
     const boss = this.#boss
     if (!this.#declared.has(name)) throw new TypeError(`There is no queue ${name}`)
     if (boss === null) throw new JobsNotStarted()
     await this.#send(boss, sql, name, data, options)
   }
 
-  async #send (boss: PgBoss, sql: TransactionSql | Sql, name: string, data: JsonObject, { startAfter, group, key }: EnqueueOptions): Promise<void> {
+  async #send(
+    boss: PgBoss,
+    sql: TransactionSql | Sql,
+    name: string,
+    data: JsonObject,
+    { startAfter, group, key }: EnqueueOptions
+  ): Promise<void> {
     // As a delay: the clocks of the gateway and the database need not agree.
     const delay = startAfter === undefined ? 0 : Math.max(startAfter - this.#parts.clock.now(), 0) / 1000
     const settings: SendOptions = {
@@ -179,13 +232,15 @@ export class PgBossJobs implements Jobs {
     if (delay > 0) this.#looks?.soon(delay * 1000)
   }
 
-  async start (): Promise<void> {
+  async start(): Promise<void> {
     if (this.#closed || this.#boss !== null) return
-    this.#starting ??= this.#start().finally(() => { this.#starting = null })
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = null
+    })
     await this.#starting
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#closed = true
     await this.#starting?.catch(() => {})
     await this.#looks?.close()
@@ -197,7 +252,7 @@ export class PgBossJobs implements Jobs {
     await boss?.stop({ graceful: false })
   }
 
-  async queues (): Promise<readonly QueueView[]> {
+  async queues(): Promise<readonly QueueView[]> {
     const counts = new Map(this.#boss === null ? [] : (await this.#table.counts()).map(row => [row.name, row]))
     const names = [...new Set([...this.#declared.keys(), ...counts.keys()])]
     return names.map(name => {
@@ -207,18 +262,18 @@ export class PgBossJobs implements Jobs {
     })
   }
 
-  async list (query: JobQuery): Promise<JobPage> {
+  async list(query: JobQuery): Promise<JobPage> {
     return this.#boss === null ? { jobs: [], more: false } : await this.#table.list(query)
   }
 
-  async retry (queue: string, id: string): Promise<boolean> {
+  async retry(queue: string, id: string): Promise<boolean> {
     const boss = this.#boss
     if (boss === null) throw new JobsNotStarted()
     // Of another version's queue this process could run nothing.
     if (!this.#declared.has(queue)) return false
     try {
       // Its types hide that the answer counts what was found.
-      const answer = await boss.retry(queue, id) as { readonly affected?: number }
+      const answer = (await boss.retry(queue, id)) as { readonly affected?: number }
       if (answer.affected !== 1) return false
     } catch (error) {
       if (!isUniqueViolation(error)) throw error
@@ -229,18 +284,26 @@ export class PgBossJobs implements Jobs {
     return true
   }
 
-  #declare (declared: JobDeclaration): void {
-    if (this.#boss !== null || this.#starting !== null) throw new TypeError(`The queue ${declared.name} is declared after the start`)
+  #declare(declared: JobDeclaration): void {
+    if (this.#boss !== null || this.#starting !== null)
+      throw new TypeError(`The queue ${declared.name} is declared after the start`)
     if (this.#declared.has(declared.name)) throw new TypeError(`The queue ${declared.name} is declared twice`)
-    if ((declared.options.expiry ?? 60_000) < 1_000) throw new TypeError(`The jobs of ${declared.name} need at least a second`)
+    if ((declared.options.expiry ?? 60_000) < 1_000)
+      throw new TypeError(`The jobs of ${declared.name} need at least a second`)
     this.#declared.set(declared.name, declared)
   }
 
-  async #start (): Promise<void> {
+  async #start(): Promise<void> {
     const { database, log, supervise = 10_000 } = this.#parts
     const seconds = Math.max(Math.round(supervise / 1000), 1)
     const boss = new PgBoss({
-      db: bossDatabase(database, queue => { this.#runners.get(queue)?.wake() }, () => this.#boss === null),
+      db: bossDatabase(
+        database,
+        queue => {
+          this.#runners.get(queue)?.wake()
+        },
+        () => this.#boss === null
+      ),
       backend: database.kind,
       schema: JOBS_SCHEMA,
       schedule: false,
@@ -252,8 +315,12 @@ export class PgBossJobs implements Jobs {
       flowIntervalSeconds: DAY,
       bamIntervalSeconds: 600
     })
-    boss.on('error', error => { log.warn({ err: error }, 'the job queue: a statement failed; it is tried again') })
-    boss.on('warning', warning => { log.warn({ about: warning.data }, `the job queue: ${warning.message}`) })
+    boss.on('error', error => {
+      log.warn({ err: error }, 'the job queue: a statement failed; it is tried again')
+    })
+    boss.on('warning', warning => {
+      log.warn({ about: warning.data }, `the job queue: ${warning.message}`)
+    })
     try {
       await boss.start()
       for (const declared of this.#declared.values()) await this.#make(boss, declared)
@@ -267,13 +334,16 @@ export class PgBossJobs implements Jobs {
     this.#boss = boss
     const names = [...this.#declared.keys()]
     const polls = [...this.#declared.values()].map(({ options }) => options.poll ?? POLL)
-    const looks = this.#looks = new JobLooks({
+    const looks = (this.#looks = new JobLooks({
       log,
-      // Other processes add jobs as well, and only those that are due at once are told of. Nobody else has the embedded one.
+      // Other processes add jobs as well, and only those that are due at once are told of. Nobody else has the embedded
+      // one.
       most: database.kind === 'pglite' ? ALONE : Math.min(POLL, ...polls),
       due: () => this.#table.due(names),
-      wake: queue => { this.#runners.get(queue)?.wake() }
-    })
+      wake: queue => {
+        this.#runners.get(queue)?.wake()
+      }
+    }))
     for (const declared of this.#declared.values()) {
       const runner = this.#runner(boss, declared)
       this.#runners.set(declared.name, runner)
@@ -282,7 +352,7 @@ export class PgBossJobs implements Jobs {
     if (!this.#closed) looks.soon(0)
   }
 
-  async #make (boss: PgBoss, { name, options, every }: JobDeclaration): Promise<void> {
+  async #make(boss: PgBoss, { name, options, every }: JobDeclaration): Promise<void> {
     const settings = {
       retryLimit: every === null ? (options.retries ?? 0) + LOSSES : MANY,
       retryDelay: (options.retries ?? 0) === 0 ? 0 : RETRY_DELAY,
@@ -293,8 +363,8 @@ export class PgBossJobs implements Jobs {
     }
     const known = await boss.getQueue(name)
     if (known === null) {
-      // `short`: one waiting job a key. `exclusive`: one that waits or runs. (pg-boss would also have `stately`, of which it
-      // remembers for minutes which keys are running.)
+      // `short`: one waiting job a key. `exclusive`: one that waits or runs. (pg-boss would also have `stately`, of
+      // which it remembers for minutes which keys are running.)
       await boss.createQueue(name, { ...settings, policy: every === null ? 'short' : 'exclusive' })
     } else if (Object.entries(settings).some(([key, value]) => Reflect.get(known, key) !== value)) {
       await boss.updateQueue(name, settings)
@@ -304,7 +374,7 @@ export class PgBossJobs implements Jobs {
     await boss.findJobs(name, { id: NOBODY })
   }
 
-  #runner (boss: PgBoss, declared: JobDeclaration): JobRunner {
+  #runner(boss: PgBoss, declared: JobDeclaration): JobRunner {
     const { name, options } = declared
     return new JobRunner({
       name,
@@ -313,16 +383,26 @@ export class PgBossJobs implements Jobs {
       perGroup: options.perGroup ?? null,
       expiry: options.expiry ?? 60_000,
       claim: async (most, but) => {
-        const jobs = await boss.fetch<object>(name, { batchSize: most, ignoreGroups: but.length === 0 ? null : [...but] })
+        const jobs = await boss.fetch<object>(name, {
+          batchSize: most,
+          ignoreGroups: but.length === 0 ? null : [...but]
+        })
         return jobs.map(job => ({ id: job.id, data: job.data, retryCount: job.retryCount, group: job.groupId ?? null }))
       },
       run: (job, signal) => declared.run(job, signal),
       settle: (job, error) => this.#settle(boss, declared, job, error),
-      giveBack: async job => { await boss.fail(name, job, { message: 'the gateway stopped before it was finished' }) }
+      giveBack: async job => {
+        await boss.fail(name, job, { message: 'the gateway stopped before it was finished' })
+      }
     })
   }
 
-  async #settle (boss: PgBoss, declared: JobDeclaration, job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void> {
+  async #settle(
+    boss: PgBoss,
+    declared: JobDeclaration,
+    job: ClaimedJob,
+    error: { readonly reason: unknown } | null
+  ): Promise<void> {
     const { name, options, every } = declared
     const reason = error === null ? null : described(error.reason)
     const again = reason !== null && job.retryCount < (options.retries ?? 0)
@@ -335,27 +415,40 @@ export class PgBossJobs implements Jobs {
       })
     }
     this.#runs.inc({ queue: name, result: reason === null ? 'done' : 'failed' })
-    if (error !== null) this.#parts.log.warn({ err: error.reason, queue: name, job: job.id, run: job.retryCount + 1 }, again ? 'a job failed; it is tried again' : 'a job failed')
+    if (error !== null)
+      this.#parts.log.warn(
+        { err: error.reason, queue: name, job: job.id, run: job.retryCount + 1 },
+        again ? 'a job failed; it is tried again' : 'a job failed'
+      )
   }
 
-  async #write (boss: PgBoss, sql: Sql, { name }: JobDeclaration, { id, retryCount }: ClaimedJob, reason: Reason | null, again: boolean): Promise<void> {
+  async #write(
+    boss: PgBoss,
+    sql: Sql,
+    { name }: JobDeclaration,
+    { id, retryCount }: ClaimedJob,
+    reason: Reason | null,
+    again: boolean
+  ): Promise<void> {
     const options = { db: bossHandle(sql) }
     if (reason === null) await boss.complete(name, { id, retryCount }, null, options)
     else if (again) {
       await boss.fail(name, { id, retryCount }, reason, options)
       // When it is due again was decided by pg-boss.
       this.#looks?.soon(0)
-    }
-    else await this.#table.fail(sql, name, { id, retryCount }, reason, KEEP_FAILED)
+    } else await this.#table.fail(sql, name, { id, retryCount }, reason, KEEP_FAILED)
   }
 }
 
-/** Seconds after which others take a run for lost: later than what it may take, so that its own process settles it first. */
-function lostAfter (expiry: number): number {
+/**
+ * Seconds after which others take a run for lost: later than what it may take, so that its own process settles it
+ * first.
+ */
+function lostAfter(expiry: number): number {
   return Math.ceil(expiry + Math.min(Math.max(expiry / 10, 1), 5))
 }
 
-function described (reason: unknown): Reason {
+function described(reason: unknown): Reason {
   if (!(reason instanceof Error)) return { message: String(reason), stack: null }
   return { message: reason.message === '' ? reason.name : reason.message, stack: reason.stack ?? null }
 }

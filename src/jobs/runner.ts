@@ -21,12 +21,12 @@ export interface RunnerParts {
   /** Milliseconds that one run may take. */
   readonly expiry: number
   /** Claims at most `most` jobs that are due, none of the groups `but`. */
-  claim (most: number, but: readonly string[]): Promise<readonly ClaimedJob[]>
-  run (job: ClaimedJob, signal: AbortSignal): Promise<void>
+  claim(most: number, but: readonly string[]): Promise<readonly ClaimedJob[]>
+  run(job: ClaimedJob, signal: AbortSignal): Promise<void>
   /** `error` is null when it went well. */
-  settle (job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void>
+  settle(job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void>
   /** Gives back a job that was not finished, so that it is run again. */
-  giveBack (job: ClaimedJob): Promise<void>
+  giveBack(job: ClaimedJob): Promise<void>
 }
 
 interface Running {
@@ -44,8 +44,8 @@ const AWAY_REST = 2_000
 const ABORT_REST = 500
 
 /**
- * Runs the jobs of one queue in this process: woken when there may be some, one claim serves all free places. Its timers are
- * the machine's: what is due is decided by the database's clock.
+ * Runs the jobs of one queue in this process: woken when there may be some, one claim serves all free places. Its
+ * timers are the machine's: what is due is decided by the database's clock.
  */
 export class JobRunner {
   readonly #parts: RunnerParts
@@ -58,17 +58,17 @@ export class JobRunner {
   #timer: NodeJS.Timeout | null = null
   #stopped = true
 
-  constructor (parts: RunnerParts) {
+  constructor(parts: RunnerParts) {
     this.#parts = parts
   }
 
-  start (): void {
+  start(): void {
     this.#stopped = false
     this.wake()
   }
 
   /** Looks for jobs now; while it is looking, once more afterwards. */
-  wake (): void {
+  wake(): void {
     if (this.#stopped) return
     if (this.#looking !== null) {
       this.#again = true
@@ -83,7 +83,7 @@ export class JobRunner {
   }
 
   /** Claims nothing more, waits at most `ms` for the runs under way, and gives back what did not end. */
-  async close (ms: number): Promise<void> {
+  async close(ms: number): Promise<void> {
     this.#stopped = true
     if (this.#timer !== null) clearTimeout(this.#timer)
     await this.#looking
@@ -96,13 +96,16 @@ export class JobRunner {
       try {
         await this.#parts.giveBack(job)
       } catch (error) {
-        this.#parts.log.warn({ err: error, queue: this.#parts.name, job: job.id }, 'a job could not be given back; it is run again when its time is over')
+        this.#parts.log.warn(
+          { err: error, queue: this.#parts.name, job: job.id },
+          'a job could not be given back; it is run again when its time is over'
+        )
       }
     }
     this.#running.clear()
   }
 
-  async #ended (ms: number): Promise<void> {
+  async #ended(ms: number): Promise<void> {
     if (this.#running.size === 0) return
     const late = Promise.withResolvers<void>()
     const timer = setTimeout(late.resolve, ms)
@@ -110,7 +113,7 @@ export class JobRunner {
     clearTimeout(timer)
   }
 
-  #rest (): void {
+  #rest(): void {
     if (this.#stopped) return
     if (this.#again) {
       this.#again = false
@@ -118,11 +121,13 @@ export class JobRunner {
       return
     }
     if (!this.#away) return
-    this.#timer = setTimeout(() => { this.wake() }, AWAY_REST)
+    this.#timer = setTimeout(() => {
+      this.wake()
+    }, AWAY_REST)
     this.#timer.unref()
   }
 
-  async #look (): Promise<void> {
+  async #look(): Promise<void> {
     const { log, name, concurrency, perGroup } = this.#parts
     try {
       for (;;) {
@@ -144,22 +149,25 @@ export class JobRunner {
         if (this.#stopped) return
       }
     } catch (error) {
-      if (!this.#away || !isConnectionFault(error)) log.warn({ err: error, queue: name }, 'no jobs could be claimed; it is tried again')
+      if (!this.#away || !isConnectionFault(error))
+        log.warn({ err: error, queue: name }, 'no jobs could be claimed; it is tried again')
       this.#away = true
     }
   }
 
-  #fullGroups (): string[] {
+  #fullGroups(): string[] {
     const { perGroup } = this.#parts
     if (perGroup === null) return []
     const counts = new Map<string, number>()
-    for (const { job: { group } } of this.#running.values()) {
+    for (const {
+      job: { group }
+    } of this.#running.values()) {
       if (group !== null) counts.set(group, (counts.get(group) ?? 0) + 1)
     }
     return [...counts].filter(([, count]) => count >= perGroup).map(([group]) => group)
   }
 
-  #begin (job: ClaimedJob): void {
+  #begin(job: ClaimedJob): void {
     const controller = new AbortController()
     const done = this.#run(job, controller).finally(() => {
       // After it was given back the same job may be here again, claimed anew.
@@ -169,7 +177,7 @@ export class JobRunner {
     this.#running.set(job.id, { job, controller, done })
   }
 
-  async #run (job: ClaimedJob, controller: AbortController): Promise<void> {
+  async #run(job: ClaimedJob, controller: AbortController): Promise<void> {
     const { expiry, log, name } = this.#parts
     const late = Promise.withResolvers<never>()
     const timer = setTimeout(() => {
@@ -186,20 +194,33 @@ export class JobRunner {
       clearTimeout(timer)
     }
     // Stopping is nobody's failure: close gives it back.
-    if (outcome !== null && this.#stopped && controller.signal.aborted) return await this.#parts.giveBack(job).catch((error: unknown) => { log.warn({ err: error, queue: name, job: job.id }, 'a job could not be given back; it is run again when its time is over') })
+    if (outcome !== null && this.#stopped && controller.signal.aborted)
+      return await this.#parts.giveBack(job).catch((error: unknown) => {
+        log.warn(
+          { err: error, queue: name, job: job.id },
+          'a job could not be given back; it is run again when its time is over'
+        )
+      })
     await this.#settle(job, outcome)
   }
 
-  async #settle (job: ClaimedJob, outcome: { readonly reason: unknown } | null): Promise<void> {
+  async #settle(job: ClaimedJob, outcome: { readonly reason: unknown } | null): Promise<void> {
     const { log, name } = this.#parts
     for (let tries = 1; ; tries++) {
       try {
         return await this.#parts.settle(job, outcome)
       } catch (error) {
         const last = tries === SETTLE_TRIES || !isConnectionFault(error)
-        log.warn({ err: error, queue: name, job: job.id }, last ? 'the outcome of a job could not be written; it is run again' : 'the outcome of a job could not be written; it is tried again')
+        log.warn(
+          { err: error, queue: name, job: job.id },
+          last
+            ? 'the outcome of a job could not be written; it is run again'
+            : 'the outcome of a job could not be written; it is tried again'
+        )
         if (last) return
-        await new Promise<void>(resolve => { setTimeout(resolve, SETTLE_REST) })
+        await new Promise<void>(resolve => {
+          setTimeout(resolve, SETTLE_REST)
+        })
       }
     }
   }

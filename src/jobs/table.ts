@@ -56,7 +56,10 @@ export interface JobPage {
 }
 
 const STATES: Readonly<Record<JobState, readonly string[]>> = {
-  waiting: ['created', 'retry'], running: ['active'], done: ['completed', 'cancelled'], failed: ['failed']
+  waiting: ['created', 'retry'],
+  running: ['active'],
+  done: ['completed', 'cancelled'],
+  failed: ['failed']
 }
 
 interface JobRow {
@@ -77,16 +80,16 @@ interface JobRow {
 export class JobTable {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
-  get #sql (): Sql {
+  get #sql(): Sql {
     return this.#database.sql
   }
 
   /** When the next job of each queue is due. */
-  async due (names: readonly string[]): Promise<Due[]> {
+  async due(names: readonly string[]): Promise<Due[]> {
     return await this.#sql<Due[]>`
       select * from (
         select queue as name, (
@@ -97,7 +100,7 @@ export class JobTable {
   }
 
   /** Of every queue that has jobs. */
-  async counts (): Promise<QueueCounts[]> {
+  async counts(): Promise<QueueCounts[]> {
     return await this.#sql<QueueCounts[]>`
       select name,
         (count(*) filter (where state in ('created', 'retry')))::int as waiting,
@@ -109,7 +112,7 @@ export class JobTable {
       from boltgate_jobs.job group by name order by name`
   }
 
-  async list ({ queue, state, page, size }: JobQuery): Promise<JobPage> {
+  async list({ queue, state, page, size }: JobQuery): Promise<JobPage> {
     const sql = this.#sql
     const rows = await sql<JobRow[]>`
       select id, name, state, data, group_id, output, retry_count, created_on, start_after, started_on, completed_on
@@ -122,7 +125,13 @@ export class JobTable {
   }
 
   /** Ends a claimed job as failed for good, to be kept for `keepSeconds`. Leaves it alone when another claim has it. */
-  async fail (sql: Sql, queue: string, { id, retryCount }: { readonly id: string, readonly retryCount: number }, reason: Reason, keepSeconds: number): Promise<void> {
+  async fail(
+    sql: Sql,
+    queue: string,
+    { id, retryCount }: { readonly id: string; readonly retryCount: number },
+    reason: Reason,
+    keepSeconds: number
+  ): Promise<void> {
     await sql`
       update boltgate_jobs.job
       set state = 'failed', completed_on = now(), output = ${sql.json({ ...reason })}, deletion_seconds = ${keepSeconds}
@@ -130,12 +139,12 @@ export class JobTable {
   }
 
   /** Has what waits in a queue be due now. */
-  async bringForward (queue: string): Promise<void> {
+  async bringForward(queue: string): Promise<void> {
     await this.#sql`update boltgate_jobs.job set start_after = now() where name = ${queue} and state in ('created', 'retry') and start_after > now()`
   }
 }
 
-function viewOf (row: JobRow): JobView {
+function viewOf(row: JobRow): JobView {
   const begun = row.started_on !== null
   return {
     id: row.id,
@@ -152,17 +161,19 @@ function viewOf (row: JobRow): JobView {
   }
 }
 
-function stateOf (state: string): JobState {
+function stateOf(state: string): JobState {
   if (state === 'active') return 'running'
   if (state === 'failed') return 'failed'
   return state === 'created' || state === 'retry' ? 'waiting' : 'done'
 }
 
 /** pg-boss itself writes `{value: {message}}`, we write `{message, stack}`. */
-function reasonOf (output: unknown): string | null {
+function reasonOf(output: unknown): string | null {
   if (typeof output !== 'object' || output === null) return null
   if ('message' in output && typeof output.message === 'string') return output.message
   if (!('value' in output)) return null
   const message = reasonOf(output.value)
-  return message === 'job timed out' ? 'the process that ran it ended, or stood still for longer than the job may take' : message
+  return message === 'job timed out'
+    ? 'the process that ran it ended, or stood still for longer than the job may take'
+    : message
 }

@@ -22,25 +22,25 @@ const letters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const form = /^bg_([0-9a-z]{10})_[A-Za-z0-9_-]{43}$/
 
 /** Makes an API key: `bg_<10 id>_<43 random>` (decision 37), the random part being 32 bytes in base64url. */
-export function generateApiKey (random: Random = systemRandom): NewApiKey {
+export function generateApiKey(random: Random = systemRandom): NewApiKey {
   const id = randomLetters(10, random)
   const key = `bg_${id}_${randomToken(32, random)}`
   return { key: new Secret(key), id, digest: hash('sha256', key, 'buffer') }
 }
 
 /** Takes apart what a client sent; null when it cannot be one of ours, which is then answered like a wrong key. */
-export function parseApiKey (text: string): ParsedApiKey | null {
+export function parseApiKey(text: string): ParsedApiKey | null {
   const match = form.exec(text)
   const id = match?.[1]
   return id === undefined ? null : { id, digest: hash('sha256', text, 'buffer') }
 }
 
 /** Whether the digest of a sent key is the stored one, in constant time. */
-export function matchesApiKey (parsed: ParsedApiKey, stored: Uint8Array): boolean {
+export function matchesApiKey(parsed: ParsedApiKey, stored: Uint8Array): boolean {
   return equalBytes(parsed.digest, stored)
 }
 
-function randomLetters (count: number, random: Random): string {
+function randomLetters(count: number, random: Random): string {
   let text = ''
   while (text.length < count) {
     for (const byte of random(count)) {

@@ -1,4 +1,17 @@
-import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 import { Secret } from './secrets.ts'
@@ -7,7 +20,7 @@ import { Secret } from './secrets.ts'
 export interface Keys {
   adminKey: Secret<string>
   /** The first merchant, or null where none was made. */
-  merchant: { id: number, apiKey: Secret<string> } | null
+  merchant: { id: number; apiKey: Secret<string> } | null
 }
 
 /** A file of secrets is readable by others, or is not what it should be. The message says what to do. */
@@ -20,7 +33,7 @@ const keysName = 'keys.json'
 const masterName = 'master.key'
 
 /** The path of the keys file in the data folder, for messages. */
-export function keysPath (dataDir: string): string {
+export function keysPath(dataDir: string): string {
   return join(dataDir, keysName)
 }
 
@@ -28,7 +41,7 @@ export function keysPath (dataDir: string): string {
  * Reads `keys.json`; null when there is none.
  * @throws KeyFileError when others could read it, or its content is not what `writeKeys` writes.
  */
-export function readKeys (dataDir: string): Keys | null {
+export function readKeys(dataDir: string): Keys | null {
   const file = keysPath(dataDir)
   const text = readPrivate(file)
   if (text === null) return null
@@ -39,7 +52,9 @@ export function readKeys (dataDir: string): Keys | null {
   const apiKey = member(merchant, 'apiKey')
   const merchantFits = merchant === null || (typeof id === 'number' && typeof apiKey === 'string')
   if (typeof adminKey !== 'string' || adminKey === '' || !merchantFits) {
-    throw new KeyFileError(`${file} must hold {"adminKey": "…", "merchant": {"id": 1, "apiKey": "…"}}; remove the file to have it made again`)
+    throw new KeyFileError(
+      `${file} must hold {"adminKey": "…", "merchant": {"id": 1, "apiKey": "…"}}; remove the file to have it made again`
+    )
   }
   return {
     adminKey: new Secret(adminKey),
@@ -48,7 +63,7 @@ export function readKeys (dataDir: string): Keys | null {
 }
 
 /** Writes `keys.json`, readable by its owner alone, whole or not at all. */
-export function writeKeys (dataDir: string, keys: Keys): void {
+export function writeKeys(dataDir: string, keys: Keys): void {
   const { merchant } = keys
   const content = {
     adminKey: keys.adminKey.reveal(),
@@ -69,13 +84,18 @@ export interface Masters {
  * with them.
  * @throws KeyFileError when others could read it, or a line is too short to be one.
  */
-export function loadMasters (dataDir: string, random: Random = systemRandom): Masters {
+export function loadMasters(dataDir: string, random: Random = systemRandom): Masters {
   const file = join(dataDir, masterName)
   // Two processes that start at once must end with the same secret: the first to place its file wins, both read it.
   if (!existsSync(file)) writePrivate(file, `${randomToken(48, random)}\n`, 'keep')
-  const [current, ...previous] = (readPrivate(file) ?? '').split('\n').map(line => line.trim()).filter(line => line !== '')
+  const [current, ...previous] = (readPrivate(file) ?? '')
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line !== '')
   if (current === undefined || [current, ...previous].some(line => Buffer.byteLength(line) < 32)) {
-    throw new KeyFileError(`${file} holds no master secret (at least 32 bytes a line); restore it from a copy, or, if nothing was sealed with it, remove it`)
+    throw new KeyFileError(
+      `${file} holds no master secret (at least 32 bytes a line); restore it from a copy, or, if nothing was sealed with it, remove it`
+    )
   }
   return { current: new Secret(current), previous: previous.map(line => new Secret(line)) }
 }
@@ -84,7 +104,7 @@ export function loadMasters (dataDir: string, random: Random = systemRandom): Ma
  * Puts a new master secret in front of those in `master.key` and answers the file. Running gateways keep theirs.
  * @throws KeyFileError like `loadMasters`
  */
-export function rotateMaster (dataDir: string, random: Random = systemRandom): string {
+export function rotateMaster(dataDir: string, random: Random = systemRandom): string {
   const { current, previous } = loadMasters(dataDir, random)
   const file = join(dataDir, masterName)
   const lines = [randomToken(48, random), current.reveal(), ...previous.map(secret => secret.reveal())]
@@ -92,15 +112,16 @@ export function rotateMaster (dataDir: string, random: Random = systemRandom): s
   return file
 }
 
-function readPrivate (file: string): string | null {
+function readPrivate(file: string): string | null {
   if (!existsSync(file)) return null
   // Windows has no such bits.
   const open = process.platform === 'win32' ? 0 : statSync(file).mode & 0o077
-  if (open !== 0) throw new KeyFileError(`${file} holds secrets but others may read or change it; run: chmod 600 ${file}`)
+  if (open !== 0)
+    throw new KeyFileError(`${file} holds secrets but others may read or change it; run: chmod 600 ${file}`)
   return readFileSync(file, 'utf8')
 }
 
-function writePrivate (file: string, text: string, present: 'replace' | 'keep'): void {
+function writePrivate(file: string, text: string, present: 'replace' | 'keep'): void {
   const folder = dirname(file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const unfinished = `${file}.${process.pid}.${randomToken(6)}`
@@ -124,7 +145,7 @@ function writePrivate (file: string, text: string, present: 'replace' | 'keep'):
   }
 }
 
-function placeUnlessPresent (unfinished: string, file: string): void {
+function placeUnlessPresent(unfinished: string, file: string): void {
   try {
     linkSync(unfinished, file)
   } catch (error) {
@@ -134,15 +155,17 @@ function placeUnlessPresent (unfinished: string, file: string): void {
   }
 }
 
-function parseJson (text: string, file: string): unknown {
+function parseJson(text: string, file: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
     // JSON.parse quotes the text, and here that is a secret.
-    throw new KeyFileError(`${file} is not JSON; remove the file to have it made again`, { cause: error instanceof Error ? error.name : null })
+    throw new KeyFileError(`${file} is not JSON; remove the file to have it made again`, {
+      cause: error instanceof Error ? error.name : null
+    })
   }
 }
 
-function member (value: unknown, name: string): unknown {
+function member(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && name in value ? Reflect.get(value, name) : null
 }

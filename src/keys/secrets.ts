@@ -8,33 +8,36 @@ const redacted = '[redacted]'
 export class Secret<T> {
   readonly #value: T
 
-  constructor (value: T) {
+  constructor(value: T) {
     this.#value = value
   }
 
   /** The value itself. Every call is a place to look at when a secret has leaked. */
-  reveal (): T {
+  reveal(): T {
     return this.#value
   }
 
-  toJSON (): string {
+  toJSON(): string {
     return redacted
   }
 
-  toString (): string {
+  toString(): string {
     return redacted
   }
 
-  [Symbol.toPrimitive] (): string {
+  [Symbol.toPrimitive](): string {
     return redacted
   }
 
-  [inspect.custom] (): string {
+  [inspect.custom](): string {
     return redacted
   }
 }
 
-/** Where a ciphertext lives. It is authenticated, so a ciphertext that was moved to another row, column or table does not open. */
+/**
+ * Where a ciphertext lives. It is authenticated, so a ciphertext that was moved to another row, column or table does
+ * not open.
+ */
 export interface SealedPlace {
   table: string
   column: string
@@ -67,31 +70,39 @@ export class KeyRing {
    * `master` and `previous` are texts of at least 32 bytes, used as they stand.
    * @throws MasterSecretError
    */
-  constructor (master: Secret<string>, previous: readonly Secret<string>[] = []) {
-    this.#masters = [readMaster(master, 'secrets.master'), ...previous.map((old, index) => readMaster(old, `secrets.previous[${index}]`))]
+  constructor(master: Secret<string>, previous: readonly Secret<string>[] = []) {
+    this.#masters = [
+      readMaster(master, 'secrets.master'),
+      ...previous.map((old, index) => readMaster(old, `secrets.previous[${index}]`))
+    ]
   }
 
   /** The key for `purpose`, from the current master: HKDF-SHA-256 (RFC 5869), `length` bytes. */
-  derive (purpose: string, length = 32): Buffer {
+  derive(purpose: string, length = 32): Buffer {
     return deriveKey(this.#masters[0], purpose, length)
   }
 
-  /** The keys for `purpose` from the current master and all previous ones, current first: what was made before a rotation still verifies. */
-  deriveAll (purpose: string, length = 32): [Buffer, ...Buffer[]] {
+  /**
+   * The keys for `purpose` from the current master and all previous ones, current first: what was made before a
+   * rotation still verifies.
+   */
+  deriveAll(purpose: string, length = 32): [Buffer, ...Buffer[]] {
     const [current, ...previous] = this.#masters
     return [deriveKey(current, purpose, length), ...previous.map(master => deriveKey(master, purpose, length))]
   }
 }
 
-function readMaster (master: Secret<string>, where: string): Secret<Buffer> {
+function readMaster(master: Secret<string>, where: string): Secret<Buffer> {
   const bytes = Buffer.from(master.reveal(), 'utf8')
   if (bytes.length < leastMasterBytes) {
-    throw new MasterSecretError(`${where} has ${bytes.length} bytes but needs at least ${leastMasterBytes}; make one with \`openssl rand -base64 48\``)
+    throw new MasterSecretError(
+      `${where} has ${bytes.length} bytes but needs at least ${leastMasterBytes}; make one with \`openssl rand -base64 48\``
+    )
   }
   return new Secret(bytes)
 }
 
-function deriveKey (master: Secret<Buffer>, purpose: string, length: number): Buffer {
+function deriveKey(master: Secret<Buffer>, purpose: string, length: number): Buffer {
   return Buffer.from(hkdfSync('sha256', master.reveal(), 'boltgate', purpose, length))
 }
 
@@ -104,15 +115,15 @@ const nonceBytes = 12
 const tagBytes = 16
 
 /**
- * Encrypts what rows keep secret: AES-256-GCM, `v1.<key id>.<nonce>.<ciphertext>.<tag>`, the parts in base64url. The key id
- * says which master sealed it, so that masters rotate; table, column and row id are authenticated with it.
+ * Encrypts what rows keep secret: AES-256-GCM, `v1.<key id>.<nonce>.<ciphertext>.<tag>`, the parts in base64url. The
+ * key id says which master sealed it, so that masters rotate; table, column and row id are authenticated with it.
  */
 export class Sealer {
   readonly #current: SealKey
   readonly #keys: ReadonlyMap<string, SealKey>
   readonly #random: Random
 
-  constructor (ring: KeyRing, random: Random = systemRandom) {
+  constructor(ring: KeyRing, random: Random = systemRandom) {
     const ids = ring.deriveAll('seal-key-id', 6)
     const keys = ring.deriveAll('seal').map((key, index) => ({ id: (ids[index] ?? ids[0]).toString('base64url'), key }))
     // deriveAll gives at least one.
@@ -122,7 +133,7 @@ export class Sealer {
   }
 
   /** Encrypts `plaintext` for one place. The nonce is random: two calls never give the same text. */
-  seal (plaintext: string, place: SealedPlace): string {
+  seal(plaintext: string, place: SealedPlace): string {
     const nonce = this.#random(nonceBytes)
     const cipher = createCipheriv('aes-256-gcm', this.#current.key, nonce)
     cipher.setAAD(placeBytes(place))
@@ -131,24 +142,38 @@ export class Sealer {
   }
 
   /** @throws UnsealError when the text is malformed, its key unknown, or it was changed or belongs elsewhere. */
-  open (ciphertext: string, place: SealedPlace): Secret<string> {
+  open(ciphertext: string, place: SealedPlace): Secret<string> {
     const [version, id, nonceText, sealedText, tagText, ...more] = ciphertext.split('.')
-    if (version !== 'v1' || id === undefined || nonceText === undefined || sealedText === undefined || tagText === undefined || more.length > 0) {
-      throw new UnsealError(`${place.table}.${place.column}: not a ciphertext of the form v1.<key id>.<nonce>.<ciphertext>.<tag>`)
+    if (
+      version !== 'v1' ||
+      id === undefined ||
+      nonceText === undefined ||
+      sealedText === undefined ||
+      tagText === undefined ||
+      more.length > 0
+    ) {
+      throw new UnsealError(
+        `${place.table}.${place.column}: not a ciphertext of the form v1.<key id>.<nonce>.<ciphertext>.<tag>`
+      )
     }
     const key = this.#keys.get(id)
     if (key === undefined) {
-      throw new UnsealError(`${place.table}.${place.column}: sealed with the key ${id}, which neither secrets.master nor secrets.previous gives`)
+      throw new UnsealError(
+        `${place.table}.${place.column}: sealed with the key ${id}, which neither secrets.master nor secrets.previous gives`
+      )
     }
     const nonce = Buffer.from(nonceText, 'base64url')
     const tag = Buffer.from(tagText, 'base64url')
     // GCM takes shorter tags, which are easier to forge.
-    if (nonce.length !== nonceBytes || tag.length !== tagBytes) throw new UnsealError(`${place.table}.${place.column}: nonce or tag has the wrong length`)
+    if (nonce.length !== nonceBytes || tag.length !== tagBytes)
+      throw new UnsealError(`${place.table}.${place.column}: nonce or tag has the wrong length`)
     const decipher = createDecipheriv('aes-256-gcm', key.key, nonce, { authTagLength: tagBytes })
     decipher.setAAD(placeBytes(place))
     decipher.setAuthTag(tag)
     try {
-      return new Secret(Buffer.concat([decipher.update(Buffer.from(sealedText, 'base64url')), decipher.final()]).toString('utf8'))
+      return new Secret(
+        Buffer.concat([decipher.update(Buffer.from(sealedText, 'base64url')), decipher.final()]).toString('utf8')
+      )
     } catch {
       // Node's own text says nothing more, and which of the reasons it was cannot be known.
       throw new UnsealError(`${place.table}.${place.column}: the ciphertext was changed, or it belongs to another row`)
@@ -156,12 +181,12 @@ export class Sealer {
   }
 
   /** Whether the text was sealed with a previous master and should be sealed anew when its row is next written. */
-  isStale (ciphertext: string): boolean {
+  isStale(ciphertext: string): boolean {
     return !ciphertext.startsWith(`v1.${this.#current.id}.`)
   }
 }
 
 // JSON keeps the parts apart: no two places give the same bytes.
-function placeBytes (place: SealedPlace): Buffer {
+function placeBytes(place: SealedPlace): Buffer {
   return Buffer.from(JSON.stringify([place.table, place.column, place.row]), 'utf8')
 }

@@ -1,9 +1,10 @@
 /**
- * The request header Accept-Payment: `#( (method|"*") "/" (intent|"*") [;q=…] )`. It may suppress the Payment line of a 402
- * or ask for it to come first.
+ * The request header Accept-Payment: `#( (method|"*") "/" (intent|"*") [;q=…] )`. It may suppress the Payment line of a
+ * 402 or ask for it to come first.
  */
 
-const RANGE = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+)\/([A-Za-z0-9!#$%&'*+.^_`|~-]+)((?:[ \t]*;[ \t]*[A-Za-z0-9_-]+=(?:[A-Za-z0-9._-]+|"[^"\\]*"))*)$/
+const RANGE =
+  /^([A-Za-z0-9!#$%&'*+.^_`|~-]+)\/([A-Za-z0-9!#$%&'*+.^_`|~-]+)((?:[ \t]*;[ \t]*[A-Za-z0-9_-]+=(?:[A-Za-z0-9._-]+|"[^"\\]*"))*)$/
 const WEIGHT = /;[ \t]*q=([^ \t;]*)/i
 const QVALUE = /^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/
 const MAX_CHARS = 2048
@@ -18,7 +19,7 @@ export type PaymentPreference = 'suppress' | 'prefer' | 'neutral'
 export type Scheme = 'l402' | 'payment'
 
 /** Reads Accept-Payment; `value` is null without the header, and several lines are joined with commas. */
-export function paymentPreference (value: string | null): PaymentPreference {
+export function paymentPreference(value: string | null): PaymentPreference {
   if (value === null || value.length > MAX_CHARS) return 'neutral'
   let bestRank = 0
   let bestWeight = 0
@@ -43,7 +44,7 @@ export function paymentPreference (value: string | null): PaymentPreference {
 }
 
 // 4 lightning/charge, 3 lightning/*, 2 */charge, 1 */*, 0 no match.
-function specificity (method: string, intent: string): number {
+function specificity(method: string, intent: string): number {
   const named = method.toLowerCase() === 'lightning'
   if (!named && method !== '*') return 0
   if (intent.toLowerCase() === 'charge') return named ? 4 : 2
@@ -52,20 +53,24 @@ function specificity (method: string, intent: string): number {
 }
 
 /**
- * The schemes of a 402, in the order of their header lines. `enabled` is in the configured order. The Payment line comes
- * first when the client asks for lightning and is left out when it says q=0, but a 402 is never left without a challenge.
+ * The schemes of a 402, in the order of their header lines. `enabled` is in the configured order. The Payment line
+ * comes first when the client asks for lightning and is left out when it says q=0, but a 402 is never left without a
+ * challenge.
  */
-export function challengeSchemes (enabled: readonly Scheme[], acceptPayment: string | null): readonly Scheme[] {
+export function challengeSchemes(enabled: readonly Scheme[], acceptPayment: string | null): readonly Scheme[] {
   if (acceptPayment === null || enabled.length < 2 || !enabled.includes('payment')) return enabled
   switch (paymentPreference(acceptPayment)) {
-    case 'suppress': return L402_ONLY
-    case 'prefer': return paymentFirst(enabled)
-    case 'neutral': return enabled
+    case 'suppress':
+      return L402_ONLY
+    case 'prefer':
+      return paymentFirst(enabled)
+    case 'neutral':
+      return enabled
   }
 }
 
 /** The same schemes with Payment in front, where it is among them. */
-export function paymentFirst (enabled: readonly Scheme[]): readonly Scheme[] {
+export function paymentFirst(enabled: readonly Scheme[]): readonly Scheme[] {
   return enabled.length === 2 ? PAYMENT_FIRST : enabled
 }
 
@@ -73,7 +78,7 @@ export function paymentFirst (enabled: readonly Scheme[]): readonly Scheme[] {
 export type SchemeOrder = 'l402-first' | 'payment-first'
 
 /** The same schemes in this order. */
-export function inOrder (enabled: readonly Scheme[], order: SchemeOrder): readonly Scheme[] {
+export function inOrder(enabled: readonly Scheme[], order: SchemeOrder): readonly Scheme[] {
   return enabled.length < 2 ? enabled : order === 'payment-first' ? PAYMENT_FIRST : L402_FIRST
 }
 

@@ -1,12 +1,15 @@
 /**
- * Bitcoin addresses: base58check (P2PKH, P2SH) and segwit addresses in bech32 and bech32m (BIP 173, BIP 350). Whether an
- * address belongs to somebody cannot be seen; that it was not mistyped, and for which network it is, can.
+ * Bitcoin addresses: base58check (P2PKH, P2SH) and segwit addresses in bech32 and bech32m (BIP 173, BIP 350). Whether
+ * an address belongs to somebody cannot be seen; that it was not mistyped, and for which network it is, can.
  */
 import { bech32, bech32m, createBase58check } from '@scure/base'
 import type { InvoiceNetwork } from './bolt11.ts'
 import { sha256 } from './hmac.ts'
 
-/** What an address pays to. `witness`: a segwit version or length that has no rules yet, so that anyone could take the money. */
+/**
+ * What an address pays to. `witness`: a segwit version or length that has no rules yet, so that anyone could take the
+ * money.
+ */
 export type AddressKind = 'p2pkh' | 'p2sh' | 'p2wpkh' | 'p2wsh' | 'p2tr' | 'witness'
 
 /** Which rule an address breaks. */
@@ -17,7 +20,7 @@ export class AddressError extends Error {
   override readonly name = 'AddressError'
   readonly code: AddressErrorCode
 
-  constructor (code: AddressErrorCode, message: string) {
+  constructor(code: AddressErrorCode, message: string) {
     super(message)
     this.code = code
   }
@@ -55,42 +58,52 @@ const base58check = createBase58check(sha256)
  * Reads an address, without `bitcoin:` in front and without spaces around.
  * @throws AddressError
  */
-export function readAddress (text: string): BitcoinAddress {
-  if (text.length > MAX_CHARS) throw new AddressError('length', `A Bitcoin address has at most ${MAX_CHARS} characters, not ${text.length}`)
-  // A base58 address can hold a 1 too, but none begins with one of these prefixes and a 1: b, t and B, T are no versions of ours.
+export function readAddress(text: string): BitcoinAddress {
+  if (text.length > MAX_CHARS)
+    throw new AddressError('length', `A Bitcoin address has at most ${MAX_CHARS} characters, not ${text.length}`)
+  // A base58 address can hold a 1 too, but none begins with one of these prefixes and a 1: b, t and B, T are no
+  // versions of ours.
   return /^(?:bc|tb|bcrt)1/i.test(text) ? readSegwit(text) : readBase58(text)
 }
 
-function readBase58 (text: string): BitcoinAddress {
+function readBase58(text: string): BitcoinAddress {
   // Of 25 bytes; looked at first, so that what is no address at all is told so.
   if (!/^[1-9A-HJ-NP-Za-km-z]{25,36}$/.test(text)) {
     throw new AddressError('form', 'A Bitcoin address is base58 with a checksum, or begins with bc1, tb1 or bcrt1')
   }
   const bytes = checked(() => base58check.decode(text))
   const version = BASE58_VERSIONS.get(bytes[0] ?? -1)
-  if (version === undefined) throw new AddressError('network', 'The address is of another network than Bitcoin\'s')
-  if (bytes.length !== 1 + HASH_BYTES) throw new AddressError('length', `A base58 address holds a hash of ${HASH_BYTES} bytes, not ${bytes.length - 1}`)
+  if (version === undefined) throw new AddressError('network', "The address is of another network than Bitcoin's")
+  if (bytes.length !== 1 + HASH_BYTES)
+    throw new AddressError('length', `A base58 address holds a hash of ${HASH_BYTES} bytes, not ${bytes.length - 1}`)
   return version
 }
 
-function readSegwit (text: string): BitcoinAddress {
-  if (text !== text.toLowerCase() && text !== text.toUpperCase()) throw new AddressError('form', 'A segwit address is in lower case or in upper case, not in both')
-  if (!/^[a-z]+1[ac-hj-np-z02-9]+$/i.test(text)) throw new AddressError('form', 'The address has a character that no segwit address has')
+function readSegwit(text: string): BitcoinAddress {
+  if (text !== text.toLowerCase() && text !== text.toUpperCase())
+    throw new AddressError('form', 'A segwit address is in lower case or in upper case, not in both')
+  if (!/^[a-z]+1[ac-hj-np-z02-9]+$/i.test(text))
+    throw new AddressError('form', 'The address has a character that no segwit address has')
   const lower = text.toLowerCase()
-  // Version 0 has the old checksum, which lets a run of q before a last p grow unseen; all later ones the new one (BIP 350).
+  // Version 0 has the old checksum, which lets a run of q before a last p grow unseen; all later ones the new one (BIP
+  // 350).
   const isFirst = lower.at(lower.lastIndexOf('1') + 1) === 'q'
   const code = isFirst ? bech32 : bech32m
-  const { prefix, words: [version = -1, ...program] } = checked(() => code.decode(lower, MAX_CHARS))
+  const {
+    prefix,
+    words: [version = -1, ...program]
+  } = checked(() => code.decode(lower, MAX_CHARS))
   const networks = SEGWIT_PREFIXES.get(prefix)
-  if (networks === undefined) throw new AddressError('network', 'The address is of another network than Bitcoin\'s')
+  if (networks === undefined) throw new AddressError('network', "The address is of another network than Bitcoin's")
   if (version < 0 || version > 16) throw new AddressError('version', 'The version of a segwit address is from 0 to 16')
   const bytes = code.fromWordsUnsafe(program)
   if (!(bytes instanceof Uint8Array)) throw new AddressError('length', 'The address has bits left over')
-  if (bytes.length < 2 || bytes.length > 40) throw new AddressError('length', `A witness program has 2 to 40 bytes, not ${bytes.length}`)
+  if (bytes.length < 2 || bytes.length > 40)
+    throw new AddressError('length', `A witness program has 2 to 40 bytes, not ${bytes.length}`)
   return { kind: kindOf(version, bytes.length), networks }
 }
 
-function kindOf (version: number, bytes: number): AddressKind {
+function kindOf(version: number, bytes: number): AddressKind {
   if (version === 0) {
     if (bytes === 20) return 'p2wpkh'
     if (bytes === 32) return 'p2wsh'
@@ -100,7 +113,7 @@ function kindOf (version: number, bytes: number): AddressKind {
 }
 
 /** The library's messages carry the text; what is left to go wrong here is the checksum. */
-function checked<T> (decode: () => T): T {
+function checked<T>(decode: () => T): T {
   try {
     return decode()
   } catch {

@@ -1,6 +1,6 @@
 /**
- * BOLT 11 invoices. Decoding is strict: an invoice that another wallet would refuse, or whose amount or payment hash could
- * be read in two ways, is an error. Encoding signs, for the sandbox provider and demo payments.
+ * BOLT 11 invoices. Decoding is strict: an invoice that another wallet would refuse, or whose amount or payment hash
+ * could be read in two ways, is an error. Encoding signs, for the sandbox provider and demo payments.
  */
 import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { bech32 } from '@scure/base'
@@ -11,13 +11,21 @@ import { isHex32 } from './preimage.ts'
 export type InvoiceNetwork = 'mainnet' | 'testnet' | 'signet' | 'regtest'
 
 /** Which rule an invoice breaks. */
-export type InvoiceErrorCode = 'bech32' | 'prefix' | 'amount' | 'length' | 'field' | 'missing' | 'features' | 'signature'
+export type InvoiceErrorCode =
+  | 'bech32'
+  | 'prefix'
+  | 'amount'
+  | 'length'
+  | 'field'
+  | 'missing'
+  | 'features'
+  | 'signature'
 
 /** Every refusal of this module; the message says what was wrong, where, and what would be right. */
 export class InvoiceError extends Error {
   override readonly name = 'InvoiceError'
   readonly code: InvoiceErrorCode
-  constructor (code: InvoiceErrorCode, message: string) {
+  constructor(code: InvoiceErrorCode, message: string) {
     super(message)
     this.code = code
   }
@@ -44,7 +52,9 @@ export interface Invoice {
   readonly description: string | null
   /** 64 hex characters; an invoice has either this or a description. */
   readonly descriptionHash: string | null
-  /** Compressed public key, 66 hex characters; null only when the signature was not checked and no `n` field names it. */
+  /**
+   * Compressed public key, 66 hex characters; null only when the signature was not checked and no `n` field names it.
+   */
   readonly payee: string | null
   /** Blocks. */
   readonly minFinalCltvExpiry: number
@@ -71,35 +81,58 @@ const FIELD_PAYEE = 19
 const FIELD_DESCRIPTION_HASH = 23
 const FIELD_CLTV = 24
 
-// Bits that BOLT 9 allows in an invoice. An even bit elsewhere is a demand that we, and the payer's wallet, cannot know.
+// Bits that BOLT 9 allows in an invoice. An even bit elsewhere is a demand that we, and the payer's wallet, cannot
+// know.
 const KNOWN_FEATURES: ReadonlySet<number> = new Set([8, 14, 16, 24, 36, 48])
 
-const PREFIXES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({ bc: 'mainnet', tb: 'testnet', tbs: 'signet', bcrt: 'regtest' })
-const CURRENCIES: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({ mainnet: 'bc', testnet: 'tb', signet: 'tbs', regtest: 'bcrt' })
+const PREFIXES: Readonly<Record<string, InvoiceNetwork>> = Object.freeze({
+  bc: 'mainnet',
+  tb: 'testnet',
+  tbs: 'signet',
+  bcrt: 'regtest'
+})
+const CURRENCIES: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
+  mainnet: 'bc',
+  testnet: 'tb',
+  signet: 'tbs',
+  regtest: 'bcrt'
+})
 const HUMAN_PART = /^ln(bcrt|bc|tbs|tb)(?:([1-9][0-9]{0,19})([munp]?))?$/
 const MAX_MSAT = 2_100_000_000_000_000_000n
 
 // Tenths of a millisatoshi (pico-bitcoin) in one unit.
-const UNITS: Readonly<Record<string, bigint>> = Object.freeze({ '': 10n ** 12n, m: 10n ** 9n, u: 10n ** 6n, n: 10n ** 3n, p: 1n })
+const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
+  '': 10n ** 12n,
+  m: 10n ** 9n,
+  u: 10n ** 6n,
+  n: 10n ** 3n,
+  p: 1n
+})
 
 /**
  * Decodes an invoice in lower or upper case, without a `lightning:` in front.
- * @param options.signature `false` leaves the signature unchecked, for an invoice that this process has just made; checking
- *   recovers the payee's public key, which takes most of a millisecond
+ * @param options.signature `false` leaves the signature unchecked, for an invoice that this process has just made;
+ *   checking recovers the payee's public key, which takes most of a millisecond
  * @throws InvoiceError
  */
-export function decodeInvoice (text: string, options: { readonly signature?: boolean } = {}): Invoice {
-  if (text.length > MAX_INVOICE_CHARS) throw new InvoiceError('length', `The invoice has ${text.length} characters; the limit is ${MAX_INVOICE_CHARS}`)
+export function decodeInvoice(text: string, options: { readonly signature?: boolean } = {}): Invoice {
+  if (text.length > MAX_INVOICE_CHARS)
+    throw new InvoiceError('length', `The invoice has ${text.length} characters; the limit is ${MAX_INVOICE_CHARS}`)
   const { prefix, words } = decodeBech32(text)
   const human = HUMAN_PART.exec(prefix)
   const network = PREFIXES[human?.[1] ?? '']
   if (human === null || network === undefined) {
-    if (!/^ln(?:bc|tb)/.test(prefix)) throw new InvoiceError('prefix', 'An invoice begins with lnbc, lntb, lntbs or lnbcrt')
-    throw new InvoiceError('amount', 'The amount must be a positive whole number without leading zeros, followed by m, u, n, p or nothing')
+    if (!/^ln(?:bc|tb)/.test(prefix))
+      throw new InvoiceError('prefix', 'An invoice begins with lnbc, lntb, lntbs or lnbcrt')
+    throw new InvoiceError(
+      'amount',
+      'The amount must be a positive whole number without leading zeros, followed by m, u, n, p or nothing'
+    )
   }
   const amountMsat = readAmount(human[2], human[3] ?? '')
 
-  if (words.length < TIMESTAMP_WORDS + SIGNATURE_WORDS) throw new InvoiceError('length', 'The invoice is too short for a timestamp and a signature')
+  if (words.length < TIMESTAMP_WORDS + SIGNATURE_WORDS)
+    throw new InvoiceError('length', 'The invoice is too short for a timestamp and a signature')
   const end = words.length - SIGNATURE_WORDS
   const timestamp = readNumber(words.subarray(0, TIMESTAMP_WORDS))
   const fields = readFields(words.subarray(TIMESTAMP_WORDS, end))
@@ -138,9 +171,10 @@ export function decodeInvoice (text: string, options: { readonly signature?: boo
   }
 }
 
-function decodeBech32 (text: string): { prefix: string, words: Uint8Array } {
+function decodeBech32(text: string): { prefix: string; words: Uint8Array } {
   try {
-    // bech32 texts hold exactly one `1` as separator by type, but decode() checks this itself; the cast states its input type.
+    // bech32 texts hold exactly one `1` as separator by type, but decode() checks this itself; the cast states its
+    // input type.
     const { prefix, words } = bech32.decode(text as `${string}1${string}`, false)
     return { prefix, words: Uint8Array.from(words) }
   } catch (error) {
@@ -149,21 +183,22 @@ function decodeBech32 (text: string): { prefix: string, words: Uint8Array } {
 }
 
 // The library repeats the whole invoice in some messages, which are meant for one line of a log.
-function reason (error: unknown): string {
+function reason(error: unknown): string {
   return error instanceof Error ? error.message.slice(0, 60) : 'unknown reason'
 }
 
-function readAmount (digits: string | undefined, unit: string): bigint | null {
+function readAmount(digits: string | undefined, unit: string): bigint | null {
   if (digits === undefined) return null
   const tenths = BigInt(digits) * (UNITS[unit] ?? 0n)
-  if (tenths % 10n !== 0n) throw new InvoiceError('amount', 'An amount in p must end in 0: there is nothing below a millisatoshi')
+  if (tenths % 10n !== 0n)
+    throw new InvoiceError('amount', 'An amount in p must end in 0: there is nothing below a millisatoshi')
   const msat = tenths / 10n
   if (msat > MAX_MSAT) throw new InvoiceError('amount', 'The amount is more than all bitcoin there will be')
   return msat
 }
 
 // At most ten words (50 bits) keep within the safe integers; callers check.
-function readNumber (words: Uint8Array): number {
+function readNumber(words: Uint8Array): number {
   let value = 0
   for (const word of words) value = value * 32 + word
   return value
@@ -173,17 +208,17 @@ function readNumber (words: Uint8Array): number {
 class Fields {
   readonly #values = new Map<number, Uint8Array>()
 
-  add (type: number, words: Uint8Array): void {
+  add(type: number, words: Uint8Array): void {
     if (this.#values.has(type)) throw new InvoiceError('field', `The field ${fieldName(type)} stands twice`)
     this.#values.set(type, words)
   }
 
-  hex (type: number): string | null {
+  hex(type: number): string | null {
     const words = this.#values.get(type)
     return words === undefined ? null : Buffer.from(toBytes(type, words)).toString('hex')
   }
 
-  text (type: number): string | null {
+  text(type: number): string | null {
     const words = this.#values.get(type)
     if (words === undefined) return null
     try {
@@ -194,15 +229,16 @@ class Fields {
     }
   }
 
-  number (type: number): number | null {
+  number(type: number): number | null {
     const words = this.#values.get(type)
     if (words === undefined) return null
-    if (words[0] === 0 && words.length > 1) throw new InvoiceError('field', `The field ${fieldName(type)} begins with a zero`)
+    if (words[0] === 0 && words.length > 1)
+      throw new InvoiceError('field', `The field ${fieldName(type)} begins with a zero`)
     if (words.length > 10) throw new InvoiceError('field', `The field ${fieldName(type)} is too large`)
     return readNumber(words)
   }
 
-  features (): number[] {
+  features(): number[] {
     const words = this.#values.get(FIELD_FEATURES)
     if (words === undefined) return []
     if (words[0] === 0) throw new InvoiceError('field', 'The field 9 begins with a zero')
@@ -219,7 +255,7 @@ class Fields {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-function fieldName (type: number): string {
+function fieldName(type: number): string {
   return 'qpzry9x8gf2tvdw0s3jn54khce6mua7l'[type] ?? '?'
 }
 
@@ -235,7 +271,7 @@ const FIELD_LENGTHS: Readonly<Record<number, number>> = Object.freeze({
   [FIELD_FEATURES]: 0
 })
 
-function readFields (words: Uint8Array): Fields {
+function readFields(words: Uint8Array): Fields {
   const fields = new Fields()
   let offset = 0
   while (offset < words.length) {
@@ -243,17 +279,18 @@ function readFields (words: Uint8Array): Fields {
     const length = (words[offset + 1] ?? 0) * 32 + (words[offset + 2] ?? 0)
     const start = offset + 3
     offset = start + length
-    if (offset > words.length) throw new InvoiceError('field', `The field ${fieldName(type)} of ${length} words runs past the end`)
+    if (offset > words.length)
+      throw new InvoiceError('field', `The field ${fieldName(type)} of ${length} words runs past the end`)
     const expected = FIELD_LENGTHS[type]
-    // BOLT 11 asks to fail on a wrong length, yet lists an invoice with such fields beside the right ones as valid. Passing
-    // over them is safe, because the field of the right length is required.
+    // BOLT 11 asks to fail on a wrong length, yet lists an invoice with such fields beside the right ones as valid.
+    // Passing over them is safe, because the field of the right length is required.
     if (expected === undefined || (expected > 0 && expected !== length)) continue
     fields.add(type, words.subarray(start, offset))
   }
   return fields
 }
 
-function toBytes (type: number, words: Uint8Array): Uint8Array {
+function toBytes(type: number, words: Uint8Array): Uint8Array {
   try {
     return bech32.fromWords(Array.from(words))
   } catch {
@@ -261,7 +298,7 @@ function toBytes (type: number, words: Uint8Array): Uint8Array {
   }
 }
 
-function checkSignature (prefix: string, words: Uint8Array, end: number, named: string | null): string {
+function checkSignature(prefix: string, words: Uint8Array, end: number, named: string | null): string {
   const hash = signedHash(prefix, words.subarray(0, end))
   const signature = bech32.fromWords(Array.from(words.subarray(end))) // 104 words are exactly 65 bytes, so no padding can be wrong.
   const compact = signature.subarray(0, 64)
@@ -277,12 +314,17 @@ function checkSignature (prefix: string, words: Uint8Array, end: number, named: 
   } catch (error) {
     throw new InvoiceError('signature', `The signature is not valid: ${reason(error)}`)
   }
-  throw new InvoiceError('signature', named === null ? `The recovery id is ${recovery}; it must be 0 to 3` : 'The signature is not the payee\'s, or not in low-S form')
+  throw new InvoiceError(
+    'signature',
+    named === null
+      ? `The recovery id is ${recovery}; it must be 0 to 3`
+      : "The signature is not the payee's, or not in low-S form"
+  )
 }
 
 // What BOLT 11 signs: the human-readable part as text, then the words as bytes, filled up with zero bits.
-function signedHash (prefix: string, words: Uint8Array): Uint8Array {
-  const bytes = Buffer.alloc(prefix.length + Math.ceil(words.length * 5 / 8))
+function signedHash(prefix: string, words: Uint8Array): Uint8Array {
+  const bytes = Buffer.alloc(prefix.length + Math.ceil((words.length * 5) / 8))
   let offset = bytes.write(prefix, 'latin1')
   let bits = 0
   let held = 0
@@ -325,7 +367,7 @@ export const MAX_DESCRIPTION_BYTES = 639
 /**
  * Cuts a text to at most `bytes` bytes of UTF-8, at a character's edge.
  */
-export function shortDescription (text: string, bytes: number = MAX_DESCRIPTION_BYTES): string {
+export function shortDescription(text: string, bytes: number = MAX_DESCRIPTION_BYTES): string {
   if (Buffer.byteLength(text) <= bytes) return text
   let length = 0
   let cut = ''
@@ -342,12 +384,15 @@ export function shortDescription (text: string, bytes: number = MAX_DESCRIPTION_
  * @param privateKey 32 bytes, the key of the node that is paid
  * @throws InvoiceError when the terms cannot be written
  */
-export function encodeInvoice (terms: InvoiceTerms, privateKey: Uint8Array): string {
+export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): string {
   const { network, paymentHash, paymentSecret, timestamp, description } = terms
   const prefix = `ln${CURRENCIES[network]}${writeAmount(terms.amountMsat ?? null)}`
-  if (!Number.isInteger(timestamp) || timestamp < 0 || timestamp >= 2 ** 35) throw new InvoiceError('field', `The timestamp must be whole unix seconds, not ${timestamp}`)
-  if (!isHex32(paymentHash) || !isHex32(paymentSecret)) throw new InvoiceError('field', 'Payment hash and payment secret must be 64 lower-case hex characters')
-  if (Buffer.byteLength(description) > MAX_DESCRIPTION_BYTES) throw new InvoiceError('length', `The description has more than ${MAX_DESCRIPTION_BYTES} bytes`)
+  if (!Number.isInteger(timestamp) || timestamp < 0 || timestamp >= 2 ** 35)
+    throw new InvoiceError('field', `The timestamp must be whole unix seconds, not ${timestamp}`)
+  if (!isHex32(paymentHash) || !isHex32(paymentSecret))
+    throw new InvoiceError('field', 'Payment hash and payment secret must be 64 lower-case hex characters')
+  if (Buffer.byteLength(description) > MAX_DESCRIPTION_BYTES)
+    throw new InvoiceError('length', `The description has more than ${MAX_DESCRIPTION_BYTES} bytes`)
 
   const words: number[] = numberWords(timestamp, TIMESTAMP_WORDS)
   pushField(words, FIELD_SECRET, bech32.toWords(Buffer.from(paymentSecret, 'hex')))
@@ -364,9 +409,10 @@ export function encodeInvoice (terms: InvoiceTerms, privateKey: Uint8Array): str
   return bech32.encode(prefix, [...words, ...bech32.toWords(signature)], false)
 }
 
-function writeAmount (msat: bigint | null): string {
+function writeAmount(msat: bigint | null): string {
   if (msat === null) return ''
-  if (msat <= 0n || msat > MAX_MSAT) throw new InvoiceError('amount', `The amount must be above 0 and at most ${MAX_MSAT} millisatoshis`)
+  if (msat <= 0n || msat > MAX_MSAT)
+    throw new InvoiceError('amount', `The amount must be above 0 and at most ${MAX_MSAT} millisatoshis`)
   const tenths = msat * 10n
   for (const [unit, size] of Object.entries(UNITS)) {
     if (tenths % size === 0n) return `${tenths / size}${unit}`
@@ -374,8 +420,9 @@ function writeAmount (msat: bigint | null): string {
   throw new InvoiceError('amount', 'The amount cannot be written') // Unreachable: p divides everything.
 }
 
-function numberWords (value: number, length = 1): number[] {
-  if (!Number.isSafeInteger(value) || value < 0) throw new InvoiceError('field', `A number of an invoice must be whole and not negative, not ${value}`)
+function numberWords(value: number, length = 1): number[] {
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw new InvoiceError('field', `A number of an invoice must be whole and not negative, not ${value}`)
   const words: number[] = []
   for (let rest = value; rest > 0; rest = Math.floor(rest / 32)) words.unshift(rest % 32)
   while (words.length < length) words.unshift(0)
@@ -383,7 +430,7 @@ function numberWords (value: number, length = 1): number[] {
   return words
 }
 
-function featureWords (bits: readonly number[]): number[] {
+function featureWords(bits: readonly number[]): number[] {
   const highest = Math.max(-1, ...bits)
   const words: number[] = Array.from({ length: Math.floor(highest / 5) + 1 }, () => 0)
   for (const bit of bits) {
@@ -393,7 +440,7 @@ function featureWords (bits: readonly number[]): number[] {
   return words
 }
 
-function pushField (words: number[], type: number, data: readonly number[]): void {
+function pushField(words: number[], type: number, data: readonly number[]): void {
   words.push(type, data.length >> 5, data.length & 31)
   for (const word of data) words.push(word)
 }

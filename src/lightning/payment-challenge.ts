@@ -48,10 +48,10 @@ export class PaymentChallengeError extends Error {
 }
 
 /**
- * What the scheme calls a Bitcoin network; null for testnet, which it has no value for, so that the Payment scheme is off
- * there (decision 118).
+ * What the scheme calls a Bitcoin network; null for testnet, which it has no value for, so that the Payment scheme is
+ * off there (decision 118).
  */
-export function paymentNetwork (network: InvoiceNetwork): 'mainnet' | 'regtest' | 'signet' | null {
+export function paymentNetwork(network: InvoiceNetwork): 'mainnet' | 'regtest' | 'signet' | null {
   return network === 'testnet' ? null : network
 }
 
@@ -59,9 +59,10 @@ export function paymentNetwork (network: InvoiceNetwork): 'mainnet' | 'regtest' 
  * Why a configured realm cannot be used, or null when it can. `|` separates the slots of the id; quotes and backslashes
  * would need escapes, and some clients split at commas even inside quotes.
  */
-export function checkRealm (realm: string): string | null {
+export function checkRealm(realm: string): string | null {
   if (realm === '') return 'The realm must not be empty'
-  if (realm.length > MAX_REALM_CHARS) return `The realm may have at most ${MAX_REALM_CHARS} characters, it has ${realm.length}`
+  if (realm.length > MAX_REALM_CHARS)
+    return `The realm may have at most ${MAX_REALM_CHARS} characters, it has ${realm.length}`
   const bad = /[^\x20-\x7e]|[|"\\,]/.exec(realm)
   if (bad === null) return null
   return `The realm must not hold ${JSON.stringify(bad[0])} (character ${bad.index + 1}): | " \\ , control and non-ASCII characters are refused`
@@ -71,7 +72,7 @@ export function checkRealm (realm: string): string | null {
 export const MAX_REALM_CHARS = 255
 
 /** The id of a challenge: base64url of HMAC-SHA256 over the seven slots joined by `|`. */
-export function paymentId (slots: PaymentIdSlots, key: Uint8Array): string {
+export function paymentId(slots: PaymentIdSlots, key: Uint8Array): string {
   return hmacOf(slots, key).toString('base64url')
 }
 
@@ -79,7 +80,7 @@ export function paymentId (slots: PaymentIdSlots, key: Uint8Array): string {
  * The generation whose key made this id (in constant time for each key), or null when none of the live ones did.
  * @param keys `KeyRing.paymentIdKeys`
  */
-export function matchPaymentId (id: string, slots: PaymentIdSlots, keys: readonly DerivedKey[]): string | null {
+export function matchPaymentId(id: string, slots: PaymentIdSlots, keys: readonly DerivedKey[]): string | null {
   const presented = Buffer.from(id, 'base64url')
   // Buffer reads base64 loosely; only the one spelling that was issued is the id.
   if (presented.toString('base64url') !== id) return null
@@ -89,18 +90,21 @@ export function matchPaymentId (id: string, slots: PaymentIdSlots, keys: readonl
   return null
 }
 
-function hmacOf (slots: PaymentIdSlots, key: Uint8Array): Buffer {
+function hmacOf(slots: PaymentIdSlots, key: Uint8Array): Buffer {
   const { realm, method, intent, request, expires, digest, opaque } = slots
-  return hmacSha256(key, Buffer.from(`${realm}|${method}|${intent}|${request}|${expires}|${digest ?? ''}|${opaque ?? ''}`, 'utf8'))
+  return hmacSha256(
+    key,
+    Buffer.from(`${realm}|${method}|${intent}|${request}|${expires}|${digest ?? ''}|${opaque ?? ''}`, 'utf8')
+  )
 }
 
 /**
- * Makes the challenge: `Payment id="…", realm="…", method="lightning", intent="charge", request="…", expires="…"[, digest="…"],
- * invoice="…", amount="…", currency="sat"`.
+ * Makes the challenge: `Payment id="…", realm="…", method="lightning", intent="charge", request="…", expires="…"[,
+ * digest="…"], invoice="…", amount="…", currency="sat"`.
  * @param key the current one of `KeyRing.paymentIdKeys`
  * @throws PaymentChallengeError when the terms do not fit the invoice or the scheme
  */
-export function paymentChallenge (terms: PaymentChallengeTerms, key: Uint8Array): PaymentChallenge {
+export function paymentChallenge(terms: PaymentChallengeTerms, key: Uint8Array): PaymentChallenge {
   const { realm, invoice, amountSats, digest } = terms
   const realmError = checkRealm(realm)
   if (realmError !== null) throw new PaymentChallengeError(realmError)
@@ -110,7 +114,9 @@ export function paymentChallenge (terms: PaymentChallengeTerms, key: Uint8Array)
     throw new PaymentChallengeError(`The amount must be a positive whole number of satoshis, not ${amountSats}`)
   }
   if (invoice.amountMsat !== BigInt(amountSats) * 1000n) {
-    throw new PaymentChallengeError(`The invoice asks for ${invoice.amountMsat ?? 'no'} millisatoshis, the challenge for ${amountSats} satoshis`)
+    throw new PaymentChallengeError(
+      `The invoice asks for ${invoice.amountMsat ?? 'no'} millisatoshis, the challenge for ${amountSats} satoshis`
+    )
   }
   if (digest !== null && !/^sha-256=:[A-Za-z0-9+/]{43}=:$/.test(digest)) {
     throw new PaymentChallengeError('The digest of a challenge must be sha-256=:<base64>:')
@@ -120,13 +126,14 @@ export function paymentChallenge (terms: PaymentChallengeTerms, key: Uint8Array)
   const expires = formatTimestamp(Math.floor(Math.min(terms.expiresAt, invoice.expiresAt)))
   const id = paymentId({ realm, method: 'lightning', intent: 'charge', request, expires, digest, opaque: null }, key)
   const digestParameter = digest === null ? '' : `, digest="${digest}"`
-  const header = `Payment id="${id}", realm="${realm}", method="lightning", intent="charge", request="${request}", expires="${expires}"` +
+  const header =
+    `Payment id="${id}", realm="${realm}", method="lightning", intent="charge", request="${request}", expires="${expires}"` +
     `${digestParameter}, invoice="${invoice.text}", amount="${amount}", currency="sat"`
   return { id, request, expires, header }
 }
 
 /** The `request` parameter: base64url without padding of the canonical JSON (RFC 8785). */
-export function encodeRequest (amount: string, invoice: string, network: string, paymentHash: string): string {
+export function encodeRequest(amount: string, invoice: string, network: string, paymentHash: string): string {
   const json = canonicalize({ amount, currency: 'sat', methodDetails: { invoice, network, paymentHash } })
   return Buffer.from(json, 'utf8').toString('base64url')
 }

@@ -1,6 +1,6 @@
 /**
- * The client's side of the Payment scheme: `Payment <token>` (modern) and `Payment method="lightning", preimage="…"` (legacy).
- * A token that cannot be read is refused, never taken for legacy.
+ * The client's side of the Payment scheme: `Payment <token>` (modern) and `Payment method="lightning", preimage="…"`
+ * (legacy). A token that cannot be read is refused, never taken for legacy.
  */
 import type { Credential } from './credential.ts'
 import type { PaymentIdSlots } from './payment-challenge.ts'
@@ -9,7 +9,8 @@ import { isHex32 } from './preimage.ts'
 import { parseTimestamp } from './timestamp.ts'
 
 const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
-const PARAMETER = /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
+const PARAMETER =
+  /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
 
 /** What the challenge's `request` says. */
 export interface ChallengeRequest {
@@ -41,13 +42,16 @@ export interface PaymentRefusal {
 }
 
 /** The outcome of `parsePaymentToken`. */
-export type ParsedPayment = { readonly ok: true, readonly credential: PaymentCredential } | { readonly ok: false } & PaymentRefusal
+export type ParsedPayment =
+  | { readonly ok: true; readonly credential: PaymentCredential }
+  | ({ readonly ok: false } & PaymentRefusal)
 
 /** Reads what follows `Payment` in an Authorization header. */
-export function readPaymentValue (value: string): Credential {
+export function readPaymentValue(value: string): Credential {
   if (TOKEN.test(value)) return { kind: 'modern', token: value }
   const parameters = readParameters(value)
-  // A token with `=` in its middle looks like a parameter; only a list that names method or preimage is meant as legacy.
+  // A token with `=` in its middle looks like a parameter; only a list that names method or preimage is meant as
+  // legacy.
   if (parameters === null || !(parameters.has('method') || parameters.has('preimage'))) {
     return { kind: 'malformed', profile: 'modern', status: 402, message: 'The Payment token is not base64url' }
   }
@@ -56,13 +60,18 @@ export function readPaymentValue (value: string): Credential {
   }
   const preimage = parameters.get('preimage') ?? ''
   if (!isHex32(preimage)) {
-    return { kind: 'malformed', profile: 'legacy', status: 402, message: 'The preimage must be exactly 64 lower-case hex characters' }
+    return {
+      kind: 'malformed',
+      profile: 'legacy',
+      status: 402,
+      message: 'The preimage must be exactly 64 lower-case hex characters'
+    }
   }
   return { kind: 'legacy', preimage }
 }
 
 // Name=value pairs of RFC 9110, 11.2; null unless the whole text is such a list without repetitions.
-function readParameters (value: string): Map<string, string> | null {
+function readParameters(value: string): Map<string, string> | null {
   const parameters = new Map<string, string>()
   let offset = 0
   while (offset < value.length) {
@@ -78,10 +87,10 @@ function readParameters (value: string): Map<string, string> | null {
 }
 
 /**
- * Decodes a modern token: base64url (padding allowed) of `{challenge: {…}, payload: {preimage}}`, keys in any order, unknown
- * ones ignored. Says what is wrong instead of throwing.
+ * Decodes a modern token: base64url (padding allowed) of `{challenge: {…}, payload: {preimage}}`, keys in any order,
+ * unknown ones ignored. Says what is wrong instead of throwing.
  */
-export function parsePaymentToken (token: string): ParsedPayment {
+export function parsePaymentToken(token: string): ParsedPayment {
   if (!TOKEN.test(token)) return undecodable('The token is not base64url')
   const credential = readJson(token)
   if (credential === null) return undecodable('The token does not hold a JSON object')
@@ -100,10 +109,11 @@ export function parsePaymentToken (token: string): ParsedPayment {
   if (request === null) return undecodable('The challenge has no request')
   if (expires === null) return undecodable('The challenge has no expires')
   const expiresAt = parseTimestamp(expires)
-  if (expiresAt === null) return undecodable('The challenge\'s expires is not an RFC 3339 time in UTC')
+  if (expiresAt === null) return undecodable("The challenge's expires is not an RFC 3339 time in UTC")
   const digest = optionalText(challenge, 'digest')
   const opaque = optionalText(challenge, 'opaque')
-  if (digest === undefined || opaque === undefined) return undecodable('The challenge\'s digest or opaque is not a string')
+  if (digest === undefined || opaque === undefined)
+    return undecodable("The challenge's digest or opaque is not a string")
 
   if (method !== 'lightning' || intent !== 'charge') {
     return failed('The credential is for another payment method or intent; this resource takes lightning/charge')
@@ -113,45 +123,56 @@ export function parsePaymentToken (token: string): ParsedPayment {
   const edited = editedEcho(challenge, charge)
   if (edited !== null) return undecodable(`The challenge's ${edited} is not the one that was sent`)
   const preimage = text(member(credential, 'payload') ?? {}, 'preimage')
-  if (preimage === null || !isHex32(preimage)) return failed('The preimage must be exactly 64 lower-case hex characters')
-  return { ok: true, credential: { id, realm, method, intent, request, expires, digest, opaque, expiresAt, charge, preimage } }
+  if (preimage === null || !isHex32(preimage))
+    return failed('The preimage must be exactly 64 lower-case hex characters')
+  return {
+    ok: true,
+    credential: { id, realm, method, intent, request, expires, digest, opaque, expiresAt, charge, preimage }
+  }
 }
 
 /**
- * The parameter of a challenge that repeats what stands in its request and is echoed otherwise than it was sent; null when
- * there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment scheme). Clients
- * need not echo them: what is not there, or null, is not missed (decision 180).
+ * The parameter of a challenge that repeats what stands in its request and is echoed otherwise than it was sent; null
+ * when there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment
+ * scheme). Clients need not echo them: what is not there, or null, is not missed (decision 180).
  */
-function editedEcho (challenge: JsonObject, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
+function editedEcho(challenge: JsonObject, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
   if (differs(challenge, 'invoice', charge.invoice)) return 'invoice'
   if (differs(challenge, 'amount', String(charge.amountSats))) return 'amount'
   return differs(challenge, 'currency', 'sat') ? 'currency' : null
 }
 
-function differs (challenge: JsonObject, name: string, sent: string | null): boolean {
+function differs(challenge: JsonObject, name: string, sent: string | null): boolean {
   const echoed = Object.hasOwn(challenge, name) ? challenge[name] : null
   return echoed !== null && echoed !== undefined && echoed !== sent
 }
 
 /** Decodes the `request` of a challenge; a string says what is wrong with it. */
-function readChargeRequest (request: string): ChallengeRequest | string {
-  if (!TOKEN.test(request)) return 'The challenge\'s request is not base64url'
+function readChargeRequest(request: string): ChallengeRequest | string {
+  if (!TOKEN.test(request)) return "The challenge's request is not base64url"
   const object = readJson(request)
-  if (object === null) return 'The challenge\'s request does not hold a JSON object'
+  if (object === null) return "The challenge's request does not hold a JSON object"
   if (text(object, 'currency') !== 'sat') return 'The currency must be sat'
   const amount = text(object, 'amount')
-  if (amount === null || !/^[1-9][0-9]{0,14}$/.test(amount)) return 'The amount must be a positive whole number of satoshis, as a string'
+  if (amount === null || !/^[1-9][0-9]{0,14}$/.test(amount))
+    return 'The amount must be a positive whole number of satoshis, as a string'
   const details = member(object, 'methodDetails') ?? {}
   const paymentHash = text(details, 'paymentHash')
-  if (paymentHash === null || !isHex32(paymentHash)) return 'The payment hash is missing or is not 64 lower-case hex characters'
-  return { amountSats: Number(amount), invoice: text(details, 'invoice'), network: text(details, 'network'), paymentHash }
+  if (paymentHash === null || !isHex32(paymentHash))
+    return 'The payment hash is missing or is not 64 lower-case hex characters'
+  return {
+    amountSats: Number(amount),
+    invoice: text(details, 'invoice'),
+    network: text(details, 'network'),
+    paymentHash
+  }
 }
 
 type JsonObject = Readonly<Record<string, unknown>>
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-function readJson (base64url: string): JsonObject | null {
+function readJson(base64url: string): JsonObject | null {
   try {
     return asObject(JSON.parse(utf8.decode(Buffer.from(base64url, 'base64url'))))
   } catch (error) {
@@ -161,38 +182,38 @@ function readJson (base64url: string): JsonObject | null {
   }
 }
 
-function asObject (value: unknown): JsonObject | null {
+function asObject(value: unknown): JsonObject | null {
   // A JSON object has string keys and unknown values; each member is checked where it is read.
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as JsonObject : null
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
 }
 
-function member (object: JsonObject, name: string): JsonObject | null {
+function member(object: JsonObject, name: string): JsonObject | null {
   return Object.hasOwn(object, name) ? asObject(object[name]) : null
 }
 
-function text (object: JsonObject, name: string): string | null {
+function text(object: JsonObject, name: string): string | null {
   const value = Object.hasOwn(object, name) ? object[name] : undefined
   return typeof value === 'string' && value !== '' ? value : null
 }
 
 // Undefined for a member that is there with a wrong type; null and '' read as absent.
-function optionalText (object: JsonObject, name: string): string | null | undefined {
+function optionalText(object: JsonObject, name: string): string | null | undefined {
   const value = Object.hasOwn(object, name) ? object[name] : null
   if (value === null || value === '') return null
   return typeof value === 'string' ? value : undefined
 }
 
-function undecodable (detail: string): ParsedPayment {
+function undecodable(detail: string): ParsedPayment {
   return { ok: false, slug: 'invalid-challenge', detail }
 }
 
-function failed (detail: string): ParsedPayment {
+function failed(detail: string): ParsedPayment {
   return { ok: false, slug: 'verification-failed', detail }
 }
 
 /**
  * Writes a modern token, as a client does: for the command line and tests. `challenge` is echoed as it came.
  */
-export function encodePaymentToken (challenge: Readonly<Record<string, string>>, preimage: string): string {
+export function encodePaymentToken(challenge: Readonly<Record<string, string>>, preimage: string): string {
   return Buffer.from(JSON.stringify({ challenge, payload: { preimage } })).toString('base64url')
 }

@@ -1,11 +1,12 @@
 /**
  * Keys that are computed, never stored. Everything comes from master secrets: the root key of each macaroon, the key of
- * the Payment challenge ids, and whatever else another part asks for by purpose. A master can be rotated: the current one
- * makes new keys, the previous ones still verify until they are removed from the configuration.
+ * the Payment challenge ids, and whatever else another part asks for by purpose. A master can be rotated: the current
+ * one makes new keys, the previous ones still verify until they are removed from the configuration.
  *
- * The root key of a token is HKDF-SHA256(master, salt = token id, info = purpose and generation). The token id begins with
- * the four bytes that name the generation, so a verifier knows which master to use. All macaroons share one purpose:
- * were merchant or service part of it, a foreign token would fail its signature before its 403 could be said (decision 117).
+ * The root key of a token is HKDF-SHA256(master, salt = token id, info = purpose and generation). The token id begins
+ * with the four bytes that name the generation, so a verifier knows which master to use. All macaroons share one
+ * purpose: were merchant or service part of it, a foreign token would fail its signature before its 403 could be said
+ * (decision 117).
  */
 import { hkdfSha256 } from './hmac.ts'
 
@@ -53,7 +54,7 @@ export class TokenKeyRing {
    * @param previous master secrets that still verify
    * @throws KeyRingError when one is too short, or two are the same
    */
-  constructor (current: Uint8Array, previous: readonly Uint8Array[] = []) {
+  constructor(current: Uint8Array, previous: readonly Uint8Array[] = []) {
     const generations: [Generation, ...Generation[]] = [generationOf(current)]
     for (const master of previous) {
       const generation = generationOf(master)
@@ -64,16 +65,19 @@ export class TokenKeyRing {
     }
     this.#generations = generations
     const [first, ...rest] = generations
-    this.paymentIdKeys = [derived(first, PAYMENT_ID_PURPOSE), ...rest.map(generation => derived(generation, PAYMENT_ID_PURPOSE))]
+    this.paymentIdKeys = [
+      derived(first, PAYMENT_ID_PURPOSE),
+      ...rest.map(generation => derived(generation, PAYMENT_ID_PURPOSE))
+    ]
   }
 
   /** The name of the generation that makes new keys, 8 hex characters. */
-  get currentGeneration (): string {
+  get currentGeneration(): string {
     return this.#generations[0].name
   }
 
   /** The names of all generations that verify, current first. */
-  get generations (): readonly string[] {
+  get generations(): readonly string[] {
     return this.#generations.map(generation => generation.name)
   }
 
@@ -81,7 +85,7 @@ export class TokenKeyRing {
    * A token id of the current generation.
    * @param random 28 fresh random bytes (further ones are ignored)
    */
-  newTokenId (random: Uint8Array): Uint8Array {
+  newTokenId(random: Uint8Array): Uint8Array {
     if (random.length < TOKEN_ID_BYTES - GENERATION_BYTES) {
       throw new KeyRingError(`A token id needs ${TOKEN_ID_BYTES - GENERATION_BYTES} random bytes, not ${random.length}`)
     }
@@ -92,12 +96,12 @@ export class TokenKeyRing {
   }
 
   /** The name of the generation that a token id claims, live or not. */
-  generationOf (tokenId: Uint8Array): string {
+  generationOf(tokenId: Uint8Array): string {
     return Buffer.from(tokenId.subarray(0, GENERATION_BYTES)).toString('hex')
   }
 
   /** The root key (32 bytes) of a token, or null when its generation is not live. */
-  rootKey (tokenId: Uint8Array): Uint8Array | null {
+  rootKey(tokenId: Uint8Array): Uint8Array | null {
     const generations = this.#generations
     for (let index = 0; index < generations.length; index++) {
       const generation = generations[index]
@@ -109,16 +113,16 @@ export class TokenKeyRing {
   }
 
   /**
-   * A 32-byte key for another use, named by `purpose` (for example `provider-key-encryption`): of the current generation,
-   * or of the one named. Different purposes give unrelated keys. Null when that generation is not live.
+   * A 32-byte key for another use, named by `purpose` (for example `provider-key-encryption`): of the current
+   * generation, or of the one named. Different purposes give unrelated keys. Null when that generation is not live.
    */
-  deriveKey (purpose: string, generation: string = this.currentGeneration): Uint8Array | null {
+  deriveKey(purpose: string, generation: string = this.currentGeneration): Uint8Array | null {
     const found = this.#generations.find(candidate => candidate.name === generation)
     return found === undefined ? null : derived(found, `boltgate/use/${purpose}`).key
   }
 }
 
-function generationOf (master: Uint8Array): Generation {
+function generationOf(master: Uint8Array): Generation {
   if (master.length < MIN_MASTER_BYTES) {
     throw new KeyRingError(`A master secret needs at least ${MIN_MASTER_BYTES} bytes, this one has ${master.length}`)
   }
@@ -128,11 +132,14 @@ function generationOf (master: Uint8Array): Generation {
   return { name, mark, master: Uint8Array.from(master), rootKeyInfo: Buffer.from(`${ROOT_KEY_PURPOSE}/${name}`) }
 }
 
-function derived (generation: Generation, purpose: string): DerivedKey {
-  return { generation: generation.name, key: hkdfSha256(generation.master, NO_SALT, Buffer.from(`${purpose}/${generation.name}`)) }
+function derived(generation: Generation, purpose: string): DerivedKey {
+  return {
+    generation: generation.name,
+    key: hkdfSha256(generation.master, NO_SALT, Buffer.from(`${purpose}/${generation.name}`))
+  }
 }
 
-function startsWith (bytes: Uint8Array, mark: Uint8Array): boolean {
+function startsWith(bytes: Uint8Array, mark: Uint8Array): boolean {
   if (bytes.length !== TOKEN_ID_BYTES) return false
   for (let index = 0; index < GENERATION_BYTES; index++) {
     if (bytes[index] !== mark[index]) return false

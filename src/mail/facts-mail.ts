@@ -19,7 +19,7 @@ export interface FactsMail {
 }
 
 /** The mail as plain text and as HTML. */
-export function factsMail ({ to, subject, heading, words, facts, why, id }: FactsMail): Mail {
+export function factsMail({ to, subject, heading, words, facts, why, id }: FactsMail): Mail {
   const width = Math.max(...facts.map(([name]) => name.length)) + 2
   return {
     to,
@@ -31,7 +31,7 @@ export function factsMail ({ to, subject, heading, words, facts, why, id }: Fact
 }
 
 /** Styles stand in the elements: mail programs drop style sheets. */
-function body (heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
+function body(heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
   const cell = 'padding:6px 16px 6px 0;vertical-align:top;text-align:left;'
   return html`
     <html lang="en">

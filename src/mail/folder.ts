@@ -16,25 +16,33 @@ export interface FolderOptions {
 const KEEP = 1000
 const NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z-[A-Za-z0-9._-]+\.eml$/
 
-/** What writes a mail's bytes. It is loaded for the first one: it takes some 20 MB, and few gateways without a mail server write any. */
-async function composer () {
+/**
+ * What writes a mail's bytes. It is loaded for the first one: it takes some 20 MB, and few gateways without a mail
+ * server write any.
+ */
+async function composer() {
   const { createTransport } = await import('nodemailer')
   return createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
 }
 
-/** Mail as files that a mail program opens, `<time>-<id>.eml`, readable by their owner alone: for a gateway without a mail server. */
+/**
+ * Mail as files that a mail program opens, `<time>-<id>.eml`, readable by their owner alone: for a gateway without a
+ * mail server.
+ */
 export class FolderMailer implements Mailer {
   readonly #options: FolderOptions
   #composer: ReturnType<typeof composer> | null = null
 
-  constructor (options: FolderOptions) {
+  constructor(options: FolderOptions) {
     this.#options = options
   }
 
-  async send (mail: Mail): Promise<void> {
+  async send(mail: Mail): Promise<void> {
     const { folder, from, clock } = this.#options
     const message = messageOf(mail, from, clock)
-    const { message: bytes } = await (await (this.#composer ??= composer())).sendMail({ ...message, envelope: { from: message.envelope.from, to: [...message.envelope.to] } })
+    const { message: bytes } = await (
+      await (this.#composer ??= composer())
+    ).sendMail({ ...message, envelope: { from: message.envelope.from, to: [...message.envelope.to] } })
     if (!Buffer.isBuffer(bytes)) throw new TypeError('the composer was asked for bytes')
     // A name without colons, which some systems do not have, and which sorts by time.
     const name = `${message.date.toISOString().replaceAll(':', '-')}-${mail.id}.eml`
@@ -42,15 +50,18 @@ export class FolderMailer implements Mailer {
       await this.#write(folder, name, bytes)
       await this.#bound(folder)
     } catch (error) {
-      throw new MailFailed(`the mail could not be written to a file (${error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'})`, true)
+      throw new MailFailed(
+        `the mail could not be written to a file (${error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'})`,
+        true
+      )
     }
   }
 
-  async close (): Promise<void> {
-    (await this.#composer)?.close()
+  async close(): Promise<void> {
+    ;(await this.#composer)?.close()
   }
 
-  async #write (folder: string, name: string, bytes: Uint8Array): Promise<void> {
+  async #write(folder: string, name: string, bytes: Uint8Array): Promise<void> {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     // Half a mail is never seen under its name.
     const unfinished = join(folder, `.${freshId()}`)
@@ -70,7 +81,7 @@ export class FolderMailer implements Mailer {
     }
   }
 
-  async #bound (folder: string): Promise<void> {
+  async #bound(folder: string): Promise<void> {
     const names = (await readdir(folder)).filter(name => NAME.test(name)).toSorted()
     const surplus = names.slice(0, Math.max(names.length - (this.#options.keep ?? KEEP), 0))
     // Another process may have removed them already.

@@ -8,7 +8,10 @@ export interface Mail {
   readonly text: string
   /** The same for readers that show HTML; null for none. */
   readonly html: string | null
-  /** Ours, the same each time this mail is sent: its Message-ID is made of it, so that a repeated one can be recognised. Letters, digits, `.`, `_` and `-`. */
+  /**
+   * Ours, the same each time this mail is sent: its Message-ID is made of it, so that a repeated one can be recognised.
+   * Letters, digits, `.`, `_` and `-`.
+   */
   readonly id: string
 }
 
@@ -22,8 +25,8 @@ export interface Sender {
 /** Sends mail, or keeps it where somebody can read it. */
 export interface Mailer {
   /** Resolves when the mail server has taken it. `signal` ends it early. @throws MailFailed */
-  send (mail: Mail, signal?: AbortSignal): Promise<void>
-  close (): Promise<void>
+  send(mail: Mail, signal?: AbortSignal): Promise<void>
+  close(): Promise<void>
 }
 
 /** A mail could not be sent. The message is for operators: neither the reader's address nor a password is in it. */
@@ -33,7 +36,7 @@ export class MailFailed extends Error {
   /** Whether it may go well later; false when the mail itself is refused. */
   readonly temporary: boolean
 
-  constructor (message: string, temporary: boolean) {
+  constructor(message: string, temporary: boolean) {
     super(message)
     this.temporary = temporary
   }
@@ -43,7 +46,7 @@ export class MailFailed extends Error {
 export interface Message {
   readonly from: Sender
   readonly to: Sender
-  readonly envelope: { readonly from: string, readonly to: readonly string[] }
+  readonly envelope: { readonly from: string; readonly to: readonly string[] }
   readonly subject: string
   readonly text: string
   readonly html?: string
@@ -62,7 +65,7 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 const LONGEST_SUBJECT = 500
 
 /** Whether mail is sent to such an address: plain, without a name, at most 254 characters. */
-export function isMailAddress (text: string): boolean {
+export function isMailAddress(text: string): boolean {
   return text.length <= LONGEST_ADDRESS && ADDRESS.test(text)
 }
 
@@ -70,10 +73,11 @@ export function isMailAddress (text: string): boolean {
  * The message of a mail, with its addresses and header fields looked at.
  * @throws MailFailed, permanent, for an address, subject or id that could smuggle in header lines
  */
-export function messageOf (mail: Mail, from: Sender, clock: Clock): Message {
+export function messageOf(mail: Mail, from: Sender, clock: Clock): Message {
   const { to, subject, text, html, id } = mail
   if (!isMailAddress(to)) throw new MailFailed('the address of the reader is not one that mail is sent to', false)
-  if (/\p{Cc}/u.test(subject) || subject.length > LONGEST_SUBJECT) throw new MailFailed('the subject is too long or has a control character', false)
+  if (/\p{Cc}/u.test(subject) || subject.length > LONGEST_SUBJECT)
+    throw new MailFailed('the subject is too long or has a control character', false)
   if (!ID.test(id)) throw new MailFailed('the id has other characters than letters, digits, ".", "_" and "-"', false)
   return {
     // Its own object: nodemailer writes into what it is given.

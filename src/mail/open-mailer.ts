@@ -11,7 +11,10 @@ import { Secret } from '../keys/secrets.ts'
 const NOBODY: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })
 
 /** The mailer of a gateway: its mail server, or files in the folder `mail` of the data folder where there is none. */
-export async function openMailer (config: Pick<GatewayConfig, 'mode' | 'data' | 'mail'>, around: { readonly clock: Clock, readonly log: Log }): Promise<Mailer> {
+export async function openMailer(
+  config: Pick<GatewayConfig, 'mode' | 'data' | 'mail'>,
+  around: { readonly clock: Clock; readonly log: Log }
+): Promise<Mailer> {
   const { clock, log } = around
   const production = config.mode === 'production'
   const from = parseSender(config.mail.from) ?? NOBODY
@@ -21,6 +24,7 @@ export async function openMailer (config: Pick<GatewayConfig, 'mode' | 'data' | 
     return new SmtpMailer({ url: new Secret(config.mail.smtp), from, requireTls: production, clock })
   }
   const folder = join(config.data, 'mail')
-  if (production) log.warn({ folder }, 'no mail server is configured (mail.smtp): mail is written to files and reaches nobody')
+  if (production)
+    log.warn({ folder }, 'no mail server is configured (mail.smtp): mail is written to files and reaches nobody')
   return new FolderMailer({ folder, from, clock })
 }

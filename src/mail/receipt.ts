@@ -10,28 +10,30 @@ import { oneLine, shortSubject } from './plain-text.ts'
 export interface ReceiptParts {
   readonly outbox: Pick<Outbox, 'queue'>
   /** The merchant's name, read with the transaction's own handle; null when there is no such merchant. */
-  merchantName (sql: TransactionSql, merchantId: number): Promise<string | null>
+  merchantName(sql: TransactionSql, merchantId: number): Promise<string | null>
 }
 
 /**
- * Sends the customer a receipt when a payment becomes paid (contract, Create payment body: customerEmail): queued in the
- * transaction that changes the status, so that there is exactly one for each payment that has an address.
+ * Sends the customer a receipt when a payment becomes paid (contract, Create payment body: customerEmail): queued in
+ * the transaction that changes the status, so that there is exactly one for each payment that has an address.
  */
-export function receipts ({ outbox, merchantName }: ReceiptParts): OnPaymentChange {
+export function receipts({ outbox, merchantName }: ReceiptParts): OnPaymentChange {
   return async (sql, change) => {
     const { payment } = change
     if (!isDue(change)) return
-    const mail = receiptFor(change, await merchantName(sql, payment.merchantId) ?? 'The merchant')
+    const mail = receiptFor(change, (await merchantName(sql, payment.merchantId)) ?? 'The merchant')
     if (mail !== null) await outbox.queue(sql, mail, `receipt of payment ${payment.invoiceId}`)
   }
 }
 
-function isDue ({ payment, from }: PaymentChange): boolean {
+function isDue({ payment, from }: PaymentChange): boolean {
   return payment.status === 'paid' && from !== 'paid' && payment.customerEmail !== null
 }
 
-/** The receipt for a change; null for one that has none. It holds nothing that opens the pay page or spends anything. */
-export function receiptFor (change: PaymentChange, merchantName: string): Mail | null {
+/**
+ * The receipt for a change; null for one that has none. It holds nothing that opens the pay page or spends anything.
+ */
+export function receiptFor(change: PaymentChange, merchantName: string): Mail | null {
   const { payment } = change
   if (!isDue(change) || payment.customerEmail === null) return null
   const merchant = oneLine(merchantName)
@@ -53,16 +55,19 @@ export function receiptFor (change: PaymentChange, merchantName: string): Mail |
   })
 }
 
-function factsOf ({ payment }: PaymentChange, amount: string): Fact[] {
+function factsOf({ payment }: PaymentChange, amount: string): Fact[] {
   const satoshis = payment.receivedSats ?? payment.amountSats
   const facts: Fact[] = [['Amount', amount]]
   if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
-  if (payment.paidAt !== null) facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
+  if (payment.paidAt !== null)
+    facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
   // A demo costs nothing: with a text of the merchant's own in it, it would be a way to mail anything to anybody.
   const own = payment.kind !== 'demo'
-  if (own && payment.customerName !== null && payment.customerName !== '') facts.push(['Customer', oneLine(payment.customerName)])
+  if (own && payment.customerName !== null && payment.customerName !== '')
+    facts.push(['Customer', oneLine(payment.customerName)])
   if (own) facts.push(['Order', oneLine(payment.orderId)])
-  if (own && payment.description !== null && payment.description !== '') facts.push(['Description', oneLine(payment.description)])
+  if (own && payment.description !== null && payment.description !== '')
+    facts.push(['Description', oneLine(payment.description)])
   facts.push(['Payment', payment.invoiceId], ['Payment hash', payment.paymentHash])
   return facts
 }

@@ -6,20 +6,29 @@ import { factsMail, type Fact } from './facts-mail.ts'
 import { oneLine, shortSubject } from './plain-text.ts'
 import type { ReceiptParts } from './receipt.ts'
 
-/** Tells whoever a refund was made for, at the address given with it, once it is confirmed: queued in the transaction that writes it. */
-export function refundMails ({ outbox, merchantName }: ReceiptParts): (sql: TransactionSql, refund: Refund) => Promise<void> {
+/**
+ * Tells whoever a refund was made for, at the address given with it, once it is confirmed: queued in the transaction
+ * that writes it.
+ */
+export function refundMails({
+  outbox,
+  merchantName
+}: ReceiptParts): (sql: TransactionSql, refund: Refund) => Promise<void> {
   return async (sql, refund) => {
     if (refund.email === null || !isMailAddress(refund.email)) return
-    const mail = refundMail(refund, refund.email, await merchantName(sql, refund.merchantId) ?? 'The merchant')
+    const mail = refundMail(refund, refund.email, (await merchantName(sql, refund.merchantId)) ?? 'The merchant')
     await outbox.queue(sql, mail, `mail of refund ${refund.refundId}`)
   }
 }
 
 /** The mail of a confirmed refund. It holds nothing that spends anything. */
-function refundMail (refund: Refund, to: string, merchantName: string): Mail {
+function refundMail(refund: Refund, to: string, merchantName: string): Mail {
   const merchant = oneLine(merchantName)
   const amount = satoshisText(refund.amountSats)
-  const facts: Fact[] = [['Amount', amount], [refund.type === 'ln' ? 'Lightning invoice' : 'Bitcoin address', refund.address]]
+  const facts: Fact[] = [
+    ['Amount', amount],
+    [refund.type === 'ln' ? 'Lightning invoice' : 'Bitcoin address', refund.address]
+  ]
   if (refund.transactionHash !== null) facts.push(['Transaction', refund.transactionHash])
   if (refund.reason !== null && refund.reason !== '') facts.push(['Reason', oneLine(refund.reason)])
   facts.push(['Refund', refund.refundId], ['Of', refund.invoiceId])

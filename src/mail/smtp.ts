@@ -28,17 +28,19 @@ export class SmtpMailer implements Mailer {
   readonly #options: SmtpOptions
   readonly #transport
 
-  constructor (options: SmtpOptions) {
+  constructor(options: SmtpOptions) {
     this.#options = options
     const url = new URL(options.url.reveal())
     const secure = url.protocol === 'smtps:'
     const { timeout = TIMEOUT } = options
     this.#transport = createTransport({
       host: url.hostname.replace(/^\[|\]$/g, ''),
-      port: url.port === '' ? secure ? 465 : 587 : Number(url.port),
+      port: url.port === '' ? (secure ? 465 : 587) : Number(url.port),
       secure,
       requireTLS: options.requireTls && !secure,
-      ...(url.username === '' ? {} : { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }),
+      ...(url.username === ''
+        ? {}
+        : { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }),
       ...(options.ca === undefined ? {} : { tls: { ca: options.ca } }),
       connectionTimeout: timeout,
       greetingTimeout: timeout,
@@ -49,11 +51,13 @@ export class SmtpMailer implements Mailer {
     })
   }
 
-  async send (mail: Mail, signal?: AbortSignal): Promise<void> {
+  async send(mail: Mail, signal?: AbortSignal): Promise<void> {
     const { from, clock } = this.#options
     const message = messageOf(mail, from, clock)
     const limit = new AbortController()
-    const timer = clock.after(WHOLE, () => { limit.abort() })
+    const timer = clock.after(WHOLE, () => {
+      limit.abort()
+    })
     try {
       await this.#transport.sendMail({
         ...message,
@@ -67,20 +71,23 @@ export class SmtpMailer implements Mailer {
     }
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#transport.close()
   }
 }
 
 /** What went wrong, without the library's error, which holds what was sent. */
-function failure (error: unknown, reader: string): MailFailed {
+function failure(error: unknown, reader: string): MailFailed {
   const code = member(error, 'code')
   const status = Number(member(error, 'responseCode'))
   const words = clean(member(error, 'response'), reader)
-  // Only what is said to the reader's address or to the text is said of this mail; the rest is between the server and us.
+  // Only what is said to the reader's address or to the text is said of this mail; the rest is between the server and
+  // us.
   const command = member(error, 'command')
-  if (status >= 500 && status < 600 && status !== 503 && (command === 'RCPT TO' || command === 'DATA')) return new MailFailed(`the mail server refuses it: ${words}`, false)
-  if (code === 'EAUTH' || code === 'ENOAUTH') return new MailFailed('the mail server does not accept our user and password', true)
+  if (status >= 500 && status < 600 && status !== 503 && (command === 'RCPT TO' || command === 'DATA'))
+    return new MailFailed(`the mail server refuses it: ${words}`, false)
+  if (code === 'EAUTH' || code === 'ENOAUTH')
+    return new MailFailed('the mail server does not accept our user and password', true)
   if (code === 'ETLS') return new MailFailed('the mail server has no TLS that can be trusted', true)
   if (words !== '') return new MailFailed(`the mail server does not take it now: ${words}`, true)
   if (code === 'ETIMEDOUT') return new MailFailed('the mail server did not answer in time', true)
@@ -89,12 +96,15 @@ function failure (error: unknown, reader: string): MailFailed {
 }
 
 /** The server's own words as one short line, without the reader's address. */
-function clean (text: string, reader: string): string {
-  const line = text.replaceAll(reader, '[address]').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
+function clean(text: string, reader: string): string {
+  const line = text
+    .replaceAll(reader, '[address]')
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
+    .trim()
   return line.length > LONGEST_WORDS ? `${line.slice(0, LONGEST_WORDS)}…` : line
 }
 
-function member (error: unknown, name: string): string {
+function member(error: unknown, name: string): string {
   const value: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, name) : undefined
   return typeof value === 'string' || typeof value === 'number' ? String(value) : ''
 }

@@ -13,82 +13,144 @@ export const exampleAccount = {
 const account = {
   ...exampleAccount,
   features: {
-    refundsEnabled: true, multiCurrencyEnabled: true, analyticsEnabled: true, prioritySupport: false, customBrandingEnabled: false,
-    maxWebhookEndpoints: 5, l402Enabled: true
+    refundsEnabled: true,
+    multiCurrencyEnabled: true,
+    analyticsEnabled: true,
+    prioritySupport: false,
+    customBrandingEnabled: false,
+    maxWebhookEndpoints: 5,
+    l402Enabled: true
   },
-  onboarding: { hasPaymentProviderKey: true, hasWebhookUrl: true, hasActiveProxy: false, proxyCount: 0, isFullyConfigured: true }
+  onboarding: {
+    hasPaymentProviderKey: true,
+    hasWebhookUrl: true,
+    hasActiveProxy: false,
+    proxyCount: 0,
+    isFullyConfigured: true
+  }
 }
 const done = (message: string) => ({ 200: { success: true, message } })
 
 /** What OpenAPI says of the operations of merchants' own accounts. */
 export const merchantTexts: Readonly<Record<string, OperationText>> = {
   getMerchant: {
-    description: 'Also of accounts that are inactive or behind with their subscription: what an account is repaired with is not gated.',
+    description:
+      'Also of accounts that are inactive or behind with their subscription: what an account is repaired with is not gated.',
     example: { answers: { 200: account } }
   },
   getLicense: {
-    description: 'l402Enabled is whether proxies and the producer API sell; it is false whenever the account is inactive.',
-    example: { answers: { 200: { l402Enabled: true, planTier: 'individual', subscriptionStatus: 'active', isActive: true } } }
+    description:
+      'l402Enabled is whether proxies and the producer API sell; it is false whenever the account is inactive.',
+    example: {
+      answers: { 200: { l402Enabled: true, planTier: 'individual', subscriptionStatus: 'active', isActive: true } }
+    }
   },
   getSubscription: {
     description: 'Retired names of plans read as those of now. On the free plan the status is always active.',
     example: {
       answers: {
         200: {
-          planTier: 'individual', planName: 'Individual', status: 'active', billingCustomerId: 'cus_sandbox_1',
+          planTier: 'individual',
+          planName: 'Individual',
+          status: 'active',
+          billingCustomerId: 'cus_sandbox_1',
           limits: { maxMerchants: 1, maxEnvironments: 2, maxWebhookEndpoints: 5 }
         }
       }
     }
   },
   getApiKeyInfo: {
-    description: 'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
+    description:
+      'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
     example: { answers: { 200: { createdAt: account.createdAt, lastRotatedAt: null, keyHint: 'k3v9q2m8xa' } } }
   },
   getQuickstart: {
-    description: 'Each step with a call that can be pasted into a shell. A demo payment, of the amount 0, counts for the first payment.',
+    description:
+      'Each step with a call that can be pasted into a shell. A demo payment, of the amount 0, counts for the first payment.',
     example: {
       answers: {
         200: {
-          merchantId: 7, merchantName: 'Example Shop', completedSteps: 1, totalSteps: 5, requiredStepsCompleted: 1, requiredStepsTotal: 4, isReadyForProduction: false,
-          steps: [{
-            stepNumber: 1, title: 'Create an account', description: 'The account stands and its API key works.', endpoint: 'GET /api/merchant/me',
-            exampleRequest: 'curl -X GET \'https://gateway.example.com/api/merchant/me\' -H "X-API-Key: $BOLTGATE_API_KEY"', isCompleted: true, isRequired: true
-          }]
+          merchantId: 7,
+          merchantName: 'Example Shop',
+          completedSteps: 1,
+          totalSteps: 5,
+          requiredStepsCompleted: 1,
+          requiredStepsTotal: 4,
+          isReadyForProduction: false,
+          steps: [
+            {
+              stepNumber: 1,
+              title: 'Create an account',
+              description: 'The account stands and its API key works.',
+              endpoint: 'GET /api/merchant/me',
+              exampleRequest:
+                'curl -X GET \'https://gateway.example.com/api/merchant/me\' -H "X-API-Key: $BOLTGATE_API_KEY"',
+              isCompleted: true,
+              isRequired: true
+            }
+          ]
         }
       }
     }
   },
   setPrimaryKey: {
-    description: 'Replaces the key that was saved. New payments use it at once; what is under way is looked up with it too.',
-    example: { body: { primaryApiKey: 'your-provider-key' }, answers: done('The key for the primary provider was saved.') }
+    description:
+      'Replaces the key that was saved. New payments use it at once; what is under way is looked up with it too.',
+    example: {
+      body: { primaryApiKey: 'your-provider-key' },
+      answers: done('The key for the primary provider was saved.')
+    }
   },
   setAlternateKey: {
-    description: 'Replaces the key that was saved. New payments use it at once where the alternate provider is the one chosen.',
-    example: { body: { alternateApiKey: 'your-provider-key' }, answers: done('The key for the alternate provider was saved.') }
+    description:
+      'Replaces the key that was saved. New payments use it at once where the alternate provider is the one chosen.',
+    example: {
+      body: { alternateApiKey: 'your-provider-key' },
+      answers: done('The key for the alternate provider was saved.')
+    }
   },
   setPaymentProvider: {
     description: 'Payments made before stay with the provider that made them, and so do their refunds.',
-    example: { body: { provider: 'alternate' }, answers: done('Invoices are made by the alternate provider from now on.') }
+    example: {
+      body: { provider: 'alternate' },
+      answers: done('Invoices are made by the alternate provider from now on.')
+    }
   },
   setWebhook: {
-    description: 'One address takes all events. Where an address is set and no secret stands, a secret is made and shown this once; ' +
+    description:
+      'One address takes all events. Where an address is set and no secret stands, a secret is made and shown this once; ' +
       'check X-Service-Signature with it.',
     example: {
       body: { webhookUrl: 'https://shop.example.com/webhooks' },
-      answers: { 200: { success: true, message: 'Webhooks are sent to this address from now on.', webhookSecret: 'whsec_0123456789abcdef0123456789abcdef' } }
+      answers: {
+        200: {
+          success: true,
+          message: 'Webhooks are sent to this address from now on.',
+          webhookSecret: 'whsec_0123456789abcdef0123456789abcdef'
+        }
+      }
     }
   },
   validatePrimaryKey: {
-    description: 'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
+    description:
+      'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
     example: { answers: { 200: { isValid: true, message: 'The sandbox accepts this key.' } } }
   },
   validateAlternateKey: {
-    description: 'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
+    description:
+      'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
     example: { answers: { 200: { isValid: false, message: 'No key is saved for the alternate provider.' } } }
   },
   regenerateKey: {
     description: 'There is no time in which both keys work: have whatever uses the old one take the new one at once.',
-    example: { answers: { 200: { merchantId: 7, apiKey: 'bg_k7w2m8p4zc_the-new-key-shown-once', regeneratedAt: '2026-11-22T10:00:00.000Z' } } }
+    example: {
+      answers: {
+        200: {
+          merchantId: 7,
+          apiKey: 'bg_k7w2m8p4zc_the-new-key-shown-once',
+          regeneratedAt: '2026-11-22T10:00:00.000Z'
+        }
+      }
+    }
   }
 }

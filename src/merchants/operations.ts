@@ -9,7 +9,17 @@ import { Secret } from '../keys/secrets.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { KeyVerdict } from '../providers/provider.ts'
-import { AccountView, accountView, KeyInfoView, keyInfoView, LicenseView, licenseView, SubscriptionView, subscriptionView, type ProxyCounts } from './account.ts'
+import {
+  AccountView,
+  accountView,
+  KeyInfoView,
+  keyInfoView,
+  LicenseView,
+  licenseView,
+  SubscriptionView,
+  subscriptionView,
+  type ProxyCounts
+} from './account.ts'
 import { merchantOf } from './principal.ts'
 import { quickstart, QuickstartView } from './quickstart.ts'
 import type { Merchant } from './schema.ts'
@@ -22,16 +32,19 @@ export interface MerchantOperationParts {
   /** Outside production webhooks may go to this machine (decision 162). */
   readonly production: boolean
   /** Asked each time, since a reload changes them. */
-  plans (): GatewayConfig['plans']
+  plans(): GatewayConfig['plans']
   /** Without a slash at the end. */
-  publicUrl (): string
-  /** Tries the account's saved key of a slot; null when none is saved. Throws ProviderUnavailable when there is no verdict. */
-  validate (merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
-  countProxies (merchantId: number): Promise<ProxyCounts>
+  publicUrl(): string
+  /**
+   * Tries the account's saved key of a slot; null when none is saved. Throws ProviderUnavailable when there is no
+   * verdict.
+   */
+  validate(merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
+  countProxies(merchantId: number): Promise<ProxyCounts>
   /** Whether a payment of the account was ever paid, demos too (decision 74). */
-  hasPaidPayment (merchantId: number): Promise<boolean>
+  hasPaidPayment(merchantId: number): Promise<boolean>
   /** Whether the account ever made a challenge through the producer API. */
-  hasChallenge (merchantId: number): Promise<boolean>
+  hasChallenge(merchantId: number): Promise<boolean>
 }
 
 /** Longest provider key that is taken, in characters; one that carries a node's certificate has some thousands. */
@@ -49,8 +62,11 @@ const FieldProblem = Type.Object({
   traceId: Type.String()
 })
 
-/** A 400 that is `{error}` for what the contract lists so, and a problem for the rest of what a schema sees (decision 1). */
-function refused (description: string): OperationResponse {
+/**
+ * A 400 that is `{error}` for what the contract lists so, and a problem for the rest of what a schema sees (decision
+ * 1).
+ */
+function refused(description: string): OperationResponse {
   return { description, schema: FieldProblem, mediaType: 'application/problem+json' }
 }
 
@@ -59,7 +75,12 @@ const noStore = ['Cache-Control', 'no-store']
 const common = { tag: 'Merchant', access: 'merchant' } as const
 
 /** What a slot's key is called over HTTP. */
-const slots: Readonly<Record<ProviderSlot, { readonly member: 'primaryApiKey' | 'alternateApiKey', readonly field: string, readonly word: string }>> = Object.freeze({
+const slots: Readonly<
+  Record<
+    ProviderSlot,
+    { readonly member: 'primaryApiKey' | 'alternateApiKey'; readonly field: string; readonly word: string }
+  >
+> = Object.freeze({
   primary: { member: 'primaryApiKey', field: 'PrimaryApiKey', word: 'Primary' },
   alternate: { member: 'alternateApiKey', field: 'AlternateApiKey', word: 'Alternate' }
 })
@@ -68,7 +89,7 @@ const slots: Readonly<Record<ProviderSlot, { readonly member: 'primaryApiKey' | 
  * `/api/merchant` in all its operations (contract, Merchant self-service; decisions 64 to 74). None has a subscription gate:
  * it is what an account is repaired with (decision 36).
  */
-export function merchantOperations (parts: MerchantOperationParts): AnyOperation[] {
+export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
   return documented(merchantTexts, [
     ...accountReads(parts),
     keyOperation(parts, 'primary'),
@@ -81,7 +102,7 @@ export function merchantOperations (parts: MerchantOperationParts): AnyOperation
   ])
 }
 
-function accountReads (parts: MerchantOperationParts): AnyOperation[] {
+function accountReads(parts: MerchantOperationParts): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -137,19 +158,28 @@ function accountReads (parts: MerchantOperationParts): AnyOperation[] {
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
         const [proxies, challenged, paid] = await Promise.all([
-          parts.countProxies(merchant.id), parts.hasChallenge(merchant.id), parts.hasPaidPayment(merchant.id)
+          parts.countProxies(merchant.id),
+          parts.hasChallenge(merchant.id),
+          parts.hasPaidPayment(merchant.id)
         ])
-        return { status: 200, body: quickstart(merchant, { paid, sells: challenged || proxies.count > 0 }, parts.publicUrl()) }
+        return {
+          status: 200,
+          body: quickstart(merchant, { paid, sells: challenged || proxies.count > 0 }, parts.publicUrl())
+        }
       }
     })
   ]
 }
 
-/** `PUT …/primary-key` and `PUT …/alternate-key`: a key that is missing or blank is `{error}` and not a problem (decision 1). */
-function keyOperation (parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
+/**
+ * `PUT …/primary-key` and `PUT …/alternate-key`: a key that is missing or blank is `{error}` and not a problem
+ * (decision 1).
+ */
+function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
   const { member, field, word } = slots[slot]
   const refuse = (error: ValidationError): GatewayError => {
-    const missing = error.errors[field]?.includes(FIELD_REQUIRED) === true || error.errors['$']?.includes(BODY_REQUIRED) === true
+    const missing =
+      error.errors[field]?.includes(FIELD_REQUIRED) === true || error.errors['$']?.includes(BODY_REQUIRED) === true
     return missing ? new ProviderKeyRequired() : error
   }
   return defineOperation({
@@ -160,7 +190,10 @@ function keyOperation (parts: MerchantOperationParts, slot: ProviderSlot): AnyOp
     mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: `Save the key for the ${slot} provider`,
     body: Type.Object({
-      [member]: Type.String({ maxLength: MAX_KEY_CHARS, description: 'Stored encrypted and never returned. Space around it is dropped.' })
+      [member]: Type.String({
+        maxLength: MAX_KEY_CHARS,
+        description: 'Stored encrypted and never returned. Space around it is dropped.'
+      })
     }),
     refuse,
     answers: {
@@ -177,7 +210,7 @@ function keyOperation (parts: MerchantOperationParts, slot: ProviderSlot): AnyOp
   })
 }
 
-function providerOperation (parts: MerchantOperationParts): AnyOperation {
+function providerOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
     id: 'setPaymentProvider',
@@ -192,22 +225,37 @@ function providerOperation (parts: MerchantOperationParts): AnyOperation {
     handle: async ({ ctx, body }) => {
       const merchant = there(await parts.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
       const hasKey = (body.provider === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
-      return done(`Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`)
+      return done(
+        `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`
+      )
     }
   })
 }
 
-const WebhookChange = Type.Object({
-  // Its form is looked at by hand, because whatever is wrong with it has one shape of error.
-  webhookUrl: Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Left out it stays; null or empty clears it.' })),
-  webhookSecret: Type.Optional(Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: `${webhookSecretLength.min} to ${webhookSecretLength.max} characters. Left out it stays; null or empty clears it, and another is made while a URL is set.`
-  }))
-}, { title: 'WebhookChange' })
+const WebhookChange = Type.Object(
+  {
+    // Its form is looked at by hand, because whatever is wrong with it has one shape of error.
+    webhookUrl: Type.Optional(
+      Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: 'Left out it stays; null or empty clears it.'
+      })
+    ),
+    webhookSecret: Type.Optional(
+      Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: `${webhookSecretLength.min} to ${webhookSecretLength.max} characters. Left out it stays; null or empty clears it, and another is made while a URL is set.`
+      })
+    )
+  },
+  { title: 'WebhookChange' }
+)
 
-/** `PUT …/webhook-url`: each member left out stays, null or empty clears, and a URL never stands without a secret (decision 67). */
-function webhookOperation (parts: MerchantOperationParts): AnyOperation {
+/**
+ * `PUT …/webhook-url`: each member left out stays, null or empty clears, and a URL never stands without a secret
+ * (decision 67).
+ */
+function webhookOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
     id: 'setWebhook',
@@ -216,43 +264,59 @@ function webhookOperation (parts: MerchantOperationParts): AnyOperation {
     mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: 'Set where webhooks go, and what signs them',
     body: WebhookChange,
-    refuse: error => error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.'),
+    refuse: error => (error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')),
     answers: {
       200: {
         description: 'Saved. A secret that was made here is shown this once.',
         schema: Type.Object({ ...Done.properties, webhookSecret: Type.Optional(Type.String()) })
       },
-      400: refused('An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.'),
+      400: refused(
+        'An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.'
+      ),
       404: gone
     },
     handle: async ({ ctx, body }) => {
       const { webhookUrl, webhookSecret } = body
-      if (webhookUrl === undefined && webhookSecret === undefined) throw new ShortError(400, 'webhookUrl or webhookSecret is required')
+      if (webhookUrl === undefined && webhookSecret === undefined)
+        throw new ShortError(400, 'webhookUrl or webhookSecret is required')
       const url = cleared(webhookUrl) ? null : webhookUrl === undefined ? undefined : webhookAddress(webhookUrl, parts)
       if (!cleared(webhookSecret) && webhookSecret !== undefined) checkWebhookSecret(webhookSecret)
       const secret = cleared(webhookSecret) ? null : webhookSecret === undefined ? undefined : new Secret(webhookSecret)
-      const { merchant, issued } = there(await parts.merchants.changeWebhook(merchantOf(ctx).id, {
-        ...(url === undefined ? {} : { url }),
-        ...(secret === undefined ? {} : { secret })
-      }))
-      const message = merchant.webhookUrl === null ? 'No webhooks are sent: there is no webhook URL.' : 'Webhooks are sent to this address from now on.'
+      const { merchant, issued } = there(
+        await parts.merchants.changeWebhook(merchantOf(ctx).id, {
+          ...(url === undefined ? {} : { url }),
+          ...(secret === undefined ? {} : { secret })
+        })
+      )
+      const message =
+        merchant.webhookUrl === null
+          ? 'No webhooks are sent: there is no webhook URL.'
+          : 'Webhooks are sent to this address from now on.'
       return {
         status: 200,
-        body: issued === null
-          ? { success: true, message }
-          : { success: true, message: `${message} Keep the secret: it is shown this once.`, webhookSecret: issued.reveal() },
+        body:
+          issued === null
+            ? { success: true, message }
+            : {
+                success: true,
+                message: `${message} Keep the secret: it is shown this once.`,
+                webhookSecret: issued.reveal()
+              },
         headers: noStore
       }
     }
   })
 }
 
-function cleared (value: string | null | undefined): value is null | '' {
+function cleared(value: string | null | undefined): value is null | '' {
   return value === null || value === ''
 }
 
-/** `POST …/validate-primary` and `…/validate-alternate`: always 200; the body says whether the key works (contract, Validation rules). */
-function validateOperation (parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
+/**
+ * `POST …/validate-primary` and `…/validate-alternate`: always 200; the body says whether the key works (contract,
+ * Validation rules).
+ */
+function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
   return defineOperation({
     ...common,
     id: `validate${slots[slot].word}Key`,
@@ -265,21 +329,27 @@ function validateOperation (parts: MerchantOperationParts, slot: ProviderSlot): 
   })
 }
 
-async function verdict (parts: MerchantOperationParts, merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict> {
+async function verdict(parts: MerchantOperationParts, merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict> {
   try {
-    return await parts.validate(merchant, slot) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
+    return (
+      (await parts.validate(merchant, slot)) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
+    )
   } catch (error) {
-    if (error instanceof ProviderUnavailable) return { isValid: false, message: `The ${slot} provider could not be asked, so the key was not tried: ${error.message}` }
+    if (error instanceof ProviderUnavailable)
+      return {
+        isValid: false,
+        message: `The ${slot} provider could not be asked, so the key was not tried: ${error.message}`
+      }
     if (error instanceof ProviderRefused) return { isValid: false, message: refusedMessage(error) }
     throw error
   }
 }
 
-function refusedMessage ({ message, scope }: ProviderRefused): string {
+function refusedMessage({ message, scope }: ProviderRefused): string {
   return scope === null || message.includes(scope) ? message : `${message} The key lacks the scope ${scope}.`
 }
 
-function regenerateOperation (parts: MerchantOperationParts): AnyOperation {
+function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
     id: 'regenerateKey',
@@ -297,17 +367,21 @@ function regenerateOperation (parts: MerchantOperationParts): AnyOperation {
     handle: async ({ ctx }) => {
       const { merchant, apiKey } = there(await parts.merchants.regenerateKey(merchantOf(ctx).id))
       const at = merchant.keyRotatedAt ?? merchant.keyCreatedAt
-      return { status: 200, body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: new Date(at).toISOString() }, headers: noStore }
+      return {
+        status: 200,
+        body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: new Date(at).toISOString() },
+        headers: noStore
+      }
     }
   })
 }
 
-function done (message: string): { status: number, body: { success: true, message: string } } {
+function done(message: string): { status: number; body: { success: true; message: string } } {
   return { status: 200, body: { success: true, message } }
 }
 
 /** What was written, unless the account vanished after the key had been checked. */
-function there<T> (written: T | null): T {
+function there<T>(written: T | null): T {
   if (written === null) throw new ShortError(404, 'Merchant not found')
   return written
 }

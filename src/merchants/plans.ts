@@ -17,18 +17,29 @@ export const planNames: Readonly<Record<PlanTier, string>> = Object.freeze({
 
 // A Map, because a stored tier can be any text, `constructor` too.
 const known: ReadonlyMap<string, PlanTier> = new Map([
-  ['free', 'free'], ['individual', 'individual'], ['l402', 'l402'],
-  ['standard', 'individual'], ['kenticocommerce', 'individual'], ['standalone', 'individual'], ['standaloneapi', 'individual'],
+  ['free', 'free'],
+  ['individual', 'individual'],
+  ['l402', 'l402'],
+  ['standard', 'individual'],
+  ['kenticocommerce', 'individual'],
+  ['standalone', 'individual'],
+  ['standaloneapi', 'individual'],
   ['pilot', 'free']
 ])
 
-/** The plan that a stored id stands for: retired ids by the contract's table, none and unknown ones as free (decision 80). */
-export function resolveTier (stored: string | null): PlanTier {
-  return stored === null ? 'free' : known.get(stored) ?? 'free'
+/**
+ * The plan that a stored id stands for: retired ids by the contract's table, none and unknown ones as free (decision
+ * 80).
+ */
+export function resolveTier(stored: string | null): PlanTier {
+  return stored === null ? 'free' : (known.get(stored) ?? 'free')
 }
 
-/** `current_plan` of an error: the resolved plan, an unknown stored id as it stands, null when none is on file (contract, Errors). */
-export function currentPlan (stored: string | null): string | null {
+/**
+ * `current_plan` of an error: the resolved plan, an unknown stored id as it stands, null when none is on file
+ * (contract, Errors).
+ */
+export function currentPlan(stored: string | null): string | null {
   if (stored === null || stored === '') return null
   return known.get(stored) ?? stored
 }
@@ -37,9 +48,10 @@ export function currentPlan (stored: string | null): string | null {
  * Reads a planTier that somebody sent, retired spellings included.
  * @throws ShortError 400 that names the accepted values (decision 154)
  */
-export function parseTier (text: string): PlanTier {
+export function parseTier(text: string): PlanTier {
   const tier = known.get(text.trim())
-  if (tier === undefined) throw new ShortError(400, `Invalid planTier. Accepted values: ${planTiers.join(', ')}.`, [], 'BG_PLAN_TIER_INVALID')
+  if (tier === undefined)
+    throw new ShortError(400, `Invalid planTier. Accepted values: ${planTiers.join(', ')}.`, [], 'BG_PLAN_TIER_INVALID')
   return tier
 }
 
@@ -56,9 +68,14 @@ export interface PlanCaps {
 }
 
 /** The caps of a plan, from `plans` of the configuration (decision 88). */
-export function planCaps (plans: GatewayConfig['plans'], tier: PlanTier): PlanCaps {
+export function planCaps(plans: GatewayConfig['plans'], tier: PlanTier): PlanCaps {
   const { endpoints, challengesPerMonth, maxPriceSats, webhookEndpoints } = plans[tier]
-  return { endpoints: endpoints ?? null, challengesPerMonth: challengesPerMonth ?? null, maxPriceSats: maxPriceSats ?? null, webhookEndpoints }
+  return {
+    endpoints: endpoints ?? null,
+    challengesPerMonth: challengesPerMonth ?? null,
+    maxPriceSats: maxPriceSats ?? null,
+    webhookEndpoints
+  }
 }
 
 /** Features that are plan lookups, unlike the three flags (decision 79). */
@@ -71,9 +88,24 @@ export interface PlanFeatures {
 
 /** Those features of each plan (decision 79). */
 export const planFeatures: Readonly<Record<PlanTier, PlanFeatures>> = Object.freeze({
-  free: Object.freeze({ analyticsEnabled: false, prioritySupport: false, customBrandingEnabled: false, slaUptimePercentage: 99 }),
-  individual: Object.freeze({ analyticsEnabled: true, prioritySupport: false, customBrandingEnabled: false, slaUptimePercentage: 99.5 }),
-  l402: Object.freeze({ analyticsEnabled: true, prioritySupport: true, customBrandingEnabled: true, slaUptimePercentage: 99.9 })
+  free: Object.freeze({
+    analyticsEnabled: false,
+    prioritySupport: false,
+    customBrandingEnabled: false,
+    slaUptimePercentage: 99
+  }),
+  individual: Object.freeze({
+    analyticsEnabled: true,
+    prioritySupport: false,
+    customBrandingEnabled: false,
+    slaUptimePercentage: 99.5
+  }),
+  l402: Object.freeze({
+    analyticsEnabled: true,
+    prioritySupport: true,
+    customBrandingEnabled: true,
+    slaUptimePercentage: 99.9
+  })
 })
 
 /** `limits` of the subscription object (decision 81). */
@@ -84,7 +116,7 @@ export interface SubscriptionLimits {
 }
 
 /** The subscription limits of a plan. */
-export function subscriptionLimits (plans: GatewayConfig['plans'], tier: PlanTier): SubscriptionLimits {
+export function subscriptionLimits(plans: GatewayConfig['plans'], tier: PlanTier): SubscriptionLimits {
   return {
     maxMerchants: tier === 'l402' ? 5 : 1,
     maxEnvironments: tier === 'l402' ? 3 : 1,
@@ -93,15 +125,15 @@ export function subscriptionLimits (plans: GatewayConfig['plans'], tier: PlanTie
 }
 
 /**
- * The flags that a plan sets on creation, approval, a billing change or an admin's change of planTier: l402 on every plan,
- * multi-currency on paid ones. Refunds are an operator's alone and come from no plan (decision 77).
+ * The flags that a plan sets on creation, approval, a billing change or an admin's change of planTier: l402 on every
+ * plan, multi-currency on paid ones. Refunds are an operator's alone and come from no plan (decision 77).
  */
-export function flagsOfTier (tier: PlanTier): Omit<MerchantFlags, 'refundsEnabled'> {
+export function flagsOfTier(tier: PlanTier): Omit<MerchantFlags, 'refundsEnabled'> {
   return { l402Enabled: true, multiCurrencyEnabled: tier !== 'free' }
 }
 
 /** The beginning of the UTC month of `now`, both in milliseconds: from where challenges are counted (decision 87). */
-export function monthStart (now: number): number {
+export function monthStart(now: number): number {
   const date = new Date(now)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
 }

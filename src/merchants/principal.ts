@@ -22,8 +22,14 @@ declare module '../gateway/context.ts' {
   }
 }
 
-/** The merchant that a request acts for. Throws a TypeError where the chain has no `auth` as merchant: a fault of the chain, answered 500. */
-export function merchantOf (ctx: Context): Merchant {
-  if (ctx.principal?.kind !== 'merchant') throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: merchant }", because what it leads to acts for a merchant`)
+/**
+ * The merchant that a request acts for. Throws a TypeError where the chain has no `auth` as merchant: a fault of the
+ * chain, answered 500.
+ */
+export function merchantOf(ctx: Context): Merchant {
+  if (ctx.principal?.kind !== 'merchant')
+    throw new TypeError(
+      `the chain of ${ctx.route.name} needs "auth: { as: merchant }", because what it leads to acts for a merchant`
+    )
   return ctx.principal.merchant
 }

@@ -8,7 +8,10 @@ export interface MerchantFlags {
   readonly l402Enabled: boolean
 }
 
-/** An account. Times in milliseconds since the epoch. It carries no key and no hash of one; what it carries sealed stays so. */
+/**
+ * An account. Times in milliseconds since the epoch. It carries no key and no hash of one; what it carries sealed stays
+ * so.
+ */
 export interface Merchant {
   readonly id: number
   readonly name: string

@@ -10,10 +10,18 @@ import { ProviderKeyRequired } from '../providers/errors.ts'
 import { gate, mayBeRenewed, type GatedFeature } from './gate.ts'
 import { flagsOfTier, planCaps, type PlanCaps, type PlanTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
-import { EmailTaken, sealedMerchantColumn, type MerchantChanges, type MerchantStore, type MerchantSealedColumn } from './store.ts'
+import {
+  EmailTaken,
+  sealedMerchantColumn,
+  type MerchantChanges,
+  type MerchantStore,
+  type MerchantSealedColumn
+} from './store.ts'
 
 declare module '../gateway/services.ts' {
-  interface Services { readonly merchants: Merchants }
+  interface Services {
+    readonly merchants: Merchants
+  }
 }
 
 /** What `Merchants` needs. */
@@ -22,12 +30,13 @@ export interface MerchantsOptions {
   readonly sealer: Sealer
   readonly clock: Clock
   /** Asked each time, since a reload changes them. */
-  plans (): GatewayConfig['plans']
+  plans(): GatewayConfig['plans']
   readonly random?: Random
   /**
-   * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is known.
-   * It must not reject. Left out where there is no billing. It is asked once before a merchant is refused for an ended period
-   * (decision 83), and writes by itself, since only it knows in which order looks at the provider were taken.
+   * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is
+   * known. It must not reject. Left out where there is no billing. It is asked once before a merchant is refused for an
+   * ended period (decision 83), and writes by itself, since only it knows in which order looks at the provider were
+   * taken.
    */
   readonly billing?: (merchant: Merchant) => Promise<Merchant | null>
   /** Told of each provider key that was saved, outside of any transaction; it must not reject. */
@@ -85,7 +94,7 @@ export class Merchants {
   readonly #billing: MerchantsOptions['billing']
   readonly #options: MerchantsOptions
 
-  constructor (options: MerchantsOptions) {
+  constructor(options: MerchantsOptions) {
     this.#options = options
     this.#store = options.store
     this.#sealer = options.sealer
@@ -96,20 +105,22 @@ export class Merchants {
   }
 
   /**
-   * The same accounts on a caller's transaction: what is changed here stands or falls with everything else in it. After an
-   * error that transaction is spent, unless a savepoint was around it. Billing is never asked, since that is a network call,
-   * and nobody is told of a key that may not stay.
+   * The same accounts on a caller's transaction: what is changed here stands or falls with everything else in it. After
+   * an error that transaction is spent, unless a savepoint was around it. Billing is never asked, since that is a
+   * network call, and nobody is told of a key that may not stay.
    */
-  within (sql: TransactionSql): Merchants {
+  within(sql: TransactionSql): Merchants {
     const { billing: _billing, keySaved: _keySaved, ...options } = this.#options
     return new Merchants({ ...options, store: this.#store.within(sql) })
   }
 
   /**
-   * Makes an account with its first key. A saved primary key makes the explicit choice, as it would later (decision 68).
-   * @throws ShortError 409 when another account has the address (decision 24), ProviderKeyRequired for a blank provider key
+   * Makes an account with its first key. A saved primary key makes the explicit choice, as it would later (decision
+   * 68).
+   * @throws ShortError 409 when another account has the address (decision 24), ProviderKeyRequired for a blank provider
+   *   key
    */
-  async create (wanted: CreateMerchant): Promise<Issued> {
+  async create(wanted: CreateMerchant): Promise<Issued> {
     const now = this.#clock.now()
     const tier = wanted.tier ?? 'free'
     const key = generateApiKey(this.#random)
@@ -117,31 +128,41 @@ export class Merchants {
     const sealKey = (column: MerchantSealedColumn, secret: Secret<string> | undefined): string | null =>
       secret === undefined ? null : this.#seal(id, column, providerKey(secret))
     const primaryKey = sealKey('primary_key', wanted.primaryApiKey)
-    const merchant = await conflicting(this.#store.insert({
-      id,
-      name: wanted.name,
-      email: normalEmail(wanted.email),
-      keyId: key.id,
-      keyDigest: key.digest,
-      planTier: tier,
-      subscription: wanted.subscription ?? { subscriptionStatus: 'active', currentPeriodEnd: null, billingCustomerId: null, billingSubscriptionId: null },
-      flags: { refundsEnabled: false, ...flagsOfTier(tier), ...wanted.flags },
-      providerChoice: primaryKey === null ? null : choiceAfterSaving('primary', null),
-      primaryKey,
-      alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
-      webhookUrl: wanted.webhookUrl ?? null,
-      webhookSecret: wanted.webhookUrl === undefined ? null : this.#seal(id, 'webhook_secret', newWebhookSecret(this.#random).reveal()),
-      now
-    }))
+    const merchant = await conflicting(
+      this.#store.insert({
+        id,
+        name: wanted.name,
+        email: normalEmail(wanted.email),
+        keyId: key.id,
+        keyDigest: key.digest,
+        planTier: tier,
+        subscription: wanted.subscription ?? {
+          subscriptionStatus: 'active',
+          currentPeriodEnd: null,
+          billingCustomerId: null,
+          billingSubscriptionId: null
+        },
+        flags: { refundsEnabled: false, ...flagsOfTier(tier), ...wanted.flags },
+        providerChoice: primaryKey === null ? null : choiceAfterSaving('primary', null),
+        primaryKey,
+        alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
+        webhookUrl: wanted.webhookUrl ?? null,
+        webhookSecret:
+          wanted.webhookUrl === undefined
+            ? null
+            : this.#seal(id, 'webhook_secret', newWebhookSecret(this.#random).reveal()),
+        now
+      })
+    )
     return { merchant, apiKey: key.key }
   }
 
   /**
-   * The account of an API key as a client sent it; null for a malformed, unknown, replaced or deactivated one, which nothing
-   * tells apart, not even the time it takes (contract, Authentication 5).
+   * The account of an API key as a client sent it; null for a malformed, unknown, replaced or deactivated one, which
+   * nothing tells apart, not even the time it takes (contract, Authentication 5).
    * @throws Unavailable when the database is away: that is never a verdict on the key
    */
-  async byApiKey (text: string): Promise<Merchant | null> {
+  async byApiKey(text: string): Promise<Merchant | null> {
     const parsed = parseApiKey(text)
     if (parsed === null) return null
     const found = await this.#store.byKeyId(parsed.id)
@@ -150,139 +171,154 @@ export class Merchants {
   }
 
   /** @throws Unavailable when the database is away */
-  byId (id: number): Promise<Merchant | null> {
+  byId(id: number): Promise<Merchant | null> {
     return this.#store.byId(id)
   }
 
   /** Those that stand, by id. @throws Unavailable when the database is away */
-  async byIds (ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
+  async byIds(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
     const merchants = await this.#store.byIds(ids)
     return new Map(merchants.map(merchant => [merchant.id, merchant]))
   }
 
   /** Compared in lower case. @throws Unavailable when the database is away */
-  byEmail (email: string): Promise<Merchant | null> {
+  byEmail(email: string): Promise<Merchant | null> {
     return this.#store.byEmail(normalEmail(email))
   }
 
   /** Gives the account another key; the old one is invalid everywhere once this resolves. */
-  async regenerateKey (id: number): Promise<Issued | null> {
+  async regenerateKey(id: number): Promise<Issued | null> {
     const key = generateApiKey(this.#random)
     const merchant = await this.#store.replaceKey(id, key.id, key.digest, this.#clock.now())
     return merchant === null ? null : { merchant, apiKey: key.key }
   }
 
   /** Repeatable, as is `reactivate` (decision 151). */
-  deactivate (id: number): Promise<Merchant | null> {
+  deactivate(id: number): Promise<Merchant | null> {
     return this.#update(id, { isActive: false })
   }
 
-  reactivate (id: number): Promise<Merchant | null> {
+  reactivate(id: number): Promise<Merchant | null> {
     return this.#update(id, { isActive: true })
   }
 
   /** @throws ShortError 409 when another account has the address (decision 152) */
-  rename (id: number, changes: { readonly name?: string, readonly email?: string }): Promise<Merchant | null> {
+  rename(id: number, changes: { readonly name?: string; readonly email?: string }): Promise<Merchant | null> {
     return this.#update(id, changes.email === undefined ? changes : { ...changes, email: normalEmail(changes.email) })
   }
 
   /**
-   * Saves a provider key, encrypted for its row and column. Saving a primary key makes it the explicit choice where there is
-   * none (contract, What the service does 4; decision 68).
+   * Saves a provider key, encrypted for its row and column. Saving a primary key makes it the explicit choice where
+   * there is none (contract, What the service does 4; decision 68).
    * @throws ProviderKeyRequired for a blank key
    */
-  async setProviderKey (id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
+  async setProviderKey(id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
     const ciphertext = this.#seal(id, `${slot}_key`, providerKey(key))
-    const merchant = await this.#store.setKey(id, slot, ciphertext, choiceAfterSaving(slot, null) === slot, this.#clock.now())
+    const merchant = await this.#store.setKey(
+      id,
+      slot,
+      ciphertext,
+      choiceAfterSaving(slot, null) === slot,
+      this.#clock.now()
+    )
     if (merchant !== null) await this.keySaved(id, slot)
     return merchant
   }
 
   /** Tells that a provider key was saved; for keys that were saved within a transaction, once that is committed. */
-  async keySaved (id: number, slot: ProviderSlot): Promise<void> {
+  async keySaved(id: number, slot: ProviderSlot): Promise<void> {
     await this.#options.keySaved?.(id, slot)
   }
 
   /** Makes the explicit choice, also of a slot without a key (decision 69). */
-  setProviderChoice (id: number, slot: ProviderSlot): Promise<Merchant | null> {
+  setProviderChoice(id: number, slot: ProviderSlot): Promise<Merchant | null> {
     return this.#update(id, { providerChoice: slot })
   }
 
-  setFlags (id: number, flags: Partial<MerchantFlags>): Promise<Merchant | null> {
+  setFlags(id: number, flags: Partial<MerchantFlags>): Promise<Merchant | null> {
     return this.#update(id, flags)
   }
 
   /** Moves the account to a plan and sets the flags that come with it; refunds stay as they are (decision 77). */
-  setTier (id: number, tier: PlanTier): Promise<Merchant | null> {
+  setTier(id: number, tier: PlanTier): Promise<Merchant | null> {
     return this.#update(id, { planTier: tier, ...flagsOfTier(tier) })
   }
 
   /** Writes what billing says. */
-  setSubscription (id: number, facts: Partial<SubscriptionFacts>): Promise<Merchant | null> {
+  setSubscription(id: number, facts: Partial<SubscriptionFacts>): Promise<Merchant | null> {
     return this.#update(id, facts)
   }
 
   /**
-   * Writes the webhook URL and the secret that signs its deliveries; left out stays, null clears. Neither is checked here. A
-   * URL never stands without a secret: where it would, one is made in the same statement, and `issued` is the only sight of
-   * it (decision 67).
+   * Writes the webhook URL and the secret that signs its deliveries; left out stays, null clears. Neither is checked
+   * here. A URL never stands without a secret: where it would, one is made in the same statement, and `issued` is the
+   * only sight of it (decision 67).
    */
-  async changeWebhook (id: number, webhook: WebhookChange): Promise<ChangedWebhook | null> {
+  async changeWebhook(id: number, webhook: WebhookChange): Promise<ChangedWebhook | null> {
     const spare = newWebhookSecret(this.#random)
     const sealed = this.#seal(id, 'webhook_secret', spare.reveal())
-    const merchant = await this.#store.setWebhook(id, {
-      url: webhook.url,
-      secret: webhook.secret === undefined || webhook.secret === null ? webhook.secret : this.#seal(id, 'webhook_secret', webhook.secret.reveal()),
-      spare: sealed
-    }, this.#clock.now())
+    const merchant = await this.#store.setWebhook(
+      id,
+      {
+        url: webhook.url,
+        secret:
+          webhook.secret === undefined || webhook.secret === null
+            ? webhook.secret
+            : this.#seal(id, 'webhook_secret', webhook.secret.reveal()),
+        spare: sealed
+      },
+      this.#clock.now()
+    )
     return merchant === null ? null : { merchant, issued: merchant.webhookSecret?.ciphertext === sealed ? spare : null }
   }
 
   /** The secret of the account's webhooks, opened; null when none is stored. @throws UnsealError */
-  webhookSecret (merchant: Merchant): Secret<string> | null {
-    return merchant.webhookSecret === null ? null : this.#sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)
+  webhookSecret(merchant: Merchant): Secret<string> | null {
+    return merchant.webhookSecret === null
+      ? null
+      : this.#sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)
   }
 
   /** What the account's plan allows. */
-  caps (merchant: Merchant): PlanCaps {
+  caps(merchant: Merchant): PlanCaps {
     return planCaps(this.#plans(), merchant.tier)
   }
 
   /**
-   * Why the account may not go on, or null: the subscription gate, which asks billing once more before it refuses for an
-   * ended period (decision 83). `now` in milliseconds.
+   * Why the account may not go on, or null: the subscription gate, which asks billing once more before it refuses for
+   * an ended period (decision 83). `now` in milliseconds.
    */
-  refusal (merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null> {
+  refusal(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null> {
     const refused = gate(merchant, feature, now)
     if (refused === null || this.#billing === undefined || !mayBeRenewed(refused)) return refused
     return this.#billing(merchant).then(fresh => gate(fresh ?? merchant, feature, now))
   }
 
-  #update (id: number, changes: MerchantChanges): Promise<Merchant | null> {
+  #update(id: number, changes: MerchantChanges): Promise<Merchant | null> {
     return conflicting(this.#store.update(id, changes, this.#clock.now()))
   }
 
-  #seal (id: number, column: MerchantSealedColumn, text: string): string {
+  #seal(id: number, column: MerchantSealedColumn, text: string): string {
     const { place } = sealedMerchantColumn(id, column, '')
     return this.#sealer.seal(text, place)
   }
 }
 
-function newWebhookSecret (random: Random): Secret<string> {
+function newWebhookSecret(random: Random): Secret<string> {
   return new Secret(`whsec_${randomToken(32, random)}`)
 }
 
-function providerKey (key: Secret<string>): string {
+function providerKey(key: Secret<string>): string {
   const text = key.reveal().trim()
   if (text === '') throw new ProviderKeyRequired()
   return text
 }
 
-function normalEmail (email: string): string {
+function normalEmail(email: string): string {
   return email.trim().toLowerCase()
 }
 
-async function conflicting<T> (writing: Promise<T>): Promise<T> {
+async function conflicting<T>(writing: Promise<T>): Promise<T> {
   try {
     return await writing
   } catch (error) {

@@ -1,5 +1,19 @@
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
-import { column, dateOrNull, flag, group, integer, ofRow, optional, records, text, moment, type Column, type Records, type Row } from '../database/rows.ts'
+import {
+  column,
+  dateOrNull,
+  flag,
+  group,
+  integer,
+  ofRow,
+  optional,
+  records,
+  text,
+  moment,
+  type Column,
+  type Records,
+  type Row
+} from '../database/rows.ts'
 import type { ProviderSlot, SealedValue } from '../providers/account.ts'
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
@@ -60,37 +74,39 @@ export interface StoredMerchant {
 }
 
 /**
- * Where accounts are kept. Every method reads or writes the database itself, never a cache, and each is one statement: what
- * has resolved is seen by the next request on every node. Every write also tells the listeners of `merchantsChannel`.
- * Methods that change an account answer null when there is none with that id.
+ * Where accounts are kept. Every method reads or writes the database itself, never a cache, and each is one statement:
+ * what has resolved is seen by the next request on every node. Every write also tells the listeners of
+ * `merchantsChannel`. Methods that change an account answer null when there is none with that id.
  */
 export interface MerchantStore {
   /** The same accounts on a caller's transaction, which decides whether what is written stands, and when it is seen. */
-  within (sql: TransactionSql): MerchantStore
+  within(sql: TransactionSql): MerchantStore
   /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
-  nextId (): Promise<number>
+  nextId(): Promise<number>
   /** @throws EmailTaken; of several at once with one address exactly one succeeds */
-  insert (merchant: NewMerchant): Promise<Merchant>
-  byId (id: number): Promise<Merchant | null>
+  insert(merchant: NewMerchant): Promise<Merchant>
+  byId(id: number): Promise<Merchant | null>
   /** Those of the ids that stand. */
-  byIds (ids: readonly number[]): Promise<Merchant[]>
-  byEmail (email: string): Promise<Merchant | null>
+  byIds(ids: readonly number[]): Promise<Merchant[]>
+  byEmail(email: string): Promise<Merchant | null>
   /** By the id part of an API key; whether the key is right is for the caller to check. */
-  byKeyId (keyId: string): Promise<StoredMerchant | null>
-  /** Replaces the key: the old one is unknown from the moment this resolves, and of two at once the later stands alone. */
-  replaceKey (id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
+  byKeyId(keyId: string): Promise<StoredMerchant | null>
   /**
-   * Saves a slot's key, sealed. `choose` makes that slot the explicit choice where there is none, in the same statement, so
-   * that a choice made meanwhile is never overwritten.
+   * Replaces the key: the old one is unknown from the moment this resolves, and of two at once the later stands alone.
    */
-  setKey (id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
+  replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
   /**
-   * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without one, so
-   * that of two at once both find the same secret.
+   * Saves a slot's key, sealed. `choose` makes that slot the explicit choice where there is none, in the same
+   * statement, so that a choice made meanwhile is never overwritten.
    */
-  setWebhook (id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
+  setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
+  /**
+   * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without
+   * one, so that of two at once both find the same secret.
+   */
+  setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
   /** @throws EmailTaken */
-  update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
+  update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
 }
 
 /** Notifications carry the id of the account that was written. */
@@ -100,12 +116,16 @@ export const merchantsChannel = 'boltgate_merchants'
 export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
 
 /** A ciphertext with its place in the table `merchants`. */
-export function sealedMerchantColumn (id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
+export function sealedMerchantColumn(id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
 }
 
 const sealed = (name: MerchantSealedColumn): Column<SealedValue | null> =>
-  ofRow(name, (ciphertext, id: number) => sealedMerchantColumn(id, name, ciphertext), ({ ciphertext }) => ciphertext)
+  ofRow(
+    name,
+    (ciphertext, id: number) => sealedMerchantColumn(id, name, ciphertext),
+    ({ ciphertext }) => ciphertext
+  )
 
 const merchantRows: Records<Merchant> = records({
   id: integer(),
@@ -153,21 +173,21 @@ const changeRows: Records<Required<MerchantChanges>> = records({
 export class SqlMerchantStore implements MerchantStore {
   readonly #sql: Sql
 
-  constructor (database: Pick<Database, 'sql'>) {
+  constructor(database: Pick<Database, 'sql'>) {
     this.#sql = database.sql
   }
 
-  within (sql: TransactionSql): MerchantStore {
+  within(sql: TransactionSql): MerchantStore {
     return new SqlMerchantStore({ sql })
   }
 
-  async nextId (): Promise<number> {
+  async nextId(): Promise<number> {
     const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
     // A select without a table answers exactly one row.
     return Number(row!.id)
   }
 
-  async insert (merchant: NewMerchant): Promise<Merchant> {
+  async insert(merchant: NewMerchant): Promise<Merchant> {
     const now = new Date(merchant.now)
     const { subscription, flags } = merchant
     const row = await this.#write(this.#sql`
@@ -186,33 +206,41 @@ export class SqlMerchantStore implements MerchantStore {
     return row!
   }
 
-  async byId (id: number): Promise<Merchant | null> {
+  async byId(id: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     return await merchantRows.one(this.#sql`select * from merchants where id = ${id}`)
   }
 
-  async byIds (ids: readonly number[]): Promise<Merchant[]> {
+  async byIds(ids: readonly number[]): Promise<Merchant[]> {
     if (ids.length === 0) return []
     return await merchantRows.all(this.#sql`select * from merchants where id in ${this.#sql(ids)}`)
   }
 
-  async byEmail (email: string): Promise<Merchant | null> {
+  async byEmail(email: string): Promise<Merchant | null> {
     return await merchantRows.one(this.#sql`select * from merchants where email = ${email}`)
   }
 
-  async byKeyId (keyId: string): Promise<StoredMerchant | null> {
-    const [row] = await this.#sql<Array<Row & { readonly key_digest: Buffer }>>`select * from merchants where key_id = ${keyId}`
+  async byKeyId(keyId: string): Promise<StoredMerchant | null> {
+    const [row] = await this.#sql<
+      Array<Row & { readonly key_digest: Buffer }>
+    >`select * from merchants where key_id = ${keyId}`
     return row === undefined ? null : { merchant: merchantRows.read(row), keyDigest: row.key_digest }
   }
 
-  async replaceKey (id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
+  async replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     return this.#write(this.#sql`
       update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
-  async setKey (id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null> {
+  async setKey(
+    id: number,
+    slot: ProviderSlot,
+    ciphertext: string,
+    choose: boolean,
+    now: number
+  ): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     const column = this.#sql(`${slot}_key`)
     return this.#write(this.#sql`
@@ -220,7 +248,7 @@ export class SqlMerchantStore implements MerchantStore {
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
-  async setWebhook (id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
+  async setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     const sql = this.#sql
     const url = webhook.url === undefined ? sql`webhook_url` : sql`${webhook.url}::text`
@@ -233,24 +261,26 @@ export class SqlMerchantStore implements MerchantStore {
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
-  async update (id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
+  async update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     const columns = { ...changeRows.write(this.#sql, changes), updated_at: new Date(now) }
     return this.#write(this.#sql`
       update merchants set ${this.#sql(columns)} where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
-  async #write (statement: PromiseLike<readonly Row[]>): Promise<Merchant | null> {
+  async #write(statement: PromiseLike<readonly Row[]>): Promise<Merchant | null> {
     try {
       return await merchantRows.one(statement)
     } catch (error) {
-      if (isUniqueViolation(error, 'merchants_email')) throw new EmailTaken('Another account has this email address', { cause: error })
+      if (isUniqueViolation(error, 'merchants_email'))
+        throw new EmailTaken('Another account has this email address', { cause: error })
       throw error
     }
   }
 }
 
-// The column is an integer: a larger number from a path would be an error of the database in the place of "no such account".
-function isRowId (id: number): boolean {
+// The column is an integer: a larger number from a path would be an error of the database in the place of "no such
+// account".
+function isRowId(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
 }

@@ -17,7 +17,9 @@ export interface CurrencyRules {
 
 const fiat: CurrencyRules = Object.freeze({ places: 2, largest: 100_000_000n })
 
-/** The rules of each currency: a satoshi and all the bitcoin there will be; cents and a hundred million (decision 46). */
+/**
+ * The rules of each currency: a satoshi and all the bitcoin there will be; cents and a hundred million (decision 46).
+ */
 export const CURRENCY_RULES: Readonly<Record<Currency, CurrencyRules>> = Object.freeze({
   USD: fiat,
   EUR: fiat,

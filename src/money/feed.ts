@@ -68,9 +68,9 @@ const AHEAD_OF_END = 1 / 6
 const AHEAD = 60_000
 
 /**
- * What a bitcoin costs on the market: all sources are asked at once, stale answers and those far from the others are refused,
- * and the median of at least two is the price. Kept for a while, for each currency of its own; however many ask meanwhile,
- * the sources are asked once. When they fail, the last price is used until it is too old.
+ * What a bitcoin costs on the market: all sources are asked at once, stale answers and those far from the others are
+ * refused, and the median of at least two is the price. Kept for a while, for each currency of its own; however many
+ * ask meanwhile, the sources are asked once. When they fail, the last price is used until it is too old.
  */
 export class PriceFeed implements Quotes {
   readonly #parts: FeedParts
@@ -80,22 +80,28 @@ export class PriceFeed implements Quotes {
   readonly #without = new Set<FiatCurrency>()
   readonly #answers
 
-  constructor (parts: FeedParts) {
+  constructor(parts: FeedParts) {
     this.#parts = parts
-    this.#answers = parts.metrics.counter('boltgate_price_answers_total', 'Answers of price sources, by source and what became of them.', ['source', 'result'])
+    this.#answers = parts.metrics.counter(
+      'boltgate_price_answers_total',
+      'Answers of price sources, by source and what became of them.',
+      ['source', 'result']
+    )
   }
 
-  async satoshis (currency: FiatCurrency, amount: string): Promise<number> {
+  async satoshis(currency: FiatCurrency, amount: string): Promise<number> {
     const { price } = await this.quote(currency)
     return atPrice(knownDecimal(amount), price)
   }
 
-  async quote (currency: FiatCurrency): Promise<Quote> {
+  async quote(currency: FiatCurrency): Promise<Quote> {
     const line = this.#lines[currency]
     const before = this.#parts.clock.monotonic()
     const fresh = line.found === null ? 0 : line.found.freshUntil - before
     if (fresh <= this.#parts.refresh * AHEAD_OF_END && line.restUntil <= before) {
-      line.asking ??= this.#ask(currency, line).finally(() => { line.asking = null })
+      line.asking ??= this.#ask(currency, line).finally(() => {
+        line.asking = null
+      })
     }
     // While the price is fresh nobody waits for the next one.
     if (fresh <= 0 && line.asking !== null) await line.asking
@@ -108,9 +114,11 @@ export class PriceFeed implements Quotes {
   }
 
   /** Never rejects: a question that comes to no price is an outcome. */
-  async #ask (currency: FiatCurrency, line: Line): Promise<void> {
+  async #ask(currency: FiatCurrency, line: Line): Promise<void> {
     const { clock, refresh, maxAge, sources, log } = this.#parts
-    const answers = (await Promise.all(sources.map(source => this.#answer(source, currency)))).filter(answer => answer !== null)
+    const answers = (await Promise.all(sources.map(source => this.#answer(source, currency)))).filter(
+      answer => answer !== null
+    )
     const now = clock.now()
     const tick = clock.monotonic()
     const inTime = answers.filter(({ name, at }) => {
@@ -123,7 +131,8 @@ export class PriceFeed implements Quotes {
     for (const { name } of kept) this.#note(name, currency, 'ok', '')
     if (price === null) {
       line.restUntil = tick + REST
-      if (!this.#without.has(currency)) log.error({ currency, answers: kept.length }, 'there is no price: fewer than two sources agree')
+      if (!this.#without.has(currency))
+        log.error({ currency, answers: kept.length }, 'there is no price: fewer than two sources agree')
       this.#without.add(currency)
       return
     }
@@ -136,7 +145,7 @@ export class PriceFeed implements Quotes {
   }
 
   /** Never rejects: what goes wrong with one source is its own affair. */
-  async #answer ({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
+  async #answer({ name, url, headers, source }: FeedSource, currency: FiatCurrency): Promise<Answer | null> {
     const { clock, ask, timeout } = this.#parts
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
@@ -157,7 +166,7 @@ export class PriceFeed implements Quotes {
     }
   }
 
-  #note (name: SourceName, currency: FiatCurrency, result: Result, reason: string): void {
+  #note(name: SourceName, currency: FiatCurrency, result: Result, reason: string): void {
     const { log } = this.#parts
     this.#answers.inc({ source: name, result })
     const key = `${name} ${currency}`
@@ -170,12 +179,12 @@ export class PriceFeed implements Quotes {
   }
 }
 
-function freshLine (): Line {
+function freshLine(): Line {
   return { found: null, asking: null, restUntil: 0 }
 }
 
 /** Without the library's own error, which may hold what was sent. */
-function reasonOf (error: unknown): string {
+function reasonOf(error: unknown): string {
   if (error instanceof SourceFault) return error.message
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
   return error instanceof Error ? error.name : 'it failed'

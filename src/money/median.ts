@@ -16,7 +16,7 @@ export interface Agreement<T> {
 }
 
 /** Drops what lies more than 2 % from the median and takes the median of the rest. Exact: nothing is rounded. */
-export function agree<T extends { readonly price: Decimal }> (answers: readonly T[]): Agreement<T> {
+export function agree<T extends { readonly price: Decimal }>(answers: readonly T[]): Agreement<T> {
   const middle = median(answers.map(answer => answer.price))
   if (middle === null) return { price: null, kept: answers, outliers: [] }
   const kept = answers.filter(({ price }) => isNear(price, middle))
@@ -25,10 +25,10 @@ export function agree<T extends { readonly price: Decimal }> (answers: readonly 
 }
 
 /** The middle of two prices or more, or halfway between the two in the middle; null for fewer. */
-export function median (prices: readonly Decimal[]): Decimal | null {
+export function median(prices: readonly Decimal[]): Decimal | null {
   if (prices.length < LEAST_ANSWERS) return null
   const places = Math.max(...prices.map(price => price.places))
-  const sorted = prices.map(price => atPlaces(price, places)).toSorted((a, b) => a < b ? -1 : a > b ? 1 : 0)
+  const sorted = prices.map(price => atPlaces(price, places)).toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0))
   const half = sorted.length / 2
   // Of an odd number both are the same one.
   const low = sorted[Math.ceil(half) - 1] ?? 0n
@@ -37,13 +37,13 @@ export function median (prices: readonly Decimal[]): Decimal | null {
   return { digits: (low + high) * 5n, places: places + 1 }
 }
 
-function isNear (price: Decimal, middle: Decimal): boolean {
+function isNear(price: Decimal, middle: Decimal): boolean {
   const places = Math.max(price.places, middle.places)
   const wanted = atPlaces(middle, places)
   const distance = atPlaces(price, places) - wanted
   return (distance < 0n ? -distance : distance) * 100n <= wanted * TOLERANCE
 }
 
-function atPlaces (value: Decimal, places: number): bigint {
+function atPlaces(value: Decimal, places: number): bigint {
   return value.digits * 10n ** BigInt(places - value.places)
 }

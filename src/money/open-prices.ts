@@ -10,7 +10,7 @@ import { PRICE_SOURCES } from './sources.ts'
 /** Prices whose owner ends them. */
 export interface OpenedPrices extends Quotes {
   /** Ends the connections to the sources. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** What `openPrices` works with; `ask` is for tests. */
@@ -22,10 +22,13 @@ export interface PriceSurroundings {
 }
 
 /**
- * The prices of a gateway: the market's, unless both slots are the sandbox, which has prices of its own. No other gateway
- * ever has a price that nobody was asked for.
+ * The prices of a gateway: the market's, unless both slots are the sandbox, which has prices of its own. No other
+ * gateway ever has a price that nobody was asked for.
  */
-export function openPrices (config: Pick<GatewayConfig, 'lightning' | 'prices'>, around: PriceSurroundings): OpenedPrices {
+export function openPrices(
+  config: Pick<GatewayConfig, 'lightning' | 'prices'>,
+  around: PriceSurroundings
+): OpenedPrices {
   const { lightning, prices } = config
   if (lightning.primary.kind === 'sandbox' && lightning.alternate.kind === 'sandbox') {
     return Object.assign(new FixedPrices(undefined, around.clock), { close: async () => {} })
@@ -39,7 +42,8 @@ export function openPrices (config: Pick<GatewayConfig, 'lightning' | 'prices'>,
     sources: prices.sources.map((name): FeedSource => ({
       name,
       url: (prices.urls[name] ?? PRICE_SOURCES[name].url).replace(/\/+$/, ''),
-      headers: name === 'coingecko' && prices.coingeckoKey !== undefined ? { 'x-cg-demo-api-key': prices.coingeckoKey } : {},
+      headers:
+        name === 'coingecko' && prices.coingeckoKey !== undefined ? { 'x-cg-demo-api-key': prices.coingeckoKey } : {},
       source: PRICE_SOURCES[name]
     })),
     timeout: prices.timeout,

@@ -13,7 +13,7 @@ export interface Prices {
    * short (decision 47).
    * @throws Unavailable 503 "Price feed unavailable"
    */
-  satoshis (currency: FiatCurrency, amount: string): Promise<number>
+  satoshis(currency: FiatCurrency, amount: string): Promise<number>
 }
 
 /** What one bitcoin costs, for as long as the quote stands. Times in milliseconds since the epoch. */
@@ -29,16 +29,18 @@ export interface Quote {
 /** Prices that can also be shown and kept for a while: the storefront's, and those of plans paid in bitcoin. */
 export interface Quotes extends Prices {
   /** @throws Unavailable 503 "Price feed unavailable" */
-  quote (currency: FiatCurrency): Promise<Quote>
+  quote(currency: FiatCurrency): Promise<Quote>
 }
 
 /** Satoshis of an amount in any currency; bitcoin needs no price. @throws Unavailable when the price is not known */
-export async function satoshisOf (prices: Prices, currency: Currency, amount: string): Promise<number> {
-  return currency === 'BTC' ? Number(inUnits(knownDecimal(amount), BTC_PLACES)) : await prices.satoshis(currency, amount)
+export async function satoshisOf(prices: Prices, currency: Currency, amount: string): Promise<number> {
+  return currency === 'BTC'
+    ? Number(inUnits(knownDecimal(amount), BTC_PLACES))
+    : await prices.satoshis(currency, amount)
 }
 
 /** Satoshis of an amount where one bitcoin costs `price` of the same currency, rounded up, at least 1 (decision 47). */
-export function atPrice (amount: Decimal, price: Decimal): number {
+export function atPrice(amount: Decimal, price: Decimal): number {
   const places = BigInt(price.places + BTC_PLACES)
   const asked = amount.digits * 10n ** places
   const each = price.digits * 10n ** BigInt(amount.places)
@@ -47,7 +49,11 @@ export function atPrice (amount: Decimal, price: Decimal): number {
 }
 
 /** What one bitcoin costs where no market is asked. */
-const SANDBOX_PRICES: Readonly<Record<FiatCurrency, string>> = Object.freeze({ USD: '100000', EUR: '92000', GBP: '79000' })
+const SANDBOX_PRICES: Readonly<Record<FiatCurrency, string>> = Object.freeze({
+  USD: '100000',
+  EUR: '92000',
+  GBP: '79000'
+})
 
 /** Milliseconds that a quote of a fixed price stands, as one of the feed would. */
 const FIXED_QUOTE = 60_000
@@ -58,34 +64,38 @@ export class FixedPrices implements Quotes {
   readonly #clock: Clock
 
   /** @throws TypeError for a price that is no decimal above 0 */
-  constructor (prices: Readonly<Record<FiatCurrency, string>> = SANDBOX_PRICES, clock: Clock = systemClock) {
+  constructor(prices: Readonly<Record<FiatCurrency, string>> = SANDBOX_PRICES, clock: Clock = systemClock) {
     this.#clock = clock
     this.#prices = { USD: priceOf(prices.USD), EUR: priceOf(prices.EUR), GBP: priceOf(prices.GBP) }
   }
 
-  async satoshis (currency: FiatCurrency, amount: string): Promise<number> {
+  async satoshis(currency: FiatCurrency, amount: string): Promise<number> {
     return atPrice(knownDecimal(amount), this.#prices[currency])
   }
 
-  async quote (currency: FiatCurrency): Promise<Quote> {
+  async quote(currency: FiatCurrency): Promise<Quote> {
     const at = this.#clock.now()
     return { price: this.#prices[currency], at, expiresAt: at + FIXED_QUOTE }
   }
 }
 
 /** The answer where no price is known (contract, Errors: price feed unavailable). `retryAfter` in whole seconds. */
-export function pricesUnavailable (retryAfter: number): Unavailable {
-  return new Unavailable('Price feed unavailable', 'What this currency is worth in bitcoin is not known at the moment. Amounts in BTC need no price.', retryAfter)
+export function pricesUnavailable(retryAfter: number): Unavailable {
+  return new Unavailable(
+    'Price feed unavailable',
+    'What this currency is worth in bitcoin is not known at the moment. Amounts in BTC need no price.',
+    retryAfter
+  )
 }
 
 /** Prices where nobody can be asked: none. */
 export class NoPrices implements Prices {
-  satoshis (): Promise<number> {
+  satoshis(): Promise<number> {
     return Promise.reject(pricesUnavailable(60))
   }
 }
 
-function priceOf (text: string): Decimal {
+function priceOf(text: string): Decimal {
   const price = knownDecimal(text)
   if (price.digits <= 0n) throw new TypeError(`the price ${text} is not above 0`)
   return price

@@ -16,9 +16,9 @@ export interface PriceSource {
   /** Scheme and host of the public API. */
   readonly url: string
   /** What follows the address. */
-  path (currency: FiatCurrency): string
+  path(currency: FiatCurrency): string
   /** Reads the JSON text of a 200. @throws SourceFault for anything but the price that was asked for */
-  read (body: string, currency: FiatCurrency): SourcePrice
+  read(body: string, currency: FiatCurrency): SourcePrice
 }
 
 /** A source answered what is no price. The message is for the log. */
@@ -31,7 +31,7 @@ export class SourceFault extends Error {
 class JsonNumber {
   readonly text: string
 
-  constructor (text: string) {
+  constructor(text: string) {
     this.text = text
   }
 }
@@ -45,16 +45,17 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
   coinbase: {
     url: 'https://api.coinbase.com',
     path: currency => `/v2/prices/BTC-${currency}/spot`,
-    read (body, currency) {
+    read(body, currency) {
       const data = member(parse(body), 'data')
-      if (member(data, 'base') !== 'BTC' || member(data, 'currency') !== currency) throw new SourceFault('the answer is about another pair')
+      if (member(data, 'base') !== 'BTC' || member(data, 'currency') !== currency)
+        throw new SourceFault('the answer is about another pair')
       return { price: textPrice(member(data, 'amount')), at: null }
     }
   },
   'coinbase-exchange': {
     url: 'https://api.exchange.coinbase.com',
     path: currency => `/products/BTC-${currency}/ticker`,
-    read (body) {
+    read(body) {
       const answer = parse(body)
       return { price: textPrice(member(answer, 'price')), at: isoTime(member(answer, 'time')) }
     }
@@ -62,7 +63,7 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
   kraken: {
     url: 'https://api.kraken.com',
     path: currency => `/0/public/Ticker?pair=XBT${currency}`,
-    read (body, currency) {
+    read(body, currency) {
       const answer = parse(body)
       const errors = member(answer, 'error')
       // It says 200 even when it refuses.
@@ -70,7 +71,8 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
       const pairs = Object.entries(object(member(answer, 'result')))
       const [pair, ...others] = pairs
       // Named XXBTZUSD or XBTUSD.
-      if (pair === undefined || others.length > 0 || !pair[0].endsWith(currency)) throw new SourceFault('the answer is about another pair')
+      if (pair === undefined || others.length > 0 || !pair[0].endsWith(currency))
+        throw new SourceFault('the answer is about another pair')
       const last = member(pair[1], 'c')
       if (!Array.isArray(last)) throw new SourceFault('the answer has another form')
       return { price: textPrice(last[0]), at: null }
@@ -78,19 +80,21 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
   },
   coingecko: {
     url: 'https://api.coingecko.com',
-    path: currency => `/api/v3/simple/price?ids=bitcoin&vs_currencies=${currency.toLowerCase()}&include_last_updated_at=true`,
-    read (body, currency) {
+    path: currency =>
+      `/api/v3/simple/price?ids=bitcoin&vs_currencies=${currency.toLowerCase()}&include_last_updated_at=true`,
+    read(body, currency) {
       const bitcoin = member(parse(body), 'bitcoin')
       const price = member(bitcoin, currency.toLowerCase())
       const updated = member(bitcoin, 'last_updated_at')
-      if (!(price instanceof JsonNumber) || !(updated instanceof JsonNumber) || !/^\d{1,11}$/.test(updated.text)) throw new SourceFault('the answer has another form')
+      if (!(price instanceof JsonNumber) || !(updated instanceof JsonNumber) || !/^\d{1,11}$/.test(updated.text))
+        throw new SourceFault('the answer has another form')
       return { price: positive(readDecimal(price.text)), at: Number(updated.text) * 1000 }
     }
   }
 })
 
 /** JSON with its numbers as texts. */
-function parse (body: string): unknown {
+function parse(body: string): unknown {
   try {
     return JSON.parse(body, (_name: string, value: unknown, context?: { readonly source: string }) => {
       return typeof value === 'number' ? new JsonNumber(context?.source ?? String(value)) : value
@@ -101,30 +105,40 @@ function parse (body: string): unknown {
   }
 }
 
-function object (value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof JsonNumber) throw new SourceFault('the answer has another form')
+function object(value: unknown): Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof JsonNumber)
+    throw new SourceFault('the answer has another form')
   // Just seen to be an object of JSON.
   return value as Record<string, unknown>
 }
 
 /** An own member; undefined where there is none. */
-function member (value: unknown, name: string): unknown {
+function member(value: unknown, name: string): unknown {
   const from = object(value)
   return Object.hasOwn(from, name) ? from[name] : undefined
 }
 
-function textPrice (value: unknown): Decimal {
+function textPrice(value: unknown): Decimal {
   if (typeof value !== 'string' || !PLAIN.test(value)) throw new SourceFault('the answer holds no price')
   return positive(readDecimal(value))
 }
 
-function positive (value: Decimal | null): Decimal {
-  if (value === null || value.digits <= 0n || value.places > 30 || value.digits >= HIGHEST * 10n ** BigInt(value.places)) throw new SourceFault('the answer holds no price')
+function positive(value: Decimal | null): Decimal {
+  if (
+    value === null ||
+    value.digits <= 0n ||
+    value.places > 30 ||
+    value.digits >= HIGHEST * 10n ** BigInt(value.places)
+  )
+    throw new SourceFault('the answer holds no price')
   return value
 }
 
-function isoTime (value: unknown): number {
-  const time = typeof value === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/.test(value) ? Date.parse(value) : Number.NaN
+function isoTime(value: unknown): number {
+  const time =
+    typeof value === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/.test(value)
+      ? Date.parse(value)
+      : Number.NaN
   if (Number.isNaN(time)) throw new SourceFault('the answer holds no time')
   return time
 }

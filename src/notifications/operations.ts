@@ -10,29 +10,54 @@ const Received = Type.Object({ received: Type.Literal(true) })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
 
 /** The receivers of providers' notifications (contract, Inbound provider webhook receivers; decision 163). */
-export function notificationOperations (notifications: Notifications): AnyOperation[] {
+export function notificationOperations(notifications: Notifications): AnyOperation[] {
   return [
-    receiver(notifications, 'primary', 'receivePrimaryNotification', 'Take in a notification of the primary provider; the state is then asked for'),
-    receiver(notifications, 'alternate', 'receiveAlternateNotification', 'Take in a notification of the alternate provider; the state is then asked for')
+    receiver(
+      notifications,
+      'primary',
+      'receivePrimaryNotification',
+      'Take in a notification of the primary provider; the state is then asked for'
+    ),
+    receiver(
+      notifications,
+      'alternate',
+      'receiveAlternateNotification',
+      'Take in a notification of the alternate provider; the state is then asked for'
+    )
   ]
 }
 
-function receiver (notifications: Notifications, slot: ProviderSlot, id: string, summary: string): AnyOperation {
+function receiver(notifications: Notifications, slot: ProviderSlot, id: string, summary: string): AnyOperation {
   return defineOperation({
     id,
     method: 'POST',
     path: `/api/webhooks/${slot}`,
     summary,
-    description: 'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
-    example: { body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}', answers: { 200: { received: true } } },
+    description:
+      'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
+    example: {
+      body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}',
+      answers: { 200: { received: true } }
+    },
     tag: 'Provider notifications',
     access: 'public',
     mount: { use: 'merchant-api', chain: 'receivers' },
-    query: Type.Object({ account: Type.Optional(Type.String({ maxLength: 20, description: 'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.' })) }),
+    query: Type.Object({
+      account: Type.Optional(
+        Type.String({
+          maxLength: 20,
+          description:
+            'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.'
+        })
+      )
+    }),
     // The signature is over the bytes, in whatever type the provider writes them.
     form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },
     answers: {
-      200: { description: 'Taken in, or ignored: about something that is not known here, or said before.', schema: Received },
+      200: {
+        description: 'Taken in, or ignored: about something that is not known here, or said before.',
+        schema: Received
+      },
       400: { description: 'It cannot be read.', schema: ErrorBody },
       401: { description: 'It is not signed by the account that it is about.', schema: ErrorBody },
       404: { description: 'The kind of provider in this place sends no notifications.' },

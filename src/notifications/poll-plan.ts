@@ -52,12 +52,21 @@ export interface PollState {
 
 /** One thing to ask: for what was settled since a time, or for some open payments behind one. */
 export type Poll =
-  | { readonly type: 'list', readonly account: string, readonly since: number, /** When its oldest open charge was made. */ readonly oldest: number, readonly position: string | null }
-  | { readonly type: 'look up', readonly account: string, readonly after: string, readonly count: number }
+  | {
+      readonly type: 'list'
+      readonly account: string
+      readonly since: number
+      /** When its oldest open charge was made. */ readonly oldest: number
+      readonly position: string | null
+    }
+  | { readonly type: 'look up'; readonly account: string; readonly after: string; readonly count: number }
   /** For payments that are about to end, of an account that rests. */
-  | { readonly type: 'look up ending', readonly account: string, readonly count: number }
+  | { readonly type: 'look up ending'; readonly account: string; readonly count: number }
 
-/** What to ask now, and what is remembered of it: written before anybody is asked, so that a call is counted even if this process dies. */
+/**
+ * What to ask now, and what is remembered of it: written before anybody is asked, so that a call is counted even if
+ * this process dies.
+ */
 export interface Plan {
   readonly polls: readonly Poll[]
   readonly state: PollState
@@ -66,12 +75,17 @@ export interface Plan {
 /** What came of a poll. */
 export type PollOutcome =
   /** `reach` as in `SettledList`. */
-  | { readonly type: 'listed', readonly reach: 'whole' | 'more' | 'newest', readonly asOf: number, readonly position: string | null }
-  | { readonly type: 'looked up', /** Null: it was the last one. */ readonly cursor: string | null }
+  | {
+      readonly type: 'listed'
+      readonly reach: 'whole' | 'more' | 'newest'
+      readonly asOf: number
+      readonly position: string | null
+    }
+  | { readonly type: 'looked up'; /** Null: it was the last one. */ readonly cursor: string | null }
   /** The account is not asked for a while: its key is refused, or nobody is there to be asked. */
-  | { readonly type: 'failed', readonly fault: 'refused' | 'away' }
+  | { readonly type: 'failed'; readonly fault: 'refused' | 'away' }
   /** Nobody of the budget is asked for a while. */
-  | { readonly type: 'limited', readonly restsUntil: number }
+  | { readonly type: 'limited'; readonly restsUntil: number }
 
 /** Nothing asked yet. */
 export const FIRST_STATE: PollState = Object.freeze({ turns: Object.freeze({}), budgets: Object.freeze({}) })
@@ -85,24 +99,39 @@ const RESTS = Object.freeze({ refused: { first: 30_000, longest: 300_000 }, away
 const ENDING_EVERY = 30_000
 const ENDING_AT_ONCE = 10
 
-/** How an account stands that is seen for the first time; of one that an earlier version wrote, what that did not know. */
-function firstTurn (since: number, now: number): Turn {
-  return { listedAt: now, coveredTo: since, sweptAt: now, cursor: null, lookedAt: now, restsUntil: 0, faults: 0, fault: null, wokenAt: 0, position: null }
+/**
+ * How an account stands that is seen for the first time; of one that an earlier version wrote, what that did not know.
+ */
+function firstTurn(since: number, now: number): Turn {
+  return {
+    listedAt: now,
+    coveredTo: since,
+    sweptAt: now,
+    cursor: null,
+    lookedAt: now,
+    restsUntil: 0,
+    faults: 0,
+    fault: null,
+    wokenAt: 0,
+    position: null
+  }
 }
 
 /** The budget that an account's calls are taken from. */
-function budgetOf (account: string, rules: PollRules): string {
+function budgetOf(account: string, rules: PollRules): string {
   return rules.isShared ? 'all' : account
 }
 
 /**
- * What may be asked at `now`. Listings go first, those that are due the longest before the others; what is left of a budget
- * goes to look-ups, one for each account in turn. Nothing is asked twice because it takes long: a turn counts when it is given.
+ * What may be asked at `now`. Listings go first, those that are due the longest before the others; what is left of a
+ * budget goes to look-ups, one for each account in turn. Nothing is asked twice because it takes long: a turn counts
+ * when it is given.
  */
-export function nextPolls (state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
+export function nextPolls(state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
   const turns = new Map<string, Turn>()
   const present = new Set(candidates.map(({ id }) => id))
-  for (const [id, turn] of Object.entries(state.turns)) if (present.has(id) || isRemembered(turn, rules, now)) turns.set(id, { ...firstTurn(0, 0), ...turn })
+  for (const [id, turn] of Object.entries(state.turns))
+    if (present.has(id) || isRemembered(turn, rules, now)) turns.set(id, { ...firstTurn(0, 0), ...turn })
   const spending = new Map<string, Spending>()
   for (const [name, { calls, restsUntil }] of Object.entries(state.budgets)) {
     const recent = calls.filter(([at]) => at > now - MINUTE)
@@ -119,17 +148,38 @@ export function nextPolls (state: PollState, candidates: readonly Candidate[], r
     // The provider's own notification comes first: a new account is asked about once its turn comes.
     if (!turns.has(id)) turns.set(id, firstTurn(since, now))
   }
-  const awake = candidates.map(candidate => ({ candidate, turn: turnOf(turns, candidate.id) })).filter(({ turn }) => turn.restsUntil <= now)
+  const awake = candidates
+    .map(candidate => ({ candidate, turn: turnOf(turns, candidate.id) }))
+    .filter(({ turn }) => turn.restsUntil <= now)
   const polls: Poll[] = []
   if (rules.hasList) {
-    const due = awake.map(({ candidate, turn }) => ({ id: candidate.id, turn, oldest: candidate.since, at: turn.listedAt + (candidate.isFresh ? rules.every.fresh : rules.every.stale) }))
-    for (const { id, turn, oldest } of due.filter(({ at }) => at <= now).toSorted((one, other) => one.at - other.at || compare(one.id, other.id))) {
+    const due = awake.map(({ candidate, turn }) => ({
+      id: candidate.id,
+      turn,
+      oldest: candidate.since,
+      at: turn.listedAt + (candidate.isFresh ? rules.every.fresh : rules.every.stale)
+    }))
+    for (const { id, turn, oldest } of due
+      .filter(({ at }) => at <= now)
+      .toSorted((one, other) => one.at - other.at || compare(one.id, other.id))) {
       if (!take(id, rules.costs.list)) continue
-      polls.push({ type: 'list', account: id, since: turn.coveredTo - OVERLAP, oldest: oldest - OVERLAP, position: turn.position })
+      polls.push({
+        type: 'list',
+        account: id,
+        since: turn.coveredTo - OVERLAP,
+        oldest: oldest - OVERLAP,
+        position: turn.position
+      })
       turns.set(id, { ...turn, listedAt: now })
     }
   }
-  for (const { id, after, count } of lookUps(awake.map(({ candidate }) => candidate), turns, rules, now, take)) {
+  for (const { id, after, count } of lookUps(
+    awake.map(({ candidate }) => candidate),
+    turns,
+    rules,
+    now,
+    take
+  )) {
     polls.push({ type: 'look up', account: id, after, count })
   }
   for (const { id, ending } of candidates) {
@@ -145,10 +195,19 @@ export function nextPolls (state: PollState, candidates: readonly Candidate[], r
 }
 
 /** What is remembered once the outcome of a poll is known. */
-export function afterPoll (state: PollState, poll: Poll, outcome: PollOutcome, askedAt: number, rules: PollRules): PollState {
+export function afterPoll(
+  state: PollState,
+  poll: Poll,
+  outcome: PollOutcome,
+  askedAt: number,
+  rules: PollRules
+): PollState {
   const turn = state.turns[poll.account]
   if (turn === undefined) return state
-  const changed = (change: Partial<Turn>): PollState => ({ ...state, turns: { ...state.turns, [poll.account]: { ...turn, ...change } } })
+  const changed = (change: Partial<Turn>): PollState => ({
+    ...state,
+    turns: { ...state.turns, [poll.account]: { ...turn, ...change } }
+  })
   // A key was saved since, so that neither what the old one saw nor its refusal counts.
   if (turn.wokenAt > askedAt) return state
   const answering = { restsUntil: 0, faults: 0, fault: null }
@@ -157,7 +216,9 @@ export function afterPoll (state: PollState, poll: Poll, outcome: PollOutcome, a
       // What is left of the list is due at once; nothing counts as seen before it was read.
       if (outcome.reach === 'more') return changed({ ...answering, position: outcome.position, listedAt: 0 })
       return changed({
-        ...answering, position: outcome.position, coveredTo: outcome.asOf,
+        ...answering,
+        position: outcome.position,
+        coveredTo: outcome.asOf,
         ...(outcome.reach === 'newest' && turn.cursor === null ? { cursor: '', sweptAt: askedAt } : {})
       })
     case 'looked up':
@@ -166,18 +227,28 @@ export function afterPoll (state: PollState, poll: Poll, outcome: PollOutcome, a
       if (poll.type === 'look up ending') return state
       const faults = turn.fault === outcome.fault ? turn.faults + 1 : 1
       const { first, longest } = RESTS[outcome.fault]
-      return changed({ faults, fault: outcome.fault, restsUntil: askedAt + Math.min(first * 2 ** (faults - 1), longest) })
+      return changed({
+        faults,
+        fault: outcome.fault,
+        restsUntil: askedAt + Math.min(first * 2 ** (faults - 1), longest)
+      })
     }
     case 'limited': {
       const name = budgetOf(poll.account, rules)
       const { calls, restsUntil } = state.budgets[name] ?? { calls: [], restsUntil: 0 }
-      return { ...state, budgets: { ...state.budgets, [name]: { calls, restsUntil: Math.max(restsUntil, outcome.restsUntil) } } }
+      return {
+        ...state,
+        budgets: { ...state.budgets, [name]: { calls, restsUntil: Math.max(restsUntil, outcome.restsUntil) } }
+      }
     }
   }
 }
 
-/** An account is asked again at once, and from the beginning of its list: its key was saved or has proved good (decision 179). */
-export function woken (state: PollState, account: string, now: number): PollState {
+/**
+ * An account is asked again at once, and from the beginning of its list: its key was saved or has proved good (decision
+ * 179).
+ */
+export function woken(state: PollState, account: string, now: number): PollState {
   const turn = state.turns[account]
   if (turn === undefined) return state
   const awake = { ...turn, restsUntil: 0, faults: 0, fault: null, listedAt: 0, position: null, wokenAt: now }
@@ -185,31 +256,45 @@ export function woken (state: PollState, account: string, now: number): PollStat
 }
 
 /** Accounts that rest at `now`, by what made them. */
-export function resting (state: PollState, now: number): Readonly<Record<'refused' | 'away', number>> {
+export function resting(state: PollState, now: number): Readonly<Record<'refused' | 'away', number>> {
   const counts = { refused: 0, away: 0 }
-  for (const { restsUntil, fault } of Object.values(state.turns)) if (restsUntil > now && fault !== null) counts[fault]++
+  for (const { restsUntil, fault } of Object.values(state.turns))
+    if (restsUntil > now && fault !== null) counts[fault]++
   return counts
 }
 
-function turnOf (turns: ReadonlyMap<string, Turn>, id: string): Turn {
+function turnOf(turns: ReadonlyMap<string, Turn>, id: string): Turn {
   const turn = turns.get(id)
   if (turn === undefined) throw new TypeError('an account has no turn')
   return turn
 }
 
 /** An account that has nothing open for a moment keeps its turn, or it would come before its time when it is back. */
-function isRemembered (turn: Turn, rules: PollRules, now: number): boolean {
-  return turn.restsUntil > now || Math.max(turn.listedAt, turn.lookedAt) + Math.max(rules.every.stale, rules.sweepEvery) > now
+function isRemembered(turn: Turn, rules: PollRules, now: number): boolean {
+  return (
+    turn.restsUntil > now ||
+    Math.max(turn.listedAt, turn.lookedAt) + Math.max(rules.every.stale, rules.sweepEvery) > now
+  )
 }
 
-function * lookUps (awake: readonly Candidate[], turns: Map<string, Turn>, rules: PollRules, now: number, take: (account: string, cost: number) => boolean): Generator<{ id: string, after: string, count: number }> {
+function* lookUps(
+  awake: readonly Candidate[],
+  turns: Map<string, Turn>,
+  rules: PollRules,
+  now: number,
+  take: (account: string, cost: number) => boolean
+): Generator<{ id: string; after: string; count: number }> {
   for (const { id, payments, isFresh } of awake) {
     const turn = turnOf(turns, id)
     const every = rules.hasList || isFresh ? rules.sweepEvery : rules.every.stale
-    if (turn.cursor === null && payments > 0 && turn.sweptAt + every <= now) turns.set(id, { ...turn, cursor: '', sweptAt: now })
+    if (turn.cursor === null && payments > 0 && turn.sweptAt + every <= now)
+      turns.set(id, { ...turn, cursor: '', sweptAt: now })
   }
-  let waiting = awake.filter(({ id, payments }) => payments > 0 && turnOf(turns, id).cursor !== null)
-    .toSorted((one, other) => turnOf(turns, one.id).lookedAt - turnOf(turns, other.id).lookedAt || compare(one.id, other.id))
+  let waiting = awake
+    .filter(({ id, payments }) => payments > 0 && turnOf(turns, id).cursor !== null)
+    .toSorted(
+      (one, other) => turnOf(turns, one.id).lookedAt - turnOf(turns, other.id).lookedAt || compare(one.id, other.id)
+    )
   const counts = new Map<string, number>()
   while (waiting.length > 0) {
     waiting = waiting.filter(({ id, payments }) => {
@@ -226,6 +311,6 @@ function * lookUps (awake: readonly Candidate[], turns: Map<string, Turn>, rules
   }
 }
 
-function compare (one: string, other: string): number {
+function compare(one: string, other: string): number {
   return one < other ? -1 : one > other ? 1 : 0
 }

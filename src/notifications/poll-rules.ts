@@ -6,7 +6,7 @@ export interface PollRules extends Polling {
   /** Whether the kind lists what was settled; else each charge is looked up. */
   readonly hasList: boolean
   /** Between listings of an account with something that can be paid now, and of one without. */
-  readonly every: { readonly fresh: number, readonly stale: number }
+  readonly every: { readonly fresh: number; readonly stale: number }
   /** Between look-ups of an account's open payments one by one, for what its listings do not tell. */
   readonly sweepEvery: number
   /** Which of them are looked up: all that are open, or those that can still be paid. */
@@ -18,9 +18,14 @@ export interface PollRules extends Polling {
 const MINUTE = 60_000
 
 /**
- * The rules for a slot whose kind may be polled so. `isTwice`: the other slot calls the same, so that each takes half of what they share.
+ * The rules for a slot whose kind may be polled so. `isTwice`: the other slot calls the same, so that each takes half
+ * of what they share.
  */
-export function pollRules (provider: Pick<Provider, 'capabilities' | 'listSettled'>, polling: Polling, isTwice: boolean): PollRules {
+export function pollRules(
+  provider: Pick<Provider, 'capabilities' | 'listSettled'>,
+  polling: Polling,
+  isTwice: boolean
+): PollRules {
   const common = {
     ...polling,
     perMinute: isTwice && polling.isShared ? Math.ceil(polling.perMinute / 2) : polling.perMinute,
@@ -28,7 +33,19 @@ export function pollRules (provider: Pick<Provider, 'capabilities' | 'listSettle
   }
   if (!provider.capabilities.notifies) {
     // There is no other news of payments. The list holds the newest invoices, most of which are paid soon or never.
-    return { ...common, every: { fresh: 5_000, stale: 5 * MINUTE }, sweepEvery: MINUTE, sweeps: common.hasList ? 'fresh' : 'all', tick: 5_000 }
+    return {
+      ...common,
+      every: { fresh: 5_000, stale: 5 * MINUTE },
+      sweepEvery: MINUTE,
+      sweeps: common.hasList ? 'fresh' : 'all',
+      tick: 5_000
+    }
   }
-  return { ...common, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: common.hasList ? 30 * MINUTE : MINUTE, sweeps: 'all', tick: 15_000 }
+  return {
+    ...common,
+    every: { fresh: MINUTE, stale: 10 * MINUTE },
+    sweepEvery: common.hasList ? 30 * MINUTE : MINUTE,
+    sweeps: 'all',
+    tick: 15_000
+  }
 }

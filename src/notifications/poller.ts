@@ -12,7 +12,16 @@ import type { Payees } from '../providers/payees.ts'
 import { AnswerTooLarge } from '../providers/provider-call.ts'
 import type { ChargeState, Provider, SettledList } from '../providers/provider.ts'
 import type { Charges } from './charges.ts'
-import { afterPoll, nextPolls, resting, woken, type Candidate, type PollOutcome, type Poll, type PollState } from './poll-plan.ts'
+import {
+  afterPoll,
+  nextPolls,
+  resting,
+  woken,
+  type Candidate,
+  type PollOutcome,
+  type Poll,
+  type PollState
+} from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
 import type { PollStore } from './poll-store.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
@@ -30,7 +39,7 @@ export interface PollerParts {
   readonly payments: Pick<Payments, 'answered'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
   /** Null when the account is gone. */
-  merchant (id: number): Promise<ProviderAccount | null>
+  merchant(id: number): Promise<ProviderAccount | null>
 }
 
 /** Polls of one run at once. */
@@ -40,20 +49,24 @@ const SAVES = 8
 
 /**
  * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
- * accounts with open payments what was settled, within the limits of `PollRules`. What it remembers lies in the database, so
- * that the processes of one deployment keep to one budget together; deployments that share an address do not know of each other.
+ * accounts with open payments what was settled, within the limits of `PollRules`. What it remembers lies in the
+ * database, so that the processes of one deployment keep to one budget together; deployments that share an address do
+ * not know of each other.
  */
 export class Poller {
   readonly #parts: PollerParts
   /** The operator's own key can have changed with a start of the gateway. */
   #isFirstRun = true
 
-  constructor (parts: PollerParts) {
+  constructor(parts: PollerParts) {
     this.#parts = parts
   }
 
-  /** One run: for a periodic job. Rejects when the database is away; what fails at a provider is logged and tried again later. */
-  async run (signal: AbortSignal): Promise<void> {
+  /**
+   * One run: for a periodic job. Rejects when the database is away; what fails at a provider is logged and tried again
+   * later.
+   */
+  async run(signal: AbortSignal): Promise<void> {
     const { slot, rules, store, clock, payees } = this.#parts
     if (this.#isFirstRun) await this.wake(null)
     this.#isFirstRun = false
@@ -78,50 +91,65 @@ export class Poller {
       }
     }
     const workers = await Promise.allSettled(Array.from({ length: Math.min(AT_ONCE, polls.length) }, work))
-    await this.#change(before => ends.reduce((after, [poll, outcome]) => afterPoll(after, poll, outcome, now, rules), before))
+    await this.#change(before =>
+      ends.reduce((after, [poll, outcome]) => afterPoll(after, poll, outcome, now, rules), before)
+    )
     for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
   }
 
   /** The account's key was saved or has proved good: it is asked again at once (decision 179). Null: the operator. */
-  async wake (owner: Owner): Promise<void> {
+  async wake(owner: Owner): Promise<void> {
     await this.#change(before => woken(before, accountName(owner), this.#parts.clock.now()))
   }
 
   /** How many accounts rest now, by what made them. */
-  async resting (): Promise<ReturnType<typeof resting>> {
+  async resting(): Promise<ReturnType<typeof resting>> {
     const { slot, store, clock, payees } = this.#parts
     return resting((await store.load(slot, payees.provider(slot).kind)).state, clock.now())
   }
 
-  /** Changes what is remembered, beside other processes that do the same. What cannot be written is asked for once more. */
-  async #change (change: (before: PollState) => PollState): Promise<void> {
+  /**
+   * Changes what is remembered, beside other processes that do the same. What cannot be written is asked for once more.
+   */
+  async #change(change: (before: PollState) => PollState): Promise<void> {
     const { slot, store, payees } = this.#parts
     const { kind } = payees.provider(slot)
     for (let attempt = 0; attempt < SAVES; attempt++) {
       const { state, version } = await store.load(slot, kind)
       const after = change(state)
-      if (after === state || await store.save(slot, kind, after, version) !== null) return
+      if (after === state || (await store.save(slot, kind, after, version)) !== null) return
     }
   }
 
   /** Accounts with something open. */
-  async #candidates (provider: Provider): Promise<Candidate[]> {
+  async #candidates(provider: Provider): Promise<Candidate[]> {
     const { slot, clock, ofPayments, ofChallenges, rules } = this.#parts
     const now = clock.now()
     const found = new Map<string, Candidate>()
     for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, provider.kind, now)) {
-      found.set(accountName(merchantId), { id: accountName(merchantId), isFresh: fresh > 0, payments: rules.sweeps === 'all' ? count : fresh, ending, since })
+      found.set(accountName(merchantId), {
+        id: accountName(merchantId),
+        isFresh: fresh > 0,
+        payments: rules.sweeps === 'all' ? count : fresh,
+        ending,
+        since
+      })
     }
     // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
     for (const { merchantId, since } of rules.hasList ? await ofChallenges.open(slot, provider.kind, now) : []) {
       const id = accountName(merchantId)
       const same = found.get(id)
-      found.set(id, same === undefined ? { id, isFresh: false, payments: 0, ending: 0, since } : { ...same, since: Math.min(same.since, since) })
+      found.set(
+        id,
+        same === undefined
+          ? { id, isFresh: false, payments: 0, ending: 0, since }
+          : { ...same, since: Math.min(same.since, since) }
+      )
     }
     return [...found.values()]
   }
 
-  async #ask (provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
+  async #ask(provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
     const { slot, clock, log, payees } = this.#parts
     const owner = ownerOfName(poll.account)
     if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
@@ -129,22 +157,35 @@ export class Poller {
       const account = owner === null ? null : await this.#parts.merchant(owner)
       const key = owner !== null && account === null ? null : payees.key(account, slot)
       if (key === null) return { type: 'failed', fault: 'refused' }
-      return poll.type === 'list' ? await this.#list(provider, key, owner, poll) : await this.#lookUp(provider, key, poll, signal)
+      return poll.type === 'list'
+        ? await this.#list(provider, key, owner, poll)
+        : await this.#lookUp(provider, key, poll, signal)
     } catch (error) {
       const outcome = failure(error, clock.now())
-      const text = outcome.type === 'failed' && outcome.fault === 'refused'
-        ? 'a provider refuses the key of an account: what is paid there is not heard of before the key is saved again or works again'
-        : 'a provider could not be asked what was paid; it is asked again later'
+      const text =
+        outcome.type === 'failed' && outcome.fault === 'refused'
+          ? 'a provider refuses the key of an account: what is paid there is not heard of before the key is saved again or works again'
+          : 'a provider could not be asked what was paid; it is asked again later'
       log.warn({ err: error, slot, provider: provider.kind, merchantId: owner }, text)
       return outcome
     }
   }
 
-  async #list (provider: Provider, key: Secret<string>, owner: Owner, wanted: Poll & { type: 'list' }): Promise<PollOutcome> {
+  async #list(
+    provider: Provider,
+    key: Secret<string>,
+    owner: Owner,
+    wanted: Poll & { type: 'list' }
+  ): Promise<PollOutcome> {
     const { slot, charges, clock, log } = this.#parts
     if (provider.listSettled === undefined) throw new TypeError(`${provider.kind} has no list of what was settled`)
     const askedAt = clock.now()
-    const { charges: settled, reach, asOf, position } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
+    const {
+      charges: settled,
+      reach,
+      asOf,
+      position
+    } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
       // The list would be as large the next time: its payments are looked up one by one.
       if (error instanceof AnswerTooLarge) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
       throw error
@@ -156,28 +197,43 @@ export class Poller {
       // Merchants may share an account; each is asked about with its own key.
       if (charged.owner !== owner || charged.isSettled) continue
       // Beyond the budget, but once or twice for each payment.
-      const seen = states.get(charged.chargeId) ?? await lookedUp(provider, key, charged.chargeId)
+      const seen = states.get(charged.chargeId) ?? (await lookedUp(provider, key, charged.chargeId))
       isAnswered &&= seen !== null
       if (seen === null) continue
       await charges.observe(charged, seen, askedAt)
       found++
     }
-    if (found > 0) log.info({ slot, provider: provider.kind, merchantId: owner, found }, 'polling found what no notification had told')
+    if (found > 0)
+      log.info(
+        { slot, provider: provider.kind, merchantId: owner, found },
+        'polling found what no notification had told'
+      )
     // Only now: what the list says was paid has been taken in.
     if (isAnswered && owner !== null) await this.#parts.payments.answered(owner, slot, provider.kind, asOf)
     return { type: 'listed', reach, asOf, position }
   }
 
-  async #lookUp (provider: Provider, key: Secret<string>, poll: Poll & { type: 'look up' | 'look up ending' }, signal: AbortSignal): Promise<PollOutcome> {
+  async #lookUp(
+    provider: Provider,
+    key: Secret<string>,
+    poll: Poll & { type: 'look up' | 'look up ending' },
+    signal: AbortSignal
+  ): Promise<PollOutcome> {
     const { slot, rules, clock, charges, ofPayments } = this.#parts
-    const { account, count, after, which } = poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
+    const { account, count, after, which } =
+      poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
     const payments = await ofPayments.openOf(slot, provider.kind, Number(account), which, clock.now(), after, count)
     let cursor = after
     for (const { chargeId, invoiceId, merchantId } of payments) {
       if (signal.aborted) return { type: 'looked up', cursor }
       const askedAt = clock.now()
       const seen = await lookedUp(provider, key, chargeId)
-      if (seen !== null) await charges.observe({ type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false }, seen, askedAt)
+      if (seen !== null)
+        await charges.observe(
+          { type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false },
+          seen,
+          askedAt
+        )
       cursor = chargeId
     }
     return { type: 'looked up', cursor: payments.length < count ? null : cursor }
@@ -185,7 +241,7 @@ export class Poller {
 }
 
 /** Null also for a charge of which the provider will not hear: the others are behind it. */
-async function lookedUp (provider: Provider, key: Secret<string>, chargeId: string): Promise<ChargeState | null> {
+async function lookedUp(provider: Provider, key: Secret<string>, chargeId: string): Promise<ChargeState | null> {
   try {
     return await provider.lookUp(key, chargeId)
   } catch (error) {
@@ -194,8 +250,9 @@ async function lookedUp (provider: Provider, key: Secret<string>, chargeId: stri
   }
 }
 
-function failure (error: unknown, now: number): PollOutcome {
-  if (error instanceof ProviderUnavailable && (error.fault === 'rate' || error.fault === 'open')) return { type: 'limited', restsUntil: now + error.retryAfter * 1000 }
+function failure(error: unknown, now: number): PollOutcome {
+  if (error instanceof ProviderUnavailable && (error.fault === 'rate' || error.fault === 'open'))
+    return { type: 'limited', restsUntil: now + error.retryAfter * 1000 }
   if (error instanceof ProviderRefused || error instanceof UnsealError) return { type: 'failed', fault: 'refused' }
   if (error instanceof Unavailable || isConnectionFault(error)) return { type: 'failed', fault: 'away' }
   throw error

@@ -25,7 +25,7 @@ export interface NotificationsParts {
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly registration: Pick<Registration, 'secretOf'>
   /** Null when the account is gone. */
-  merchant (id: number): Promise<ProviderAccount | null>
+  merchant(id: number): Promise<ProviderAccount | null>
 }
 
 /** What a job of ours is about. */
@@ -42,46 +42,57 @@ const CONCURRENCY = 4
 const PER_ACCOUNT = 2
 
 /**
- * Notifications from providers (contract, Inbound provider webhook receivers; decision 163). One says whom it is about and
- * nothing else that is believed: once its signature holds, a job is written that asks the provider how the charge stands, and
- * only then it is answered. So the answer is quick (Strike waits 5 s), nothing is lost when the process dies, and duplicates
- * that come while the job waits are one.
+ * Notifications from providers (contract, Inbound provider webhook receivers; decision 163). One says whom it is about
+ * and nothing else that is believed: once its signature holds, a job is written that asks the provider how the charge
+ * stands, and only then it is answered. So the answer is quick (Strike waits 5 s), nothing is lost when the process
+ * dies, and duplicates that come while the job waits are one.
  *
- * A signature must hold for the account that was charged. Where the account's own key signs (OpenNode), notifications of
- * charges that were made with a key that has been replaced are refused, because the old key is not kept; the poller finds
- * those payments with the new one. An id that nobody here was charged under cannot be checked and is ignored; that it is
- * unknown is all that can be learnt here without a secret (decision 163), and ids of charges are not to be guessed.
+ * A signature must hold for the account that was charged. Where the account's own key signs (OpenNode), notifications
+ * of charges that were made with a key that has been replaced are refused, because the old key is not kept; the poller
+ * finds those payments with the new one. An id that nobody here was charged under cannot be checked and is ignored;
+ * that it is unknown is all that can be learnt here without a secret (decision 163), and ids of charges are not to be
+ * guessed.
  *
- * A provider may tell every receiver that was registered with one account about all of its charges (Strike), so where two of
- * our accounts share one there, each receiver also hears of the other's charges. What a receiver's own secret signed is
- * genuine and no business of its account: ignored, and not refused, or it would be sent for days.
+ * A provider may tell every receiver that was registered with one account about all of its charges (Strike), so where
+ * two of our accounts share one there, each receiver also hears of the other's charges. What a receiver's own secret
+ * signed is genuine and no business of its account: ignored, and not refused, or it would be sent for days.
  */
 export class Notifications {
   readonly #parts: NotificationsParts
   readonly #nobody: Secret<string>
 
-  constructor (parts: NotificationsParts) {
+  constructor(parts: NotificationsParts) {
     this.#parts = parts
     this.#nobody = new Secret(randomToken(32, parts.random))
   }
 
-  get jobs (): readonly JobDeclaration[] {
-    return [queue<Reread>(QUEUE, { title: 'Providers said that a charge has changed: ask how it stands', concurrency: CONCURRENCY, perGroup: PER_ACCOUNT, retries: RETRIES },
-      ({ data }) => this.#reread(data))]
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      queue<Reread>(
+        QUEUE,
+        {
+          title: 'Providers said that a charge has changed: ask how it stands',
+          concurrency: CONCURRENCY,
+          perGroup: PER_ACCOUNT,
+          retries: RETRIES
+        },
+        ({ data }) => this.#reread(data)
+      )
+    ]
   }
 
   /** @throws LongError 404 where the kind in the slot sends no notifications */
-  requireReceiver (slot: ProviderSlot): void {
+  requireReceiver(slot: ProviderSlot): void {
     if (this.#parts.payees.provider(slot).readNotification === undefined) throw notFound()
   }
 
   /**
-   * Takes a notification in; resolves once what follows from it is written. `account` is what the called address says of
-   * whose receiver it is, if anything.
-   * @throws ProviderNotificationError 400 for one that cannot be read, LongError 401 for one that is not signed by whom it
-   *   should be, 404 as `requireReceiver`; Unavailable 503 when it cannot be written, so that it is sent again
+   * Takes a notification in; resolves once what follows from it is written. `account` is what the called address says
+   * of whose receiver it is, if anything.
+   * @throws ProviderNotificationError 400 for one that cannot be read, LongError 401 for one that is not signed by whom
+   *   it should be, 404 as `requireReceiver`; Unavailable 503 when it cannot be written, so that it is sent again
    */
-  async receive (slot: ProviderSlot, account: string | null, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+  async receive(slot: ProviderSlot, account: string | null, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
     const provider = this.#parts.payees.provider(slot)
     if (provider.readNotification === undefined) throw notFound()
     const notification = provider.readNotification(headers, body)
@@ -89,7 +100,12 @@ export class Notifications {
     await this.#take(slot, account, provider, notification)
   }
 
-  async #take (slot: ProviderSlot, account: string | null, provider: Provider, notification: ProviderNotification): Promise<void> {
+  async #take(
+    slot: ProviderSlot,
+    account: string | null,
+    provider: Provider,
+    notification: ProviderNotification
+  ): Promise<void> {
     const { charges, database, jobs, log } = this.#parts
     const { chargeId } = notification
     const charged = await charges.find(slot, provider.kind, [chargeId])
@@ -102,22 +118,38 @@ export class Notifications {
     for (const owner of owners) if (await this.#isSigned(notification, owner, slot, provider)) verified = owner
     if (verified === undefined) {
       const called = account === null ? undefined : ownerOfName(account)
-      if (called !== undefined && !owners.has(called) && await this.#isSigned(notification, called, slot, provider)) return
-      log.warn({ slot, provider: provider.kind, merchantId: charged[0]?.owner }, 'a notification was refused: it is not signed with the secret of the account that was charged')
+      if (called !== undefined && !owners.has(called) && (await this.#isSigned(notification, called, slot, provider)))
+        return
+      log.warn(
+        { slot, provider: provider.kind, merchantId: charged[0]?.owner },
+        'a notification was refused: it is not signed with the secret of the account that was charged'
+      )
       throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.')
     }
-    await jobs.enqueue(database.sql, QUEUE, { slot, chargeId }, { key: `${slot} ${chargeId}`, group: `${slot} ${accountName(verified)}` })
+    await jobs.enqueue(
+      database.sql,
+      QUEUE,
+      { slot, chargeId },
+      { key: `${slot} ${chargeId}`, group: `${slot} ${accountName(verified)}` }
+    )
   }
 
-  async #isSigned (notification: ProviderNotification, owner: Owner, slot: ProviderSlot, provider: Provider): Promise<boolean> {
+  async #isSigned(
+    notification: ProviderNotification,
+    owner: Owner,
+    slot: ProviderSlot,
+    provider: Provider
+  ): Promise<boolean> {
     const secret = await this.#secretOf(owner, slot, provider)
     return notification.verify(secret ?? this.#nobody) && secret !== null
   }
 
   /** What signs notifications about the account: its registration's secret, or its key where none is registered. */
-  async #secretOf (owner: Owner, slot: ProviderSlot, provider: Provider): Promise<Secret<string> | null> {
+  async #secretOf(owner: Owner, slot: ProviderSlot, provider: Provider): Promise<Secret<string> | null> {
     try {
-      return provider.subscribe === undefined ? await this.#keyOf(owner, slot) : await this.#parts.registration.secretOf(owner, slot, provider.kind)
+      return provider.subscribe === undefined
+        ? await this.#keyOf(owner, slot)
+        : await this.#parts.registration.secretOf(owner, slot, provider.kind)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
       this.#parts.log.error({ err: error, merchantId: owner, slot }, 'the secret of notifications cannot be opened')
@@ -125,13 +157,13 @@ export class Notifications {
     }
   }
 
-  async #keyOf (owner: Owner, slot: ProviderSlot): Promise<Secret<string> | null> {
+  async #keyOf(owner: Owner, slot: ProviderSlot): Promise<Secret<string> | null> {
     const account = owner === null ? null : await this.#parts.merchant(owner)
     return owner !== null && account === null ? null : this.#parts.payees.key(account, slot)
   }
 
   /** What throws is tried again by the queue; what no later look could change is logged and done with. */
-  async #reread ({ slot, chargeId }: Reread): Promise<void> {
+  async #reread({ slot, chargeId }: Reread): Promise<void> {
     const { charges, payees, log } = this.#parts
     const provider = payees.provider(slot)
     for (const charged of await charges.find(slot, provider.kind, [chargeId])) {
@@ -139,17 +171,26 @@ export class Notifications {
         await this.#look(provider, slot, charged)
       } catch (error) {
         if (!(error instanceof ProviderRefused || error instanceof UnsealError)) throw error
-        log.warn({ err: error, slot, merchantId: charged.owner, chargeId }, 'the provider was not to be asked about a charge that it sent a notification of')
+        log.warn(
+          { err: error, slot, merchantId: charged.owner, chargeId },
+          'the provider was not to be asked about a charge that it sent a notification of'
+        )
       }
     }
   }
 
-  async #look (provider: Provider, slot: ProviderSlot, charged: Charged): Promise<void> {
+  async #look(provider: Provider, slot: ProviderSlot, charged: Charged): Promise<void> {
     const { charges, log } = this.#parts
     const key = await this.#keyOf(charged.owner, slot)
     const askedAt = this.#parts.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
     if (seen !== null) await charges.observe(charged, seen, askedAt)
-    else log.warn({ slot, merchantId: charged.owner, chargeId: charged.chargeId }, key === null ? 'a charge cannot be looked up: its account has no key any more' : 'the provider knows nothing of a charge that it sent a notification of')
+    else
+      log.warn(
+        { slot, merchantId: charged.owner, chargeId: charged.chargeId },
+        key === null
+          ? 'a charge cannot be looked up: its account has no key any more'
+          : 'the provider knows nothing of a charge that it sent a notification of'
+      )
   }
 }

@@ -10,12 +10,12 @@ export type Owner = number | null
 const OPERATOR = 'operator'
 
 /** An owner in addresses, names of jobs and the like. */
-export function accountName (owner: Owner): string {
+export function accountName(owner: Owner): string {
   return owner === null ? OPERATOR : String(owner)
 }
 
 /** Whose name it is; undefined for a text that is nobody's. */
-export function ownerOfName (name: string): Owner | undefined {
+export function ownerOfName(name: string): Owner | undefined {
   if (name === OPERATOR) return null
   return /^[1-9]\d{0,8}$/.test(name) ? Number(name) : undefined
 }
@@ -39,18 +39,22 @@ export interface Subscription {
 
 /** Where registrations are kept: one row for each account and slot. */
 export interface SubscriptionStore {
-  find (owner: Owner, slot: ProviderSlot): Promise<Subscription | null>
+  find(owner: Owner, slot: ProviderSlot): Promise<Subscription | null>
   /**
-   * Writes an attempt in the place of the one that the caller has seen (null: none). Of any number of callers that saw the
-   * same, in any number of processes, one gets true.
+   * Writes an attempt in the place of the one that the caller has seen (null: none). Of any number of callers that saw
+   * the same, in any number of processes, one gets true.
    */
-  begin (attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
+  begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
   /** Notes that an attempt succeeded; nothing when another has begun since. */
-  registered (attempt: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>, subscriptionId: string, now: number): Promise<void>
+  registered(
+    attempt: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>,
+    subscriptionId: string,
+    now: number
+  ): Promise<void>
 }
 
 /** Where a subscription's secret is sealed for. */
-export function secretPlace (owner: Owner, slot: ProviderSlot): SealedPlace {
+export function secretPlace(owner: Owner, slot: ProviderSlot): SealedPlace {
   return { table: 'provider_subscriptions', column: 'secret', row: `${accountName(owner)} ${slot}` }
 }
 
@@ -70,26 +74,27 @@ const subscriptionRows: Records<Subscription> = records({
 export class SqlSubscriptionStore implements SubscriptionStore {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
-  async find (owner: Owner, slot: ProviderSlot): Promise<Subscription | null> {
+  async find(owner: Owner, slot: ProviderSlot): Promise<Subscription | null> {
     return await subscriptionRows.one(this.#database.sql`
       select ${this.#database.sql(subscriptionRows.names)} from provider_subscriptions
       where merchant_id is not distinct from ${owner}::integer and slot = ${slot}`)
   }
 
-  async begin (attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean> {
+  async begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean> {
     const { owner, slot, kind, url, secret, keyMark, attemptId, attemptedAt } = attempt
     const { sql } = this.#database
     const at = new Date(attemptedAt)
-    const written = seen === null
-      ? await sql`
+    const written =
+      seen === null
+        ? await sql`
           insert into provider_subscriptions (merchant_id, slot, kind, url, secret, key_mark, attempt_id, attempted_at)
           values (${owner}, ${slot}, ${kind}, ${url}, ${secret}, ${keyMark}, ${attemptId}, ${at})
           on conflict do nothing`
-      : await sql`
+        : await sql`
           update provider_subscriptions
           set kind = ${kind}, url = ${url}, secret = ${secret}, key_mark = ${keyMark}, attempt_id = ${attemptId}, attempted_at = ${at},
             subscription_id = null, registered_at = null
@@ -97,7 +102,11 @@ export class SqlSubscriptionStore implements SubscriptionStore {
     return written.count === 1
   }
 
-  async registered ({ owner, slot, attemptId }: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>, subscriptionId: string, now: number): Promise<void> {
+  async registered(
+    { owner, slot, attemptId }: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>,
+    subscriptionId: string,
+    now: number
+  ): Promise<void> {
     await this.#database.sql`
       update provider_subscriptions set subscription_id = ${subscriptionId}, registered_at = ${new Date(now)}
       where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and attempt_id = ${attemptId}`

@@ -4,7 +4,10 @@ import { Type } from 'typebox'
 import { notFound } from '../gateway/errors.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 
-/** The names under `/assets/` of what the pages load; a hash of the content stands in each, so that a copy never goes stale. */
+/**
+ * The names under `/assets/` of what the pages load; a hash of the content stands in each, so that a copy never goes
+ * stale.
+ */
 export interface AssetNames {
   /** Of the pay page. */
   readonly style: string
@@ -21,7 +24,12 @@ interface Asset {
   readonly text: string
 }
 
-const HEADERS: readonly string[] = Object.freeze(['Cache-Control', 'public, max-age=31536000, immutable', 'X-Content-Type-Options', 'nosniff'])
+const HEADERS: readonly string[] = Object.freeze([
+  'Cache-Control',
+  'public, max-age=31536000, immutable',
+  'X-Content-Type-Options',
+  'nosniff'
+])
 
 /** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
 export class PageAssets {
@@ -31,32 +39,58 @@ export class PageAssets {
   readonly #script = readAsset('pay', 'js')
   readonly #shopScript = readAsset('shop', 'js')
 
-  get names (): AssetNames {
-    return { style: this.#style.name, script: this.#script.name, shopStyle: this.#shopStyle.name, shopScript: this.#shopScript.name }
+  get names(): AssetNames {
+    return {
+      style: this.#style.name,
+      script: this.#script.name,
+      shopStyle: this.#shopStyle.name,
+      shopScript: this.#shopScript.name
+    }
   }
 
   /** The name of the operator's page of jobs' style. */
-  get jobsStyle (): string {
+  get jobsStyle(): string {
     return this.#jobsStyle.name
   }
 
   /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
-  operations (): AnyOperation[] {
+  operations(): AnyOperation[] {
     return [
-      assetOperation([this.#style, this.#shopStyle, this.#jobsStyle], 'css', 'text/css; charset=utf-8', 'getPageStyle', 'The style of the pages'),
-      assetOperation([this.#script, this.#shopScript], 'js', 'text/javascript; charset=utf-8', 'getPageScript', 'The program of the pages')
+      assetOperation(
+        [this.#style, this.#shopStyle, this.#jobsStyle],
+        'css',
+        'text/css; charset=utf-8',
+        'getPageStyle',
+        'The style of the pages'
+      ),
+      assetOperation(
+        [this.#script, this.#shopScript],
+        'js',
+        'text/javascript; charset=utf-8',
+        'getPageScript',
+        'The program of the pages'
+      )
     ]
   }
 }
 
 /** With what it has in common with others in front, where `base` names a file for that: one file is one request. */
-function readAsset (name: string, ending: string, base?: string): Asset {
-  const text = [base, name].filter(file => file !== undefined).map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
+function readAsset(name: string, ending: string, base?: string): Asset {
+  const text = [base, name]
+    .filter(file => file !== undefined)
+    .map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8'))
+    .join('\n')
   const stem = `${name}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
   return { stem, name: `${stem}.${ending}`, text }
 }
 
-function assetOperation (assets: readonly Asset[], ending: string, mediaType: string, id: string, summary: string): AnyOperation {
+function assetOperation(
+  assets: readonly Asset[],
+  ending: string,
+  mediaType: string,
+  id: string,
+  summary: string
+): AnyOperation {
   return defineOperation({
     id,
     method: 'GET',
@@ -66,8 +100,10 @@ function assetOperation (assets: readonly Asset[], ending: string, mediaType: st
     access: 'public',
     mount: { use: 'pages', chain: 'assets', below: '/assets/*' },
     params: Type.Object({ name: Type.String() }),
-    answers: { 200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType } },
-    handle ({ params }) {
+    answers: {
+      200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType }
+    },
+    handle({ params }) {
       const asset = assets.find(({ stem }) => stem === params.name)
       if (asset === undefined) throw notFound()
       return { status: 200, body: asset.text, headers: HEADERS }

@@ -15,13 +15,13 @@ const REFRESH_SECONDS = 10
 const SUCCESS_SECONDS = 3
 
 /** The page of a payment as it is now. The browser's program asks for it anew at each change of the status. */
-export function payPage (facts: PayFacts, assets: AssetNames): string {
+export function payPage(facts: PayFacts, assets: AssetNames): string {
   const view = payView(facts)
   return document({ title: view.title, main: body(view), assets, script: true, refresh: refreshOf(view) })
 }
 
 /** The page for an address that names no payment. */
-export function missingPage (assets: AssetNames): string {
+export function missingPage(assets: AssetNames): string {
   return document({
     title: 'Nothing to pay here',
     assets,
@@ -39,17 +39,17 @@ export function missingPage (assets: AssetNames): string {
 }
 
 /** The public operation that says the status of a payment, relative to a pay page. */
-export function paymentStatusAddress (invoiceId: string): string {
+export function paymentStatusAddress(invoiceId: string): string {
   return `../api/payments/${invoiceId}/status`
 }
 
-function refreshOf ({ payment, successUrl }: PayView): string | null {
+function refreshOf({ payment, successUrl }: PayView): string | null {
   // Without quotes the address reaches to the end, whatever is in it.
   if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
   return isFinalStatus(payment.status) ? null : String(REFRESH_SECONDS)
 }
 
-function body (view: PayView): VNode {
+function body(view: PayView): VNode {
   const { payment } = view
   const { status } = payment
   return html`
@@ -66,7 +66,7 @@ function body (view: PayView): VNode {
     </main>`
 }
 
-function summary ({ merchantName, amount, satoshis, payment }: PayView): VNode {
+function summary({ merchantName, amount, satoshis, payment }: PayView): VNode {
   return html`
     <header class="summary">
       ${merchantLine(merchantName)}
@@ -77,12 +77,12 @@ function summary ({ merchantName, amount, satoshis, payment }: PayView): VNode {
 }
 
 /** Whether a description may be too long for its box, which a keyboard must then be able to scroll. */
-function scrolls (description: string): boolean {
+function scrolls(description: string): boolean {
   return description.length > 150 || description.includes('\n')
 }
 
 /** What there is to pay, and how. */
-function due (view: PayView): VNode {
+function due(view: PayView): VNode {
   const { payment, demo, heading, words } = view
   return html`
     <section class="panel" aria-labelledby="state">
@@ -92,19 +92,27 @@ function due (view: PayView): VNode {
       </div>
       ${demo ? html`<p class="notice"><strong>This is a demo.</strong> ${words}</p>` : null}
       <div class="code">${qrCode(qrContent(payment), 'QR code of the invoice')}</div>
-      ${demo ? null : html`
+      ${
+        demo
+          ? null
+          : html`
         <p class="hint">${words}</p>
-        <a class="button" href=${`lightning:${payment.invoice}`}>Open in wallet</a>`}
+        <a class="button" href=${`lightning:${payment.invoice}`}>Open in wallet</a>`
+      }
       ${copyField('Lightning invoice', payment.invoice)}
-      ${bitcoinUri(payment) === null ? null : html`
+      ${
+        bitcoinUri(payment) === null
+          ? null
+          : html`
         ${copyField('Or on-chain, to this Bitcoin address', payment.onchainAddress ?? '')}
-        <p class="more"><a href=${bitcoinUri(payment)}>Open in an on-chain wallet</a></p>`}
+        <p class="more"><a href=${bitcoinUri(payment)}>Open in an on-chain wallet</a></p>`
+      }
       ${sandboxNotice(view)}
     </section>`
 }
 
 /** How an invoice of the sandbox is paid: by a button for whoever may, else by the command. */
-function sandboxNotice ({ sandboxAction = null, sandboxCommand }: PayView): VNode | null {
+function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode | null {
   if (sandboxCommand === null) return null
   return html`
     <div class="notice">
@@ -114,7 +122,7 @@ function sandboxNotice ({ sandboxAction = null, sandboxCommand }: PayView): VNod
     </div>`
 }
 
-function clock ({ payment, now }: PayView): VNode {
+function clock({ payment, now }: PayView): VNode {
   const left = Math.max(0, payment.expiresAt - now)
   const until = new Date(payment.expiresAt).toISOString()
   return html`
@@ -126,7 +134,7 @@ function clock ({ payment, now }: PayView): VNode {
 }
 
 /** A text in one line to select, with a button to copy it where a program can. */
-function copyField (label: string, text: string): VNode {
+function copyField(label: string, text: string): VNode {
   return html`
     <div class="field">
       <span class="field-label">${label}</span>
@@ -138,7 +146,7 @@ function copyField (label: string, text: string): VNode {
 }
 
 /** What has become of it. */
-function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
+function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
   const { payment, heading, words, successUrl, backUrl, merchantName } = view
   return html`
     <section class=${`panel result ${status}`} aria-labelledby="state">
@@ -146,9 +154,13 @@ function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode
       <h2 id="state" class="result-heading" tabindex="-1">${heading}</h2>
       <p class="result-words">${words}</p>
       ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${momentText(payment.paidAt)}</time></p>`}
-      ${successUrl === null ? null : html`
+      ${
+        successUrl === null
+          ? null
+          : html`
         <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
-        <p class="more">You will be taken there in a moment.</p>`}
+        <p class="more">You will be taken there in a moment.</p>`
+      }
       ${rest(view)}
       ${backUrl === null ? null : html`<a class="button" href=${backUrl}>Back to <bdi>${merchantName}</bdi></a>`}
       <p class="more">Reference: <span class="reference">${payment.invoiceId}</span></p>
@@ -156,7 +168,7 @@ function result (view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode
 }
 
 /** The on-chain address with what has not arrived yet. */
-function rest ({ payment, restSats }: PayView): VNode | null {
+function rest({ payment, restSats }: PayView): VNode | null {
   const uri = restSats === null ? null : bitcoinUri({ ...payment, invoice: null, amountSats: restSats })
   if (uri === null) return null
   return html`

@@ -11,9 +11,15 @@ export interface PayFacts {
   readonly now: number
   /** A command that pays the invoice at the sandbox; null where nobody can pay so. */
   readonly sandboxCommand: string | null
-  /** Where a button of the page pays it at the sandbox, relative to the page; null where the reader may not, or nobody can. */
+  /**
+   * Where a button of the page pays it at the sandbox, relative to the page; null where the reader may not, or nobody
+   * can.
+   */
   readonly sandboxAction?: string | null
-  /** Where the page's program asks for the status while it cannot listen, relative to the page; that of a payment unless said. */
+  /**
+   * Where the page's program asks for the status while it cannot listen, relative to the page; that of a payment unless
+   * said.
+   */
   readonly statusAddress?: string
 }
 
@@ -33,8 +39,8 @@ export interface PayView extends PayFacts {
   /** The merchant's address to go to once it is paid; http or https, or null. */
   readonly successUrl: string | null
   /**
-   * Where the reader goes back to while it is not paid: the front page of the merchant's site, because the address itself would
-   * say that the payment has succeeded. Null without one, and while there is something to pay.
+   * Where the reader goes back to while it is not paid: the front page of the merchant's site, because the address
+   * itself would say that the payment has succeeded. Null without one, and while there is something to pay.
    */
   readonly backUrl: string | null
   /** What is still to pay on-chain once a part has arrived; null where it cannot be paid so. */
@@ -42,11 +48,11 @@ export interface PayView extends PayFacts {
 }
 
 /** Whether the page stays as it is from here on: nothing that the payer does changes it. */
-export function isFinalStatus (status: PaymentStatus): boolean {
+export function isFinalStatus(status: PaymentStatus): boolean {
   return status === 'paid' || status === 'expired' || status === 'refunded'
 }
 
-export function payView (facts: PayFacts): PayView {
+export function payView(facts: PayFacts): PayView {
   const { payment } = facts
   // Characters that turn the direction of what follows would let a name rewrite the words around it.
   const merchantName = facts.merchantName.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
@@ -76,53 +82,72 @@ interface Words {
 }
 
 /** `merchant` is the name with isolates around it, so that its direction stays its own. */
-function wordsOf (payment: Payable, merchant: string, amount: string, demo: boolean): Words {
+function wordsOf(payment: Payable, merchant: string, amount: string, demo: boolean): Words {
   switch (payment.status) {
     case 'unpaid':
-      if (demo) return { heading: 'Demo payment', words: 'There is nothing to pay: it confirms itself in a few seconds.', title: 'Demo payment' }
+      if (demo)
+        return {
+          heading: 'Demo payment',
+          words: 'There is nothing to pay: it confirms itself in a few seconds.',
+          title: 'Demo payment'
+        }
       return { heading: 'Waiting for payment', words: 'Scan the code with a Lightning wallet.', title: `Pay ${amount}` }
     case 'processing':
-      return { heading: 'Payment seen', words: 'Your payment is on its way and is being confirmed. You need not pay again.', title: 'Confirming…' }
+      return {
+        heading: 'Payment seen',
+        words: 'Your payment is on its way and is being confirmed. You need not pay again.',
+        title: 'Confirming…'
+      }
     case 'underpaid':
-      return { heading: 'Not all of it has arrived', words: `${arrived(payment)} ${howToPayTheRest(payment, merchant)}`, title: 'Underpaid' }
+      return {
+        heading: 'Not all of it has arrived',
+        words: `${arrived(payment)} ${howToPayTheRest(payment, merchant)}`,
+        title: 'Underpaid'
+      }
     case 'paid':
-      if (demo) return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
+      if (demo)
+        return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
       return { heading: 'Paid', words: `Thank you. ${merchant} has received your payment.`, title: 'Paid' }
     case 'expired':
-      return { heading: 'This invoice has expired', words: `Please do not pay it any more. Ask ${merchant} for a new one if you still want to pay.`, title: 'Expired' }
+      return {
+        heading: 'This invoice has expired',
+        words: `Please do not pay it any more. Ask ${merchant} for a new one if you still want to pay.`,
+        title: 'Expired'
+      }
     case 'refunded':
       return { heading: 'Refunded', words: `${merchant} has refunded this payment.`, title: 'Refunded' }
   }
 }
 
-function arrived ({ receivedSats, amountSats }: Payable): string {
+function arrived({ receivedSats, amountSats }: Payable): string {
   if (receivedSats === null || amountSats === null) return 'Only a part of the amount has arrived.'
   return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
 }
 
 /**
- * The part that has not arrived. A Lightning invoice is paid once and whole, so only an on-chain address takes the rest.
+ * The part that has not arrived. A Lightning invoice is paid once and whole, so only an on-chain address takes the
+ * rest.
  */
-function restOf ({ status, onchainAddress, amountSats, receivedSats }: Payable): number | null {
+function restOf({ status, onchainAddress, amountSats, receivedSats }: Payable): number | null {
   if (status !== 'underpaid' || onchainAddress === null || amountSats === null || receivedSats === null) return null
   const rest = amountSats - receivedSats
   return rest > 0 ? rest : null
 }
 
-function howToPayTheRest (payment: Payable, merchant: string): string {
+function howToPayTheRest(payment: Payable, merchant: string): string {
   const rest = restOf(payment)
   return rest === null
     ? `Please ask ${merchant} how to pay the rest.`
     : `Pay the other ${satoshisText(rest)} to the same Bitcoin address.`
 }
 
-function siteOf (text: string | null): string | null {
+function siteOf(text: string | null): string | null {
   const address = webAddress(text)
   return address === null ? null : `${new URL(address).origin}/`
 }
 
 /** Normalised, so that no quote, space or line end is left in it; null for anything but http and https. */
-function webAddress (text: string | null): string | null {
+function webAddress(text: string | null): string | null {
   if (text === null || !URL.canParse(text)) return null
   const url = new URL(text)
   return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null

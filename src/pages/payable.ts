@@ -1,12 +1,28 @@
 import type { Payment } from '../payments/schema.ts'
 
 /**
- * What a pay page can show and follow: a merchant's payment, or whatever else is paid by one Lightning invoice and named by a
- * random token, such as a plan.
+ * What a pay page can show and follow: a merchant's payment, or whatever else is paid by one Lightning invoice and
+ * named by a random token, such as a plan.
  */
-export type Payable = Pick<Payment,
-  'invoiceId' | 'payToken' | 'status' | 'amount' | 'currency' | 'description' | 'successUrl' | 'kind' | 'invoice' | 'onchainAddress' |
-  'amountSats' | 'receivedSats' | 'createdAt' | 'expiresAt' | 'confirmsAt' | 'paidAt'>
+export type Payable = Pick<
+  Payment,
+  | 'invoiceId'
+  | 'payToken'
+  | 'status'
+  | 'amount'
+  | 'currency'
+  | 'description'
+  | 'successUrl'
+  | 'kind'
+  | 'invoice'
+  | 'onchainAddress'
+  | 'amountSats'
+  | 'receivedSats'
+  | 'createdAt'
+  | 'expiresAt'
+  | 'confirmsAt'
+  | 'paidAt'
+>
 
 /** A payable with the name of who is paid. */
 export interface Shown {
@@ -19,7 +35,7 @@ export interface Shown {
 /** Others than merchants that are paid on a pay page. */
 export interface PayableSource {
   /** As it was last written; null for a token that is none of theirs. */
-  byPayToken (token: string): Promise<Payable | null>
+  byPayToken(token: string): Promise<Payable | null>
   /** Who is paid, for people. */
-  payee (): string
+  payee(): string
 }

@@ -10,26 +10,31 @@ import type { Payable } from './payable.ts'
 /** What the events of a payment are told from. */
 export interface PaymentEventParts {
   /** Null when there is no payment with this token. */
-  byPayToken (token: string): Promise<Payable | null>
+  byPayToken(token: string): Promise<Payable | null>
   /** Calls `changed` after each change of the payment, until the function that this returns is called. */
-  watch (invoiceId: string, changed: () => void): () => void
+  watch(invoiceId: string, changed: () => void): () => void
   readonly clock: Clock
   readonly log: Log
 }
 
-/** How often a quiet stream looks for a change that nobody told it of: notifications are lost while the database is away. In milliseconds. */
+/**
+ * How often a quiet stream looks for a change that nobody told it of: notifications are lost while the database is
+ * away. In milliseconds.
+ */
 const LOOK_EVERY = 30_000
 
 /**
- * Server-sent events `status` with `{status}`: one at once, one at each change, and one when time alone changes the status.
- * The stream ends after a final status, and when the database cannot be asked; clients then ask in other ways.
+ * Server-sent events `status` with `{status}`: one at once, one at each change, and one when time alone changes the
+ * status. The stream ends after a final status, and when the database cannot be asked; clients then ask in other ways.
  */
-export function paymentEvents (payment: Payable, parts: PaymentEventParts): StreamBody {
+export function paymentEvents(payment: Payable, parts: PaymentEventParts): StreamBody {
   return eventStream({
     clock: parts.clock,
-    begin (events) {
+    begin(events) {
       const follower = new Follower(payment, parts, events)
-      return () => { follower.stop() }
+      return () => {
+        follower.stop()
+      }
     }
   })
 }
@@ -47,17 +52,19 @@ class Follower {
   #stopped = false
 
   /** Listens before it looks, so that no change falls in between. */
-  constructor (payment: Payable, parts: PaymentEventParts, events: EventSink) {
+  constructor(payment: Payable, parts: PaymentEventParts, events: EventSink) {
     this.#parts = parts
     this.#events = events
     this.#token = payment.payToken
-    const look = (): void => { void this.#look() }
+    const look = (): void => {
+      void this.#look()
+    }
     this.#unwatch = parts.watch(payment.invoiceId, look)
     this.#looks = parts.clock.every(LOOK_EVERY, look)
     look()
   }
 
-  stop (): void {
+  stop(): void {
     this.#stopped = true
     this.#unwatch()
     this.#looks.cancel()
@@ -65,7 +72,7 @@ class Follower {
   }
 
   /** Reads the payment and tells what is new. Never rejects. */
-  async #look (): Promise<void> {
+  async #look(): Promise<void> {
     this.#again = true
     if (this.#looking) return
     this.#looking = true
@@ -82,7 +89,7 @@ class Follower {
     }
   }
 
-  #tell (payment: Payable | null): void {
+  #tell(payment: Payable | null): void {
     if (this.#stopped) return
     if (payment === null) {
       this.#events.end()
@@ -99,8 +106,13 @@ class Follower {
   }
 
   /** Looks again when the clock alone changes the status: a demo confirms itself, an invoice expires. */
-  #waitFor ({ confirmsAt, expiresAt }: Payable, status: PaymentStatus, now: number): void {
+  #waitFor({ confirmsAt, expiresAt }: Payable, status: PaymentStatus, now: number): void {
     this.#due?.cancel()
-    this.#due = status === 'unpaid' ? this.#parts.clock.after((confirmsAt ?? expiresAt) - now, () => { void this.#look() }) : null
+    this.#due =
+      status === 'unpaid'
+        ? this.#parts.clock.after((confirmsAt ?? expiresAt) - now, () => {
+            void this.#look()
+          })
+        : null
   }
 }

@@ -4,7 +4,12 @@ import { html } from './document.ts'
 const SPARKS = Array.from({ length: 12 }, (_, index) => `rotate(${index * 30})`)
 
 /** The pictures of the states. Decoration: the words beside them say the same. */
-export const pictures: Readonly<Record<'paid' | 'processing' | 'underpaid' | 'expired' | 'refunded' | 'missing' | 'parcel' | 'truck' | 'broken', () => VNode>> = {
+export const pictures: Readonly<
+  Record<
+    'paid' | 'processing' | 'underpaid' | 'expired' | 'refunded' | 'missing' | 'parcel' | 'truck' | 'broken',
+    () => VNode
+  >
+> = {
   paid: () => html`
     <svg class="picture celebration" aria-hidden="true" viewBox="-56 -56 112 112">
       ${SPARKS.map(turn => html`<g transform=${turn}><circle class="spark" cy="-36" r="2.6" /></g>`)}

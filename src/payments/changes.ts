@@ -27,45 +27,61 @@ export interface ChangeParts {
   readonly clock: Clock
 }
 
-function isSold (status: PaymentStatus): boolean {
+function isSold(status: PaymentStatus): boolean {
   return status === 'paid' || status === 'refunded'
 }
 
 /**
- * The one way in which the status of a payment changes: under a lock on its row, with `onChange` called once in the same
- * transaction, and told to listeners when that commits. Repeated and outdated news change nothing.
+ * The one way in which the status of a payment changes: under a lock on its row, with `onChange` called once in the
+ * same transaction, and told to listeners when that commits. Repeated and outdated news change nothing.
  */
 export class PaymentChanges {
   /** Called for every change; null while nobody wants to know. */
   onChange: OnPaymentChange | null = null
-  /** Told once of each payment that has become paid, after that was committed; demo payments are none. For figures: it must not throw. */
+  /**
+   * Told once of each payment that has become paid, after that was committed; demo payments are none. For figures: it
+   * must not throw.
+   */
   onPaid: ((payment: Payment) => void) | null = null
   readonly #store: PaymentStore
   readonly #database: Database
   readonly #clock: Clock
 
-  constructor ({ store, database, clock }: ChangeParts) {
+  constructor({ store, database, clock }: ChangeParts) {
     this.#store = store
     this.#database = database
     this.#clock = clock
   }
 
   /**
-   * Changes a payment that the caller has locked in its own transaction, and answers it as it is then. `tellMerchant`: by
-   * webhook, which is so for all but our own refund (decision 56).
+   * Changes a payment that the caller has locked in its own transaction, and answers it as it is then. `tellMerchant`:
+   * by webhook, which is so for all but our own refund (decision 56).
    * @throws TypeError for a change that no payment makes; what onChange throws. Both roll the caller's transaction back
    */
-  async apply (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: ChangeFacts, tellMerchant: boolean): Promise<Payment> {
+  async apply(
+    sql: TransactionSql,
+    payment: Payment,
+    to: PaymentStatus,
+    facts: ChangeFacts,
+    tellMerchant: boolean
+  ): Promise<Payment> {
     const now = this.#clock.now()
-    const changed = stepped(payment, { to, paidAt: facts.paidAt ?? null, receivedSats: facts.receivedSats ?? null }, now)
+    const changed = stepped(
+      payment,
+      { to, paidAt: facts.paidAt ?? null, receivedSats: facts.receivedSats ?? null },
+      now
+    )
     await this.#store.update(sql, changed, now)
     await this.onChange?.(sql, { payment: changed, from: payment.status, tellMerchant })
     await this.#database.notify(PAYMENT_CHANNEL, payment.invoiceId, sql)
     return changed
   }
 
-  /** Takes in what the provider says of a payment, asked at `askedAt` (milliseconds); null when there is no such payment. */
-  async observe (key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
+  /**
+   * Takes in what the provider says of a payment, asked at `askedAt` (milliseconds); null when there is no such
+   * payment.
+   */
+  async observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
     let before: PaymentStatus | null = null
     const after = await this.#locked(key, async (sql, payment) => {
       before = payment.status
@@ -86,17 +102,17 @@ export class PaymentChanges {
   }
 
   /**
-   * Writes down what time alone had done to a payment by `asOf` (milliseconds); null when there is no such payment. An expiry is
-   * told to the merchant by this, so it is the caller's to know that the provider was asked (decision 178).
+   * Writes down what time alone had done to a payment by `asOf` (milliseconds); null when there is no such payment. An
+   * expiry is told to the merchant by this, so it is the caller's to know that the provider was asked (decision 178).
    */
-  recordDue (key: PaymentKey, asOf: number): Promise<Payment | null> {
+  recordDue(key: PaymentKey, asOf: number): Promise<Payment | null> {
     return this.#locked(key, async (sql, payment) => {
       const step = due(payment, asOf)
       return step === null ? payment : await this.apply(sql, payment, step.to, { paidAt: step.paidAt }, true)
     })
   }
 
-  #locked (key: PaymentKey, run: (sql: TransactionSql, payment: Payment) => Promise<Payment>): Promise<Payment | null> {
+  #locked(key: PaymentKey, run: (sql: TransactionSql, payment: Payment) => Promise<Payment>): Promise<Payment | null> {
     return this.#database.transaction(async sql => {
       const payment = await this.#store.lock(sql, key.merchantId, key.invoiceId)
       return payment === null ? null : await run(sql, payment)

@@ -14,33 +14,33 @@ const DEMO_EXPIRY_SECONDS = 600
 /** Makes the invoices of demo payments (amount 0), which no provider knows and nobody can pay (decision 43). */
 export interface DemoInvoices {
   /** @throws Unavailable 503 when none can be signed */
-  create (description: string): Promise<Charge>
-  close (): Promise<void>
+  create(description: string): Promise<Charge>
+  close(): Promise<void>
 }
 
 /** What demo invoices are signed with. */
 export interface DemoOptions {
-  readonly signer: { sign (terms: InvoiceTerms): Promise<string>, close (): Promise<void> }
+  readonly signer: { sign(terms: InvoiceTerms): Promise<string>; close(): Promise<void> }
   readonly clock: Clock
   readonly random?: Random
 }
 
 /**
- * Demo invoices without an amount, on regtest, signed by a node key of their own, so that no wallet with money pays one. The
- * preimage is thrown away: not even we could settle it.
+ * Demo invoices without an amount, on regtest, signed by a node key of their own, so that no wallet with money pays
+ * one. The preimage is thrown away: not even we could settle it.
  */
 export class SignedDemoInvoices implements DemoInvoices {
   readonly #signer: DemoOptions['signer']
   readonly #clock: Clock
   readonly #random: Random
 
-  constructor ({ signer, clock, random = systemRandom }: DemoOptions) {
+  constructor({ signer, clock, random = systemRandom }: DemoOptions) {
     this.#signer = signer
     this.#clock = clock
     this.#random = random
   }
 
-  async create (description: string): Promise<Charge> {
+  async create(description: string): Promise<Charge> {
     // BOLT 11 counts whole seconds; what we show must be the invoice's own.
     const timestamp = Math.floor(this.#clock.now() / 1000)
     const paymentHash = hash('sha256', this.#random(32), 'hex')
@@ -64,11 +64,11 @@ export class SignedDemoInvoices implements DemoInvoices {
     }
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await this.#signer.close()
   }
 
-  async #sign (terms: InvoiceTerms): Promise<string> {
+  async #sign(terms: InvoiceTerms): Promise<string> {
     try {
       return await this.#signer.sign(terms)
     } catch (error) {
@@ -79,6 +79,6 @@ export class SignedDemoInvoices implements DemoInvoices {
 }
 
 /** Demo invoices whose node key is in `<dataDir>/demo-node.key`, made there when it is not. @throws NodeKeyError */
-export function openDemoInvoices (dataDir: string, clock: Clock): SignedDemoInvoices {
+export function openDemoInvoices(dataDir: string, clock: Clock): SignedDemoInvoices {
   return new SignedDemoInvoices({ signer: new InvoiceSigner(loadNodeKey(join(dataDir, 'demo-node.key'))), clock })
 }

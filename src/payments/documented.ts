@@ -35,12 +35,14 @@ const byInvoice = { invoiceId: made.invoiceId }
 /** What OpenAPI says of the operations of payments. */
 export const paymentTexts: Readonly<Record<string, OperationText>> = {
   createPayment: {
-    description: 'The amount is turned into satoshis at the price of this moment, and the invoice keeps that amount until it expires. ' +
+    description:
+      'The amount is turned into satoshis at the price of this moment, and the invoice keeps that amount until it expires. ' +
       'Show lightningInvoice or send the buyer to payUrl; a webhook tells of each change of the status.',
     example: { body: input, answers: { 201: made } }
   },
   syncPayment: {
-    description: 'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
+    description:
+      'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
     example: { params: byInvoice, answers: { 200: paid } }
   },
   getPayment: {
@@ -52,7 +54,8 @@ export const paymentTexts: Readonly<Record<string, OperationText>> = {
     example: { params: { orderId: made.orderId }, answers: { 200: paid } }
   },
   getPaymentStatus: {
-    description: 'For a page that waits for its payment without a key. Whoever knows the invoiceId can ask, and learns nothing but the status.',
+    description:
+      'For a page that waits for its payment without a key. Whoever knows the invoiceId can ask, and learns nothing but the status.',
     example: { params: byInvoice, answers: { 200: { status: 'paid' } } }
   }
 }
@@ -60,12 +63,19 @@ export const paymentTexts: Readonly<Record<string, OperationText>> = {
 /** What OpenAPI says of checkout sessions. */
 export const checkoutTexts: Readonly<Record<string, OperationText>> = {
   createCheckoutSession: {
-    description: 'Makes a payment as POST /api/payments does and answers the address of its page: send the buyer there. ' +
+    description:
+      'Makes a payment as POST /api/payments does and answers the address of its page: send the buyer there. ' +
       'The payment is read, and told of by webhooks, under its invoiceId.',
     example: {
       body: input,
       answers: {
-        201: { sessionId: `cs_${made.invoiceId}`, checkoutUrl: made.payUrl, invoiceId: made.invoiceId, status: 'unpaid', expiresAt: made.expiresAt }
+        201: {
+          sessionId: `cs_${made.invoiceId}`,
+          checkoutUrl: made.payUrl,
+          invoiceId: made.invoiceId,
+          status: 'unpaid',
+          expiresAt: made.expiresAt
+        }
       }
     }
   }

@@ -6,15 +6,20 @@ import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
 
 // The forms of errors are the engine's; here stands what they mean.
-const unknown: OperationResponse = { description: 'There is no such payment, or it is another account\'s.' }
+const unknown: OperationResponse = { description: "There is no such payment, or it is another account's." }
 const refused: OperationResponse = { description: 'The payment provider refused.' }
-const away: OperationResponse = { description: 'The payment provider or the database is away. Retry-After says when to come back.' }
-const correlation = { 'X-Correlation-Id': 'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.' }
+const away: OperationResponse = {
+  description: 'The payment provider or the database is away. Retry-After says when to come back.'
+}
+const correlation = {
+  'X-Correlation-Id':
+    'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
+}
 
 const byInvoice = Type.Object({ invoiceId: Type.String() })
 
 /** Payments of merchants (contract, Endpoints: Payments). */
-export function paymentOperations (payments: Payments): AnyOperation[] {
+export function paymentOperations(payments: Payments): AnyOperation[] {
   const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
   return documented(paymentTexts, [
     defineOperation({
@@ -26,19 +31,30 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
       summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
       headers: {
         ...correlation,
-        'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same payment, as it then stands, for ever; with X-Idempotency-Replayed: true.',
+        'Idempotency-Key':
+          'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same payment, as it then stands, for ever; with X-Idempotency-Replayed: true.',
         'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
       },
       body: PaymentInput,
       answers: {
         201: { description: 'The payment.', schema: PaymentView },
-        400: { description: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.' },
+        400: {
+          description:
+            'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.'
+        },
         502: refused,
-        503: { description: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.' }
+        503: {
+          description:
+            'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
+        }
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'payment', ctx.idempotency)
-        return { status: 201, body: payments.view(made), headers: ['Location', `/api/payments/${made.invoiceId}`, ...headers] }
+        return {
+          status: 201,
+          body: payments.view(made),
+          headers: ['Location', `/api/payments/${made.invoiceId}`, ...headers]
+        }
       }
     }),
     ...readings(payments, common),
@@ -57,12 +73,18 @@ export function paymentOperations (payments: Payments): AnyOperation[] {
         502: refused,
         503: away
       },
-      handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId)) })
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId))
+      })
     })
   ])
 }
 
-function readings (payments: Payments, common: { readonly tag: string, readonly access: 'merchant', readonly headers: Readonly<Record<string, string>> }): AnyOperation[] {
+function readings(
+  payments: Payments,
+  common: { readonly tag: string; readonly access: 'merchant'; readonly headers: Readonly<Record<string, string>> }
+): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -73,7 +95,10 @@ function readings (payments: Payments, common: { readonly tag: string, readonly 
       summary: 'One payment',
       params: byInvoice,
       answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
-      handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId)) })
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId))
+      })
     }),
     defineOperation({
       ...common,
@@ -84,7 +109,10 @@ function readings (payments: Payments, common: { readonly tag: string, readonly 
       summary: 'One payment by your own order id; a slash in it is written %2F',
       params: Type.Object({ orderId: Type.String() }),
       answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
-      handle: async ({ ctx, params }) => ({ status: 200, body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId)) })
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId))
+      })
     }),
     defineOperation({
       ...common,

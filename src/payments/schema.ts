@@ -61,8 +61,8 @@ export interface PaymentChange {
 }
 
 /**
- * Called for each change of a status inside the transaction that writes it, exactly once: the one place for webhooks, whose
- * rows must stand or fall with the change. Use only the handle passed in. What it throws rolls the change back.
+ * Called for each change of a status inside the transaction that writes it, exactly once: the one place for webhooks,
+ * whose rows must stand or fall with the change. Use only the handle passed in. What it throws rolls the change back.
  */
 export type OnPaymentChange = (sql: TransactionSql, change: PaymentChange) => Promise<void>
 
@@ -70,60 +70,106 @@ export type OnPaymentChange = (sql: TransactionSql, change: PaymentChange) => Pr
 export const METADATA_LIMITS = Object.freeze({ pairs: 50, key: 100 })
 
 /**
- * Body of `POST /api/payments` (contract, Create payment body and Limits; decisions 46, 49 and 50). What a schema cannot say
- * of one field `checkInput` looks at.
+ * Body of `POST /api/payments` (contract, Create payment body and Limits; decisions 46, 49 and 50). What a schema
+ * cannot say of one field `checkInput` looks at.
  */
-export const PaymentInput = Type.Object({
-  orderId: Type.String({ minLength: 1, maxLength: 100, description: 'Your own id of the order; unique among your payments.' }),
-  amount: Type.Union([Type.Number({ minimum: 0 }), Type.String({ minLength: 1, maxLength: 100 })], {
-    description: 'In `currency`: a number, or its decimal text. BTC has up to 8 decimal places and goes up to 21000000, the others have up to 2 and go up to 100000000. 0 makes a demo payment that confirms itself.'
-  }),
-  currency: Type.Enum([...CURRENCIES], { description: 'EUR and GBP need the feature multi_currency.' }),
-  description: Type.Optional(Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })),
-  customerEmail: Type.Optional(Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })),
-  customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
-  successUrl: Type.Optional(Type.String({ maxLength: 2048, 'x-openapi': WEB_ADDRESS, description: 'Where the pay page leads once it is paid: an http or https address.' })),
-  metadata: Type.Optional(Type.Unsafe<Readonly<Record<string, string>>>({
-    type: 'object',
-    patternProperties: { '^': { type: 'string', maxLength: 500 } },
-    'x-openapi': { maxProperties: METADATA_LIMITS.pairs, propertyNames: { minLength: 1, maxLength: METADATA_LIMITS.key } },
-    description: `Yours; comes back in webhooks. At most ${METADATA_LIMITS.pairs} pairs of texts, keys of 1 to ${METADATA_LIMITS.key} characters.`
-  }))
-}, { title: 'PaymentInput' })
+export const PaymentInput = Type.Object(
+  {
+    orderId: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'Your own id of the order; unique among your payments.'
+    }),
+    amount: Type.Union([Type.Number({ minimum: 0 }), Type.String({ minLength: 1, maxLength: 100 })], {
+      description:
+        'In `currency`: a number, or its decimal text. BTC has up to 8 decimal places and goes up to 21000000, the others have up to 2 and go up to 100000000. 0 makes a demo payment that confirms itself.'
+    }),
+    currency: Type.Enum([...CURRENCIES], { description: 'EUR and GBP need the feature multi_currency.' }),
+    description: Type.Optional(
+      Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })
+    ),
+    customerEmail: Type.Optional(
+      Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })
+    ),
+    customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
+    successUrl: Type.Optional(
+      Type.String({
+        maxLength: 2048,
+        'x-openapi': WEB_ADDRESS,
+        description: 'Where the pay page leads once it is paid: an http or https address.'
+      })
+    ),
+    metadata: Type.Optional(
+      Type.Unsafe<Readonly<Record<string, string>>>({
+        type: 'object',
+        patternProperties: { '^': { type: 'string', maxLength: 500 } },
+        'x-openapi': {
+          maxProperties: METADATA_LIMITS.pairs,
+          propertyNames: { minLength: 1, maxLength: METADATA_LIMITS.key }
+        },
+        description: `Yours; comes back in webhooks. At most ${METADATA_LIMITS.pairs} pairs of texts, keys of 1 to ${METADATA_LIMITS.key} characters.`
+      })
+    )
+  },
+  { title: 'PaymentInput' }
+)
 export type PaymentInput = Static<typeof PaymentInput>
 
-const statuses = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const satisfies readonly PaymentStatus[]
+const statuses = [
+  'unpaid',
+  'processing',
+  'paid',
+  'underpaid',
+  'expired',
+  'refunded'
+] as const satisfies readonly PaymentStatus[]
 
 /** A payment as create, get, get by order and sync show it (contract, Payment; decisions 7 and 48). */
-export const PaymentView = Type.Object({
-  invoiceId: Type.String({ description: '15 digits.' }),
-  orderId: Type.String(),
-  status: Type.Enum([...statuses]),
-  // Open, because the writer would print a number of a schema through a double (decision 8).
-  amount: Type.Unsafe<RawJson>({ 'x-type': 'number', description: 'A number in `currency`, in plain notation.' }),
-  currency: Type.Enum([...CURRENCIES]),
-  lightningInvoice: Type.String({ description: 'BOLT 11.' }),
-  paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
-  onchainAddress: Type.Optional(Type.String({ description: 'For paying on chain; left out when the provider gives none.' })),
-  hostedCheckoutUrl: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'The alternate provider\'s own page; empty for the primary provider.' }),
-  payUrl: Type.String({ description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.' }),
-  providerChargeId: Type.String(),
-  alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),
-  createdAt: isoTime('When it was made.'),
-  expiresAt: isoTime('Until when it can be paid.'),
-  paidAt: Type.Optional(isoTime('When it was paid; left out until then.')),
-  description: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'As it was given; so are the next three.' }),
-  customerEmail: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-  customerName: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-  metadata: Type.Unsafe<Readonly<Record<string, string>> | null>({ type: ['object', 'null'], additionalProperties: { type: 'string' } })
-}, { title: 'Payment' })
+export const PaymentView = Type.Object(
+  {
+    invoiceId: Type.String({ description: '15 digits.' }),
+    orderId: Type.String(),
+    status: Type.Enum([...statuses]),
+    // Open, because the writer would print a number of a schema through a double (decision 8).
+    amount: Type.Unsafe<RawJson>({ 'x-type': 'number', description: 'A number in `currency`, in plain notation.' }),
+    currency: Type.Enum([...CURRENCIES]),
+    lightningInvoice: Type.String({ description: 'BOLT 11.' }),
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    onchainAddress: Type.Optional(
+      Type.String({ description: 'For paying on chain; left out when the provider gives none.' })
+    ),
+    hostedCheckoutUrl: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: "The alternate provider's own page; empty for the primary provider."
+    }),
+    payUrl: Type.String({
+      description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.'
+    }),
+    providerChargeId: Type.String(),
+    alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),
+    createdAt: isoTime('When it was made.'),
+    expiresAt: isoTime('Until when it can be paid.'),
+    paidAt: Type.Optional(isoTime('When it was paid; left out until then.')),
+    description: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'As it was given; so are the next three.'
+    }),
+    customerEmail: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    customerName: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    metadata: Type.Unsafe<Readonly<Record<string, string>> | null>({
+      type: ['object', 'null'],
+      additionalProperties: { type: 'string' }
+    })
+  },
+  { title: 'Payment' }
+)
 export type PaymentView = Static<typeof PaymentView>
 
 /** Answer of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
 export const PaymentStatusView = Type.Object({ status: Type.Enum([...statuses]) }, { title: 'PaymentStatus' })
 
 /** The payment as clients see it. `payment` must be as it reads now (`asOf`). */
-export function paymentView (payment: Payment, publicUrl: string): PaymentView {
+export function paymentView(payment: Payment, publicUrl: string): PaymentView {
   return {
     invoiceId: payment.invoiceId,
     orderId: payment.orderId,

@@ -16,10 +16,25 @@ import type { Charge, ChargeState, KindName } from '../providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type PaymentKey } from './changes.ts'
 import type { DemoInvoices } from './demo.ts'
 import { checkInput, type PaymentWish } from './input.ts'
-import { paymentView, type OnPaymentChange, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
+import {
+  paymentView,
+  type OnPaymentChange,
+  type Payment,
+  type PaymentInput,
+  type PaymentStatus,
+  type PaymentView
+} from './schema.ts'
 import { asOf, due } from './states.ts'
 import {
-  InvoiceIdTaken, isInvoiceId, type DuePayment, type CreateOutcome, type PaymentKeyUse, type PaymentMaker, type PaymentStore, type ProviderSeatName, type Reservation
+  InvoiceIdTaken,
+  isInvoiceId,
+  type DuePayment,
+  type CreateOutcome,
+  type PaymentKeyUse,
+  type PaymentMaker,
+  type PaymentStore,
+  type ProviderSeatName,
+  type Reservation
 } from './store.ts'
 import { Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
@@ -35,14 +50,16 @@ export interface PaymentsParts {
   readonly prices: Prices
   readonly demo: DemoInvoices
   readonly watch: PaymentWatch
-  publicUrl (): string
+  publicUrl(): string
   /** Asked each time, since a reload changes them. */
-  settings (): GatewayConfig['payments']
+  settings(): GatewayConfig['payments']
   /** Whose payment it is, for news that come without a request of the merchant's; null when the account is gone. */
-  merchant (id: number): Promise<Merchant | null>
+  merchant(id: number): Promise<Merchant | null>
   /** Why the account may not use a feature, or null. `now` in milliseconds. */
-  refusal (merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
-  /** Seats that a poller asks about; the payments of the others are asked for here when they expire. None unless said. */
+  refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
+  /**
+   * Seats that a poller asks about; the payments of the others are asked for here when they expire. None unless said.
+   */
   readonly polled?: () => readonly ProviderSeatName[]
   /** Told once of each payment that has become paid, demo payments aside; for figures: it must not throw. */
   readonly paid?: (payment: Payment) => void
@@ -51,8 +68,8 @@ export interface PaymentsParts {
 }
 
 /**
- * Milliseconds for which a create holds its order id: longer than any provider is waited for. From then on its process is
- * taken for dead.
+ * Milliseconds for which a create holds its order id: longer than any provider is waited for. From then on its process
+ * is taken for dead.
  */
 const HOLD = 120_000
 /** Order ids that are given back at once. */
@@ -65,38 +82,45 @@ const DRAWS = 5
 type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { readonly charge: Charge }
 
 /**
- * Merchants' payments (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the database is
- * away.
+ * Merchants' payments (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the
+ * database is away.
  */
 export class Payments {
   readonly #parts: PaymentsParts
   readonly #changes: PaymentChanges
   readonly #sweeper: Sweeper
 
-  constructor (parts: PaymentsParts) {
+  constructor(parts: PaymentsParts) {
     this.#parts = parts
     this.#changes = new PaymentChanges(parts)
     this.#changes.onPaid = parts.paid ?? null
-    this.#sweeper = new Sweeper({ store: parts.store, clock: parts.clock, log: parts.log, elsewhere: parts.polled ?? (() => []), record: key => this.#changes.recordDue(key, parts.clock.now()), ask: key => this.#asked(key) })
+    this.#sweeper = new Sweeper({
+      store: parts.store,
+      clock: parts.clock,
+      log: parts.log,
+      elsewhere: parts.polled ?? (() => []),
+      record: key => this.#changes.recordDue(key, parts.clock.now()),
+      ask: key => this.#asked(key)
+    })
   }
 
   /** Called for each change of a status, inside its transaction; null while nobody wants to know. */
-  get onChange (): OnPaymentChange | null {
+  get onChange(): OnPaymentChange | null {
     return this.#changes.onChange
   }
 
-  set onChange (hook: OnPaymentChange | null) {
+  set onChange(hook: OnPaymentChange | null) {
     this.#changes.onChange = hook
   }
 
   /**
-   * Makes a payment with its invoice. The order id is held first, the provider is asked outside of any transaction, and a
-   * failure gives the order id back (decision 45).
+   * Makes a payment with its invoice. The order id is held first, the provider is asked outside of any transaction, and
+   * a failure gives the order id back (decision 45).
    * @throws ValidationError 400; GateError 403 without the feature for EUR and GBP (decision 51); ShortError 400 for a
    *   duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
    *   ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
    */
-  async create (merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
+  async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
     const { clock, random, store } = this.#parts
     const wish = checkInput(input)
     if (wish.currency === 'EUR' || wish.currency === 'GBP') {
@@ -104,7 +128,13 @@ export class Payments {
       if (refusal !== null) throw refusal
     }
     const now = clock.now()
-    const reservation: Reservation = { merchantId: merchant.id, orderId: wish.orderId, reservationId: randomToken(16, random), heldUntil: now + HOLD, idempotency }
+    const reservation: Reservation = {
+      merchantId: merchant.id,
+      orderId: wish.orderId,
+      reservationId: randomToken(16, random),
+      heldUntil: now + HOLD,
+      idempotency
+    }
     requireDone(await store.reserve(reservation, now))
     let payment: Payment
     try {
@@ -120,20 +150,29 @@ export class Payments {
 
   /**
    * Makes a payment once for each idempotency key of an operation; a repetition gets that payment as it then stands.
-   * @returns it, with the headers that say whether it was made before. @throws as `create`, and ShortError 400 for a key of another body
+   * @returns it, with the headers that say whether it was made before. @throws as `create`, and ShortError 400 for a
+   *   key of another body
    */
-  createOnce (merchant: Merchant, input: PaymentInput, operation: PaymentMaker, idempotency: Idempotency | null): Promise<{ readonly made: Payment, readonly headers: readonly string[] }> {
-    return once(idempotency, key => this.#parts.store.byKey(merchant.id, operation, key),
-      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }))
+  createOnce(
+    merchant: Merchant,
+    input: PaymentInput,
+    operation: PaymentMaker,
+    idempotency: Idempotency | null
+  ): Promise<{ readonly made: Payment; readonly headers: readonly string[] }> {
+    return once(
+      idempotency,
+      key => this.#parts.store.byKey(merchant.id, operation, key),
+      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation })
+    )
   }
 
   /** One of the merchant's payments. @throws ShortError 404 for an unknown one and for another merchant's alike */
-  async get (merchant: Merchant, invoiceId: string): Promise<Payment> {
+  async get(merchant: Merchant, invoiceId: string): Promise<Payment> {
     return await this.#current(await this.#own(merchant, invoiceId))
   }
 
   /** The same by the merchant's own order id. */
-  async byOrder (merchant: Merchant, orderId: string): Promise<Payment> {
+  async byOrder(merchant: Merchant, orderId: string): Promise<Payment> {
     // Others were never stored, and the database could not even be asked for some of them.
     const known = orderId.length <= 200 && !orderId.includes('\0')
     const payment = known ? await this.#parts.store.byOrder(merchant.id, orderId) : null
@@ -141,32 +180,33 @@ export class Payments {
   }
 
   /** Nothing but the status, for anybody who knows the id. @throws ShortError 404 */
-  async status (invoiceId: string): Promise<PaymentStatus> {
+  async status(invoiceId: string): Promise<PaymentStatus> {
     const payment = isInvoiceId(invoiceId) ? await this.#parts.store.byId(invoiceId) : null
     return (await this.#current(payment ?? notFound())).status
   }
 
   /**
-   * Asks the payment's own provider how it stands, whatever the account's choice is now (decisions 44 and 54). A demo payment
-   * has none, so it is only read.
-   * @throws ShortError 404; ProviderKeyRequired 400 when that provider's key is gone; ProviderRefused 502, Unavailable 503
+   * Asks the payment's own provider how it stands, whatever the account's choice is now (decisions 44 and 54). A demo
+   * payment has none, so it is only read.
+   * @throws ShortError 404; ProviderKeyRequired 400 when that provider's key is gone; ProviderRefused 502, Unavailable
+   *   503
    */
-  async sync (merchant: Merchant, invoiceId: string): Promise<Payment> {
+  async sync(merchant: Merchant, invoiceId: string): Promise<Payment> {
     const payment = await this.#own(merchant, invoiceId)
     return payment.kind === 'demo' ? await this.#current(payment) : await this.#lookUp(merchant, payment)
   }
 
   /** The payment that a pay page shows; null for a token that is none. */
-  async byPayToken (token: string): Promise<Payment | null> {
+  async byPayToken(token: string): Promise<Payment | null> {
     const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#parts.store.byPayToken(token) : null
     return payment === null ? null : await this.#current(payment)
   }
 
   /**
-   * Somebody says that an invoice was paid: asks its provider. Unknown hashes are ignored. Never rejects, because nobody who
-   * says so can do anything about it; what could not be looked up is logged.
+   * Somebody says that an invoice was paid: asks its provider. Unknown hashes are ignored. Never rejects, because
+   * nobody who says so can do anything about it; what could not be looked up is logged.
    */
-  async settled (paymentHash: string): Promise<void> {
+  async settled(paymentHash: string): Promise<void> {
     if (!isHex32(paymentHash)) return
     try {
       const payment = await this.#parts.store.byPaymentHash(paymentHash)
@@ -179,105 +219,123 @@ export class Payments {
   }
 
   /**
-   * Takes in what a provider says of a payment, asked at `askedAt` (milliseconds); news that are repeated or outdated change
-   * nothing. Null for an unknown payment.
+   * Takes in what a provider says of a payment, asked at `askedAt` (milliseconds); news that are repeated or outdated
+   * change nothing. Null for an unknown payment.
    */
-  observe (key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
+  observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
     return this.#changes.observe(key, seen, askedAt)
   }
 
   /**
-   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been taken in: what is
-   * still unpaid and had expired by then is now told as expired (decision 178).
+   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been taken in:
+   * what is still unpaid and had expired by then is now told as expired (decision 178).
    */
-  async answered (merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
+  async answered(merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
     let page: DuePayment[]
     do {
-      page = await this.#parts.store.unexpired({ by: askedAt, merchantId, seat: `${slot} ${kind}` }, null, ANSWERED_BATCH)
+      page = await this.#parts.store.unexpired(
+        { by: askedAt, merchantId, seat: `${slot} ${kind}` },
+        null,
+        ANSWERED_BATCH
+      )
       for (const payment of page) await this.#changes.recordDue(payment, askedAt)
     } while (page.length === ANSWERED_BATCH)
   }
 
   /**
-   * Changes the status of a payment that the caller has locked (`PaymentStore.lock`), in the caller's transaction: writes it,
-   * calls onChange, tells the listeners. The only way to do so from outside.
+   * Changes the status of a payment that the caller has locked (`PaymentStore.lock`), in the caller's transaction:
+   * writes it, calls onChange, tells the listeners. The only way to do so from outside.
    * @throws TypeError for a change that no payment makes
    */
-  applyChange (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: ChangeFacts, tellMerchant: boolean): Promise<Payment> {
+  applyChange(
+    sql: TransactionSql,
+    payment: Payment,
+    to: PaymentStatus,
+    facts: ChangeFacts,
+    tellMerchant: boolean
+  ): Promise<Payment> {
     return this.#changes.apply(sql, payment, to, facts, tellMerchant)
   }
 
   /** Whether a payment of the merchant was ever paid, demo payments included. */
-  hasPaid (merchantId: number): Promise<boolean> {
+  hasPaid(merchantId: number): Promise<boolean> {
     return this.#parts.store.hasPaid(merchantId)
   }
 
   /** The payment as clients see it now. */
-  view (payment: Payment): PaymentView {
+  view(payment: Payment): PaymentView {
     return paymentView(asOf(payment, this.#parts.clock.now()), this.#parts.publicUrl())
   }
 
   /** Calls `changed` after each change of a payment, made by this process or another, until the answer is called. */
-  watch (invoiceId: string, changed: () => void): () => void {
+  watch(invoiceId: string, changed: () => void): () => void {
     return this.#parts.watch.watch(invoiceId, changed)
   }
 
   /** Confirms what is due and writes down what has expired, now. Never rejects. */
-  sweep (): Promise<void> {
+  sweep(): Promise<void> {
     return this.#sweeper.sweep()
   }
 
   /** Begins to hear changes and to sweep. Rejects when the database is away, and may be called again then. */
-  async start (): Promise<void> {
+  async start(): Promise<void> {
     await this.#parts.watch.start()
     this.#sweeper.start()
   }
 
-  /** Asks for payments that have expired and writes that down. @throws AggregateError when some could not be asked for or written */
-  recordExpiries (): Promise<void> {
+  /**
+   * Asks for payments that have expired and writes that down. @throws AggregateError when some could not be asked for
+   * or written
+   */
+  recordExpiries(): Promise<void> {
     return this.#sweeper.expire()
   }
 
   /** Gives back order ids whose create died a while ago (decision 45). A new create would not have to wait for this. */
-  async purgeReservations (): Promise<void> {
-    while (await this.#parts.store.purgeReservations(this.#parts.clock.now() - HOLD, PURGE_BATCH) === PURGE_BATCH) { /* there may be more */ }
+  async purgeReservations(): Promise<void> {
+    while ((await this.#parts.store.purgeReservations(this.#parts.clock.now() - HOLD, PURGE_BATCH)) === PURGE_BATCH) {
+      /* there may be more */
+    }
   }
 
   /** Stops what `start` began, and the signing of demo invoices. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await this.#sweeper.close()
     await Promise.all([this.#parts.watch.close(), this.#parts.demo.close()])
   }
 
   /** Asks for a payment that has expired; one that cannot be asked for waits for its 15 minutes. */
-  async #asked (key: PaymentKey): Promise<void> {
+  async #asked(key: PaymentKey): Promise<void> {
     const { merchant: find, store, payees } = this.#parts
     const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
     if (merchant === null || payment === null || payees.provider(payment.slot).kind !== payment.kind) return
     if (payees.isKeyed(merchant, payment.slot)) await this.#lookUp(merchant, payment)
   }
 
-  async #own (merchant: Merchant, invoiceId: string): Promise<Payment> {
+  async #own(merchant: Merchant, invoiceId: string): Promise<Payment> {
     const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchant.id, invoiceId) : null
     return payment ?? notFound()
   }
 
   /**
-   * As it reads now. That a demo has confirmed itself is written down on the way; if that fails it reads so all the same. An
-   * expiry is not, since that would tell it before the provider was asked (decision 178).
+   * As it reads now. That a demo has confirmed itself is written down on the way; if that fails it reads so all the
+   * same. An expiry is not, since that would tell it before the provider was asked (decision 178).
    */
-  async #current (payment: Payment): Promise<Payment> {
+  async #current(payment: Payment): Promise<Payment> {
     const { clock, log } = this.#parts
     if (due(payment, clock.now())?.to !== 'paid') return asOf(payment, clock.now())
     try {
-      return await this.#changes.recordDue(payment, clock.now()) ?? payment
+      return (await this.#changes.recordDue(payment, clock.now())) ?? payment
     } catch (error) {
-      log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
+      log.warn(
+        { err: error, invoiceId: payment.invoiceId },
+        'a payment that is due could not be written; it is tried again soon'
+      )
       return asOf(payment, clock.now())
     }
   }
 
-  async #lookUp (merchant: Merchant, payment: Payment): Promise<Payment> {
+  async #lookUp(merchant: Merchant, payment: Payment): Promise<Payment> {
     const { clock, payees, log } = this.#parts
     const askedAt = clock.now()
     const seen = await payees.inSlot(merchant, payment.slot).lookUp(payment.chargeId)
@@ -290,17 +348,27 @@ export class Payments {
   }
 
   /** Has the invoice made. */
-  async #make (merchant: Merchant, wish: PaymentWish): Promise<Maker> {
+  async #make(merchant: Merchant, wish: PaymentWish): Promise<Maker> {
     const { clock, demo, payees, prices } = this.#parts
     const description = onInvoice(wish)
     const { demoConfirmAfter, expiry } = this.#parts.settings()
     if (wish.amount === '0') {
       const charge = await demo.create(description)
-      return { charge, slot: providerOf(merchant), kind: 'demo', amountSats: null, confirmsAt: clock.now() + demoConfirmAfter }
+      return {
+        charge,
+        slot: providerOf(merchant),
+        kind: 'demo',
+        amountSats: null,
+        confirmsAt: clock.now() + demoConfirmAfter
+      }
     }
     const payee = payees.forMerchant(merchant)
     const { orderId, successUrl, customerEmail, customerName, metadata } = wish
-    const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order: { orderId, successUrl, customerEmail, customerName, metadata } }
+    const terms = {
+      description,
+      expirySeconds: Math.floor(expiry[payee.slot] / 1000),
+      order: { orderId, successUrl, customerEmail, customerName, metadata }
+    }
     const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
     if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
       const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
@@ -310,7 +378,7 @@ export class Payments {
     return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
   }
 
-  async #write (wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
+  async #write(wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
     const { clock, random, store } = this.#parts
     const payment = {
       ...wish,
@@ -340,24 +408,27 @@ export class Payments {
     }
   }
 
-  async #release (reservation: Reservation): Promise<void> {
+  async #release(reservation: Reservation): Promise<void> {
     try {
       await this.#parts.store.release(reservation)
     } catch (error) {
-      this.#parts.log.warn({ err: error, merchantId: reservation.merchantId }, 'an order id could not be given back; it is free in two minutes')
+      this.#parts.log.warn(
+        { err: error, merchantId: reservation.merchantId },
+        'an order id could not be given back; it is free in two minutes'
+      )
     }
   }
 }
 
 /** @throws ShortError 400 for all but `done`; Unavailable 503 for `running` */
-function requireDone (outcome: CreateOutcome): void {
+function requireDone(outcome: CreateOutcome): void {
   if (outcome === 'taken') throw new ShortError(400, 'A payment with this orderId already exists')
   if (outcome === 'inactive') throw new ShortError(400, 'Merchant not found or inactive')
   if (outcome === 'running') throw requestInProgress()
   if (outcome === 'reused') throw idempotencyKeyReused()
 }
 
-function notFound (): never {
+function notFound(): never {
   throw new ShortError(404, 'Payment not found')
 }
 
@@ -365,7 +436,7 @@ function notFound (): never {
  * What an invoice asks for whose provider converted the amount: the invoice is the truth (decision 47), down to whole
  * satoshis (decision 55). @throws ProviderRefused 502 for one that cannot be read or leaves the amount to the payer
  */
-function satoshisAsked (charge: Charge): number {
+function satoshisAsked(charge: Charge): number {
   try {
     // Its signature adds nothing: the provider has just said that this is its invoice.
     const { amountSats } = decodeInvoice(charge.invoice, { signature: false })
@@ -378,18 +449,18 @@ function satoshisAsked (charge: Charge): number {
 }
 
 /**
- * Bytes of a description that the invoice carries; the pay page shows all of it. Each further byte makes the modules of the QR
- * code smaller: 500 characters are 93 modules, which no camera reads from a phone's screen.
+ * Bytes of a description that the invoice carries; the pay page shows all of it. Each further byte makes the modules of
+ * the QR code smaller: 500 characters are 93 modules, which no camera reads from a phone's screen.
  */
 const INVOICE_DESCRIPTION_BYTES = 96
 
 /** What stands on the invoice: wallets show one line, without control characters. */
-function onInvoice ({ description, orderId }: PaymentWish): string {
+function onInvoice({ description, orderId }: PaymentWish): string {
   const text = plain(description ?? '') || plain(`Order ${orderId}`)
   const cut = shortDescription(text, INVOICE_DESCRIPTION_BYTES)
   return cut === text ? text : `${cut.trimEnd()}…`
 }
 
-function plain (text: string): string {
+function plain(text: string): string {
   return text.replace(/\p{Cc}+/gu, ' ').trim()
 }

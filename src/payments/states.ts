@@ -2,10 +2,10 @@ import type { ChargeState } from '../providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 
 /**
- * What each state can become (decisions 40, 41 and 56). Beyond what decision 40 lists: money that came in part after the
- * expiry is shown as underpaid, as what came whole is shown as paid, or it could never be given back; and every payment that
- * can be refunded can read `refunded` (contract, Refund: eligibility). No state is left for an earlier one, so that news
- * that arrive twice or in the wrong order do no harm.
+ * What each state can become (decisions 40, 41 and 56). Beyond what decision 40 lists: money that came in part after
+ * the expiry is shown as underpaid, as what came whole is shown as paid, or it could never be given back; and every
+ * payment that can be refunded can read `refunded` (contract, Refund: eligibility). No state is left for an earlier
+ * one, so that news that arrive twice or in the wrong order do no harm.
  */
 const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = Object.freeze({
   unpaid: new Set<PaymentStatus>(['processing', 'paid', 'underpaid', 'expired']),
@@ -29,56 +29,65 @@ export interface Transition {
 }
 
 /** Whether a payment may go from one status to another. */
-export function canBecome (from: PaymentStatus, to: PaymentStatus): boolean {
+export function canBecome(from: PaymentStatus, to: PaymentStatus): boolean {
   return CAN_BECOME[from].has(to)
 }
 
 /**
- * What time alone has done to a payment and nobody has written down yet: a demo has confirmed itself, an invoice that nobody
- * paid has expired. Null when nothing. `now` in milliseconds; an invoice is expired at `expiresAt` itself.
+ * What time alone has done to a payment and nobody has written down yet: a demo has confirmed itself, an invoice that
+ * nobody paid has expired. Null when nothing. `now` in milliseconds; an invoice is expired at `expiresAt` itself.
  */
-export function due (payment: Timed, now: number): Transition | null {
+export function due(payment: Timed, now: number): Transition | null {
   if (payment.status !== 'unpaid') return null
-  if (payment.confirmsAt !== null && payment.confirmsAt <= now) return { to: 'paid', paidAt: payment.confirmsAt, receivedSats: null }
+  if (payment.confirmsAt !== null && payment.confirmsAt <= now)
+    return { to: 'paid', paidAt: payment.confirmsAt, receivedSats: null }
   return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
 }
 
 /** How a payment reads now, whether or not it is written down (decision 40). */
-export function statusAt (payment: Timed, now: number): PaymentStatus {
+export function statusAt(payment: Timed, now: number): PaymentStatus {
   return due(payment, now)?.to ?? payment.status
 }
 
 /** The payment as it reads now. */
-export function asOf<P extends Timed> (payment: P, now: number): P {
+export function asOf<P extends Timed>(payment: P, now: number): P {
   const step = due(payment, now)
   return step === null ? payment : stepped(payment, step, now)
 }
 
 /**
- * The payment after a step. `paidAt` is what the provider says, else now, and never changes (decision 42); what was received
- * never shrinks. @throws TypeError for a step that no payment takes: a mistake of ours
+ * The payment after a step. `paidAt` is what the provider says, else now, and never changes (decision 42); what was
+ * received never shrinks. @throws TypeError for a step that no payment takes: a mistake of ours
  */
-export function stepped<P extends Timed> (payment: P, step: Transition, now: number): P {
-  if (!canBecome(payment.status, step.to)) throw new TypeError(`a payment that is ${payment.status} cannot become ${step.to}`)
+export function stepped<P extends Timed>(payment: P, step: Transition, now: number): P {
+  if (!canBecome(payment.status, step.to))
+    throw new TypeError(`a payment that is ${payment.status} cannot become ${step.to}`)
   return {
     ...payment,
     status: step.to,
-    paidAt: step.to === 'paid' ? payment.paidAt ?? step.paidAt ?? now : payment.paidAt,
+    paidAt: step.to === 'paid' ? (payment.paidAt ?? step.paidAt ?? now) : payment.paidAt,
     receivedSats: moreReceived(payment, step.receivedSats) ?? payment.receivedSats
   }
 }
 
-/** A figure of the provider's that is news; null when it is not. 0 is none: it would read as "nothing can be refunded". */
-export function moreReceived (payment: Timed, receivedSats: number | null): number | null {
+/**
+ * A figure of the provider's that is news; null when it is not. 0 is none: it would read as "nothing can be refunded".
+ */
+export function moreReceived(payment: Timed, receivedSats: number | null): number | null {
   return receivedSats !== null && receivedSats > (payment.receivedSats ?? 0) ? receivedSats : null
 }
 
 /**
- * The steps that a payment takes on what its provider says, in order; none when that is no news. `askedAt` is when the provider
- * was asked, in milliseconds: "unpaid" makes a payment expired only when it was said after the expiry (decision 178).
+ * The steps that a payment takes on what its provider says, in order; none when that is no news. `askedAt` is when the
+ * provider was asked, in milliseconds: "unpaid" makes a payment expired only when it was said after the expiry
+ * (decision 178).
  */
-export function next (payment: Payment, seen: ChargeState, askedAt: number): readonly Transition[] {
-  const step = (to: PaymentStatus): Transition => ({ to, paidAt: to === 'paid' ? seen.settledAt : null, receivedSats: seen.receivedSats })
+export function next(payment: Payment, seen: ChargeState, askedAt: number): readonly Transition[] {
+  const step = (to: PaymentStatus): Transition => ({
+    to,
+    paidAt: to === 'paid' ? seen.settledAt : null,
+    receivedSats: seen.receivedSats
+  })
   switch (seen.status) {
     case 'paid':
     case 'underpaid':
@@ -88,7 +97,8 @@ export function next (payment: Payment, seen: ChargeState, askedAt: number): rea
       if (canBecome(payment.status, 'refunded')) return [step('refunded')]
       // It was paid in between, and whoever follows payments must not miss that.
       return canBecome(payment.status, 'paid') ? [step('paid'), step('refunded')] : []
-    // Money that is on its way was sent in time: a payment that reads expired and was never told as such is not told so now.
+    // Money that is on its way was sent in time: a payment that reads expired and was never told as such is not told so
+    // now.
     case 'processing':
       return canBecome(payment.status, 'processing') ? [step('processing')] : []
     case 'unpaid': {

@@ -28,8 +28,8 @@ export interface Reservation {
 }
 
 /**
- * What came of an attempt: done; the order id is somebody else's; it is held by a request with the same idempotency key and body
- * or another body; or the merchant is inactive or gone.
+ * What came of an attempt: done; the order id is somebody else's; it is held by a request with the same idempotency key
+ * and body or another body; or the merchant is inactive or gone.
  */
 export type CreateOutcome = 'done' | 'taken' | 'running' | 'reused' | 'inactive'
 
@@ -42,10 +42,13 @@ export interface DuePayment {
 
 /** Whose expiry can be written down. Times in milliseconds since the epoch. */
 export type Unexpired =
-  /** What expired by `by`, and what expired by `answerless` without an answer of its provider. `elsewhere`: seats whose payments somebody else asks for. */
-  | { readonly by: number, readonly answerless: number, readonly elsewhere: readonly ProviderSeatName[] }
+  /**
+   * What expired by `by`, and what expired by `answerless` without an answer of its provider. `elsewhere`: seats whose
+   * payments somebody else asks for.
+   */
+  | { readonly by: number; readonly answerless: number; readonly elsewhere: readonly ProviderSeatName[] }
   /** What expired by `by` of one account in one seat. */
-  | { readonly by: number, readonly merchantId: number, readonly seat: ProviderSeatName }
+  | { readonly by: number; readonly merchantId: number; readonly seat: ProviderSeatName }
 
 /** A slot and the kind of provider in it. */
 export type ProviderSeatName = `${ProviderSlot} ${KindName}`
@@ -53,39 +56,42 @@ export type ProviderSeatName = `${ProviderSlot} ${KindName}`
 /** Where payments are kept. */
 export interface PaymentStore {
   /**
-   * Holds an order id that no payment of the merchant has and that no create of now holds. Of any number of creates with one
-   * order id at once, one at most holds it; one whose time is over is replaced.
+   * Holds an order id that no payment of the merchant has and that no create of now holds. Of any number of creates
+   * with one order id at once, one at most holds it; one whose time is over is replaced.
    */
-  reserve (reservation: Reservation, now: number): Promise<CreateOutcome>
+  reserve(reservation: Reservation, now: number): Promise<CreateOutcome>
   /** Gives the order id back; nothing when the reservation is no longer this one. */
-  release (reservation: Reservation): Promise<void>
+  release(reservation: Reservation): Promise<void>
   /**
    * Writes a payment and drops its reservation, both or neither; `taken` when the reservation has been lost to another
    * create. @throws InvoiceIdTaken, which leaves the reservation as it was; IdempotencyKeyTaken
    */
-  insert (payment: Payment, reservation: Reservation): Promise<CreateOutcome>
+  insert(payment: Payment, reservation: Reservation): Promise<CreateOutcome>
   /** The merchant's payment, its row locked until the caller's transaction ends; null when there is none. */
-  lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
+  lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
   /** Writes status, `paidAt` and what was received of a payment that the caller has locked. */
-  update (sql: TransactionSql, payment: Payment, now: number): Promise<void>
-  get (merchantId: number, invoiceId: string): Promise<Payment | null>
+  update(sql: TransactionSql, payment: Payment, now: number): Promise<void>
+  get(merchantId: number, invoiceId: string): Promise<Payment | null>
   /** Whoever's it is. */
-  byId (invoiceId: string): Promise<Payment | null>
-  byOrder (merchantId: number, orderId: string): Promise<Payment | null>
+  byId(invoiceId: string): Promise<Payment | null>
+  byOrder(merchantId: number, orderId: string): Promise<Payment | null>
   /** What an idempotency key has made; null for nothing. */
-  byKey (merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
-  byPayToken (payToken: string): Promise<Payment | null>
-  byPaymentHash (paymentHash: string): Promise<Payment | null>
+  byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
+  byPayToken(payToken: string): Promise<Payment | null>
+  byPaymentHash(paymentHash: string): Promise<Payment | null>
   /** Whether a payment of the merchant was ever paid. */
-  hasPaid (merchantId: number): Promise<boolean>
+  hasPaid(merchantId: number): Promise<boolean>
   /** Demo payments that should have confirmed themselves by `now`, those after `after` first due first. */
-  unconfirmed (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
-  /** Payments of these that are still written as unpaid, those after `after` first expired first; demo payments are not among them. */
-  unexpired (of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]>
+  unconfirmed(now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
+  /**
+   * Payments of these that are still written as unpaid, those after `after` first expired first; demo payments are not
+   * among them.
+   */
+  unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]>
   /** When the next demo payment after `now` confirms itself; null when none waits. */
-  nextConfirmation (now: number): Promise<number | null>
+  nextConfirmation(now: number): Promise<number | null>
   /** Gives back order ids whose hold ended before this time; at most `limit`. Answers how many. */
-  purgeReservations (before: number, limit: number): Promise<number>
+  purgeReservations(before: number, limit: number): Promise<number>
 }
 
 /** Another payment, or invoice of a plan, has the id: draw another. */
@@ -93,8 +99,11 @@ export class InvoiceIdTaken extends Error {
   override name = 'InvoiceIdTaken'
 }
 
-/** Whether a text can be the id of a payment: the database is not asked for others, some of which it could not even read. */
-export function isInvoiceId (text: string): boolean {
+/**
+ * Whether a text can be the id of a payment: the database is not asked for others, some of which it could not even
+ * read.
+ */
+export function isInvoiceId(text: string): boolean {
   return /^[1-9]\d{14}$/.test(text)
 }
 
@@ -110,7 +119,13 @@ const paymentRows: Records<Payment> = records({
   customerName: optional(text()),
   successUrl: optional(text()),
   // Compact JSON, written from such an object only.
-  metadata: optional(column(null, (stored: string) => JSON.parse(stored) as Record<string, string>, value => JSON.stringify(value))),
+  metadata: optional(
+    column(
+      null,
+      (stored: string) => JSON.parse(stored) as Record<string, string>,
+      value => JSON.stringify(value)
+    )
+  ),
   payToken: text(),
   slot: text<ProviderSlot>('provider_slot'),
   kind: text<KindName | 'demo'>('provider_kind'),
@@ -134,11 +149,11 @@ const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: in
 export class SqlPaymentStore implements PaymentStore {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
-  async reserve (reservation: Reservation, now: number): Promise<CreateOutcome> {
+  async reserve(reservation: Reservation, now: number): Promise<CreateOutcome> {
     const { merchantId, orderId, reservationId, heldUntil, idempotency = null } = reservation
     const { sql } = this.#database
     const [held] = await sql`
@@ -165,7 +180,11 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   /** Whether the request that holds an order id is this one's first. */
-  async #heldBy (merchantId: number, orderId: string, { operation, key, fingerprint }: PaymentKeyUse): Promise<CreateOutcome> {
+  async #heldBy(
+    merchantId: number,
+    orderId: string,
+    { operation, key, fingerprint }: PaymentKeyUse
+  ): Promise<CreateOutcome> {
     const [held] = await this.#database.sql<Array<{ idempotency_fingerprint: string }>>`
       select idempotency_fingerprint from payment_reservations
       where merchant_id = ${merchantId} and order_id = ${orderId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
@@ -173,12 +192,15 @@ export class SqlPaymentStore implements PaymentStore {
     return held.idempotency_fingerprint === fingerprint ? 'running' : 'reused'
   }
 
-  async release ({ merchantId, orderId, reservationId }: Reservation): Promise<void> {
+  async release({ merchantId, orderId, reservationId }: Reservation): Promise<void> {
     await this.#database.sql`
       delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
   }
 
-  async insert (payment: Payment, { merchantId, orderId, reservationId, idempotency = null }: Reservation): Promise<CreateOutcome> {
+  async insert(
+    payment: Payment,
+    { merchantId, orderId, reservationId, idempotency = null }: Reservation
+  ): Promise<CreateOutcome> {
     try {
       return await this.#database.transaction(async tx => {
         const dropped = await tx`
@@ -190,67 +212,72 @@ export class SqlPaymentStore implements PaymentStore {
         return 'done'
       })
     } catch (error) {
-      if (isUniqueViolation(error, 'payments_pkey')) throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
+      if (isUniqueViolation(error, 'payments_pkey'))
+        throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
       if (isUniqueViolation(error, 'payments_of_idempotency_key')) throw new IdempotencyKeyTaken()
       if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return 'taken'
       throw error
     }
   }
 
-  async lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null> {
+  async lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null> {
     if (!isInvoiceId(invoiceId)) return null
-    return await paymentRows.one(sql`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`)
+    return await paymentRows.one(
+      sql`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`
+    )
   }
 
-  async update (sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
+  async update(sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
     await sql`
       update payments set ${sql({ ...paymentRows.write(sql, { status, paidAt, receivedSats }), updated_at: new Date(now) })}
       where invoice_id = ${invoiceId}`
   }
 
-  get (merchantId: number, invoiceId: string): Promise<Payment | null> {
+  get(merchantId: number, invoiceId: string): Promise<Payment | null> {
     return this.#one(sql => sql`invoice_id = ${invoiceId} and merchant_id = ${merchantId}`)
   }
 
-  byId (invoiceId: string): Promise<Payment | null> {
+  byId(invoiceId: string): Promise<Payment | null> {
     return this.#one(sql => sql`invoice_id = ${invoiceId}`)
   }
 
-  byOrder (merchantId: number, orderId: string): Promise<Payment | null> {
+  byOrder(merchantId: number, orderId: string): Promise<Payment | null> {
     return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
   }
 
-  async byKey (merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
+  async byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
     return row === undefined ? null : { made: paymentRows.read(row), fingerprint: row.idempotency_fingerprint }
   }
 
-  byPayToken (payToken: string): Promise<Payment | null> {
+  byPayToken(payToken: string): Promise<Payment | null> {
     return this.#one(sql => sql`pay_token = ${payToken}`)
   }
 
-  byPaymentHash (paymentHash: string): Promise<Payment | null> {
+  byPaymentHash(paymentHash: string): Promise<Payment | null> {
     return this.#one(sql => sql`payment_hash = ${paymentHash}`)
   }
 
-  async hasPaid (merchantId: number): Promise<boolean> {
-    const [row] = await this.#database.sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
+  async hasPaid(merchantId: number): Promise<boolean> {
+    const [row] = await this.#database
+      .sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
     return row !== undefined
   }
 
-  async unconfirmed (now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+  async unconfirmed(now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
     return await dueRows.all(this.#database.sql`
       select invoice_id, merchant_id, confirms_at as at from payments
       where status = 'unpaid' and confirms_at <= ${new Date(now)} and (confirms_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
       order by confirms_at, invoice_id limit ${limit}`)
   }
 
-  async unexpired (of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+  async unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
     const { sql } = this.#database
-    const whose = 'seat' in of
-      ? sql`merchant_id = ${of.merchantId} and provider_slot || ' ' || provider_kind = ${of.seat}`
-      : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.elsewhere.slice()}::text[]))`
+    const whose =
+      'seat' in of
+        ? sql`merchant_id = ${of.merchantId} and provider_slot || ' ' || provider_kind = ${of.seat}`
+        : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.elsewhere.slice()}::text[]))`
     return await dueRows.all(sql`
       select invoice_id, merchant_id, expires_at as at from payments
       where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(of.by)} and ${whose}
@@ -258,7 +285,7 @@ export class SqlPaymentStore implements PaymentStore {
       order by expires_at, invoice_id limit ${limit}`)
   }
 
-  async purgeReservations (before: number, limit: number): Promise<number> {
+  async purgeReservations(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       delete from payment_reservations where (merchant_id, order_id) in (
         select merchant_id, order_id from payment_reservations where held_until < ${new Date(before)} limit ${limit})
@@ -266,19 +293,19 @@ export class SqlPaymentStore implements PaymentStore {
     return gone.count
   }
 
-  async nextConfirmation (now: number): Promise<number | null> {
+  async nextConfirmation(now: number): Promise<number | null> {
     const [row] = await this.#database.sql<Array<{ at: Date | null }>>`
       select min(confirms_at) as at from payments where status = 'unpaid' and confirms_at > ${new Date(now)}`
     return row?.at?.getTime() ?? null
   }
 
-  async #one (where: (sql: Sql) => ReturnType<Sql>): Promise<Payment | null> {
+  async #one(where: (sql: Sql) => ReturnType<Sql>): Promise<Payment | null> {
     const { sql } = this.#database
     return await paymentRows.one(sql`select * from payments where ${where(sql)}`)
   }
 }
 
-function keyColumns (idempotency: PaymentKeyUse | null) {
+function keyColumns(idempotency: PaymentKeyUse | null) {
   return {
     idempotency_operation: idempotency?.operation ?? null,
     idempotency_key: idempotency?.key ?? null,

@@ -3,13 +3,19 @@ import type { Log } from '../telemetry/log.ts'
 import type { PaymentKey } from './changes.ts'
 import type { DuePayment, PaymentStore, ProviderSeatName } from './store.ts'
 
-/** Milliseconds after which it looks again even when nothing is known to fall due: another process may have made a payment. */
+/**
+ * Milliseconds after which it looks again even when nothing is known to fall due: another process may have made a
+ * payment.
+ */
 const REGULARLY = 30_000
 /** Shortest rest between two runs, in milliseconds, whatever is due. */
 const SHORTEST = 20
 /** Payments that are read at once. */
 const BATCH = 100
-/** Milliseconds after its end, with a gateway that asks, for which a payment waits for its provider's answer before it is told as expired (decision 178). */
+/**
+ * Milliseconds after its end, with a gateway that asks, for which a payment waits for its provider's answer before it
+ * is told as expired (decision 178).
+ */
 const ANSWERLESS = 15 * 60_000
 
 /** What a sweeper works with. */
@@ -18,19 +24,20 @@ export interface SweeperParts {
   readonly clock: Clock
   readonly log: Log
   /** Seats whose payments somebody else asks the provider for. */
-  elsewhere (): readonly ProviderSeatName[]
+  elsewhere(): readonly ProviderSeatName[]
   /** Writes down what time has done to one payment, in a transaction of its own. */
-  record (key: PaymentKey): Promise<unknown>
+  record(key: PaymentKey): Promise<unknown>
   /** Asks the provider of one payment how it stands, and takes that in. */
-  ask (key: PaymentKey): Promise<unknown>
+  ask(key: PaymentKey): Promise<unknown>
 }
 
 /**
- * Confirms demo payments and has expiries written down, soon after they fall due. What reads a payment does not wait for it, since
- * a payment reads as time has made it; webhooks do. Several processes may sweep at once.
+ * Confirms demo payments and has expiries written down, soon after they fall due. What reads a payment does not wait
+ * for it, since a payment reads as time has made it; webhooks do. Several processes may sweep at once.
  *
- * An expiry is told only once the provider has said after it that nothing was paid, or has said nothing for 15 minutes while
- * this gateway was there to ask: after a downtime a payment may have been made of which nobody has heard yet (decision 178).
+ * An expiry is told only once the provider has said after it that nothing was paid, or has said nothing for 15 minutes
+ * while this gateway was there to ask: after a downtime a payment may have been made of which nobody has heard yet
+ * (decision 178).
  */
 export class Sweeper {
   readonly #parts: SweeperParts
@@ -41,20 +48,20 @@ export class Sweeper {
   /** Since when this gateway asks, in milliseconds since the epoch. */
   readonly #asksSince: number
 
-  constructor (parts: SweeperParts) {
+  constructor(parts: SweeperParts) {
     this.#parts = parts
     this.#asksSince = parts.clock.now()
   }
 
   /** Begins to sweep, at once; more often than once is harmless. */
-  start (): void {
+  start(): void {
     if (this.#started) return
     this.#started = true
     this.wakeAt(this.#parts.clock.now())
   }
 
   /** Sweeps at this time, in milliseconds since the epoch, or a little later. */
-  wakeAt (time: number): void {
+  wakeAt(time: number): void {
     if (!this.#started) return
     const { clock } = this.#parts
     const now = clock.now()
@@ -71,55 +78,66 @@ export class Sweeper {
   }
 
   /** Sweeps now, or waits for the run that is under way. Never rejects: what failed is tried again by the next run. */
-  sweep (): Promise<void> {
-    return this.#running ??= this.#sweep().finally(() => { this.#running = null })
+  sweep(): Promise<void> {
+    return (this.#running ??= this.#sweep().finally(() => {
+      this.#running = null
+    }))
   }
 
   /**
    * Writes down what has expired by now: the same as a sweep does by itself, for a job whose failures an operator sees.
    * @throws AggregateError when payments could not be written; the others have been
    */
-  async expire (): Promise<void> {
+  async expire(): Promise<void> {
     const faults: unknown[] = []
-    await this.#expiries(error => { faults.push(error) })
-    if (faults.length > 0) throw new AggregateError(faults, `${faults.length} payments could not be written, the first because: ${String(faults[0])}`)
+    await this.#expiries(error => {
+      faults.push(error)
+    })
+    if (faults.length > 0)
+      throw new AggregateError(
+        faults,
+        `${faults.length} payments could not be written, the first because: ${String(faults[0])}`
+      )
   }
 
   /** Stops, after the run that is under way. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#started = false
     this.#timer?.cancel()
     this.#timer = null
     await this.#running
   }
 
-  async #sweep (): Promise<void> {
+  async #sweep(): Promise<void> {
     const { store, clock, log } = this.#parts
     const now = clock.now()
     let soonest = now + REGULARLY
     try {
-      await this.#each((after, limit) => store.unconfirmed(now, after, limit), payment => this.#parts.record(payment))
+      await this.#each(
+        (after, limit) => store.unconfirmed(now, after, limit),
+        payment => this.#parts.record(payment)
+      )
       await this.#expiries()
-      soonest = await store.nextConfirmation(now) ?? soonest
+      soonest = (await store.nextConfirmation(now)) ?? soonest
     } catch (error) {
       log.warn({ err: error }, 'payments could not be swept; it is tried again soon')
     }
     this.wakeAt(soonest)
   }
 
-  async #expiries (failed: (error: unknown) => void = () => {}): Promise<void> {
+  async #expiries(failed: (error: unknown) => void = () => {}): Promise<void> {
     const { store, clock, elsewhere, record, ask } = this.#parts
     const now = clock.now()
     const answerless = now - this.#asksSince < ANSWERLESS ? 0 : now - ANSWERLESS
     await this.#each(
       (after, limit) => store.unexpired({ by: now, answerless, elsewhere: elsewhere() }, after, limit),
-      payment => payment.at <= answerless ? record(payment) : ask(payment),
+      payment => (payment.at <= answerless ? record(payment) : ask(payment)),
       failed
     )
   }
 
   /** Goes on behind a payment that cannot be dealt with, so that it does not stand in the way of the others. */
-  async #each (
+  async #each(
     page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>,
     deal: (payment: DuePayment) => Promise<unknown>,
     failed: (error: unknown) => void = () => {}
@@ -131,7 +149,10 @@ export class Sweeper {
         try {
           await deal(payment)
         } catch (error) {
-          this.#parts.log.warn({ err: error, invoiceId: payment.invoiceId }, 'a payment that is due could not be written; it is tried again soon')
+          this.#parts.log.warn(
+            { err: error, invoiceId: payment.invoiceId },
+            'a payment that is due could not be written; it is tried again soon'
+          )
           failed(error)
         }
       }

@@ -5,8 +5,8 @@ import type { Log } from '../telemetry/log.ts'
 export const PAYMENT_CHANNEL = 'boltgate_payments'
 
 /**
- * Tells listeners of this process that a payment has changed, whichever process changed it. What happens while the database
- * is away is lost: whoever listens for long must look again now and then.
+ * Tells listeners of this process that a payment has changed, whichever process changed it. What happens while the
+ * database is away is lost: whoever listens for long must look again now and then.
  */
 export class PaymentWatch {
   readonly #database: Database
@@ -14,14 +14,19 @@ export class PaymentWatch {
   readonly #listeners = new Map<string, Set<() => void>>()
   #stop: Promise<() => Promise<void>> | null = null
 
-  constructor (database: Database, log: Log) {
+  constructor(database: Database, log: Log) {
     this.#database = database
     this.#log = log
   }
 
-  /** Begins to hear changes; more often than once is harmless. Rejects when the database is away, and may be called again then. */
-  async start (): Promise<void> {
-    const stop = this.#stop ??= this.#database.listen(PAYMENT_CHANNEL, invoiceId => { this.#heard(invoiceId) })
+  /**
+   * Begins to hear changes; more often than once is harmless. Rejects when the database is away, and may be called
+   * again then.
+   */
+  async start(): Promise<void> {
+    const stop = (this.#stop ??= this.#database.listen(PAYMENT_CHANNEL, invoiceId => {
+      this.#heard(invoiceId)
+    }))
     try {
       await stop
     } catch (error) {
@@ -31,9 +36,11 @@ export class PaymentWatch {
   }
 
   /** Calls `changed` for each change of the payment, until the function that this returns is called. */
-  watch (invoiceId: string, changed: () => void): () => void {
+  watch(invoiceId: string, changed: () => void): () => void {
     // Two listeners may be the same function.
-    const listener = (): void => { changed() }
+    const listener = (): void => {
+      changed()
+    }
     const listeners = this.#listeners.get(invoiceId) ?? new Set()
     this.#listeners.set(invoiceId, listeners)
     listeners.add(listener)
@@ -44,25 +51,27 @@ export class PaymentWatch {
   }
 
   /** How many payments have listeners. */
-  get size (): number {
+  get size(): number {
     return this.#listeners.size
   }
 
   /** Hears nothing any more. Never rejects: a connection that is gone hears nothing either. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     const stop = this.#stop
     this.#stop = null
     this.#listeners.clear()
     try {
-      await (await stop)?.()
+      await (
+        await stop
+      )?.()
     } catch (error) {
       this.#log.debug({ err: error }, 'listening to payments ended with an error')
     }
   }
 
-  #heard (invoiceId: string): void {
+  #heard(invoiceId: string): void {
     // A copy: a listener may add itself again.
-    const listeners = [...this.#listeners.get(invoiceId) ?? []]
+    const listeners = [...(this.#listeners.get(invoiceId) ?? [])]
     for (const listener of listeners) {
       try {
         listener()

@@ -18,10 +18,10 @@ const TRYING = 5
 export interface BreakerOptions {
   readonly clock: Clock
   /**
-   * The host that is called with this key, where keys choose it (a node of the merchant's own): one merchant's dead node must
-   * not stop the others. Left out where the configuration alone says which host it is.
+   * The host that is called with this key, where keys choose it (a node of the merchant's own): one merchant's dead
+   * node must not stop the others. Left out where the configuration alone says which host it is.
    */
-  hostOf? (key: Secret<string> | null): string
+  hostOf?(key: Secret<string> | null): string
 }
 
 interface Trouble {
@@ -45,12 +45,12 @@ class Breakers {
   /** Hosts in trouble only: one that answers is forgotten. */
   readonly #hosts = new Map<string, Trouble>()
 
-  constructor (clock: Clock) {
+  constructor(clock: Clock) {
     this.#clock = clock
   }
 
   /** Runs a call. @throws ProviderUnavailable at once, without a call, while the host is left alone */
-  async run<T> (host: string, call: () => Promise<T>): Promise<T> {
+  async run<T>(host: string, call: () => Promise<T>): Promise<T> {
     const before = this.#hosts.get(host)
     if (before !== undefined) this.#enter(before)
     // A call that began before the pause says nothing about the host after it.
@@ -68,22 +68,27 @@ class Breakers {
     }
   }
 
-  #enter (trouble: Trouble): void {
+  #enter(trouble: Trouble): void {
     if (trouble.pause === 0) return
     const left = trouble.until - this.#clock.monotonic()
     if (left <= 0 && !trouble.trying) {
       trouble.trying = true
       return
     }
-    throw new ProviderUnavailable('The payment provider did not answer several calls in a row and is left alone for a moment.', left > 0 ? Math.ceil(left / 1000) : TRYING, undefined, 'open')
+    throw new ProviderUnavailable(
+      'The payment provider did not answer several calls in a row and is left alone for a moment.',
+      left > 0 ? Math.ceil(left / 1000) : TRYING,
+      undefined,
+      'open'
+    )
   }
 
-  #answered (host: string, began: number): void {
+  #answered(host: string, began: number): void {
     const trouble = this.#hosts.get(host)
     if (trouble !== undefined && trouble.until === began) this.#hosts.delete(host)
   }
 
-  #failed (host: string, began: number): void {
+  #failed(host: string, began: number): void {
     const trouble = this.#hosts.get(host) ?? this.#remember(host)
     if (trouble.until !== began) return
     trouble.failures++
@@ -93,7 +98,7 @@ class Breakers {
     trouble.until = this.#clock.monotonic() + trouble.pause
   }
 
-  #remember (host: string): Trouble {
+  #remember(host: string): Trouble {
     const oldest = this.#hosts.size < MAX_HOSTS ? undefined : this.#hosts.keys().next().value
     if (oldest !== undefined) this.#hosts.delete(oldest)
     const trouble: Trouble = { failures: 0, pause: 0, until: 0, trying: false }
@@ -103,11 +108,12 @@ class Breakers {
 }
 
 /**
- * What an error says of the host. Against it count: no connection, no answer in time, 5xx. A bad key, a refusal and a 429
- * show that it answers. A limit of one key is that merchant's own affair, and one that counts our address is kept by
+ * What an error says of the host. Against it count: no connection, no answer in time, 5xx. A bad key, a refusal and a
+ * 429 show that it answers. A limit of one key is that merchant's own affair, and one that counts our address is kept
+ * by
  * `ProviderHttp`, which knows its name and how long it lasts, and then calls nobody.
  */
-function verdictOf (error: unknown): 'failed' | 'answered' | 'not called' {
+function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
   const cause = error instanceof PayoutUncertain ? error.cause : error
   if (cause instanceof ProviderRefused) return 'answered'
   if (!(cause instanceof ProviderUnavailable)) return 'not called'
@@ -127,16 +133,20 @@ function verdictOf (error: unknown): 'failed' | 'answered' | 'not called' {
 }
 
 /**
- * The provider behind circuit breakers: after five failures in a row its host is left alone for 10 s, then one call tries it,
- * and each try that fails doubles the pause up to 60 s. Meanwhile every call fails at once with the true Retry-After; a
- * payout that is refused so was not sent.
+ * The provider behind circuit breakers: after five failures in a row its host is left alone for 10 s, then one call
+ * tries it, and each try that fails doubles the pause up to 60 s. Meanwhile every call fails at once with the true
+ * Retry-After; a payout that is refused so was not sent.
  */
-export function guarded (provider: Provider, options: BreakerOptions): Provider {
+export function guarded(provider: Provider, options: BreakerOptions): Provider {
   const breakers = new Breakers(options.clock)
-  const through = <Rest extends readonly unknown[], Result>(call: (key: Secret<string>, ...rest: Rest) => Promise<Result>) =>
-    async (key: Secret<string>, ...rest: Rest): Promise<Result> => await breakers.run(hostOf(key), () => call(key, ...rest))
-  const throughEither = <Rest extends readonly unknown[], Result>(call: (key: Secret<string> | null, ...rest: Rest) => Promise<Result>) =>
-    async (key: Secret<string> | null, ...rest: Rest): Promise<Result> => await breakers.run(hostOf(key), () => call(key, ...rest))
+  const through =
+    <Rest extends readonly unknown[], Result>(call: (key: Secret<string>, ...rest: Rest) => Promise<Result>) =>
+    async (key: Secret<string>, ...rest: Rest): Promise<Result> =>
+      await breakers.run(hostOf(key), () => call(key, ...rest))
+  const throughEither =
+    <Rest extends readonly unknown[], Result>(call: (key: Secret<string> | null, ...rest: Rest) => Promise<Result>) =>
+    async (key: Secret<string> | null, ...rest: Rest): Promise<Result> =>
+      await breakers.run(hostOf(key), () => call(key, ...rest))
   const hostOf = (key: Secret<string> | null): string => options.hostOf?.(key) ?? ''
   const { createFiatCharge, readNotification, listSettled, subscribe } = provider
   return {

@@ -5,21 +5,21 @@ import { LongError, ShortError, Unavailable } from '../gateway/errors.ts'
  * producer API and the proxies turn it into their own shapes (decisions 93 and 103).
  */
 export class ProviderKeyRequired extends ShortError {
-  constructor () {
+  constructor() {
     super(400, 'Payment provider key required')
   }
 }
 
 /**
- * Why a provider cannot be asked: the way to it is broken, it did not answer in time, its answer was a 5xx or none that can
- * be used, it answered 429, it answered more than is read, or nobody was asked because a breaker is open. `other` says nothing
- * about the provider.
+ * Why a provider cannot be asked: the way to it is broken, it did not answer in time, its answer was a 5xx or none that
+ * can be used, it answered 429, it answered more than is read, or nobody was asked because a breaker is open. `other`
+ * says nothing about the provider.
  */
 export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'size' | 'open' | 'other'
 
 /**
- * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with Retry-After,
- * never as a 402 (decision 17).
+ * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with
+ * Retry-After, never as a 402 (decision 17).
  */
 export class ProviderUnavailable extends Unavailable {
   /** What the breaker judges by. */
@@ -28,7 +28,12 @@ export class ProviderUnavailable extends Unavailable {
   readonly retryAfter: number
 
   /** `retryAfter` in whole seconds. `message` reaches the client: no address, no key. */
-  constructor (message = 'The payment provider cannot be reached at the moment.', retryAfter = 5, cause?: unknown, fault: ProviderFault = 'other') {
+  constructor(
+    message = 'The payment provider cannot be reached at the moment.',
+    retryAfter = 5,
+    cause?: unknown,
+    fault: ProviderFault = 'other'
+  ) {
     super('Payment provider unavailable', message, retryAfter, {}, cause)
     this.fault = fault
     this.retryAfter = retryAfter
@@ -42,8 +47,8 @@ export class NothingSent extends ProviderUnavailable {}
 export type RefusalReason = 'key' | 'scope' | 'request'
 
 /**
- * The provider answered, and said no; asking again would not help. 502 on payments and refunds; where a challenge should be
- * minted the callers answer 503 (decision 17).
+ * The provider answered, and said no; asking again would not help. 502 on payments and refunds; where a challenge
+ * should be minted the callers answer 503 (decision 17).
  */
 export class ProviderRefused extends LongError {
   readonly reason: RefusalReason
@@ -51,7 +56,7 @@ export class ProviderRefused extends LongError {
   readonly scope: string | null
 
   /** `message` reaches the client: no key in it. */
-  constructor (reason: RefusalReason, message: string, scope: string | null = null, cause?: unknown) {
+  constructor(reason: RefusalReason, message: string, scope: string | null = null, cause?: unknown) {
     super(502, 'Payment provider error', message, {}, [], cause)
     this.reason = reason
     this.scope = scope
@@ -66,7 +71,7 @@ export class PayoutUncertain extends Error {
   override name = 'PayoutUncertain'
   readonly code = 'BG_PAYOUT_UNCERTAIN'
 
-  constructor (cause: unknown) {
+  constructor(cause: unknown) {
     super('The provider was asked to pay out and its answer was lost.', { cause })
   }
 }
@@ -74,7 +79,7 @@ export class PayoutUncertain extends Error {
 /** A provider's notification that cannot be read (decision 163: 400). */
 export class ProviderNotificationError extends ShortError {
   /** `message` reaches the sender. */
-  constructor (message: string) {
+  constructor(message: string) {
     super(400, message, [], 'BG_PROVIDER_NOTIFICATION_UNREADABLE')
   }
 }

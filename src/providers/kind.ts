@@ -6,26 +6,32 @@ import type { CallBudget, CallLimits } from './budgets.ts'
 import type { KindName, Provider } from './provider.ts'
 
 /**
- * A kind of provider, whole: what the configuration, the budgets and the poller must know of it, and how it is opened. Each kind is a
- * folder that exports one, and a line in `kinds.ts`.
+ * A kind of provider, whole: what the configuration, the budgets and the poller must know of it, and how it is opened.
+ * Each kind is a folder that exports one, and a line in `kinds.ts`.
  *
- * All that an account needs beside the operator's `url` and `timeout` stands in its key: merchants have nothing else to give. A kind
- * that is reached at its owner's host has host, certificate and secret in one text, such as lnd's address (decision 71).
+ * All that an account needs beside the operator's `url` and `timeout` stands in its key: merchants have nothing else to
+ * give. A kind that is reached at its owner's host has host, certificate and secret in one text, such as lnd's address
+ * (decision 71).
  */
 export interface ProviderKind {
   /** As `gateway.yaml`, our rows and our metrics have it; never changed once it was released. */
   readonly name: KindName
-  /** Makes invoices without money and lives in this process: needs no key, serves both slots as one, is refused in production. */
+  /**
+   * Makes invoices without money and lives in this process: needs no key, serves both slots as one, is refused in
+   * production.
+   */
   readonly isSandbox: boolean
-  /** What is called over the network; null where nothing is. Such a kind has no budget, no breaker, and is not polled. */
+  /**
+   * What is called over the network; null where nothing is. Such a kind has no budget, no breaker, and is not polled.
+   */
   readonly calls: KindCalls | null
   /**
-   * What is wrong with the form of a key, as far as it can be seen without asking anybody; undefined where nothing is. The text says
-   * what would be right, and repeats nothing of the key.
+   * What is wrong with the form of a key, as far as it can be seen without asking anybody; undefined where nothing is.
+   * The text says what would be right, and repeats nothing of the key.
    */
-  keyFault (key: string): string | undefined
+  keyFault(key: string): string | undefined
   /** @throws what says that the options cannot be, such as a key of another form */
-  open (options: KindOptions): Provider
+  open(options: KindOptions): Provider
 }
 
 /** How a kind is called. */
@@ -39,14 +45,14 @@ export interface KindCalls {
    * @param url `lightning.<slot>.url`; null for the kind's public address
    * @param perMinute the operator's figure in the place of that under which invoices are made; null for the kind's
    */
-  limits (url: string | null, perMinute: number | null): CallLimits
+  limits(url: string | null, perMinute: number | null): CallLimits
   /** How much of it the poller may use. */
-  polling (url: string | null): Polling
+  polling(url: string | null): Polling
   /**
-   * The host that is called with a key, where keys choose it: one merchant's dead node must not stop the others. Empty for a text that
-   * is no key. Left out where the configuration alone says which host it is.
+   * The host that is called with a key, where keys choose it: one merchant's dead node must not stop the others. Empty
+   * for a text that is no key. Left out where the configuration alone says which host it is.
    */
-  hostOf? (key: Secret<string> | null): string
+  hostOf?(key: Secret<string> | null): string
 }
 
 /** What the poller may ask of a kind. */
@@ -56,7 +62,7 @@ export interface Polling {
   /** Whether all accounts share them, because the provider counts our address; else each account has as many. */
   readonly isShared: boolean
   /** HTTP calls that one listing and one look-up take. */
-  readonly costs: { readonly list: number, readonly lookUp: number }
+  readonly costs: { readonly list: number; readonly lookUp: number }
 }
 
 /** What a kind is opened with, for one slot. */
@@ -79,8 +85,8 @@ export interface KindOptions {
   /** Absolute path of the data folder. */
   readonly dataDir: string
   /**
-   * Public address of the slot's receiver, for a kind that is told it in each charge; null where nobody could reach it. Asked for at
-   * each charge, since the public address may be known only after the start.
+   * Public address of the slot's receiver, for a kind that is told it in each charge; null where nobody could reach it.
+   * Asked for at each charge, since the public address may be known only after the start.
    */
-  receiver (): string | null
+  receiver(): string | null
 }

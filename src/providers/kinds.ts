@@ -5,9 +5,4 @@ import { sandbox } from './sandbox/kind.ts'
 import { strike } from './strike/kind.ts'
 
 /** Every kind of provider, in the order in which people are told of them. A new one is a folder and a line here. */
-export const providerKinds: readonly ProviderKind[] = [
-  sandbox,
-  strike,
-  opennode,
-  lnd
-]
+export const providerKinds: readonly ProviderKind[] = [sandbox, strike, opennode, lnd]

@@ -24,7 +24,7 @@ export interface ProviderOptions {
   /** What calls are taken from; left out, only what the providers themselves refuse is heeded. */
   readonly budgets?: Budgets
   /** Public address of our receiver for a slot; null, or left out, where nobody could reach it. */
-  receiver? (slot: ProviderSlot): string | null
+  receiver?(slot: ProviderSlot): string | null
 }
 
 /** The providers of both slots. */
@@ -32,7 +32,7 @@ export interface Providers {
   readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
   /** The sandbox, where a slot has it. */
   readonly sandbox: SandboxProvider | null
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** A slot of `lightning` names a kind that cannot stand there. */
@@ -42,11 +42,11 @@ export class ProviderKindError extends Error {
 }
 
 /**
- * Makes the providers that the configuration names: behind circuit breakers, and with the budget of the address that they call, which
- * two slots of one service share, or together they would call it more often than it allows.
+ * Makes the providers that the configuration names: behind circuit breakers, and with the budget of the address that
+ * they call, which two slots of one service share, or together they would call it more often than it allows.
  * @throws ProviderKindError; what the kind throws for a key or an address that it cannot use
  */
-export function openProviders (options: ProviderOptions): Providers {
+export function openProviders(options: ProviderOptions): Providers {
   const { kinds, lightning, mode, clock, database, dataDir } = options
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
@@ -54,20 +54,44 @@ export function openProviders (options: ProviderOptions): Providers {
     const { kind: name, key, url: configured, timeout, callsPerMinute = null } = lightning[slot]
     const kind = kinds.find(known => known.name === name)
     if (kind === undefined) {
-      throw new ProviderKindError(`lightning.${slot}.kind is ${name}, which this version cannot speak yet; it can speak ${kinds.map(known => known.name).join(', ')}`)
+      throw new ProviderKindError(
+        `lightning.${slot}.kind is ${name}, which this version cannot speak yet; it can speak ${kinds.map(known => known.name).join(', ')}`
+      )
     }
     if (kind.isSandbox && mode === 'production') {
-      throw new ProviderKindError(`lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`)
+      throw new ProviderKindError(
+        `lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`
+      )
     }
     const { calls } = kind
     const url = configured ?? null
     const ownKey = key === undefined ? null : new Secret(key)
-    const budget = calls === null ? undefined : options.budgets?.of(name, url === null ? calls.address ?? '' : new URL(url).origin, calls.limits(url, callsPerMinute))
-    const open = (): Provider => kind.open({
-      url, ownKey, timeout, clock, guard, database, dataDir, receiver: () => options.receiver?.(slot) ?? null, ...(budget === undefined ? {} : { budget })
-    })
+    const budget =
+      calls === null
+        ? undefined
+        : options.budgets?.of(
+            name,
+            url === null ? (calls.address ?? '') : new URL(url).origin,
+            calls.limits(url, callsPerMinute)
+          )
+    const open = (): Provider =>
+      kind.open({
+        url,
+        ownKey,
+        timeout,
+        clock,
+        guard,
+        database,
+        dataDir,
+        receiver: () => options.receiver?.(slot) ?? null,
+        ...(budget === undefined ? {} : { budget })
+      })
     if (calls !== null) {
-      return { provider: guarded(open(), { clock, ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }) }), key: ownKey, polling: calls.polling(url) }
+      return {
+        provider: guarded(open(), { clock, ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }) }),
+        key: ownKey,
+        polling: calls.polling(url)
+      }
     }
     const provider = sandboxes.get(kind) ?? open()
     sandboxes.set(kind, provider)
@@ -78,7 +102,9 @@ export function openProviders (options: ProviderOptions): Providers {
     seats,
     sandbox: [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null,
     close: async () => {
-      await Promise.all([...new Set([seats.primary.provider, seats.alternate.provider])].map(provider => provider.close()))
+      await Promise.all(
+        [...new Set([seats.primary.provider, seats.alternate.provider])].map(provider => provider.close())
+      )
     }
   }
 }

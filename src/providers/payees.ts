@@ -3,33 +3,49 @@ import type { Sealer, Secret } from '../keys/secrets.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import { ProviderKeyRequired } from './errors.ts'
 import type { Polling } from './kind.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, KindName } from './provider.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  FiatChargeRequest,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider,
+  KindName
+} from './provider.ts'
 
 declare module '../gateway/services.ts' {
-  interface Services { readonly payees: Payees }
+  interface Services {
+    readonly payees: Payees
+  }
 }
 
 /**
- * Who gets the money of an invoice, and pays refunds: an account at its provider. Made for one account as it stands now; do
- * not keep it. All methods throw what `Provider`'s do.
+ * Who gets the money of an invoice, and pays refunds: an account at its provider. Made for one account as it stands
+ * now; do not keep it. All methods throw what `Provider`'s do.
  */
 export interface Payee {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly capabilities: Capabilities
-  createInvoice (request: ChargeRequest): Promise<Charge>
+  createInvoice(request: ChargeRequest): Promise<Charge>
   /** Null where the kind takes satoshis alone. */
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
-  lookUp (chargeId: string): Promise<ChargeState | null>
-  payOut (request: PayoutRequest): Promise<Payout>
-  lookUpPayout (request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
+  lookUp(chargeId: string): Promise<ChargeState | null>
+  payOut(request: PayoutRequest): Promise<Payout>
+  lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
 }
 
 /** A slot of `lightning` in the configuration, with the operator's own key where it has one. */
 export interface ProviderSeat {
   readonly provider: Provider
   readonly key: Secret<string> | null
-  /** How the poller may ask; left out where it need not, because the provider tells of every payment within this process. */
+  /**
+   * How the poller may ask; left out where it need not, because the provider tells of every payment within this
+   * process.
+   */
   readonly polling?: Polling
 }
 
@@ -41,7 +57,7 @@ export class Payees {
   readonly #sealer: Sealer
   readonly #platform: Payee
 
-  constructor (seats: Readonly<Record<ProviderSlot, ProviderSeat>>, sealer: Sealer) {
+  constructor(seats: Readonly<Record<ProviderSlot, ProviderSeat>>, sealer: Sealer) {
     this.#seats = seats
     this.#sealer = sealer
     const { provider, key } = seats.primary
@@ -52,14 +68,14 @@ export class Payees {
    * The operator, for routes that are priced in the configuration and for ping (decision 129).
    * @throws ConfigurationMissing without `lightning.primary.key`, which only the sandbox can do without
    */
-  platform (): Payee {
+  platform(): Payee {
     const { provider, key } = this.#seats.primary
     if (key === null && !provider.keyless) throw new ConfigurationMissing('lightning.primary.key')
     return this.#platform
   }
 
   /** The account at the provider that resolution gives. @throws ProviderKeyRequired when no key is saved for it */
-  forMerchant (account: ProviderAccount): Payee {
+  forMerchant(account: ProviderAccount): Payee {
     return this.inSlot(account, providerOf(account))
   }
 
@@ -67,7 +83,7 @@ export class Payees {
    * The account at one slot, whatever its choice is now: what made an invoice stays with it for sync and refunds
    * (decision 54). @throws ProviderKeyRequired when no key is saved for the slot
    */
-  inSlot (account: ProviderAccount, slot: ProviderSlot): Payee {
+  inSlot(account: ProviderAccount, slot: ProviderSlot): Payee {
     const sealed = keyOf(account, slot)
     if (sealed === null) throw new ProviderKeyRequired()
     return new SeatedPayee(slot, this.#seats[slot].provider, () => this.#open(sealed))
@@ -77,42 +93,42 @@ export class Payees {
    * Tries the account's saved key of a slot; null when none is saved.
    * @throws ProviderUnavailable: that is no verdict on the key
    */
-  async validate (account: ProviderAccount, slot: ProviderSlot): Promise<KeyVerdict | null> {
+  async validate(account: ProviderAccount, slot: ProviderSlot): Promise<KeyVerdict | null> {
     const sealed = keyOf(account, slot)
     return sealed === null ? null : await this.#seats[slot].provider.validateKey(this.#open(sealed))
   }
 
   /**
-   * The key with which an account's slot is called, null for the account: the operator. For what a `Payee` cannot do, such as
-   * notifications; use it at once and drop it. Null when none is saved. @throws UnsealError
+   * The key with which an account's slot is called, null for the account: the operator. For what a `Payee` cannot do,
+   * such as notifications; use it at once and drop it. Null when none is saved. @throws UnsealError
    */
-  key (account: ProviderAccount | null, slot: ProviderSlot): Secret<string> | null {
+  key(account: ProviderAccount | null, slot: ProviderSlot): Secret<string> | null {
     if (account === null) return this.#seats[slot].key
     const sealed = keyOf(account, slot)
     return sealed === null ? null : this.#open(sealed)
   }
 
   /** Whether the account has a key for the slot. */
-  isKeyed (account: ProviderAccount, slot: ProviderSlot): boolean {
+  isKeyed(account: ProviderAccount, slot: ProviderSlot): boolean {
     return keyOf(account, slot) !== null
   }
 
   /** The provider in a slot, for what is known of it without a key. */
-  provider (slot: ProviderSlot): Provider {
+  provider(slot: ProviderSlot): Provider {
     return this.#seats[slot].provider
   }
 
   /** How the poller may ask in a slot; null where it need not. */
-  polling (slot: ProviderSlot): Polling | null {
+  polling(slot: ProviderSlot): Polling | null {
     return this.#seats[slot].polling ?? null
   }
 
-  #open (sealed: SealedValue): Secret<string> {
+  #open(sealed: SealedValue): Secret<string> {
     return this.#sealer.open(sealed.ciphertext, sealed.place)
   }
 }
 
-function keyOf (account: ProviderAccount, slot: ProviderSlot): SealedValue | null {
+function keyOf(account: ProviderAccount, slot: ProviderSlot): SealedValue | null {
   return slot === 'primary' ? account.primaryKey : account.alternateKey
 }
 
@@ -125,7 +141,7 @@ class SeatedPayee implements Payee {
   readonly #key: () => Secret<string> | null
 
   /** `key` opens it at each call. */
-  constructor (slot: ProviderSlot, provider: Provider, key: () => Secret<string> | null) {
+  constructor(slot: ProviderSlot, provider: Provider, key: () => Secret<string> | null) {
     this.slot = slot
     this.kind = provider.kind
     this.capabilities = provider.capabilities
@@ -135,19 +151,19 @@ class SeatedPayee implements Payee {
     this.createFiatInvoice = convert === undefined ? null : async request => convert(this.#key(), request)
   }
 
-  async createInvoice (request: ChargeRequest): Promise<Charge> {
+  async createInvoice(request: ChargeRequest): Promise<Charge> {
     return this.#provider.createCharge(this.#key(), request)
   }
 
-  async lookUp (chargeId: string): Promise<ChargeState | null> {
+  async lookUp(chargeId: string): Promise<ChargeState | null> {
     return this.#provider.lookUp(this.#key(), chargeId)
   }
 
-  async payOut (request: PayoutRequest): Promise<Payout> {
+  async payOut(request: PayoutRequest): Promise<Payout> {
     return this.#provider.createPayout(this.#key(), request)
   }
 
-  async lookUpPayout (request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+  async lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
     return this.#provider.lookUpPayout(this.#key(), request, payoutId)
   }
 }

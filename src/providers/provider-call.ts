@@ -19,9 +19,9 @@ export interface ProviderHttpOptions {
   /** What every call is taken from. */
   readonly budget: CallBudget
   /** The headers that carry the key. */
-  authorize (key: string): Readonly<Record<string, string>>
+  authorize(key: string): Readonly<Record<string, string>>
   /** What the provider's own error says, for people; null when its body says nothing. */
-  messageOf (body: unknown): string | null
+  messageOf(body: unknown): string | null
   readonly connect?: ConnectHow
 }
 
@@ -39,18 +39,21 @@ export interface ProviderCall {
   /** Statuses besides 2xx that the caller reads itself. */
   readonly answers?: readonly number[]
   /**
-   * Names the provider's rate limit when that counts all calls from our address: after a 429 nobody is asked under it until
-   * its Retry-After is over. A limit of one key is left out: then only that key waits.
+   * Names the provider's rate limit when that counts all calls from our address: after a 429 nobody is asked under it
+   * until its Retry-After is over. A limit of one key is left out: then only that key waits.
    */
   readonly sharedLimit?: string
-  /** The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended after it. */
+  /**
+   * The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended
+   * after it.
+   */
   readonly firstLine?: true
   /**
-   * The answer is a stream of JSON lines that stays open behind what it has to say. The body is `ReadLines`: what came until
-   * nothing had come for `quiet` milliseconds, or `most` bytes had; then the connection is ended. Within `first` milliseconds
-   * something must have come. @throws StreamSilent where nothing has
+   * The answer is a stream of JSON lines that stays open behind what it has to say. The body is `ReadLines`: what came
+   * until nothing had come for `quiet` milliseconds, or `most` bytes had; then the connection is ended. Within `first`
+   * milliseconds something must have come. @throws StreamSilent where nothing has
    */
-  readonly lines?: { readonly first: number, readonly quiet: number, readonly most: number }
+  readonly lines?: { readonly first: number; readonly quiet: number; readonly most: number }
 }
 
 /** What was read of a stream. */
@@ -63,7 +66,9 @@ export interface ReadLines {
 /** What the provider answered. */
 export interface ProviderAnswer {
   readonly status: number
-  /** Parsed JSON; null where the body was empty or is no JSON, which only answers that the caller asked for can have. */
+  /**
+   * Parsed JSON; null where the body was empty or is no JSON, which only answers that the caller asked for can have.
+   */
   readonly body: unknown
   /** The provider's own message as one short line without the key; null when it has none. */
   readonly said: string | null
@@ -78,7 +83,10 @@ export class StreamSilent extends ProviderUnavailable {}
 /** An answer that is larger than what is read: asking for it again will not help, asking for less may. */
 export class AnswerTooLarge extends ProviderUnavailable {}
 
-/** What is known of a failed call: a code or a status. It stands in for the library's error, which may hold what was sent or received. */
+/**
+ * What is known of a failed call: a code or a status. It stands in for the library's error, which may hold what was
+ * sent or received.
+ */
 class CallFailure extends Error {
   override name = 'CallFailure'
 }
@@ -96,7 +104,15 @@ const LONGEST_WAIT = 86_400
 
 // What a header may carry: a key with anything else in it never came from a provider.
 const HEADER_SAFE = /^[\x21-\x7e]+$/
-const UNCONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'])
+const UNCONNECTED = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+  'UND_ERR_CONNECT_TIMEOUT'
+])
 const BROKEN = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
 const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'size' | 'open' | 'other'> | 'front', string>> = Object.freeze({
@@ -108,15 +124,15 @@ const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'size' | 'open' | 'other'
 })
 
 /**
- * The calls of one kind to one host: HTTP with JSON, one time limit, errors in the kinds' own terms. It keeps no key and
- * logs nothing; no error holds a key, an address or the library's own error.
+ * The calls of one kind to one host: HTTP with JSON, one time limit, errors in the kinds' own terms. It keeps no key
+ * and logs nothing; no error holds a key, an address or the library's own error.
  */
 export class ProviderHttp {
   readonly #options: ProviderHttpOptions
   readonly #pool: Pool
   readonly #prefix: string
 
-  constructor (options: ProviderHttpOptions) {
+  constructor(options: ProviderHttpOptions) {
     this.#options = options
     const url = new URL(options.url)
     this.#prefix = url.pathname.replace(/\/+$/, '')
@@ -132,14 +148,22 @@ export class ProviderHttp {
   }
 
   /**
-   * Runs calls with one key under one time limit; `standing` says for whom, and so how much of the budget they leave to others.
+   * Runs calls with one key under one time limit; `standing` says for whom, and so how much of the budget they leave to
+   * others.
    * @throws ProviderRefused 'key' for a key that cannot be sent at all
    */
-  async within<T> (key: Secret<string> | null, run: (call: CallProvider) => Promise<T>, standing: CallStanding = 'keyed'): Promise<T> {
+  async within<T>(
+    key: Secret<string> | null,
+    run: (call: CallProvider) => Promise<T>,
+    standing: CallStanding = 'keyed'
+  ): Promise<T> {
     const text = key?.reveal() ?? null
-    if (text !== null && !HEADER_SAFE.test(text)) throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
+    if (text !== null && !HEADER_SAFE.test(text))
+      throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
     const limit = new AbortController()
-    const timer = this.#options.clock.after(this.#options.timeout, () => { limit.abort() })
+    const timer = this.#options.clock.after(this.#options.timeout, () => {
+      limit.abort()
+    })
     try {
       return await run(call => this.#call(call, text, limit.signal, standing))
     } finally {
@@ -148,29 +172,42 @@ export class ProviderHttp {
   }
 
   /** Ends the connections; calls under way fail with `ProviderUnavailable`. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await this.#pool.destroy()
   }
 
-  async #call (call: ProviderCall, key: string | null, limit: AbortSignal, standing: CallStanding): Promise<ProviderAnswer> {
+  async #call(
+    call: ProviderCall,
+    key: string | null,
+    limit: AbortSignal,
+    standing: CallStanding
+  ): Promise<ProviderAnswer> {
     const exchange = async (): Promise<Reply> => {
       await this.#options.budget.spend(call.sharedLimit, key, standing)
       return await this.#exchange(call, key, limit)
     }
-    const reply = await exchange().catch(async (error: unknown) => {
-      const isAgain = call.method === 'GET' && !limit.aborted && BROKEN.has(codeOf(error))
-      return await (isAgain ? exchange() : Promise.reject(error))
-    }).catch((error: unknown) => { throw failure(error, limit.aborted) })
-    if (reply.status === 429 && call.answers?.includes(429) !== true) await this.#options.budget.refused(call.sharedLimit, key, this.#seconds(reply.retryAfter))
+    const reply = await exchange()
+      .catch(async (error: unknown) => {
+        const isAgain = call.method === 'GET' && !limit.aborted && BROKEN.has(codeOf(error))
+        return await (isAgain ? exchange() : Promise.reject(error))
+      })
+      .catch((error: unknown) => {
+        throw failure(error, limit.aborted)
+      })
+    if (reply.status === 429 && call.answers?.includes(429) !== true)
+      await this.#options.budget.refused(call.sharedLimit, key, this.#seconds(reply.retryAfter))
     return this.#judge(call, reply, key)
   }
 
   /** One exchange as it comes; rejects with the library's errors. */
-  async #exchange (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
+  async #exchange(call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     if (limit.aborted) throw new NothingSent(MESSAGES.timeout, DEFAULT_WAIT, undefined, 'timeout')
-    // undici hears of a signal only once it is connected: a name with several addresses that swallow everything takes far longer.
+    // undici hears of a signal only once it is connected: a name with several addresses that swallow everything takes
+    // far longer.
     const late = Promise.withResolvers<never>()
-    const end = (): void => { late.reject(limit.reason) }
+    const end = (): void => {
+      late.reject(limit.reason)
+    }
     limit.addEventListener('abort', end)
     try {
       return await Promise.race([this.#request(call, key, limit), late.promise])
@@ -179,14 +216,22 @@ export class ProviderHttp {
     }
   }
 
-  async #request (call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
+  async #request(call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     const { clock } = this.#options
     const silence = call.lines === undefined ? null : new AbortController()
-    const timer = silence === null ? null : clock.after(call.lines?.first ?? 0, () => { silence.abort() })
+    const timer =
+      silence === null
+        ? null
+        : clock.after(call.lines?.first ?? 0, () => {
+            silence.abort()
+          })
     try {
-      return await this.#read(call, key, silence === null ? limit : AbortSignal.any([limit, silence.signal]), () => { timer?.cancel() })
+      return await this.#read(call, key, silence === null ? limit : AbortSignal.any([limit, silence.signal]), () => {
+        timer?.cancel()
+      })
     } catch (error) {
-      if (silence?.signal.aborted === true && !limit.aborted) throw new StreamSilent(MESSAGES.timeout, DEFAULT_WAIT, new CallFailure('a silent stream'), 'other')
+      if (silence?.signal.aborted === true && !limit.aborted)
+        throw new StreamSilent(MESSAGES.timeout, DEFAULT_WAIT, new CallFailure('a silent stream'), 'other')
       throw error
     } finally {
       timer?.cancel()
@@ -194,7 +239,7 @@ export class ProviderHttp {
   }
 
   /** `began` is called with the first byte of a stream. */
-  async #read (call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
+  async #read(call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
     const answer = await this.#pool.request({
       method: call.method,
       path: `${this.#prefix}${call.path}`,
@@ -210,13 +255,18 @@ export class ProviderHttp {
     })
     const retryAfter = one(answer.headers['retry-after'])
     if (call.lines !== undefined && answer.statusCode < 300) {
-      return { status: answer.statusCode, retryAfter, body: await readLines(answer.body, call.lines, this.#options.clock, began), isPage: false }
+      return {
+        status: answer.statusCode,
+        retryAfter,
+        body: await readLines(answer.body, call.lines, this.#options.clock, began),
+        isPage: false
+      }
     }
     const text = call.firstLine === true ? await firstLine(answer.body) : await answer.body.text()
     return { status: answer.statusCode, retryAfter, body: parsed(text), isPage: text.trimStart().startsWith('<') }
   }
 
-  #judge (call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
+  #judge(call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
     const { status, body } = reply
     const said = clean(body === undefined ? null : this.#options.messageOf(body), key)
     if (call.answers?.includes(status) === true) return { status, body: body ?? null, said }
@@ -228,19 +278,27 @@ export class ProviderHttp {
     if (status === 429) throw unavailable('rate', MESSAGES.rate, this.#seconds(reply.retryAfter), 'status 429')
     if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
     // A page comes from something in front of the provider, such as Cloudflare's challenge: it says nothing of the key.
-    if (status === 403 && reply.isPage) throw unavailable('server', MESSAGES.front, this.#seconds(reply.retryAfter), 'status 403 with a page')
+    if (status === 403 && reply.isPage)
+      throw unavailable('server', MESSAGES.front, this.#seconds(reply.retryAfter), 'status 403 with a page')
     if (status === 403) throw forbidden(call.scope ?? null)
     if (status >= 400 && status < 500 && status !== 408 && status !== 425) {
-      throw new ProviderRefused('request', said === null ? `The payment provider refused the request (${status}).` : `The payment provider refused the request: ${said}`)
+      throw new ProviderRefused(
+        'request',
+        said === null
+          ? `The payment provider refused the request (${status}).`
+          : `The payment provider refused the request: ${said}`
+      )
     }
     // A redirect is never followed: it would carry the key elsewhere.
     throw unavailable('server', MESSAGES.server, this.#seconds(reply.retryAfter), `status ${status}`)
   }
 
   /** Whole seconds of a Retry-After, which is a number of them or a date. */
-  #seconds (text: string | null): number {
+  #seconds(text: string | null): number {
     if (text === null) return DEFAULT_WAIT
-    const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - this.#options.clock.now()) / 1000)
+    const seconds = /^\d{1,9}$/.test(text)
+      ? Number(text)
+      : Math.ceil((Date.parse(text) - this.#options.clock.now()) / 1000)
     return Number.isFinite(seconds) ? Math.min(Math.max(seconds, 1), LONGEST_WAIT) : DEFAULT_WAIT
   }
 }
@@ -255,12 +313,12 @@ interface Reply {
 }
 
 /** An answer that came and does not hold what it must; counted as a fault of the host. */
-export function unusableAnswer (what: string): ProviderUnavailable {
+export function unusableAnswer(what: string): ProviderUnavailable {
   return unavailable('server', 'The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, what)
 }
 
 /** Leaving the loop ends the connection. */
-async function firstLine (body: AsyncIterable<Buffer>): Promise<string> {
+async function firstLine(body: AsyncIterable<Buffer>): Promise<string> {
   const pieces: Buffer[] = []
   for await (const piece of body) {
     const end = piece.indexOf(0x0a)
@@ -271,7 +329,12 @@ async function firstLine (body: AsyncIterable<Buffer>): Promise<string> {
 }
 
 /** Ends the connection when it has read enough. */
-async function readLines (body: AsyncIterable<Buffer> & { destroy (): unknown }, { quiet, most }: NonNullable<ProviderCall['lines']>, clock: Clock, began: () => void): Promise<ReadLines> {
+async function readLines(
+  body: AsyncIterable<Buffer> & { destroy(): unknown },
+  { quiet, most }: NonNullable<ProviderCall['lines']>,
+  clock: Clock,
+  began: () => void
+): Promise<ReadLines> {
   const pieces: Buffer[] = []
   let bytes = 0
   let isQuiet = false
@@ -299,7 +362,7 @@ async function readLines (body: AsyncIterable<Buffer> & { destroy (): unknown },
   return { lines: lines.filter(line => line.trim() !== '').map(parsed), isCut: bytes >= most }
 }
 
-function parsed (text: string): unknown {
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
@@ -309,38 +372,43 @@ function parsed (text: string): unknown {
   }
 }
 
-function one (header: string | string[] | undefined): string | null {
+function one(header: string | string[] | undefined): string | null {
   return (Array.isArray(header) ? header[0] : header)?.trim() ?? null
 }
 
-function unavailable (fault: ProviderFault, message: string, seconds: number, cause: string): ProviderUnavailable {
+function unavailable(fault: ProviderFault, message: string, seconds: number, cause: string): ProviderUnavailable {
   return new ProviderUnavailable(message, seconds, new CallFailure(cause), fault)
 }
 
-function forbidden (scope: string | null): ProviderRefused {
-  return new ProviderRefused('scope', scope === null ? 'The provider key may not make this call.' : `The provider key lacks the scope ${scope}.`, scope)
+function forbidden(scope: string | null): ProviderRefused {
+  return new ProviderRefused(
+    'scope',
+    scope === null ? 'The provider key may not make this call.' : `The provider key lacks the scope ${scope}.`,
+    scope
+  )
 }
 
 /** What went wrong on the way, in our own terms. */
-function failure (error: unknown, isLate: boolean): ProviderUnavailable {
+function failure(error: unknown, isLate: boolean): ProviderUnavailable {
   if (error instanceof ProviderUnavailable) return error
   if (isLate) return unavailable('timeout', MESSAGES.timeout, DEFAULT_WAIT, 'time limit')
   const code = codeOf(error)
   const cause = new CallFailure(code === '' ? 'the connection failed' : code)
   if (UNCONNECTED.has(code)) return new NothingSent(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
-  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return new AnswerTooLarge('The payment provider gave an answer that is too large.', DEFAULT_WAIT, cause, 'size')
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
+    return new AnswerTooLarge('The payment provider gave an answer that is too large.', DEFAULT_WAIT, cause, 'size')
   return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
 }
 
 /** The code of a network fault, also where the attempts on several addresses were gathered into one. */
-function codeOf (error: unknown): string {
+function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return ''
   if ('code' in error && typeof error.code === 'string') return error.code
   return error instanceof AggregateError ? codeOf(error.errors[0]) : ''
 }
 
 /** A provider's own words as one short line, without the key. */
-function clean (text: string | null, key: string | null): string | null {
+function clean(text: string | null, key: string | null): string | null {
   if (text === null) return null
   const hidden = key === null ? text : text.replaceAll(key, '[redacted]')
   const line = hidden.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()

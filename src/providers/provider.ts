@@ -4,7 +4,10 @@ import type { FiatCurrency } from '../money/currencies.ts'
 import type { Secret } from '../keys/secrets.ts'
 import type { CallStanding } from './budgets.ts'
 
-/** A kind of provider as `gateway.yaml`, our rows and our metrics name it. Which there are says `kinds.ts`; rows may name former ones. */
+/**
+ * A kind of provider as `gateway.yaml`, our rows and our metrics name it. Which there are says `kinds.ts`; rows may
+ * name former ones.
+ */
 export type KindName = string
 
 /** What an invoice is asked for. */
@@ -13,11 +16,17 @@ export interface ChargeRequest {
   readonly amountSats: number
   /** Stands on the invoice; a kind with a shorter limit cuts it at a character's edge. */
   readonly description: string
-  /** Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the truth. */
+  /**
+   * Seconds until the invoice can no longer be paid. A kind may only take another time; `Charge.expiresAt` is the
+   * truth.
+   */
   readonly expirySeconds: number
   /** For whom, which says how much of the provider's budget must be left to others; `keyed` where it is left out. */
   readonly standing?: CallStanding
-  /** What a payment is about, for a kind that shows it to its payer and to the payee in its own pages; not for a challenge. */
+  /**
+   * What a payment is about, for a kind that shows it to its payer and to the payee in its own pages; not for a
+   * challenge.
+   */
   readonly order?: ChargeOrder
 }
 
@@ -68,8 +77,8 @@ export interface ChargeState {
 
 /** Where a payout goes. */
 export type PayoutDestination =
-  | { readonly type: 'ln', /** BOLT 11. */ readonly invoice: string }
-  | { readonly type: 'chain', readonly address: string }
+  | { readonly type: 'ln'; /** BOLT 11. */ readonly invoice: string }
+  | { readonly type: 'chain'; readonly address: string }
 
 /** What is to be paid out: a refund, which is a new outgoing payment (contract, What the service does 3). */
 export interface PayoutRequest {
@@ -103,12 +112,14 @@ export interface KeyVerdict {
   readonly message: string
 }
 
-/** A provider's notification, as far as it was read. It only says whom it is about: the state is always asked for again. */
+/**
+ * A provider's notification, as far as it was read. It only says whom it is about: the state is always asked for again.
+ */
 export interface ProviderNotification {
   /** The provider's own id of the charge; it may be one of another account, or unknown to us. */
   readonly chargeId: string
   /** Whether it was signed with `secret`; compared in constant time, over the bytes as they came. */
-  verify (secret: Secret<string>): boolean
+  verify(secret: Secret<string>): boolean
 }
 
 /** A charge that the provider says was settled. */
@@ -133,7 +144,8 @@ export interface SettledList {
   readonly charges: readonly SettledCharge[]
   /**
    * `whole`: all that was settled from `since` to `asOf`, so that what is not there was not paid by then. `more`: the rest is read
-   * from `position`, and nothing may be taken as seen before that. `newest`: there may be more, which this kind cannot list.
+   * from `position`, and nothing may be taken as seen before that. `newest`: there may be more, which this kind cannot
+   * list.
    */
   readonly reach: 'whole' | 'more' | 'newest'
   /** When the provider was asked for the first part of it, in milliseconds since the epoch. */
@@ -149,55 +161,61 @@ export interface Capabilities {
   /** Notifies us, so that a poller is only the back-up. */
   readonly notifies: boolean
   /** Pays out over Lightning, over the chain. */
-  readonly payout: { readonly lightning: boolean, readonly chain: boolean }
+  readonly payout: { readonly lightning: boolean; readonly chain: boolean }
 }
 
 /**
- * One kind of provider at one address. It holds no merchant's key: every call is given the key it acts with, opened just
- * before and dropped after. Every call ends within the configured timeout.
+ * One kind of provider at one address. It holds no merchant's key: every call is given the key it acts with, opened
+ * just before and dropped after. Every call ends within the configured timeout.
  *
- * All methods throw `ProviderUnavailable` when asking again later may help and `ProviderRefused` when it will not; a lost
- * answer of `createCharge` leaves at worst an invoice that nobody knows, so it may be called again.
+ * All methods throw `ProviderUnavailable` when asking again later may help and `ProviderRefused` when it will not; a
+ * lost answer of `createCharge` leaves at worst an invoice that nobody knows, so it may be called again.
  */
 export interface Provider {
   readonly kind: KindName
   readonly capabilities: Capabilities
   /** Works without a key; only the sandbox does. */
   readonly keyless: boolean
-  createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
+  createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
   /**
    * The same for a fiat amount; there only where the kind converts by itself, and its BOLT 11 amount is then the truth
    * (decision 47).
    */
-  createFiatCharge? (key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge>
+  createFiatCharge?(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge>
   /** Null when the provider knows no such charge under this key. */
-  lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
+  lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
   /**
    * Pays out. `ProviderRefused` and `ProviderUnavailable` mean that nothing was sent and nothing will be;
    * @throws PayoutUncertain when the answer was lost: it must be looked up, never asked for again (decision 57)
    */
-  createPayout (key: Secret<string> | null, request: PayoutRequest): Promise<Payout>
+  createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout>
   /**
-   * How the payout of this request stands; null when the provider knows none of its reference under this key. It is given the
-   * whole request because some kinds find a payout whose answer was lost only by asking for the same quote again. It never
-   * sends. `payoutId` is the provider's own id, null where its answer was lost.
+   * How the payout of this request stands; null when the provider knows none of its reference under this key. It is
+   * given the whole request because some kinds find a payout whose answer was lost only by asking for the same quote
+   * again. It never sends. `payoutId` is the provider's own id, null where its answer was lost.
    */
-  lookUpPayout (key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
-  /** Tries a key as far as making an invoice. A bad key is a verdict, not an error; `ProviderUnavailable` is still thrown. */
-  validateKey (key: Secret<string>): Promise<KeyVerdict>
+  lookUpPayout(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
   /**
-   * Reads a notification; there only where the kind sends some. Null when it is not about an incoming payment. Nothing is
-   * trusted before `verify` said yes.
+   * Tries a key as far as making an invoice. A bad key is a verdict, not an error; `ProviderUnavailable` is still
+   * thrown.
+   */
+  validateKey(key: Secret<string>): Promise<KeyVerdict>
+  /**
+   * Reads a notification; there only where the kind sends some. Null when it is not about an incoming payment. Nothing
+   * is trusted before `verify` said yes.
    * @throws ProviderNotificationError 400 when it cannot be read
    */
-  readNotification? (headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null
-  /** What was settled under this key, in one account-wide call: for the poller. A kind that has no such call leaves it out. */
-  listSettled? (key: Secret<string>, wanted: SettledSince): Promise<SettledList>
+  readNotification?(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null
   /**
-   * Registers our receiver for notifications, signed with `secret` (10 to 50 characters); there only where the kind is told
-   * by registration, not in each charge. What is answered is kept.
+   * What was settled under this key, in one account-wide call: for the poller. A kind that has no such call leaves it
+   * out.
    */
-  subscribe? (key: Secret<string>, url: string, secret: Secret<string>): Promise<{ readonly subscriptionId: string }>
+  listSettled?(key: Secret<string>, wanted: SettledSince): Promise<SettledList>
+  /**
+   * Registers our receiver for notifications, signed with `secret` (10 to 50 characters); there only where the kind is
+   * told by registration, not in each charge. What is answered is kept.
+   */
+  subscribe?(key: Secret<string>, url: string, secret: Secret<string>): Promise<{ readonly subscriptionId: string }>
   /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */
-  close (): Promise<void>
+  close(): Promise<void>
 }

@@ -12,13 +12,15 @@ import { graceOf, pathAllowed, priceOfEither } from './pricing.ts'
 import { proxyNotFound } from './service.ts'
 
 declare module '../gateway/services.ts' {
-  interface Services { readonly proxies: ProxyAdmission }
+  interface Services {
+    readonly proxies: ProxyAdmission
+  }
 }
 
 /** What admission takes from the configuration. */
 export interface AdmissionSettings {
   /** Seconds for which an invoice can be paid; asked each time, since a reload changes it. */
-  invoiceExpirySeconds (): number
+  invoiceExpirySeconds(): number
   /** Bytes of an upstream's answer (contract, Limits: Proxy). */
   readonly responseLimit: number
 }
@@ -37,7 +39,10 @@ export interface RouteTerms {
 /** 10 MiB (contract, Limits: Proxy). */
 export const RESPONSE_LIMIT = 10_485_760
 
-const CLOSED = Object.freeze({ error: 'Proxy unavailable', message: 'This proxy cannot sell requests at the moment. Nothing was charged.' })
+const CLOSED = Object.freeze({
+  error: 'Proxy unavailable',
+  message: 'This proxy cannot sell requests at the moment. Nothing was charged.'
+})
 
 interface Prepared {
   readonly origin: string
@@ -50,8 +55,8 @@ interface Prepared {
 }
 
 /**
- * Turns a request for `/l402/proxy/{proxyId}/…` into what it would buy and where it would go, before any charge: unknown
- * and inactive proxies, refused paths and methods are answered here (decisions 91 to 95).
+ * Turns a request for `/l402/proxy/{proxyId}/…` into what it would buy and where it would go, before any charge:
+ * unknown and inactive proxies, refused paths and methods are answered here (decisions 91 to 95).
  */
 export class ProxyAdmission {
   readonly #directory: ProxyDirectory
@@ -59,36 +64,47 @@ export class ProxyAdmission {
   readonly #settings: AdmissionSettings
   readonly #prepared = new WeakMap<ListedProxy, Prepared>()
 
-  constructor (directory: ProxyDirectory, clock: Clock, settings: AdmissionSettings) {
+  constructor(directory: ProxyDirectory, clock: Clock, settings: AdmissionSettings) {
     this.#directory = directory
     this.#clock = clock
     this.#settings = settings
   }
 
   /**
-   * Sets `ctx.offer` and `ctx.upstreamTarget`. A promise only for a proxy that this process has not seen yet. Throws 404, 403, 405 and 503.
+   * Sets `ctx.offer` and `ctx.upstreamTarget`. A promise only for a proxy that this process has not seen yet. Throws
+   * 404, 403, 405 and 503.
    */
-  admit (ctx: Context, proxyId: string, terms: RouteTerms): void | Promise<void> {
+  admit(ctx: Context, proxyId: string, terms: RouteTerms): void | Promise<void> {
     const found = this.#directory.find(proxyId)
     if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
     this.#admit(ctx, found, terms)
   }
 
-  async #admitLater (ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {
+  async #admitLater(ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {
     this.#admit(ctx, await found, terms)
   }
 
-  #admit (ctx: Context, proxy: ListedProxy | null, { prefixSegments, renewal, order, releaseOn, afterCrash }: RouteTerms): void {
+  #admit(
+    ctx: Context,
+    proxy: ListedProxy | null,
+    { prefixSegments, renewal, order, releaseOn, afterCrash }: RouteTerms
+  ): void {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
     const prepared = this.#prepare(proxy)
     const rest = restOf(ctx.path, prefixSegments)
     const path = comparablePath(rest)
     if (row.allowedMethods.length > 0 && !allowsMethod(row.allowedMethods, ctx.method)) {
-      throw new LongError(405, 'Method not allowed', `This proxy does not take ${ctx.method}.`, prepared.members, ['Allow', served(row.allowedMethods).join(', ')])
+      throw new LongError(405, 'Method not allowed', `This proxy does not take ${ctx.method}.`, prepared.members, [
+        'Allow',
+        served(row.allowedMethods).join(', ')
+      ])
     }
     const merged = mergedPath(path)
-    if (!pathAllowed(row.allowedPaths, row.blockedPaths, path) || (merged !== path && !pathAllowed(row.allowedPaths, row.blockedPaths, merged))) {
+    if (
+      !pathAllowed(row.allowedPaths, row.blockedPaths, path) ||
+      (merged !== path && !pathAllowed(row.allowedPaths, row.blockedPaths, merged))
+    ) {
       throw new LongError(403, 'Path not allowed', 'This proxy does not serve this path.', prepared.members)
     }
     const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
@@ -131,7 +147,7 @@ export class ProxyAdmission {
     ctx.offer = offer
   }
 
-  #target (ctx: Context, proxy: ListedProxy, prepared: Prepared, rest: string): UpstreamTarget {
+  #target(ctx: Context, proxy: ListedProxy, prepared: Prepared, rest: string): UpstreamTarget {
     const query = ctx.target.length > ctx.path.length ? ctx.target.slice(ctx.path.length) : ''
     return {
       origin: prepared.origin,
@@ -148,7 +164,7 @@ export class ProxyAdmission {
   }
 
   /** What does not change until the proxy is read again. */
-  #prepare (proxy: ListedProxy): Prepared {
+  #prepare(proxy: ListedProxy): Prepared {
     let prepared = this.#prepared.get(proxy)
     if (prepared === undefined) {
       const { row, authValue } = proxy
@@ -168,22 +184,23 @@ export class ProxyAdmission {
   }
 }
 
-
 /** What Allow lists: HEAD goes wherever GET does (decision 6). */
-function served (allowed: readonly string[]): readonly string[] {
-  return allowed.includes('GET') && !allowed.includes('HEAD') ? allowed.toSpliced(allowed.indexOf('GET') + 1, 0, 'HEAD') : allowed
+function served(allowed: readonly string[]): readonly string[] {
+  return allowed.includes('GET') && !allowed.includes('HEAD')
+    ? allowed.toSpliced(allowed.indexOf('GET') + 1, 0, 'HEAD')
+    : allowed
 }
 
-function allowsMethod (allowed: readonly string[], method: string): boolean {
+function allowsMethod(allowed: readonly string[], method: string): boolean {
   return allowed.includes(method) || (method === 'HEAD' && allowed.includes('GET'))
 }
 
-function lacksKey (merchant: ListedProxy['merchant']): boolean {
+function lacksKey(merchant: ListedProxy['merchant']): boolean {
   return (providerOf(merchant) === 'primary' ? merchant.primaryKey : merchant.alternateKey) === null
 }
 
 /** The raw path after `segments` segments; `/` when nothing follows (decision 95). */
-function restOf (path: string, segments: number): string {
+function restOf(path: string, segments: number): string {
   let at = 0
   for (let seen = 0; seen <= segments; seen++) {
     at = path.indexOf('/', seen === 0 ? 0 : at + 1)
@@ -192,9 +209,13 @@ function restOf (path: string, segments: number): string {
   return path.slice(at)
 }
 
-/** How many segments a route's pattern has before its rest: `/l402/proxy/:proxyId/*` has 3. Throws when `param` is not the last of them. */
-export function prefixSegments (pattern: string, param: string): number {
+/**
+ * How many segments a route's pattern has before its rest: `/l402/proxy/:proxyId/*` has 3. Throws when `param` is not
+ * the last of them.
+ */
+export function prefixSegments(pattern: string, param: string): number {
   const parts = pattern.replace(/\/\*$/, '').split('/').slice(1)
-  if (parts.at(-1) !== `:${param}`) throw new TypeError(`the path ${pattern} must end with :${param} or with :${param}/*`)
+  if (parts.at(-1) !== `:${param}`)
+    throw new TypeError(`the path ${pattern} must end with :${param} or with :${param}/*`)
   return parts.length
 }

@@ -15,7 +15,16 @@ const proxy = {
   description: null,
   targetBaseUrl: 'https://api.example.com/v1',
   defaultPriceSats: 10,
-  endpoints: [{ method: 'GET', pathPattern: '/today/*', priceSats: 5, description: null, tokenPath: 'exact', tokenValiditySeconds: null }],
+  endpoints: [
+    {
+      method: 'GET',
+      pathPattern: '/today/*',
+      priceSats: 5,
+      description: null,
+      tokenPath: 'exact',
+      tokenValiditySeconds: null
+    }
+  ],
   tokenValiditySeconds: 3600,
   timeout: 30,
   renewal: 'default',
@@ -34,7 +43,8 @@ const byId = { proxyId: proxy.proxyId }
 /** What OpenAPI says of the operations of proxies. */
 export const proxyTexts: Readonly<Record<string, OperationText>> = {
   createProxy: {
-    description: 'Puts a price on an API of yours: buyers ask at proxyUrl, pay, and are forwarded to the target. ' +
+    description:
+      'Puts a price on an API of yours: buyers ask at proxyUrl, pay, and are forwarded to the target. ' +
       'The target must be a public https address; authValue is sent to it and to nobody else.',
     example: { body: input, answers: { 201: proxy } }
   },
@@ -47,15 +57,25 @@ export const proxyTexts: Readonly<Record<string, OperationText>> = {
     example: { params: byId, answers: { 200: proxy } }
   },
   updateProxy: {
-    description: 'What is left out stays; a list that is named replaces the one before. Requests in flight end as they began, and new prices hold within seconds.',
-    example: { params: byId, body: { defaultPriceSats: 12, isActive: true }, answers: { 200: { ...proxy, defaultPriceSats: 12 } } }
+    description:
+      'What is left out stays; a list that is named replaces the one before. Requests in flight end as they began, and new prices hold within seconds.',
+    example: {
+      params: byId,
+      body: { defaultPriceSats: 12, isActive: true },
+      answers: { 200: { ...proxy, defaultPriceSats: 12 } }
+    }
   },
   deleteProxy: {
-    description: 'Buyers are answered 404 from then on, those with a token too. It frees its place under the plan\'s cap.',
+    description:
+      "Buyers are answered 404 from then on, those with a token too. It frees its place under the plan's cap.",
     example: { params: byId }
   },
   testProxy: {
-    description: 'Asks the target as buyers\' requests do, with authHeader, without a payment. Nothing is sold and nothing is counted.',
-    example: { params: byId, answers: { 200: { success: true, statusCode: 200, latencyMs: 84, message: 'The target answered 200.' } } }
+    description:
+      "Asks the target as buyers' requests do, with authHeader, without a payment. Nothing is sold and nothing is counted.",
+    example: {
+      params: byId,
+      answers: { 200: { success: true, statusCode: 200, latencyMs: 84, message: 'The target answered 200.' } }
+    }
   }
 }

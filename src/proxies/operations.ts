@@ -8,11 +8,11 @@ import type { ProxyService } from './service.ts'
 
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const ProxyId = Type.Object({ proxyId: Type.String() })
-const missing = { description: 'There is no such proxy, or it is another merchant\'s.' }
+const missing = { description: "There is no such proxy, or it is another merchant's." }
 const capped = { description: 'A cap of the plan was reached; paying an invoice does not help.' }
 
 /** `/api/proxy` in all its operations (decisions 89 and 90). */
-export function proxyOperations (proxies: ProxyService): AnyOperation[] {
+export function proxyOperations(proxies: ProxyService): AnyOperation[] {
   const common = { tag: 'proxies', access: 'merchant' } as const
   const merchant = (ctx: Context) => merchantOf(ctx)
   return documented(proxyTexts, [
@@ -61,7 +61,10 @@ export function proxyOperations (proxies: ProxyService): AnyOperation[] {
       params: ProxyId,
       body: ProxyChange,
       answers: { 200: { description: 'The proxy as it is now.', schema: ProxyView }, 402: capped, 404: missing },
-      handle: async ({ ctx, params, body }) => ({ status: 200, body: await proxies.update(merchant(ctx), params.proxyId, body) })
+      handle: async ({ ctx, params, body }) => ({
+        status: 200,
+        body: await proxies.update(merchant(ctx), params.proxyId, body)
+      })
     }),
     defineOperation({
       ...common,
@@ -85,7 +88,10 @@ export function proxyOperations (proxies: ProxyService): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Send one GET to the target',
       params: ProxyId,
-      answers: { 200: { description: 'What came back; success is false for refusals.', schema: ProbeView }, 404: missing },
+      answers: {
+        200: { description: 'What came back; success is false for refusals.', schema: ProbeView },
+        404: missing
+      },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.test(merchant(ctx), params.proxyId) })
     })
   ])

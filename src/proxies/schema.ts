@@ -17,48 +17,117 @@ const HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"
 const PLAIN = 'Must not hold control characters.'
 
 const method = Type.Enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-const pathPattern = Type.String({ minLength: 1, maxLength: 500, pattern: PATTERN, 'x-rule': 'Must begin with / and hold no space, ?, #, backslash or control character.', description: 'Path within the proxy; a trailing /* covers everything below.' })
-const priceSats = Type.Integer({ minimum: 0, maximum: MAX_PRICE_SATS, description: 'Satoshis for one request; 0 is free.' })
-const tokenPath = Type.Enum(['exact', 'pattern'], { description: 'Whether a paid token is good for the request\'s own path or for the whole pattern.' })
+const pathPattern = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  pattern: PATTERN,
+  'x-rule': 'Must begin with / and hold no space, ?, #, backslash or control character.',
+  description: 'Path within the proxy; a trailing /* covers everything below.'
+})
+const priceSats = Type.Integer({
+  minimum: 0,
+  maximum: MAX_PRICE_SATS,
+  description: 'Satoshis for one request; 0 is free.'
+})
+const tokenPath = Type.Enum(['exact', 'pattern'], {
+  description: "Whether a paid token is good for the request's own path or for the whole pattern."
+})
 
 const tokenValiditySeconds = (description: string) => Type.Integer({ minimum: 60, maximum: 31_536_000, description })
 
-const renewal = Type.Enum(['default', 'contract', 402], { description: 'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.' })
+const renewal = Type.Enum(['default', 'contract', 402], {
+  description:
+    'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.'
+})
 
-const priceGrace = Type.Integer({ minimum: 0, maximum: 2_592_000, description: 'Seconds after a change of a price for which what was paid at the price before it is served. With any, what paid more than the present price is always served; with 0 a payment must be of the very price.' })
+const priceGrace = Type.Integer({
+  minimum: 0,
+  maximum: 2_592_000,
+  description:
+    'Seconds after a change of a price for which what was paid at the price before it is served. With any, what paid more than the present price is always served; with 0 a payment must be of the very price.'
+})
 
-const EndpointInput = Type.Object({
-  method: Type.Optional(method),
-  pathPattern,
-  priceSats,
-  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
-  tokenPath: Type.Optional(tokenPath),
-  tokenValiditySeconds: Type.Optional(tokenValiditySeconds('Seconds for which a token that was paid here is good; the proxy\'s when left out.'))
-}, { title: 'ProxyEndpointInput' })
+const EndpointInput = Type.Object(
+  {
+    method: Type.Optional(method),
+    pathPattern,
+    priceSats,
+    description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
+    tokenPath: Type.Optional(tokenPath),
+    tokenValiditySeconds: Type.Optional(
+      tokenValiditySeconds("Seconds for which a token that was paid here is good; the proxy's when left out.")
+    )
+  },
+  { title: 'ProxyEndpointInput' }
+)
 
 const settings = {
   description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
-  endpoints: Type.Optional(Type.Array(EndpointInput, { maxItems: MAX_LIST, description: 'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.' })),
-  tokenValiditySeconds: Type.Optional(tokenValiditySeconds('Seconds for which a paid token is good, where its endpoint does not say.')),
-  timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_TIMEOUT_SECONDS, description: 'Seconds until the upstream must have answered.' })),
+  endpoints: Type.Optional(
+    Type.Array(EndpointInput, {
+      maxItems: MAX_LIST,
+      description:
+        'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.'
+    })
+  ),
+  tokenValiditySeconds: Type.Optional(
+    tokenValiditySeconds('Seconds for which a paid token is good, where its endpoint does not say.')
+  ),
+  timeout: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_TIMEOUT_SECONDS,
+      description: 'Seconds until the upstream must have answered.'
+    })
+  ),
   renewal: Type.Optional(renewal),
   priceGrace: Type.Optional(priceGrace),
   allowedMethods: Type.Optional(Type.Array(method, { maxItems: 10, description: 'All methods when empty.' })),
   allowedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST, description: 'All paths when empty.' })),
   blockedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST })),
-  authHeader: Type.Optional(Type.String({ pattern: HEADER, 'x-rule': 'Must be the name of a header, of at most 100 characters.', description: 'Header that is set on every request to the target. Set it together with authValue.' })),
-  authValue: Type.Optional(Type.String({ maxLength: 4096, pattern: '^[\\x20-\\x7e]*$', 'x-rule': 'Must be printable ASCII.', description: 'Value of that header; stored encrypted and never returned. Empty removes it.' })),
+  authHeader: Type.Optional(
+    Type.String({
+      pattern: HEADER,
+      'x-rule': 'Must be the name of a header, of at most 100 characters.',
+      description: 'Header that is set on every request to the target. Set it together with authValue.'
+    })
+  ),
+  authValue: Type.Optional(
+    Type.String({
+      maxLength: 4096,
+      pattern: '^[\\x20-\\x7e]*$',
+      'x-rule': 'Must be printable ASCII.',
+      description: 'Value of that header; stored encrypted and never returned. Empty removes it.'
+    })
+  ),
   isActive: Type.Optional(Type.Boolean())
 }
 const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE, 'x-rule': PLAIN })
-const targetBaseUrl = Type.String({ minLength: 1, maxLength: 2048, 'x-openapi': { format: 'uri', pattern: '^https://' }, description: 'https address of the API, with a host name and without query; a path in it stands before the request\'s own.' })
+const targetBaseUrl = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  'x-openapi': { format: 'uri', pattern: '^https://' },
+  description:
+    "https address of the API, with a host name and without query; a path in it stands before the request's own."
+})
 
 /** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */
-export const ProxyInput = Type.Object({ name, targetBaseUrl, defaultPriceSats: priceSats, ...settings }, { title: 'ProxyInput' })
+export const ProxyInput = Type.Object(
+  { name, targetBaseUrl, defaultPriceSats: priceSats, ...settings },
+  { title: 'ProxyInput' }
+)
 export type ProxyInput = Static<typeof ProxyInput>
 
 /** Body of `PUT /api/proxy/{proxyId}`: only what changes. */
-export const ProxyChange = Type.Object({ name: Type.Optional(name), targetBaseUrl: Type.Optional(targetBaseUrl), defaultPriceSats: Type.Optional(priceSats), ...settings }, { title: 'ProxyChange' })
+export const ProxyChange = Type.Object(
+  {
+    name: Type.Optional(name),
+    targetBaseUrl: Type.Optional(targetBaseUrl),
+    defaultPriceSats: Type.Optional(priceSats),
+    ...settings
+  },
+  { title: 'ProxyChange' }
+)
 export type ProxyChange = Static<typeof ProxyChange>
 
 /** One price of a proxy, as it is stored and answered. */
@@ -73,7 +142,8 @@ export interface ProxyEndpoint {
   readonly tokenValiditySeconds: number | null
 }
 
-const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> => Type.Unsafe<string | null>({ type: [type, 'null'] })
+const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> =>
+  Type.Unsafe<string | null>({ type: [type, 'null'] })
 
 /** Prices that a proxy asked before those of now. */
 export interface FormerPrices {
@@ -84,41 +154,55 @@ export interface FormerPrices {
 }
 
 /** The proxy as its merchant sees it (decision 89). */
-export const ProxyView = Type.Object({
-  proxyId: Type.String(),
-  proxyUrl: Type.String({ format: 'uri', description: 'Where buyers ask, as a whole address: no base is put in front of it.' }),
-  name: Type.String(),
-  description: nullable('string'),
-  targetBaseUrl: Type.String(),
-  defaultPriceSats: Type.Integer(),
-  endpoints: Type.Array(Type.Object({
-    method: nullable('string'),
-    pathPattern: Type.String(),
-    priceSats: Type.Integer(),
+export const ProxyView = Type.Object(
+  {
+    proxyId: Type.String(),
+    proxyUrl: Type.String({
+      format: 'uri',
+      description: 'Where buyers ask, as a whole address: no base is put in front of it.'
+    }),
+    name: Type.String(),
     description: nullable('string'),
-    tokenPath: Type.String(),
-    tokenValiditySeconds: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null where the proxy\'s own is meant.' })
-  })),
-  tokenValiditySeconds: Type.Integer(),
-  timeout: Type.Integer(),
-  renewal,
-  priceGrace,
-  allowedMethods: Type.Array(Type.String()),
-  allowedPaths: Type.Array(Type.String()),
-  blockedPaths: Type.Array(Type.String()),
-  authHeader: nullable('string'),
-  hasAuthValue: Type.Boolean(),
-  isActive: Type.Boolean(),
-  createdAt: isoTime(),
-  updatedAt: isoTime()
-}, { title: 'Proxy' })
+    targetBaseUrl: Type.String(),
+    defaultPriceSats: Type.Integer(),
+    endpoints: Type.Array(
+      Type.Object({
+        method: nullable('string'),
+        pathPattern: Type.String(),
+        priceSats: Type.Integer(),
+        description: nullable('string'),
+        tokenPath: Type.String(),
+        tokenValiditySeconds: Type.Unsafe<number | null>({
+          type: ['integer', 'null'],
+          description: "Null where the proxy's own is meant."
+        })
+      })
+    ),
+    tokenValiditySeconds: Type.Integer(),
+    timeout: Type.Integer(),
+    renewal,
+    priceGrace,
+    allowedMethods: Type.Array(Type.String()),
+    allowedPaths: Type.Array(Type.String()),
+    blockedPaths: Type.Array(Type.String()),
+    authHeader: nullable('string'),
+    hasAuthValue: Type.Boolean(),
+    isActive: Type.Boolean(),
+    createdAt: isoTime(),
+    updatedAt: isoTime()
+  },
+  { title: 'Proxy' }
+)
 export type ProxyView = Static<typeof ProxyView>
 
 /** Answer of `POST /api/proxy/{proxyId}/test` (decision 90). */
-export const ProbeView = Type.Object({
-  success: Type.Boolean(),
-  statusCode: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
-  latencyMs: Type.Integer(),
-  message: Type.String()
-}, { title: 'ProxyTest' })
+export const ProbeView = Type.Object(
+  {
+    success: Type.Boolean(),
+    statusCode: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+    latencyMs: Type.Integer(),
+    message: Type.String()
+  },
+  { title: 'ProxyTest' }
+)
 export type ProbeView = Static<typeof ProbeView>

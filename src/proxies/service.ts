@@ -23,36 +23,56 @@ export interface ProxyServiceParts {
   readonly clock: Clock
   readonly random: Random
   /** Without a slash at the end; asked for each time, since a free port is known late. */
-  publicUrl (): string
+  publicUrl(): string
   readonly production: boolean
   /** Asked each time, since a reload changes them. */
-  defaults (): { readonly tokenValiditySeconds: number, readonly timeoutSeconds: number }
+  defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
   /** The caps of a merchant's plan. */
-  caps (merchant: Merchant): PlanCaps
+  caps(merchant: Merchant): PlanCaps
   /** Endpoints of the plan's cap that are not proxies: the producer's resources (decision 84). */
-  countOtherEndpoints (sql: Sql, merchantId: number): Promise<number>
+  countOtherEndpoints(sql: Sql, merchantId: number): Promise<number>
   readonly probe: Probe
   /** Lets this process see a change before its answer goes out; the other processes hear of it. Must not throw. */
-  changed? (proxyId: string): Promise<void>
+  changed?(proxyId: string): Promise<void>
 }
 
 /** Headers that a merchant's upstream header must not be: they steer the message or belong to the gateway. */
 const RESERVED_HEADERS = new Set([
-  'host', 'connection', 'content-length', 'transfer-encoding', 'te', 'trailer', 'upgrade', 'keep-alive', 'proxy-connection',
-  'proxy-authorization', 'proxy-authenticate', 'expect', 'via', 'forwarded', 'x-forwarded-for', 'x-forwarded-host',
-  'x-forwarded-proto', 'x-correlation-id', 'accept-payment', 'content-type', 'content-encoding'
+  'host',
+  'connection',
+  'content-length',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authorization',
+  'proxy-authenticate',
+  'expect',
+  'via',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-correlation-id',
+  'accept-payment',
+  'content-type',
+  'content-encoding'
 ])
 
 /** The rules of merchants' proxies (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
 export class ProxyService {
   readonly #parts: ProxyServiceParts
 
-  constructor (parts: ProxyServiceParts) {
+  constructor(parts: ProxyServiceParts) {
     this.#parts = parts
   }
 
-  /** Creates a proxy. Throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a target that is refused. */
-  async create (merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
+  /**
+   * Creates a proxy. Throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a target that is refused.
+   */
+  async create(merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
     this.#checkPrices(merchant, input)
     const now = this.#parts.clock.now()
     const defaults = this.#parts.defaults()
@@ -81,52 +101,61 @@ export class ProxyService {
     }
     checkAuth(row)
     const caps = this.#parts.caps(merchant)
-    const held = await this.#parts.store.insert(row, caps.endpoints, (sql, merchantId) => this.#parts.countOtherEndpoints(sql, merchantId))
-    if (held !== null) throw overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ?? notFound()
+    const held = await this.#parts.store.insert(row, caps.endpoints, (sql, merchantId) =>
+      this.#parts.countOtherEndpoints(sql, merchantId)
+    )
+    if (held !== null)
+      throw (
+        overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ??
+        notFound()
+      )
     return this.#view(row)
   }
 
   /** Newest first. */
-  async list (merchant: Merchant): Promise<ProxyView[]> {
+  async list(merchant: Merchant): Promise<ProxyView[]> {
     return (await this.#parts.store.list(merchant.id)).map(row => this.#view(row))
   }
 
-  async get (merchant: Merchant, proxyId: string): Promise<ProxyView> {
+  async get(merchant: Merchant, proxyId: string): Promise<ProxyView> {
     return this.#view(await this.#own(merchant, proxyId))
   }
 
   /** Changes only what is named; an empty authValue removes it. */
-  async update (merchant: Merchant, proxyId: string, change: ProxyChange): Promise<ProxyView> {
+  async update(merchant: Merchant, proxyId: string, change: ProxyChange): Promise<ProxyView> {
     this.#checkPrices(merchant, change)
-    const next = isProxyId(proxyId) ? await this.#parts.store.update(merchant.id, proxyId, row => this.#changed(row, change)) : null
+    const next = isProxyId(proxyId)
+      ? await this.#parts.store.update(merchant.id, proxyId, row => this.#changed(row, change))
+      : null
     if (next === null) throw proxyNotFound()
     await this.#parts.changed?.(proxyId)
     return this.#view(next)
   }
 
-  async delete (merchant: Merchant, proxyId: string): Promise<void> {
-    if (!isProxyId(proxyId) || !await this.#parts.store.delete(merchant.id, proxyId, this.#parts.clock.now())) throw proxyNotFound()
+  async delete(merchant: Merchant, proxyId: string): Promise<void> {
+    if (!isProxyId(proxyId) || !(await this.#parts.store.delete(merchant.id, proxyId, this.#parts.clock.now())))
+      throw proxyNotFound()
     await this.#parts.changed?.(proxyId)
   }
 
   /** Sends one GET to the target and says what came back; answers also when the target does not (decision 90). */
-  async test (merchant: Merchant, proxyId: string): Promise<ProbeView> {
+  async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
     const row = await this.#own(merchant, proxyId)
     return await this.#parts.probe(row, this.openAuthValue(row))
   }
 
   /** The value of the upstream header; null when there is none. */
-  openAuthValue (row: ProxyRow): string | null {
+  openAuthValue(row: ProxyRow): string | null {
     return row.authValue === null ? null : this.#parts.sealer.open(row.authValue, place(row.proxyId)).reveal()
   }
 
-  async #own (merchant: Merchant, proxyId: string): Promise<ProxyRow> {
+  async #own(merchant: Merchant, proxyId: string): Promise<ProxyRow> {
     const row = isProxyId(proxyId) ? await this.#parts.store.get(merchant.id, proxyId) : null
     if (row === null) throw proxyNotFound()
     return row
   }
 
-  #changed (row: ProxyRow, change: ProxyChange): ProxyRow {
+  #changed(row: ProxyRow, change: ProxyChange): ProxyRow {
     const next: ProxyRow = {
       ...row,
       name: change.name ?? row.name,
@@ -150,27 +179,37 @@ export class ProxyService {
     return { ...next, formerPrices: withFormer(row.formerPrices, row, next, next.updatedAt) }
   }
 
-  #target (text: string): string {
+  #target(text: string): string {
     try {
       const url = checkTargetUrl(text, { production: this.#parts.production })
       return url.href.endsWith('/') ? url.href.slice(0, -1) : url.href
     } catch (error) {
-      if (error instanceof AddressRefused) throw new ShortError(400, `targetBaseUrl: ${error.message}`, [], 'BG_PROXY_TARGET_REFUSED')
+      if (error instanceof AddressRefused)
+        throw new ShortError(400, `targetBaseUrl: ${error.message}`, [], 'BG_PROXY_TARGET_REFUSED')
       throw error
     }
   }
 
-  #checkPrices (merchant: Merchant, input: Pick<ProxyChange, 'defaultPriceSats' | 'endpoints'>): void {
-    const highest = Math.max(input.defaultPriceSats ?? 0, ...(input.endpoints ?? []).map(endpoint => endpoint.priceSats))
-    const refusal = overCap('price', merchant, this.#parts.caps(merchant), { current: 0, requested: highest }, `${this.#parts.publicUrl()}/problems`)
+  #checkPrices(merchant: Merchant, input: Pick<ProxyChange, 'defaultPriceSats' | 'endpoints'>): void {
+    const highest = Math.max(
+      input.defaultPriceSats ?? 0,
+      ...(input.endpoints ?? []).map(endpoint => endpoint.priceSats)
+    )
+    const refusal = overCap(
+      'price',
+      merchant,
+      this.#parts.caps(merchant),
+      { current: 0, requested: highest },
+      `${this.#parts.publicUrl()}/problems`
+    )
     if (refusal !== null) throw refusal
   }
 
-  #sealed (value: string | null, proxyId: string): string | null {
+  #sealed(value: string | null, proxyId: string): string | null {
     return value === null || value === '' ? null : this.#parts.sealer.seal(value, place(proxyId))
   }
 
-  #view (row: ProxyRow): ProxyView {
+  #view(row: ProxyRow): ProxyView {
     return {
       proxyId: row.proxyId,
       proxyUrl: `${this.#parts.publicUrl()}/l402/proxy/${row.proxyId}/`,
@@ -196,29 +235,35 @@ export class ProxyService {
 }
 
 /** 404 for a proxy that is not there or another merchant's (contract, Errors: 404; decision 93). */
-export function proxyNotFound (): LongError {
+export function proxyNotFound(): LongError {
   return new LongError(404, 'Proxy not found', 'There is no such proxy.')
 }
 
-function place (proxyId: string): { table: string, column: string, row: string } {
+function place(proxyId: string): { table: string; column: string; row: string } {
   return { table: 'proxies', column: 'auth_value', row: proxyId }
 }
 
 /** A pattern in the form that requests are compared in: one with a letter as no request writes it would never fit. */
-function patternOf (pattern: string): string {
+function patternOf(pattern: string): string {
   return comparablePath(pattern.toWellFormed().replace(/[^\x20-\x7e]+/g, encodeURIComponent))
 }
 
-function patternsOf (patterns: readonly string[]): string[] {
+function patternsOf(patterns: readonly string[]): string[] {
   return patterns.map(patternOf)
 }
 
-function endpointsOf (inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
+function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
   const seen = new Set<string>()
   return inputs.map((input, index) => {
     const pathPattern = patternOf(input.pathPattern)
     const key = `${input.method ?? '*'} ${pathPattern}`
-    if (seen.has(key)) throw new ShortError(400, `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`, [], 'BG_PROXY_ENDPOINT_TWICE')
+    if (seen.has(key))
+      throw new ShortError(
+        400,
+        `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`,
+        [],
+        'BG_PROXY_ENDPOINT_TWICE'
+      )
     seen.add(key)
     return {
       method: input.method ?? null,
@@ -231,17 +276,25 @@ function endpointsOf (inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoi
   })
 }
 
-function authHeaderOf (name: string | null): string | null {
-  if (name !== null && RESERVED_HEADERS.has(name.toLowerCase())) throw invalidField('/authHeader', `The header ${name} cannot be set on the upstream's request.`)
+function authHeaderOf(name: string | null): string | null {
+  if (name !== null && RESERVED_HEADERS.has(name.toLowerCase()))
+    throw invalidField('/authHeader', `The header ${name} cannot be set on the upstream's request.`)
   return name
 }
 
-function checkAuth (row: ProxyRow): void {
-  if (row.authValue !== null && row.authHeader === null) throw new ShortError(400, 'authValue needs authHeader, the name of the header that carries it.')
+function checkAuth(row: ProxyRow): void {
+  if (row.authValue !== null && row.authHeader === null)
+    throw new ShortError(400, 'authValue needs authHeader, the name of the header that carries it.')
 }
 
 /** `<slug of name>-<6 hex>` (decision 10). */
-function newProxyId (name: string, random: Random): string {
-  const slug = name.normalize('NFKD').toLowerCase().replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-+|-+$/g, '').slice(0, 40).replace(/-+$/, '')
+function newProxyId(name: string, random: Random): string {
+  const slug = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 40)
+    .replace(/-+$/, '')
   return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(3)).toString('hex')}`
 }

@@ -1,5 +1,17 @@
 import type { Database, Sql } from '../database/database.ts'
-import { amount, column, flag, integer, json, optional, records, text, texts, moment, type Records } from '../database/rows.ts'
+import {
+  amount,
+  column,
+  flag,
+  integer,
+  json,
+  optional,
+  records,
+  text,
+  texts,
+  moment,
+  type Records
+} from '../database/rows.ts'
 import type { Renewal } from '../challenges/offer.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
@@ -29,35 +41,42 @@ export interface ProxyRow {
   readonly updatedAt: number
 }
 
-/** Whether a text can be the id of a proxy: the database is not asked for others, some of which it could not even read. */
-export function isProxyId (text: string): boolean {
+/**
+ * Whether a text can be the id of a proxy: the database is not asked for others, some of which it could not even read.
+ */
+export function isProxyId(text: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(text)
 }
 
 /** Where proxies are kept. */
 export interface ProxyStore {
   /**
-   * Adds a proxy when the merchant holds fewer than `limit` endpoints, counted under a lock on the merchant's row, so that
-   * two creations at once cannot both take the last place. Answers the count that stood in the way, or null when added.
+   * Adds a proxy when the merchant holds fewer than `limit` endpoints, counted under a lock on the merchant's row, so
+   * that two creations at once cannot both take the last place. Answers the count that stood in the way, or null when
+   * added.
    */
-  insert (row: ProxyRow, limit: number | null, countOthers: (sql: Sql, merchantId: number) => Promise<number>): Promise<number | null>
+  insert(
+    row: ProxyRow,
+    limit: number | null,
+    countOthers: (sql: Sql, merchantId: number) => Promise<number>
+  ): Promise<number | null>
   /**
-   * Changes the merchant's own proxy under a lock on its row, so that two changes at once both hold. Answers the row as it is
-   * then, null when there is none; what `change` throws leaves it as it was.
+   * Changes the merchant's own proxy under a lock on its row, so that two changes at once both hold. Answers the row as
+   * it is then, null when there is none; what `change` throws leaves it as it was.
    */
-  update (merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null>
+  update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null>
   /** Marks the proxy as deleted; false when it was not there. The id is never used again. */
-  delete (merchantId: number, proxyId: string, now: number): Promise<boolean>
+  delete(merchantId: number, proxyId: string, now: number): Promise<boolean>
   /** One merchant's proxies, newest first. */
-  list (merchantId: number): Promise<ProxyRow[]>
+  list(merchantId: number): Promise<ProxyRow[]>
   /** The merchant's own proxy, or null. */
-  get (merchantId: number, proxyId: string): Promise<ProxyRow | null>
+  get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
   /** Proxies by id, whoever they belong to; deleted ones are left out. */
-  byIds (proxyIds: readonly string[]): Promise<ProxyRow[]>
+  byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
   /** Proxies that are not deleted. */
-  count (sql: Sql, merchantId: number): Promise<number>
+  count(sql: Sql, merchantId: number): Promise<number>
   /** The same, with how many of them are active. */
-  counts (merchantId: number): Promise<{ readonly count: number, readonly active: number }>
+  counts(merchantId: number): Promise<{ readonly count: number; readonly active: number }>
 }
 
 const proxyRows: Records<ProxyRow> = records({
@@ -68,11 +87,21 @@ const proxyRows: Records<ProxyRow> = records({
   targetBaseUrl: text(),
   defaultPriceSats: amount(),
   // Rows of older versions lack members.
-  endpoints: json((stored: ReadonlyArray<Omit<ProxyEndpoint, 'tokenValiditySeconds'> & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>>): readonly ProxyEndpoint[] =>
-    stored.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null }))),
+  endpoints: json(
+    (
+      stored: ReadonlyArray<
+        Omit<ProxyEndpoint, 'tokenValiditySeconds'> & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>
+      >
+    ): readonly ProxyEndpoint[] =>
+      stored.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null }))
+  ),
   tokenValiditySeconds: integer(),
   timeoutSeconds: integer(),
-  renewal: column(null, (stored: 'default' | 'contract' | '402'): ProxyRow['renewal'] => stored === '402' ? 402 : stored, String),
+  renewal: column(
+    null,
+    (stored: 'default' | 'contract' | '402'): ProxyRow['renewal'] => (stored === '402' ? 402 : stored),
+    String
+  ),
   priceGraceSeconds: integer(),
   formerPrices: json((stored: readonly FormerPrices[]) => stored),
   allowedMethods: texts(),
@@ -92,15 +121,19 @@ export const PROXY_CHANNEL = 'boltgate_proxies'
 export class SqlProxyStore implements ProxyStore {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
-  async insert (row: ProxyRow, limit: number | null, countOthers: (sql: Sql, merchantId: number) => Promise<number>): Promise<number | null> {
+  async insert(
+    row: ProxyRow,
+    limit: number | null,
+    countOthers: (sql: Sql, merchantId: number) => Promise<number>
+  ): Promise<number | null> {
     return await this.#database.transaction(async tx => {
       await tx`select 1 from merchants where id = ${row.merchantId} for update`
       if (limit !== null) {
-        const held = await this.count(tx, row.merchantId) + await countOthers(tx, row.merchantId)
+        const held = (await this.count(tx, row.merchantId)) + (await countOthers(tx, row.merchantId))
         if (held >= limit) return held
       }
       await tx`insert into proxies ${tx(proxyRows.write(tx, row))}`
@@ -108,7 +141,7 @@ export class SqlProxyStore implements ProxyStore {
     })
   }
 
-  async update (merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null> {
+  async update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null> {
     return await this.#database.transaction(async tx => {
       const held = await proxyRows.one(tx`
         select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null for update`)
@@ -120,7 +153,7 @@ export class SqlProxyStore implements ProxyStore {
     })
   }
 
-  async delete (merchantId: number, proxyId: string, now: number): Promise<boolean> {
+  async delete(merchantId: number, proxyId: string, now: number): Promise<boolean> {
     return await this.#database.transaction(async tx => {
       const changed = await tx`
         update proxies set deleted_at = ${new Date(now)}, is_active = false, auth_value = null
@@ -131,27 +164,31 @@ export class SqlProxyStore implements ProxyStore {
     })
   }
 
-  async list (merchantId: number): Promise<ProxyRow[]> {
+  async list(merchantId: number): Promise<ProxyRow[]> {
     return await proxyRows.all(this.#database.sql`
       select * from proxies where merchant_id = ${merchantId} and deleted_at is null order by created_at desc, proxy_id desc`)
   }
 
-  async get (merchantId: number, proxyId: string): Promise<ProxyRow | null> {
+  async get(merchantId: number, proxyId: string): Promise<ProxyRow | null> {
     return await proxyRows.one(this.#database.sql`
       select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`)
   }
 
-  async byIds (proxyIds: readonly string[]): Promise<ProxyRow[]> {
-    return await proxyRows.all(this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`)
+  async byIds(proxyIds: readonly string[]): Promise<ProxyRow[]> {
+    return await proxyRows.all(
+      this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`
+    )
   }
 
-  async count (sql: Sql, merchantId: number): Promise<number> {
-    const [row] = await sql<Array<{ held: number }>>`select count(*)::int as held from proxies where merchant_id = ${merchantId} and deleted_at is null`
+  async count(sql: Sql, merchantId: number): Promise<number> {
+    const [row] = await sql<
+      Array<{ held: number }>
+    >`select count(*)::int as held from proxies where merchant_id = ${merchantId} and deleted_at is null`
     return row?.held ?? 0
   }
 
-  async counts (merchantId: number): Promise<{ count: number, active: number }> {
-    const [row] = await this.#database.sql<Array<{ count: number, active: number }>>`
+  async counts(merchantId: number): Promise<{ count: number; active: number }> {
+    const [row] = await this.#database.sql<Array<{ count: number; active: number }>>`
       select count(*)::int as count, (count(*) filter (where is_active))::int as active
       from proxies where merchant_id = ${merchantId} and deleted_at is null`
     return row ?? { count: 0, active: 0 }

@@ -20,24 +20,24 @@ const LIGHTNING = /^(?:lightning:)?ln(?:bc|tb)/i
  * payment's, `now` milliseconds.
  * @throws ShortError 400 for the wrong kind, a mistyped one, another network, an expired invoice
  */
-export function readDestination (type: RefundType, text: string, network: InvoiceNetwork, now: number): Destination {
+export function readDestination(type: RefundType, text: string, network: InvoiceNetwork, now: number): Destination {
   return type === 'ln' ? readInvoice(text, network, now) : readChain(text, network)
 }
 
 /** Where the provider sends a refund whose address has been read. */
-export function payoutDestination (type: RefundType, address: string): PayoutDestination {
+export function payoutDestination(type: RefundType, address: string): PayoutDestination {
   return type === 'ln' ? { type, invoice: address.toLowerCase() } : { type, address }
 }
 
 /** Refuses an amount that the invoice does not ask for (decision 58). @throws ShortError 400 */
-export function requireSameAmount (destination: Destination, amountSats: number): void {
+export function requireSameAmount(destination: Destination, amountSats: number): void {
   const { amountMsat } = destination
   if (amountMsat === null || amountMsat === BigInt(amountSats) * 1000n) return
   const asked = amountMsat % 1000n === 0n ? `${amountMsat / 1000n} satoshis` : `${amountMsat} millisatoshis`
   throw refusal(`amountSatoshis is ${amountSats}, but the Lightning invoice in refundAddress asks for ${asked}.`)
 }
 
-function readInvoice (text: string, network: InvoiceNetwork, now: number): Destination {
+function readInvoice(text: string, network: InvoiceNetwork, now: number): Destination {
   let invoice: Invoice
   try {
     invoice = decodeInvoice(text)
@@ -46,16 +46,22 @@ function readInvoice (text: string, network: InvoiceNetwork, now: number): Desti
     if (isAddress(text)) throw refusal('refundAddress is a Bitcoin address, but refundType is ln.')
     throw refusal(`refundAddress is not a Lightning invoice: ${error.message}.`)
   }
-  if (invoice.network !== network) throw refusal(`The Lightning invoice in refundAddress is for ${invoice.network}, but the payment was made on ${network}.`)
+  if (invoice.network !== network)
+    throw refusal(
+      `The Lightning invoice in refundAddress is for ${invoice.network}, but the payment was made on ${network}.`
+    )
   if (invoice.expiresAt * 1000 <= now) throw refusal('The Lightning invoice in refundAddress has expired.')
   return { paymentHash: invoice.paymentHash, amountMsat: invoice.amountMsat }
 }
 
-function readChain (text: string, network: InvoiceNetwork): Destination {
+function readChain(text: string, network: InvoiceNetwork): Destination {
   if (LIGHTNING.test(text)) throw refusal('refundAddress is a Lightning invoice, but refundType is chain.')
   try {
     const { kind, networks } = readAddress(text)
-    if (!networks.includes(network)) throw refusal(`The Bitcoin address in refundAddress is for ${networks.join(' or ')}, but the payment was made on ${network}.`)
+    if (!networks.includes(network))
+      throw refusal(
+        `The Bitcoin address in refundAddress is for ${networks.join(' or ')}, but the payment was made on ${network}.`
+      )
     if (kind === 'witness') throw refusal('The Bitcoin address in refundAddress is of a kind that nobody can own yet.')
   } catch (error) {
     if (!(error instanceof AddressError)) throw error
@@ -64,7 +70,7 @@ function readChain (text: string, network: InvoiceNetwork): Destination {
   return { paymentHash: null, amountMsat: null }
 }
 
-function isAddress (text: string): boolean {
+function isAddress(text: string): boolean {
   try {
     readAddress(text)
     return true
@@ -74,6 +80,6 @@ function isAddress (text: string): boolean {
   }
 }
 
-function refusal (message: string): ShortError {
+function refusal(message: string): ShortError {
   return new ShortError(400, message, [], 'BG_REFUND_ADDRESS_INVALID')
 }

@@ -26,15 +26,23 @@ const byId = { refundId: created.refundId }
 /** What OpenAPI says of the operations of refunds. */
 export const refundTexts: Readonly<Record<string, OperationText>> = {
   createRefund: {
-    description: 'Sends money back by the provider that took it in. Several refunds of one payment are possible, together at most what came in; ' +
+    description:
+      'Sends money back by the provider that took it in. Several refunds of one payment are possible, together at most what came in; ' +
       'the amount is reserved first, so two at once cannot give more.',
     example: {
-      body: { invoiceId: created.invoiceId, refundAddress: created.refundAddress, refundType: 'chain', amountSatoshis: 20833, reason: 'Sold out' },
+      body: {
+        invoiceId: created.invoiceId,
+        refundAddress: created.refundAddress,
+        refundType: 'chain',
+        amountSatoshis: 20833,
+        reason: 'Sold out'
+      },
       answers: { 201: created }
     }
   },
   listRefunds: {
-    description: 'What is pending or processing is looked up at the provider by itself; the list shows what was found last.',
+    description:
+      'What is pending or processing is looked up at the provider by itself; the list shows what was found last.',
     example: { answers: { 200: [refund] } }
   },
   listRefundsOfInvoice: {
@@ -42,11 +50,13 @@ export const refundTexts: Readonly<Record<string, OperationText>> = {
     example: { params: { invoiceId: created.invoiceId }, answers: { 200: [refund] } }
   },
   getRefund: {
-    description: 'The refund as it stands here. A message says what to do about one that the provider has not acknowledged.',
+    description:
+      'The refund as it stands here. A message says what to do about one that the provider has not acknowledged.',
     example: { params: byId, answers: { 200: refund } }
   },
   syncRefund: {
-    description: 'Asks the provider now. It never sends anything: a refund whose answer was lost is found by its own id.',
+    description:
+      'Asks the provider now. It never sends anything: a refund whose answer was lost is found by its own id.',
     example: { params: byId, answers: { 200: refund } }
   }
 }
@@ -57,7 +67,10 @@ const admin = {
   provider: 'sandbox',
   lookedUpUntil: '2026-12-23T09:00:00.000Z',
   settlement: {
-    outcome: 'sent', settledBy: 'Ada', reason: 'Withdrawal 88 in the provider\'s list', correlationId: '0199f1e1-0000-7000-8000-000000000001',
+    outcome: 'sent',
+    settledBy: 'Ada',
+    reason: "Withdrawal 88 in the provider's list",
+    correlationId: '0199f1e1-0000-7000-8000-000000000001',
     settledAt: '2026-11-23T10:00:00.000Z'
   }
 }
@@ -65,19 +78,27 @@ const admin = {
 /** What OpenAPI says of the operator's side of refunds. */
 export const refundAdminTexts: Readonly<Record<string, OperationText>> = {
   adminListRefunds: {
-    description: 'Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider\'s own records and settle it.',
+    description:
+      "Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider's own records and settle it.",
     example: { answers: { 200: [admin] } }
   },
   adminGetRefund: {
-    description: 'Beside what its merchant sees: whose it is, by which provider it goes out, and how it was settled by hand.',
+    description:
+      'Beside what its merchant sees: whose it is, by which provider it goes out, and how it was settled by hand.',
     example: { params: byId, answers: { 200: admin } }
   },
   adminSettleRefund: {
-    description: 'Ends the doubt about one refund: sent confirms it, not-sent fails it and frees its amount to be refunded again. ' +
+    description:
+      'Ends the doubt about one refund: sent confirms it, not-sent fails it and frees its amount to be refunded again. ' +
       'It is kept who said so and why, and it cannot be taken back.',
     example: {
       params: byId,
-      body: { outcome: 'sent', providerRefundId: created.providerRefundId, settledBy: 'Ada', reason: 'Withdrawal 88 in the provider\'s list' },
+      body: {
+        outcome: 'sent',
+        providerRefundId: created.providerRefundId,
+        settledBy: 'Ada',
+        reason: "Withdrawal 88 in the provider's list"
+      },
       answers: { 200: admin }
     }
   }

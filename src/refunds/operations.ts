@@ -10,11 +10,11 @@ import type { Refunds } from './service.ts'
 const RefundId = Type.Object({ refundId: Type.String() })
 const InvoiceId = Type.Object({ invoiceId: Type.String() })
 const ErrorBody = Type.Object({ error: Type.String() })
-const missing = { description: 'There is no such refund, or it is another merchant\'s.', schema: ErrorBody }
+const missing = { description: "There is no such refund, or it is another merchant's.", schema: ErrorBody }
 const away = { description: 'The payment provider did not say how the refund stands.' }
 
 /** `/api/refunds` in all its operations (contract, Refunds). */
-export function refundOperations (refunds: Refunds): AnyOperation[] {
+export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
   return documented(refundTexts, [
     defineOperation({
@@ -24,17 +24,32 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       path: '/api/refunds',
       mount: { use: 'merchant-api', chain: 'refunds-create' },
       summary: 'Refund a payment, in whole or in part',
-      headers: { 'Idempotency-Key': 'At most 256 characters. The same key with the same body gives the same answer for 24 hours, and the same refund, as it then stands, for ever.', 'X-Idempotency-Key': 'The same; Idempotency-Key goes first.' },
+      headers: {
+        'Idempotency-Key':
+          'At most 256 characters. The same key with the same body gives the same answer for 24 hours, and the same refund, as it then stands, for ever.',
+        'X-Idempotency-Key': 'The same; Idempotency-Key goes first.'
+      },
       body: RefundInput,
       answers: {
-        201: { description: 'Created. It is pending when the provider\'s answer was lost: poll, and do not ask again.', schema: RefundView },
+        201: {
+          description: "Created. It is pending when the provider's answer was lost: poll, and do not ask again.",
+          schema: RefundView
+        },
         400: { description: 'Everything that makes a refund fail; an unknown invoice too. Nothing was sent.' },
         503: { description: 'The payment provider cannot be asked at the moment. Nothing was sent.' }
       },
       handle: async ({ ctx, body }) => {
         const merchant = merchantOf(ctx)
-        const { made, headers } = await once(ctx.idempotency, key => refunds.byKey(merchant, key), () => refunds.create(merchant, body, ctx.idempotency))
-        return { status: 201, body: refundView(made, ctx.now), headers: ['Location', `/api/refunds/${made.refundId}`, ...headers] }
+        const { made, headers } = await once(
+          ctx.idempotency,
+          key => refunds.byKey(merchant, key),
+          () => refunds.create(merchant, body, ctx.idempotency)
+        )
+        return {
+          status: 201,
+          body: refundView(made, ctx.now),
+          headers: ['Location', `/api/refunds/${made.refundId}`, ...headers]
+        }
       }
     }),
     defineOperation({
@@ -43,10 +58,13 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       method: 'GET',
       path: '/api/refunds',
       mount: { use: 'merchant-api', chain: 'payments-read' },
-      summary: 'The merchant\'s refunds, newest first',
+      summary: "The merchant's refunds, newest first",
       query: RefundQuery,
       answers: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
-      handle: async ({ ctx, query }) => ({ status: 200, body: (await refunds.list(merchantOf(ctx), query)).map(refund => refundDetails(refund, ctx.now)) })
+      handle: async ({ ctx, query }) => ({
+        status: 200,
+        body: (await refunds.list(merchantOf(ctx), query)).map(refund => refundDetails(refund, ctx.now))
+      })
     }),
     defineOperation({
       ...common,
@@ -58,9 +76,12 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       params: InvoiceId,
       answers: {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
-        404: { description: 'There is no such invoice, or it is another merchant\'s.', schema: ErrorBody }
+        404: { description: "There is no such invoice, or it is another merchant's.", schema: ErrorBody }
       },
-      handle: async ({ ctx, params }) => ({ status: 200, body: (await refunds.ofInvoice(merchantOf(ctx), params.invoiceId)).map(refund => refundDetails(refund, ctx.now)) })
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: (await refunds.ofInvoice(merchantOf(ctx), params.invoiceId)).map(refund => refundDetails(refund, ctx.now))
+      })
     }),
     defineOperation({
       ...common,
@@ -71,7 +92,10 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       summary: 'One refund',
       params: RefundId,
       answers: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
-      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId), ctx.now) })
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId), ctx.now)
+      })
     }),
     defineOperation({
       ...common,
@@ -81,8 +105,16 @@ export function refundOperations (refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Ask the provider how the refund stands',
       params: RefundId,
-      answers: { 200: { description: 'The refund as it is now.', schema: RefundDetails }, 404: missing, 502: away, 503: away },
-      handle: async ({ ctx, params }) => ({ status: 200, body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId), ctx.now) })
+      answers: {
+        200: { description: 'The refund as it is now.', schema: RefundDetails },
+        404: missing,
+        502: away,
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId), ctx.now)
+      })
     })
   ])
 }

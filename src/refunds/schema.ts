@@ -6,11 +6,11 @@ import { adviceOn } from './states.ts'
 
 /** The states of a refund (contract, States and transitions: Refund). */
 export const REFUND_STATUSES = ['pending', 'processing', 'confirmed', 'failed'] as const
-export type RefundStatus = typeof REFUND_STATUSES[number]
+export type RefundStatus = (typeof REFUND_STATUSES)[number]
 
 /** Over the chain or over Lightning (contract, Refund: refundType). */
 const REFUND_TYPES = ['chain', 'ln'] as const
-export type RefundType = typeof REFUND_TYPES[number]
+export type RefundType = (typeof REFUND_TYPES)[number]
 
 /** A refund as it is kept. Times in milliseconds since the epoch, amounts in satoshis. */
 export interface Refund {
@@ -52,14 +52,42 @@ export const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
 export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 
 /** Body of `POST /api/refunds` (contract, Create refund body). */
-export const RefundInput = Type.Object({
-  invoiceId: Type.String({ minLength: 1, maxLength: 100, pattern: LINE, description: 'Invoice to refund, or the id of a store\'s order.' }),
-  refundAddress: Type.String({ minLength: 26, maxLength: 500, pattern: LINE, description: 'Bitcoin address, or BOLT 11 invoice that has not expired and that no other refund pays.' }),
-  refundType: Type.Optional(Type.Enum([...REFUND_TYPES], { description: 'chain unless said; must match the kind of refundAddress.' })),
-  amountSatoshis: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_SATS, description: 'Required for every ln refund, where it must equal the amount of the invoice if that has one, and for every refund on the primary provider. Left out, what is left of the payment is refunded.' })),
-  email: Type.Optional(Type.String({ maxLength: 200, pattern: LINE, description: 'Who is told by mail once it is confirmed, where it is an address.' })),
-  reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))
-}, { title: 'RefundInput' })
+export const RefundInput = Type.Object(
+  {
+    invoiceId: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      pattern: LINE,
+      description: "Invoice to refund, or the id of a store's order."
+    }),
+    refundAddress: Type.String({
+      minLength: 26,
+      maxLength: 500,
+      pattern: LINE,
+      description: 'Bitcoin address, or BOLT 11 invoice that has not expired and that no other refund pays.'
+    }),
+    refundType: Type.Optional(
+      Type.Enum([...REFUND_TYPES], { description: 'chain unless said; must match the kind of refundAddress.' })
+    ),
+    amountSatoshis: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MAX_SATS,
+        description:
+          'Required for every ln refund, where it must equal the amount of the invoice if that has one, and for every refund on the primary provider. Left out, what is left of the payment is refunded.'
+      })
+    ),
+    email: Type.Optional(
+      Type.String({
+        maxLength: 200,
+        pattern: LINE,
+        description: 'Who is told by mail once it is confirmed, where it is an address.'
+      })
+    ),
+    reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))
+  },
+  { title: 'RefundInput' }
+)
 export type RefundInput = Static<typeof RefundInput>
 
 /** Query of `GET /api/refunds`; out of range is clamped (decision 12). */
@@ -76,8 +104,11 @@ export interface RefundPage {
   readonly take: number
 }
 
-/** The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Limits: Pagination; decision 12). */
-export function pageOf (query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
+/**
+ * The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Limits: Pagination;
+ * decision 12).
+ */
+export function pageOf(query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
   return {
     skip: Math.min(Math.max(query.skip ?? 0, 0), MAX_SKIP),
     take: Math.min(Math.max(query.take ?? 50, 1), 100)
@@ -85,35 +116,49 @@ export function pageOf (query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
 }
 
 const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-const providerId = 'The provider\'s refund or withdrawal id; null while the provider has not said that it took the refund.'
+const providerId =
+  "The provider's refund or withdrawal id; null while the provider has not said that it took the refund."
 
 /** The refund as create answers it (contract, Refund; decision 61). */
-export const RefundView = Type.Object({
-  refundId: Type.String(),
-  providerRefundId: nullableText(providerId),
-  alternateRefundId: nullableText('The same as providerRefundId.'),
-  invoiceId: Type.String(),
-  status: Type.Enum([...REFUND_STATUSES]),
-  amountSatoshis: Type.Integer(),
-  feeSatoshis: Type.Integer({ description: 'Network fee; 0 until it is known.' }),
-  refundAddress: Type.String(),
-  refundType: Type.Enum([...REFUND_TYPES]),
-  transactionHash: nullableText('Over the chain, once it is broadcast.'),
-  createdAt: isoTime(),
-  message: Type.Optional(Type.String({ description: 'What to do about a refund that the provider has not acknowledged. Left out for all others.' }))
-}, { title: 'CreatedRefund' })
+export const RefundView = Type.Object(
+  {
+    refundId: Type.String(),
+    providerRefundId: nullableText(providerId),
+    alternateRefundId: nullableText('The same as providerRefundId.'),
+    invoiceId: Type.String(),
+    status: Type.Enum([...REFUND_STATUSES]),
+    amountSatoshis: Type.Integer(),
+    feeSatoshis: Type.Integer({ description: 'Network fee; 0 until it is known.' }),
+    refundAddress: Type.String(),
+    refundType: Type.Enum([...REFUND_TYPES]),
+    transactionHash: nullableText('Over the chain, once it is broadcast.'),
+    createdAt: isoTime(),
+    message: Type.Optional(
+      Type.String({
+        description: 'What to do about a refund that the provider has not acknowledged. Left out for all others.'
+      })
+    )
+  },
+  { title: 'CreatedRefund' }
+)
 export type RefundView = Static<typeof RefundView>
 
 /** The refund as get, the lists and sync answer it (decision 61). */
-export const RefundDetails = Type.Object({
-  ...RefundView.properties,
-  processedAt: isoTimeOrNull('When it was confirmed or failed.'),
-  reason: nullableText('As it was given at create.')
-}, { title: 'Refund' })
+export const RefundDetails = Type.Object(
+  {
+    ...RefundView.properties,
+    processedAt: isoTimeOrNull('When it was confirmed or failed.'),
+    reason: nullableText('As it was given at create.')
+  },
+  { title: 'Refund' }
+)
 export type RefundDetails = Static<typeof RefundDetails>
 
-/** What create shows of a refund, `now` in milliseconds. Both ids of the provider are always the same, null while unknown (decision 7). */
-export function refundView (refund: Refund, now: number): RefundView {
+/**
+ * What create shows of a refund, `now` in milliseconds. Both ids of the provider are always the same, null while
+ * unknown (decision 7).
+ */
+export function refundView(refund: Refund, now: number): RefundView {
   const message = adviceOn(refund, now)
   return {
     refundId: refund.refundId,
@@ -127,12 +172,12 @@ export function refundView (refund: Refund, now: number): RefundView {
     refundType: refund.type,
     transactionHash: refund.transactionHash,
     createdAt: new Date(refund.createdAt).toISOString(),
-    ...message === null ? {} : { message }
+    ...(message === null ? {} : { message })
   }
 }
 
 /** What get, the lists and sync show of a refund. */
-export function refundDetails (refund: Refund, now: number): RefundDetails {
+export function refundDetails(refund: Refund, now: number): RefundDetails {
   return {
     ...refundView(refund, now),
     processedAt: refund.processedAt === null ? null : new Date(refund.processedAt).toISOString(),
@@ -140,7 +185,9 @@ export function refundDetails (refund: Refund, now: number): RefundDetails {
   }
 }
 
-/** Whether a text can be the id of a refund: the database is not asked for others, some of which it could not even read. */
-export function isRefundId (text: string): boolean {
+/**
+ * Whether a text can be the id of a refund: the database is not asked for others, some of which it could not even read.
+ */
+export function isRefundId(text: string): boolean {
   return /^[1-9][0-9]{14}$/.test(text)
 }

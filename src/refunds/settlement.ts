@@ -35,9 +35,12 @@ export interface SettledRefund {
   readonly settlement: RefundSettlement | null
 }
 
-/** Which refunds an administrator lists: those that nobody knows the fate of, all that are under way, or those settled by hand. */
+/**
+ * Which refunds an administrator lists: those that nobody knows the fate of, all that are under way, or those settled
+ * by hand.
+ */
 export const REFUND_VIEWS = ['lost', 'open', 'settled'] as const
-export type RefundViewName = typeof REFUND_VIEWS[number]
+export type RefundViewName = (typeof REFUND_VIEWS)[number]
 
 /** What settlements are written with. */
 export interface RefundSettlementsParts {
@@ -51,25 +54,25 @@ export interface RefundSettlementsParts {
 }
 
 /**
- * Settles refunds whose fate only the provider's records show. The change is one conditional UPDATE under the lock that every
- * change of a refund takes: of a provider's late answer and an administrator's word the first counts, and the other changes
- * nothing.
+ * Settles refunds whose fate only the provider's records show. The change is one conditional UPDATE under the lock that
+ * every change of a refund takes: of a provider's late answer and an administrator's word the first counts, and the
+ * other changes nothing.
  */
 export class RefundSettlements {
   readonly #parts: RefundSettlementsParts
 
-  constructor (parts: RefundSettlementsParts) {
+  constructor(parts: RefundSettlementsParts) {
     this.#parts = parts
   }
 
   /** A page of them, oldest first; those settled by hand newest first. `lost` has none that may still be on its way. */
-  list (view: RefundViewName, query: { readonly skip?: number, readonly take?: number }): Promise<SettledRefund[]> {
+  list(view: RefundViewName, query: { readonly skip?: number; readonly take?: number }): Promise<SettledRefund[]> {
     const { store, clock } = this.#parts
     return store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageOf(query))
   }
 
   /** @throws LongError 404 */
-  async get (refundId: string): Promise<SettledRefund> {
+  async get(refundId: string): Promise<SettledRefund> {
     const found = isRefundId(refundId) ? await this.#parts.store.forAdmin(refundId) : null
     if (found === null) throw new LongError(404, 'Refund not found', 'There is no refund with this id.')
     return found
@@ -77,12 +80,14 @@ export class RefundSettlements {
 
   /**
    * Writes what an administrator knows: confirmed with the provider's id, or failed, which frees the amount.
-   * @throws LongError 404 for an unknown refund; 409 for one that is settled already, and for `not-sent` where the provider took
-   *   it or the request may still be on its way
+   * @throws LongError 404 for an unknown refund; 409 for one that is settled already, and for `not-sent` where the
+   *   provider took it or the request may still be on its way
    */
-  async settle (refundId: string, settlement: RefundSettlement): Promise<SettledRefund> {
+  async settle(refundId: string, settlement: RefundSettlement): Promise<SettledRefund> {
     const { database, store, sources, onConfirmed, log } = this.#parts
-    const { refund: { merchantId, invoiceId } } = await this.get(refundId)
+    const {
+      refund: { merchantId, invoiceId }
+    } = await this.get(refundId)
     const before = settlement.settledAt - UNKNOWN_GRACE
     const settled = await database.transaction(async sql => {
       // The source's row first, as everywhere, so that nobody waits in a circle.
@@ -96,13 +101,16 @@ export class RefundSettlements {
       return refund
     })
     if (settled === null) throw notSettled((await this.get(refundId)).refund, before)
-    log.warn({ refundId, merchantId, outcome: settlement.outcome, settledBy: settlement.settledBy }, 'a refund was settled by hand')
+    log.warn(
+      { refundId, merchantId, outcome: settlement.outcome, settledBy: settlement.settledBy },
+      'a refund was settled by hand'
+    )
     return { refund: settled, settlement }
   }
 }
 
 /** Why nothing was written; `before` is when the youngest refund was made that is certainly not on its way. */
-function notSettled (refund: Refund, before: number): LongError {
+function notSettled(refund: Refund, before: number): LongError {
   const why = !isOpen(refund)
     ? `It is ${refund.status} already.`
     : refund.providerRefundId !== null || refund.status === 'processing'

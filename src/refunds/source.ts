@@ -24,18 +24,18 @@ export interface RefundSource {
 /** Where refundable money is found. `now` in milliseconds. */
 export interface RefundSources {
   /** The merchant's own, or null. */
-  get (merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
+  get(merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
   /**
-   * The same, its row locked until the transaction ends: whoever adds or changes a refund holds it, so that sums are right and
-   * nothing else becomes of the money meanwhile.
+   * The same, its row locked until the transaction ends: whoever adds or changes a refund holds it, so that sums are
+   * right and nothing else becomes of the money meanwhile.
    */
-  lock (sql: TransactionSql, merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
+  lock(sql: TransactionSql, merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
   /** Confirmed refunds have reached what came in (decision 56). The row is locked. */
-  refunded (sql: TransactionSql, source: RefundSource): Promise<void>
+  refunded(sql: TransactionSql, source: RefundSource): Promise<void>
 }
 
 /** Several of them as one: of one id the first that knows it. */
-export function allSources (...all: readonly RefundSources[]): RefundSources {
+export function allSources(...all: readonly RefundSources[]): RefundSources {
   const owner = new WeakMap<RefundSource, RefundSources>()
   const first = async (ask: (one: RefundSources) => Promise<RefundSource | null>): Promise<RefundSource | null> => {
     for (const one of all) {
@@ -49,44 +49,64 @@ export function allSources (...all: readonly RefundSources[]): RefundSources {
   return {
     get: (merchantId, invoiceId, now) => first(one => one.get(merchantId, invoiceId, now)),
     lock: (sql, merchantId, invoiceId, now) => first(one => one.lock(sql, merchantId, invoiceId, now)),
-    refunded: async (sql, source) => { await owner.get(source)?.refunded(sql, source) }
+    refunded: async (sql, source) => {
+      await owner.get(source)?.refunded(sql, source)
+    }
   }
 }
 
 /** What refunds need of payments. */
 export interface RefundedPayments {
   /** The merchant's own payment, or null. */
-  get (merchantId: number, invoiceId: string): Promise<Payment | null>
+  get(merchantId: number, invoiceId: string): Promise<Payment | null>
   /** The same, its row locked until the transaction ends. */
-  lock (sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
+  lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
   /** The one function through which a payment's status changes. */
-  applyChange (sql: TransactionSql, payment: Payment, to: PaymentStatus, facts: Readonly<Record<string, never>>, tellMerchant: boolean): Promise<unknown>
+  applyChange(
+    sql: TransactionSql,
+    payment: Payment,
+    to: PaymentStatus,
+    facts: Readonly<Record<string, never>>,
+    tellMerchant: boolean
+  ): Promise<unknown>
 }
 
 /** The states from which money can be given back (contract, States and transitions: Refund). */
 const REFUNDABLE: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
 
 /** Payments as money that can be given back. */
-export function paymentSources (payments: RefundedPayments): RefundSources {
+export function paymentSources(payments: RefundedPayments): RefundSources {
   return {
     get: async (merchantId, invoiceId, now) => sourceOf(await payments.get(merchantId, invoiceId), now),
     lock: async (sql, merchantId, invoiceId, now) => sourceOf(await payments.lock(sql, merchantId, invoiceId), now),
     refunded: async (sql, { merchantId, invoiceId }) => {
       const payment = await payments.lock(sql, merchantId, invoiceId)
       // One that was processing may have expired since; its refund is confirmed all the same.
-      if (payment !== null && canBecome(payment.status, 'refunded')) await payments.applyChange(sql, payment, 'refunded', {}, false)
+      if (payment !== null && canBecome(payment.status, 'refunded'))
+        await payments.applyChange(sql, payment, 'refunded', {}, false)
     }
   }
 }
 
-function sourceOf (payment: Payment | null, now: number): RefundSource | null {
+function sourceOf(payment: Payment | null, now: number): RefundSource | null {
   if (payment === null) return null
   const { invoiceId, merchantId, slot, kind, chargeId, network } = payment
-  return { invoiceId, merchantId, slot, kind, chargeId, network, capSats: payment.receivedSats ?? payment.amountSats ?? 0, refusal: refusalOf(payment, now) }
+  return {
+    invoiceId,
+    merchantId,
+    slot,
+    kind,
+    chargeId,
+    network,
+    capSats: payment.receivedSats ?? payment.amountSats ?? 0,
+    refusal: refusalOf(payment, now)
+  }
 }
 
-function refusalOf (payment: Payment, now: number): string | null {
+function refusalOf(payment: Payment, now: number): string | null {
   if (payment.kind === 'demo') return 'A demo payment cannot be refunded: no money was paid.'
   const status = statusAt(payment, now)
-  return REFUNDABLE.has(status) ? null : `Invoice is not refundable: its status is ${status}; it must be paid, underpaid or processing.`
+  return REFUNDABLE.has(status)
+    ? null
+    : `Invoice is not refundable: its status is ${status}; it must be paid, underpaid or processing.`
 }

@@ -2,11 +2,15 @@ import type { Payout } from '../providers/provider.ts'
 import type { Refund, RefundStatus } from './schema.ts'
 
 /**
- * How long a provider may say that it knows nothing of a refund before the refund counts as never sent, in milliseconds. A
- * request is never sent later than `SEND_WITHIN` after its reservation, and ends within the provider's timeout.
+ * How long a provider may say that it knows nothing of a refund before the refund counts as never sent, in
+ * milliseconds. A request is never sent later than `SEND_WITHIN` after its reservation, and ends within the provider's
+ * timeout.
  */
 export const UNKNOWN_GRACE = 600_000
-/** Milliseconds after its reservation in which a refund may be sent: a process that stood still may not send what others gave up. */
+/**
+ * Milliseconds after its reservation in which a refund may be sent: a process that stood still may not send what others
+ * gave up.
+ */
 export const SEND_WITHIN = 60_000
 
 /** Milliseconds for which an open refund is looked up by itself; after them an administrator has to settle it. */
@@ -19,7 +23,7 @@ const LONGEST_CHECK = 900_000
 const ORDER: Readonly<Record<RefundStatus, number>> = { pending: 0, processing: 1, confirmed: 2, failed: 2 }
 
 /** Whether a refund is still under way. */
-export function isOpen (refund: Pick<Refund, 'status'>): boolean {
+export function isOpen(refund: Pick<Refund, 'status'>): boolean {
   return refund.status === 'pending' || refund.status === 'processing'
 }
 
@@ -27,7 +31,7 @@ export function isOpen (refund: Pick<Refund, 'status'>): boolean {
  * The refund after its provider said `payout`, `now` in milliseconds. A confirmed one stays confirmed and a failed one
  * failed, since its amount may have been given out again; what was not known yet is filled in.
  */
-export function afterPayout (refund: Refund, payout: Payout, now: number): Refund {
+export function afterPayout(refund: Refund, payout: Payout, now: number): Refund {
   if (refund.status === 'failed') return refund
   const status = isOpen(refund) && ORDER[payout.status] >= ORDER[refund.status] ? payout.status : refund.status
   const isFinal = status === 'confirmed' || status === 'failed'
@@ -36,44 +40,47 @@ export function afterPayout (refund: Refund, payout: Payout, now: number): Refun
     status,
     feeSats: payout.feeSats > 0 ? payout.feeSats : refund.feeSats,
     providerRefundId: refund.providerRefundId ?? payout.payoutId,
-    transactionHash: refund.type === 'chain' ? refund.transactionHash ?? payout.transactionHash : null,
-    processedAt: isFinal ? refund.processedAt ?? payout.processedAt ?? now : null
+    transactionHash: refund.type === 'chain' ? (refund.transactionHash ?? payout.transactionHash) : null,
+    processedAt: isFinal ? (refund.processedAt ?? payout.processedAt ?? now) : null
   }
 }
 
 /** The refund after it is certain that nothing was sent and nothing will be, `now` in milliseconds. */
-export function afterRefusal (refund: Refund, now: number): Refund {
+export function afterRefusal(refund: Refund, now: number): Refund {
   return isOpen(refund) ? { ...refund, status: 'failed', processedAt: now } : refund
 }
 
 /**
- * The refund after its provider said that it does not know it, `now` in milliseconds: failed once the grace is over, unless
- * the provider knew it before, which no silence takes back.
+ * The refund after its provider said that it does not know it, `now` in milliseconds: failed once the grace is over,
+ * unless the provider knew it before, which no silence takes back.
  */
-export function afterUnknown (refund: Refund, now: number): Refund {
+export function afterUnknown(refund: Refund, now: number): Refund {
   const sent = refund.providerRefundId !== null || refund.status === 'processing'
   return !sent && now - refund.createdAt >= UNKNOWN_GRACE ? afterRefusal(refund, now) : refund
 }
 
 /** When an open refund is to be looked up next, in milliseconds: soon at first, then less and less often as it ages. */
-export function nextCheck (refund: Pick<Refund, 'createdAt'>, now: number): number {
+export function nextCheck(refund: Pick<Refund, 'createdAt'>, now: number): number {
   return now + Math.min(Math.max((now - refund.createdAt) / 2, SHORTEST_CHECK), LONGEST_CHECK)
 }
 
 /** Whether it is not known that the provider took a refund: the answer was lost, or is still under way. */
-function isUnheard (refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
+function isUnheard(refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
   return refund.status === 'pending' && refund.providerRefundId === null
 }
 
 /**
- * What a merchant is to do about a refund that the provider has not acknowledged, `now` in milliseconds; null for every other.
- * Nobody may send it again: only the provider's records show whether it was sent.
+ * What a merchant is to do about a refund that the provider has not acknowledged, `now` in milliseconds; null for every
+ * other. Nobody may send it again: only the provider's records show whether it was sent.
  */
-export function adviceOn (refund: Refund, now: number): string | null {
+export function adviceOn(refund: Refund, now: number): string | null {
   if (!isUnheard(refund)) return null
-  const search = now < refund.createdAt + LOOKED_UP_FOR
-    ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
-    : 'it is looked up by itself no longer'
-  return `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +
-    'Do not create another for this amount. Where the provider\'s own records show that it was sent, or that it surely was not, ask the operator to settle it.'
+  const search =
+    now < refund.createdAt + LOOKED_UP_FOR
+      ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
+      : 'it is looked up by itself no longer'
+  return (
+    `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +
+    "Do not create another for this amount. Where the provider's own records show that it was sent, or that it surely was not, ask the operator to settle it."
+  )
 }

@@ -1,6 +1,17 @@
 import type { Idempotency, Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
-import { amount, dateOrNull, integer, optional, records, text, moment, together, type Records, type Row } from '../database/rows.ts'
+import {
+  amount,
+  dateOrNull,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  together,
+  type Records,
+  type Row
+} from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
@@ -23,44 +34,51 @@ export const IDEMPOTENCY_KEY_INDEX = 'refunds_of_idempotency_key'
 /** Where refunds are kept. */
 export interface RefundStore {
   /**
-   * Sums of one payment's refunds. They hold until the transaction ends only if the caller locked the payment's row before:
-   * whoever adds or changes a refund does that first.
+   * Sums of one payment's refunds. They hold until the transaction ends only if the caller locked the payment's row
+   * before: whoever adds or changes a refund does that first.
    */
-  sums (sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
+  sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
   /** Adds a refund. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX` */
-  insert (sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
+  insert(sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
   /** The refund that an idempotency key has made; null for none. */
-  byKey (merchantId: number, key: string): Promise<Kept<Refund> | null>
+  byKey(merchantId: number, key: string): Promise<Kept<Refund> | null>
   /** Frees the idempotency key of a refund that its client was never told of. */
-  forgetKey (sql: TransactionSql, refundId: string): Promise<void>
+  forgetKey(sql: TransactionSql, refundId: string): Promise<void>
   /** The refund with its row locked until the transaction ends; null when there is none. */
-  lock (sql: TransactionSql, refundId: string): Promise<Refund | null>
+  lock(sql: TransactionSql, refundId: string): Promise<Refund | null>
   /** Writes what changes in the life of a refund: status, fee, the provider's id, transaction hash, times. */
-  write (sql: TransactionSql, refund: Refund, now: number): Promise<void>
+  write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
   /** The merchant's own refund, or null. */
-  get (merchantId: number, refundId: string): Promise<Refund | null>
+  get(merchantId: number, refundId: string): Promise<Refund | null>
   /** One page of a merchant's refunds, newest first, ties by id descending. */
-  list (merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]>
+  list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]>
   /** All refunds of one of the merchant's payments, newest first. */
-  ofInvoice (merchantId: number, invoiceId: string): Promise<Refund[]>
+  ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
   /**
    * Takes at most `limit` open refunds that are due for a look-up, longest due first, and puts them off by `pause`
-   * milliseconds in one statement, so that of several processes one has each. None that is older than `oldest` milliseconds.
+   * milliseconds in one statement, so that of several processes one has each. None that is older than `oldest`
+   * milliseconds.
    */
-  takeDue (now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
+  takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
   /** Refunds of one payment of which it is not known whether the provider took them. */
-  lost (sql: TransactionSql, invoiceId: string): Promise<Refund[]>
+  lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]>
   /** A refund of any merchant, with how it was settled by hand. */
-  forAdmin (refundId: string): Promise<SettledRefund | null>
+  forAdmin(refundId: string): Promise<SettledRefund | null>
   /** One page of them: oldest first, `settled` newest first; of `lost` only those made at `madeBefore` or earlier. */
-  listForAdmin (view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
+  listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
   /**
-   * Settles an open refund in one statement and keeps who did it. One that was not sent must not have been acknowledged, and
-   * must have been made at `madeBefore` or earlier. Null when it is not like that, and nothing is written.
+   * Settles an open refund in one statement and keeps who did it. One that was not sent must not have been
+   * acknowledged, and must have been made at `madeBefore` or earlier. Null when it is not like that, and nothing is
+   * written.
    */
-  settle (sql: TransactionSql, refundId: string, settlement: RefundSettlement, madeBefore: number): Promise<Refund | null>
+  settle(
+    sql: TransactionSql,
+    refundId: string,
+    settlement: RefundSettlement,
+    madeBefore: number
+  ): Promise<Refund | null>
   /** Sets when an open refund is looked up next. */
-  checkAt (refundId: string, nextCheckAt: number): Promise<void>
+  checkAt(refundId: string, nextCheckAt: number): Promise<void>
 }
 
 const refundRows: Records<Refund> = records({
@@ -84,71 +102,87 @@ const refundRows: Records<Refund> = records({
 })
 
 const settlementRows = records({
-  settlement: together({ outcome: text<SettlementOutcome>(), settledBy: text(), reason: text('settlement_reason'), correlationId: text(), settledAt: moment() })
+  settlement: together({
+    outcome: text<SettlementOutcome>(),
+    settledBy: text(),
+    reason: text('settlement_reason'),
+    correlationId: text(),
+    settledAt: moment()
+  })
 })
 
 /** Refunds in the SQL database. */
 export class SqlRefundStore implements RefundStore {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
-  async sums (sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
-    const [row] = await sql<Array<{ held: bigint, confirmed: bigint }>>`
+  async sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
+    const [row] = await sql<Array<{ held: bigint; confirmed: bigint }>>`
       select coalesce(sum(amount_sats), 0)::bigint as held,
         coalesce(sum(amount_sats) filter (where status = 'confirmed'), 0)::bigint as confirmed
       from refunds where invoice_id = ${invoiceId} and status <> 'failed'`
     return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
   }
 
-  async insert (sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency: Idempotency | null = null): Promise<void> {
+  async insert(
+    sql: TransactionSql,
+    refund: Refund,
+    nextCheckAt: number,
+    idempotency: Idempotency | null = null
+  ): Promise<void> {
     await sql`
       insert into refunds ${sql({
-        ...refundRows.write(sql, refund), updated_at: new Date(refund.createdAt), next_check_at: new Date(nextCheckAt),
-        idempotency_key: idempotency?.key ?? null, idempotency_fingerprint: idempotency?.fingerprint ?? null
+        ...refundRows.write(sql, refund),
+        updated_at: new Date(refund.createdAt),
+        next_check_at: new Date(nextCheckAt),
+        idempotency_key: idempotency?.key ?? null,
+        idempotency_fingerprint: idempotency?.fingerprint ?? null
       })}`
   }
 
-  async byKey (merchantId: number, key: string): Promise<Kept<Refund> | null> {
+  async byKey(merchantId: number, key: string): Promise<Kept<Refund> | null> {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from refunds where merchant_id = ${merchantId} and idempotency_key = ${key}`
     return row === undefined ? null : { made: refundRows.read(row), fingerprint: row.idempotency_fingerprint }
   }
 
-  async forgetKey (sql: TransactionSql, refundId: string): Promise<void> {
+  async forgetKey(sql: TransactionSql, refundId: string): Promise<void> {
     await sql`update refunds set idempotency_key = null, idempotency_fingerprint = null where refund_id = ${refundId}`
   }
 
-  async lock (sql: TransactionSql, refundId: string): Promise<Refund | null> {
+  async lock(sql: TransactionSql, refundId: string): Promise<Refund | null> {
     return await refundRows.one(sql`select * from refunds where refund_id = ${refundId} for update`)
   }
 
-  async write (sql: TransactionSql, refund: Refund, now: number): Promise<void> {
+  async write(sql: TransactionSql, refund: Refund, now: number): Promise<void> {
     await sql`
       update refunds set status = ${refund.status}, fee_sats = ${refund.feeSats}, provider_refund_id = ${refund.providerRefundId},
         transaction_hash = ${refund.transactionHash}, processed_at = ${dateOrNull(refund.processedAt)}, updated_at = ${new Date(now)}
       where refund_id = ${refund.refundId}`
   }
 
-  async get (merchantId: number, refundId: string): Promise<Refund | null> {
-    return await refundRows.one(this.#database.sql`select * from refunds where refund_id = ${refundId} and merchant_id = ${merchantId}`)
+  async get(merchantId: number, refundId: string): Promise<Refund | null> {
+    return await refundRows.one(
+      this.#database.sql`select * from refunds where refund_id = ${refundId} and merchant_id = ${merchantId}`
+    )
   }
 
-  async list (merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]> {
+  async list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]> {
     const sql = this.#database.sql
     return await refundRows.all(sql`
       select * from refunds where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
       order by created_at desc, refund_id desc limit ${page.take} offset ${page.skip}`)
   }
 
-  async ofInvoice (merchantId: number, invoiceId: string): Promise<Refund[]> {
+  async ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]> {
     return await refundRows.all(this.#database.sql`
       select * from refunds where merchant_id = ${merchantId} and invoice_id = ${invoiceId} order by created_at desc, refund_id desc`)
   }
 
-  async takeDue (now: number, pause: number, oldest: number, limit: number): Promise<Refund[]> {
+  async takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]> {
     return await refundRows.all(this.#database.sql`
       update refunds set next_check_at = ${new Date(now + pause)} where refund_id in (
         select refund_id from refunds where status in ('pending', 'processing') and next_check_at <= ${new Date(now)} and created_at > ${new Date(now - oldest)}
@@ -156,12 +190,12 @@ export class SqlRefundStore implements RefundStore {
       returning *`)
   }
 
-  async lost (sql: TransactionSql, invoiceId: string): Promise<Refund[]> {
+  async lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]> {
     return await refundRows.all(sql`
       select * from refunds where invoice_id = ${invoiceId} and status = 'pending' and provider_refund_id is null order by created_at`)
   }
 
-  async forAdmin (refundId: string): Promise<SettledRefund | null> {
+  async forAdmin(refundId: string): Promise<SettledRefund | null> {
     const { sql } = this.#database
     const [row] = await sql`
       select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
@@ -169,11 +203,14 @@ export class SqlRefundStore implements RefundStore {
     return row === undefined ? null : readSettled(row)
   }
 
-  async listForAdmin (view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]> {
+  async listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]> {
     const { sql } = this.#database
-    const which = view === 'lost'
-      ? sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
-      : view === 'open' ? sql`status in ('pending', 'processing')` : sql`outcome is not null`
+    const which =
+      view === 'lost'
+        ? sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
+        : view === 'open'
+          ? sql`status in ('pending', 'processing')`
+          : sql`outcome is not null`
     const order = view === 'settled' ? sql`settled_at desc, refund_id desc` : sql`created_at, refund_id`
     const rows = await sql`
       select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
@@ -181,7 +218,12 @@ export class SqlRefundStore implements RefundStore {
     return rows.map(readSettled)
   }
 
-  async settle (sql: TransactionSql, refundId: string, settlement: RefundSettlement, madeBefore: number): Promise<Refund | null> {
+  async settle(
+    sql: TransactionSql,
+    refundId: string,
+    settlement: RefundSettlement,
+    madeBefore: number
+  ): Promise<Refund | null> {
     const { outcome, providerRefundId, transactionHash, feeSats, settledBy, reason, correlationId } = settlement
     const at = new Date(settlement.settledAt)
     const isSent = outcome === 'sent'
@@ -198,14 +240,17 @@ export class SqlRefundStore implements RefundStore {
     return refundRows.read(row)
   }
 
-  async checkAt (refundId: string, nextCheckAt: number): Promise<void> {
+  async checkAt(refundId: string, nextCheckAt: number): Promise<void> {
     await this.#database.sql`update refunds set next_check_at = ${new Date(nextCheckAt)} where refund_id = ${refundId}`
   }
 }
 
-function readSettled (row: Row): SettledRefund {
+function readSettled(row: Row): SettledRefund {
   const refund = refundRows.read(row)
   const { settlement } = settlementRows.read(row)
   const { providerRefundId, transactionHash, feeSats } = refund
-  return { refund, settlement: settlement === null ? null : { ...settlement, providerRefundId, transactionHash, feeSats } }
+  return {
+    refund,
+    settlement: settlement === null ? null : { ...settlement, providerRefundId, transactionHash, feeSats }
+  }
 }

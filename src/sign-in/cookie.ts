@@ -4,15 +4,15 @@ import { equalText } from '../keys/constant-time.ts'
 import { SESSION_LIFE } from './lives.ts'
 
 /**
- * Name of the session's cookie. Over https the browser itself then sees to it that it came from this very host, over TLS and
- * for the whole of it (RFC 6265bis, 4.1.3.2).
+ * Name of the session's cookie. Over https the browser itself then sees to it that it came from this very host, over
+ * TLS and for the whole of it (RFC 6265bis, 4.1.3.2).
  */
-function cookieName (secure: boolean): string {
+function cookieName(secure: boolean): string {
   return secure ? '__Host-boltgate-session' : 'boltgate-session'
 }
 
 /** The session token that a browser sent; null for none. `secure`: the gateway's public address is https. */
-export function sessionToken (ctx: Pick<Context, 'headers'>, secure: boolean): string | null {
+export function sessionToken(ctx: Pick<Context, 'headers'>, secure: boolean): string | null {
   const name = cookieName(secure)
   for (const line of ctx.headers.all('cookie')) {
     for (const pair of line.split(';')) {
@@ -24,33 +24,34 @@ export function sessionToken (ctx: Pick<Context, 'headers'>, secure: boolean): s
 }
 
 /** `Set-Cookie` that keeps a session in the browser. */
-export function sessionCookie (token: string, secure: boolean): string {
+export function sessionCookie(token: string, secure: boolean): string {
   return `${cookieName(secure)}=${token}; Path=/; Max-Age=${SESSION_LIFE / 1000}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
 }
 
 /** `Set-Cookie` that takes it out again. */
-export function noSessionCookie (secure: boolean): string {
+export function noSessionCookie(secure: boolean): string {
   return `${cookieName(secure)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
 }
 
 /**
- * What a form of a signed-in page carries, so that only our own pages can make it: derived from the session's token, which no
- * other site and no program on the page can read.
+ * What a form of a signed-in page carries, so that only our own pages can make it: derived from the session's token,
+ * which no other site and no program on the page can read.
  */
-export function formToken (session: string): string {
+export function formToken(session: string): string {
   return hash('sha256', `form ${session}`, 'base64url')
 }
 
 /** Whether a form was made for this session. */
-export function isFormOf (session: string, given: string | null): boolean {
+export function isFormOf(session: string, given: string | null): boolean {
   return given !== null && equalText(given, formToken(session))
 }
 
 /**
- * Whether a form may have come from our own page: another site must not be able to sign somebody in to an account that is not
- * theirs. Browsers say so by Sec-Fetch-Site, and to plain HTTP in a network by Origin; whoever says neither is no browser.
+ * Whether a form may have come from our own page: another site must not be able to sign somebody in to an account that
+ * is not theirs. Browsers say so by Sec-Fetch-Site, and to plain HTTP in a network by Origin; whoever says neither is
+ * no browser.
  */
-export function isFromHere (ctx: Pick<Context, 'headers' | 'host'>, publicUrl: string): boolean {
+export function isFromHere(ctx: Pick<Context, 'headers' | 'host'>, publicUrl: string): boolean {
   const site = ctx.headers.get('sec-fetch-site')
   if (site !== undefined) return site === 'same-origin'
   const origin = ctx.headers.get('origin')

@@ -5,10 +5,16 @@ const byToken = { token: 'uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR8sTw' }
 /** What OpenAPI says of signing in. */
 export const signInTexts: Readonly<Record<string, OperationText>> = {
   requestMagicLink: {
-    description: 'The link works once, for 15 minutes. The answer is the same for every address, so that nobody learns who has an account.',
+    description:
+      'The link works once, for 15 minutes. The answer is the same for every address, so that nobody learns who has an account.',
     example: {
       body: { email: 'owner@example.com' },
-      answers: { 202: { message: 'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.' } }
+      answers: {
+        202: {
+          message:
+            'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
+        }
+      }
     }
   },
   getSession: {
@@ -16,7 +22,12 @@ export const signInTexts: Readonly<Record<string, OperationText>> = {
     example: {
       answers: {
         200: {
-          merchantId: 7, name: 'Example Shop', email: 'owner@example.com', planTier: 'individual', subscriptionStatus: 'active', keyHint: 'k3v9q2m8xa',
+          merchantId: 7,
+          name: 'Example Shop',
+          email: 'owner@example.com',
+          planTier: 'individual',
+          subscriptionStatus: 'active',
+          keyHint: 'k3v9q2m8xa',
           expiresAt: '2026-11-22T22:15:00.000Z'
         }
       }

@@ -16,7 +16,7 @@ export interface LinkMailFacts {
 }
 
 /** The mail with a sign-in link (decision 170). Its address is a secret of the reader's. */
-export function linkMail ({ to, name, token, requestId, publicUrl, approved }: LinkMailFacts): Mail {
+export function linkMail({ to, name, token, requestId, publicUrl, approved }: LinkMailFacts): Mail {
   const where = oneLine(new URL(publicUrl).host)
   const minutes = LINK_LIFE / 60_000
   return {
@@ -25,12 +25,16 @@ export function linkMail ({ to, name, token, requestId, publicUrl, approved }: L
     text: [
       `Hello ${oneLine(name)},`,
       '',
-      approved ? 'Your subscription was approved. Sign in to your account with this link:' : 'Sign in to your account with this link:',
+      approved
+        ? 'Your subscription was approved. Sign in to your account with this link:'
+        : 'Sign in to your account with this link:',
       '',
       `${publicUrl}/sign-in/${token}`,
       '',
       `It works once, and for ${minutes} minutes. For another one go to ${publicUrl}/sign-in`,
-      approved ? 'Your API key comes from the operator, never by mail.' : 'If you did not ask for it, somebody else has typed your address: without the link nothing happens.',
+      approved
+        ? 'Your API key comes from the operator, never by mail.'
+        : 'If you did not ask for it, somebody else has typed your address: without the link nothing happens.',
       ''
     ].join('\n'),
     html: null,

@@ -14,7 +14,7 @@ import type { SignIns } from './service.ts'
 export interface SignInOperationParts {
   readonly signIns: SignIns
   /** Without a slash at the end. */
-  publicUrl (): string
+  publicUrl(): string
 }
 
 const Token = Type.Object({ token: Type.String() })
@@ -26,12 +26,20 @@ const FORM_TYPE = 'application/x-www-form-urlencoded'
 const MOST_FORM = 4096
 
 /** Signing in by mail, the session and its page (decisions 155 and 170). */
-export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
+export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
   const { signIns } = parts
   const pages = new SignInPages(new PageAssets().names)
   const isSecure = (): boolean => parts.publicUrl().startsWith('https:')
-  const shown = (status: number, body: string, ...headers: string[]): Result => ({ status, body, headers: [...SIGN_IN_HEADERS, ...headers] })
-  const go = (where: string, ...headers: string[]): Result => ({ status: 303, body: null, headers: ['Location', where, ...SIGN_IN_HEADERS, ...headers] })
+  const shown = (status: number, body: string, ...headers: string[]): Result => ({
+    status,
+    body,
+    headers: [...SIGN_IN_HEADERS, ...headers]
+  })
+  const go = (where: string, ...headers: string[]): Result => ({
+    status: 303,
+    body: null,
+    headers: ['Location', where, ...SIGN_IN_HEADERS, ...headers]
+  })
 
   return documented(signInTexts, [
     defineOperation({
@@ -42,8 +50,11 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Mail a link to sign in, if an account has the address',
       body: LinkInput,
-      answers: { 202: { description: 'The same whether or not an account has the address.', schema: LinkAnswer }, 503: away },
-      async handle ({ body }) {
+      answers: {
+        202: { description: 'The same whether or not an account has the address.', schema: LinkAnswer },
+        503: away
+      },
+      async handle({ body }) {
         await signIns.request(body.email)
         return { status: 202, body: { message: LINK_SENT }, headers: ['Cache-Control', 'no-store'] }
       }
@@ -54,16 +65,26 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       method: 'GET',
       path: '/api/auth/session',
       mount: { use: 'pages', chain: 'session' },
-      summary: 'Who is signed in, by the session\'s cookie',
+      summary: "Who is signed in, by the session's cookie",
       headers: { Cookie: 'The session, as signing in set it.' },
       answers: {
         200: { description: 'The account.', schema: SessionView },
-        401: { description: 'Nobody is signed in, or the session has ended.', schema: Type.Object({ error: Type.String(), message: Type.String() }) },
+        401: {
+          description: 'Nobody is signed in, or the session has ended.',
+          schema: Type.Object({ error: Type.String(), message: Type.String() })
+        },
         503: away
       },
-      async handle ({ ctx }) {
+      async handle({ ctx }) {
         const session = await signIns.session(sessionToken(ctx, isSecure()))
-        if (session === null) throw new LongError(401, 'Not signed in', 'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.', {}, ['Cache-Control', 'no-store'])
+        if (session === null)
+          throw new LongError(
+            401,
+            'Not signed in',
+            'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.',
+            {},
+            ['Cache-Control', 'no-store']
+          )
         return { status: 200, body: sessionView(session), headers: ['Cache-Control', 'no-store'] }
       }
     }),
@@ -84,11 +105,19 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in',
       mount: { use: 'pages', chain: 'magic-link' },
       summary: 'What the form of that page is sent to; counted with the links that programs ask for',
-      form: { mediaType: FORM_TYPE, schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) }) },
-      answers: { 200: page('The same whether or not an account has the address.'), 400: page('The page again: the address is none.'), 503: away },
-      async handle ({ ctx }) {
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) })
+      },
+      answers: {
+        200: page('The same whether or not an account has the address.'),
+        400: page('The page again: the address is none.'),
+        503: away
+      },
+      async handle({ ctx }) {
         const email = ((await readForm(ctx)).get('email') ?? '').trim()
-        if (email.length > 254 || !EMAIL.test(email)) return shown(400, pages.ask('This is not an email address, such as name@example.com.', email.slice(0, 254)))
+        if (email.length > 254 || !EMAIL.test(email))
+          return shown(400, pages.ask('This is not an email address, such as name@example.com.', email.slice(0, 254)))
         await signIns.request(email)
         return shown(200, pages.asked())
       }
@@ -101,8 +130,13 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The page of a mailed link, with the button that uses it up',
       params: Token,
-      answers: { 200: page('The link can be used; opening the page changes nothing.'), 404: page('It cannot.'), 503: away },
-      handle: async ({ params }) => await signIns.isGood(params.token) ? shown(200, pages.link()) : shown(404, pages.stale())
+      answers: {
+        200: page('The link can be used; opening the page changes nothing.'),
+        404: page('It cannot.'),
+        503: away
+      },
+      handle: async ({ params }) =>
+        (await signIns.isGood(params.token)) ? shown(200, pages.link()) : shown(404, pages.stale())
     }),
     defineOperation({
       ...common,
@@ -113,15 +147,19 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       summary: 'Use a mailed link up and sign in',
       params: Token,
       answers: {
-        303: { description: 'Signed in: a cookie keeps the session for 12 hours. The account\'s page is at `Location`.' },
+        303: {
+          description: "Signed in: a cookie keeps the session for 12 hours. The account's page is at `Location`."
+        },
         403: page('The form came from another site.'),
         404: page('The link was used already, is over, or is none.'),
         503: away
       },
-      async handle ({ ctx, params }) {
+      async handle({ ctx, params }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
         const signedIn = await signIns.signIn(params.token)
-        return signedIn === null ? shown(404, pages.stale()) : go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
+        return signedIn === null
+          ? shown(404, pages.stale())
+          : go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
       }
     }),
     defineOperation({
@@ -132,10 +170,12 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The account of whoever is signed in',
       answers: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
-      async handle ({ ctx }) {
+      async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
         const session = await signIns.session(token)
-        return session === null || token === null ? shown(401, pages.signedOut()) : shown(200, pages.account(session, formToken(token)))
+        return session === null || token === null
+          ? shown(401, pages.signedOut())
+          : shown(200, pages.account(session, formToken(token)))
       }
     }),
     defineOperation({
@@ -144,14 +184,17 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
       method: 'POST',
       path: '/sign-in/sign-out',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
-      summary: 'Sign out, by the form of the account\'s page',
-      form: { mediaType: FORM_TYPE, schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) }) },
+      summary: "Sign out, by the form of the account's page",
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) })
+      },
       answers: {
         303: { description: 'Signed out, also when nobody was signed in.' },
-        403: page('The form is not one of this session\'s pages.'),
+        403: page("The form is not one of this session's pages."),
         503: away
       },
-      async handle ({ ctx }) {
+      async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
         // Nothing can be ended, and a link that sends somebody here does no harm.
         if (token === null) return go('account')
@@ -164,7 +207,7 @@ export function signInOperations (parts: SignInOperationParts): AnyOperation[] {
 }
 
 /** What a form holds; nothing where there is none, or one that is far too long to be ours. */
-async function readForm (ctx: Context): Promise<URLSearchParams> {
+async function readForm(ctx: Context): Promise<URLSearchParams> {
   const type = ctx.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
   if (type !== FORM_TYPE || (ctx.body.length ?? 0) > MOST_FORM) return new URLSearchParams()
   const bytes = await ctx.body.bytes()

@@ -6,26 +6,40 @@ import { document, FORM_PAGE_HEADERS, html } from '../pages/document.ts'
 import type { CurrentSession } from './service.ts'
 
 /** What is said to everybody who asks for a link (decision 170). */
-export const LINK_SENT = 'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
+export const LINK_SENT =
+  'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
 
 /**
- * Headers of these pages. Their forms must be known for ours, so the browser says which site they come from: without any referrer
- * their origin would be "null" (Fetch, "append a request `Origin` header"). The address itself, which may be a link, it tells nobody.
+ * Headers of these pages. Their forms must be known for ours, so the browser says which site they come from: without
+ * any referrer their origin would be "null" (Fetch, "append a request `Origin` header"). The address itself, which may
+ * be a link, it tells nobody.
  */
-export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(FORM_PAGE_HEADERS.map(value =>
-  value.replace("script-src 'self'", "script-src 'none'").replace("connect-src 'self'", "connect-src 'none'").replace('no-referrer', 'strict-origin')))
+export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(
+  FORM_PAGE_HEADERS.map(value =>
+    value
+      .replace("script-src 'self'", "script-src 'none'")
+      .replace("connect-src 'self'", "connect-src 'none'")
+      .replace('no-referrer', 'strict-origin')
+  )
+)
 
 /** The pages of signing in; none of them has a program. */
 export class SignInPages {
   readonly #assets: AssetNames
 
-  constructor (assets: AssetNames) {
+  constructor(assets: AssetNames) {
     this.#assets = assets
   }
 
-  /** Where a link is asked for, at `/sign-in`. `problem`: what was wrong with the address that was typed; null for nothing. */
-  ask (problem: string | null, typed = ''): string {
-    return this.#page('Sign in', './', html`
+  /**
+   * Where a link is asked for, at `/sign-in`. `problem`: what was wrong with the address that was typed; null for
+   * nothing.
+   */
+  ask(problem: string | null, typed = ''): string {
+    return this.#page(
+      'Sign in',
+      './',
+      html`
       <section class="panel" aria-labelledby="heading">
         <h1 id="heading" class="result-heading">Sign in</h1>
         <p>We mail you a link that signs you in.</p>
@@ -38,59 +52,83 @@ export class SignInPages {
           </div>
           <button class="button" type="submit">Mail me a link</button>
         </form>
-      </section>`)
+      </section>`
+    )
   }
 
   /** That a link was asked for, at `/sign-in`. */
-  asked (): string {
-    return this.#page('Look into your mail', './', html`
+  asked(): string {
+    return this.#page(
+      'Look into your mail',
+      './',
+      html`
       <section class="panel result">
         <h1 class="result-heading">Look into your mail</h1>
         <p class="result-words">${LINK_SENT}</p>
-      </section>`)
+      </section>`
+    )
   }
 
-  /** The page of a link that can be used. Its one button uses it up; opening the page does not, since scanners of mail do that too. */
-  link (): string {
-    return this.#page('Sign in', '../', html`
+  /**
+   * The page of a link that can be used. Its one button uses it up; opening the page does not, since scanners of mail
+   * do that too.
+   */
+  link(): string {
+    return this.#page(
+      'Sign in',
+      '../',
+      html`
       <section class="panel result">
         <h1 class="result-heading">Sign in</h1>
         <p class="result-words">The link works once. You stay signed in on this device for 12 hours.</p>
         <form class="form" method="post"><button class="button" type="submit">Sign in</button></form>
-      </section>`)
+      </section>`
+    )
   }
 
   /** The page of a link that cannot be used, at `/sign-in/…`. */
-  stale (): string {
-    return this.#page('This link does not work', '../', html`
+  stale(): string {
+    return this.#page(
+      'This link does not work',
+      '../',
+      html`
       <section class="panel result">
         <h1 class="result-heading">This link does not work</h1>
         <p class="result-words">It was used already, it is more than 15 minutes old, or it is not whole.</p>
         <p><a class="button" href="../sign-in">Get another link</a></p>
-      </section>`)
+      </section>`
+    )
   }
 
   /** That nobody is signed in, at `/sign-in/…`. */
-  signedOut (): string {
-    return this.#page('Signed out', '../', html`
+  signedOut(): string {
+    return this.#page(
+      'Signed out',
+      '../',
+      html`
       <section class="panel result">
         <h1 class="result-heading">You are not signed in</h1>
         <p class="result-words">Sign in with a link by mail.</p>
         <p><a class="button" href="../sign-in">Sign in</a></p>
-      </section>`)
+      </section>`
+    )
   }
 
   /** That a form came from elsewhere, at `/sign-in/…`. */
-  forged (): string {
-    return this.#page('Not done', '../', html`
+  forged(): string {
+    return this.#page(
+      'Not done',
+      '../',
+      html`
       <section class="panel result">
         <h1 class="result-heading">Not done</h1>
         <p class="result-words">Only a page of this service may ask for this. Go back, load the page again and repeat it there.</p>
-      </section>`)
+      </section>`
+    )
   }
 
   /** The account, at `/sign-in/account`. `form` is what its form carries. */
-  account ({ merchant, expiresAt }: CurrentSession, form: string): string {
+  account({ merchant, expiresAt }: CurrentSession, form: string): string {
     const facts: ReadonlyArray<readonly [string, string]> = [
       ['Email', merchant.email],
       ['Plan', planNames[merchant.tier]],
@@ -98,7 +136,10 @@ export class SignInPages {
       ['API key', `bg_${merchant.keyId}_…`],
       ['Signed in until', `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
     ]
-    return this.#page('Your account', '../', html`
+    return this.#page(
+      'Your account',
+      '../',
+      html`
       <section class="panel result" aria-labelledby="heading">
         <h1 id="heading" class="result-heading"><bdi>${merchant.name}</bdi></h1>
         <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
@@ -106,11 +147,20 @@ export class SignInPages {
           <input type="hidden" name="form" value=${form} />
           <button class="button second" type="submit">Sign out</button>
         </form>
-      </section>`)
+      </section>`
+    )
   }
 
-  #page (title: string, root: string, content: VNode): string {
+  #page(title: string, root: string, content: VNode): string {
     const { shopStyle: style, shopScript: script } = this.#assets
-    return document({ title, root, referrer: 'strict-origin', assets: { style, script }, script: false, refresh: null, main: html`<main class="alone">${content}</main>` })
+    return document({
+      title,
+      root,
+      referrer: 'strict-origin',
+      assets: { style, script },
+      script: false,
+      refresh: null,
+      main: html`<main class="alone">${content}</main>`
+    })
   }
 }

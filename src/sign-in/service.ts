@@ -27,7 +27,7 @@ export interface SignInParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  publicUrl (): string
+  publicUrl(): string
 }
 
 /** Somebody has just signed in. */
@@ -61,24 +61,28 @@ const HOUR = 3_600_000
 export class SignIns {
   readonly #parts: SignInParts
 
-  constructor (parts: SignInParts) {
+  constructor(parts: SignInParts) {
     this.#parts = parts
   }
 
-  get jobs (): readonly JobDeclaration[] {
+  get jobs(): readonly JobDeclaration[] {
     const { store, clock } = this.#parts
     return [
-      queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job => this.#send(job.data)),
-      periodic('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', () => store.purge(clock.now() - LINK_LIFE))
+      queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job =>
+        this.#send(job.data)
+      ),
+      periodic('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', () =>
+        store.purge(clock.now() - LINK_LIFE)
+      )
     ]
   }
 
   /**
-   * Somebody asks for a link. Whether an account has the address is looked up later, by a job: the request takes the same time
-   * and says the same either way.
+   * Somebody asks for a link. Whether an account has the address is looked up later, by a job: the request takes the
+   * same time and says the same either way.
    * @throws Unavailable 503 while the database is away
    */
-  async request (email: string): Promise<void> {
+  async request(email: string): Promise<void> {
     const { clock, database, jobs, random, sealer } = this.#parts
     const id = rowId(clock.now(), random)
     const job: LinkJob = { id, sealed: sealer.seal(email.trim().toLowerCase(), placeOf(id)) }
@@ -86,18 +90,24 @@ export class SignIns {
   }
 
   /** Mails a link to the merchant of an approval, in its transaction: the hook `OnApproved` (decision 155). */
-  async invite (sql: TransactionSql, { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>): Promise<void> {
+  async invite(
+    sql: TransactionSql,
+    { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>
+  ): Promise<void> {
     // A deactivated account stays so when a subscription is linked to it, and nobody may sign in to it.
     if (merchant.isActive) await this.#mail(sql, merchant, `approval-${subscription.id}`, true)
   }
 
   /** Whether a link can be used. Looking does not use it up: mail is read by scanners too. @throws Unavailable */
-  async isGood (token: string): Promise<boolean> {
-    return TOKEN.test(token) && await this.#parts.store.link(digestOf(token), this.#parts.clock.now()) !== null
+  async isGood(token: string): Promise<boolean> {
+    return TOKEN.test(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
   }
 
-  /** Uses a link up and opens a session; null for one that is unknown, used or over. Of many at once one succeeds. @throws Unavailable */
-  async signIn (token: string): Promise<SignedIn | null> {
+  /**
+   * Uses a link up and opens a session; null for one that is unknown, used or over. Of many at once one succeeds.
+   * @throws Unavailable
+   */
+  async signIn(token: string): Promise<SignedIn | null> {
     if (!TOKEN.test(token)) return null
     const { clock, database, random, store } = this.#parts
     const now = clock.now()
@@ -112,20 +122,22 @@ export class SignIns {
   }
 
   /** Who is signed in with this token; null for nobody. @throws Unavailable */
-  async session (token: string | null): Promise<CurrentSession | null> {
+  async session(token: string | null): Promise<CurrentSession | null> {
     if (token === null || !TOKEN.test(token)) return null
     const session = await this.#parts.store.session(digestOf(token), this.#parts.clock.now())
     const merchant = session === null ? null : await this.#parts.merchants.byId(session.merchantId)
-    return session === null || merchant === null || !merchant.isActive ? null : { merchant, expiresAt: session.expiresAt }
+    return session === null || merchant === null || !merchant.isActive
+      ? null
+      : { merchant, expiresAt: session.expiresAt }
   }
 
   /** Ends a session; nothing for one that is over. @throws Unavailable */
-  async signOut (token: string): Promise<void> {
+  async signOut(token: string): Promise<void> {
     if (TOKEN.test(token)) await this.#parts.store.endSession(digestOf(token))
   }
 
   /** It may run twice, and mails once. */
-  async #send ({ id, sealed }: LinkJob): Promise<void> {
+  async #send({ id, sealed }: LinkJob): Promise<void> {
     const { database, log, merchants, sealer } = this.#parts
     const merchant = await merchants.byEmail(sealer.open(sealed, placeOf(id)).reveal())
     if (merchant === null || !merchant.isActive) {
@@ -135,24 +147,34 @@ export class SignIns {
     await database.transaction(sql => this.#mail(sql, merchant, id, false))
   }
 
-  async #mail (sql: TransactionSql, merchant: Merchant, requestId: string, approved: boolean): Promise<void> {
+  async #mail(sql: TransactionSql, merchant: Merchant, requestId: string, approved: boolean): Promise<void> {
     const { clock, log, outbox, publicUrl, random, store } = this.#parts
     const now = clock.now()
-    if (!approved && await store.recentLinks(sql, merchant.id, now - LINK_LIFE) >= MOST_LINKS) {
+    if (!approved && (await store.recentLinks(sql, merchant.id, now - LINK_LIFE)) >= MOST_LINKS) {
       log.warn({ merchantId: merchant.id }, 'no further sign-in link was mailed to an account that was given many')
       return
     }
     const token = randomToken(32, random)
-    const link = { digest: digestOf(token), requestId, merchantId: merchant.id, createdAt: now, expiresAt: now + LINK_LIFE }
-    if (!await store.insertLink(sql, link)) return
-    await outbox.queue(sql, linkMail({ to: merchant.email, name: merchant.name, token, requestId, publicUrl: publicUrl(), approved }), `sign-in link of merchant ${merchant.id}`)
+    const link = {
+      digest: digestOf(token),
+      requestId,
+      merchantId: merchant.id,
+      createdAt: now,
+      expiresAt: now + LINK_LIFE
+    }
+    if (!(await store.insertLink(sql, link))) return
+    await outbox.queue(
+      sql,
+      linkMail({ to: merchant.email, name: merchant.name, token, requestId, publicUrl: publicUrl(), approved }),
+      `sign-in link of merchant ${merchant.id}`
+    )
   }
 }
 
-function digestOf (token: string): Buffer {
+function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }
 
-function placeOf (id: string): SealedPlace {
+function placeOf(id: string): SealedPlace {
   return { table: 'jobs', column: 'sign-in', row: id }
 }

@@ -22,37 +22,45 @@ export interface Session {
 }
 
 /**
- * Where links and sessions are kept, by the digests of their tokens. The database itself deletes both when their account is
- * deactivated.
+ * Where links and sessions are kept, by the digests of their tokens. The database itself deletes both when their
+ * account is deactivated.
  */
 export interface SignInStore {
   /** False when the request has its link already. */
-  insertLink (sql: TransactionSql, link: NewLink): Promise<boolean>
+  insertLink(sql: TransactionSql, link: NewLink): Promise<boolean>
   /** How many links the account was given since then. */
-  recentLinks (sql: TransactionSql, merchantId: number, since: number): Promise<number>
+  recentLinks(sql: TransactionSql, merchantId: number, since: number): Promise<number>
   /** Whose link it is; null for one that is unknown, used or over. Changes nothing. */
-  link (digest: Uint8Array, now: number): Promise<number | null>
-  /** Uses a link up and answers whose it is. Of any number at once one succeeds; null for the others, and where `link` says null. */
-  useLink (sql: TransactionSql, digest: Uint8Array, now: number): Promise<number | null>
-  insertSession (sql: TransactionSql, session: Session): Promise<void>
+  link(digest: Uint8Array, now: number): Promise<number | null>
+  /**
+   * Uses a link up and answers whose it is. Of any number at once one succeeds; null for the others, and where `link`
+   * says null.
+   */
+  useLink(sql: TransactionSql, digest: Uint8Array, now: number): Promise<number | null>
+  insertSession(sql: TransactionSql, session: Session): Promise<void>
   /** A session that is not over; null for none. */
-  session (digest: Uint8Array, now: number): Promise<Session | null>
-  endSession (digest: Uint8Array): Promise<void>
+  session(digest: Uint8Array, now: number): Promise<Session | null>
+  endSession(digest: Uint8Array): Promise<void>
   /** Deletes what has been over since before this time. */
-  purge (before: number): Promise<void>
+  purge(before: number): Promise<void>
 }
 
-const sessionRows: Records<Session> = records({ digest: bytes(), merchantId: integer(), createdAt: moment(), expiresAt: moment() })
+const sessionRows: Records<Session> = records({
+  digest: bytes(),
+  merchantId: integer(),
+  createdAt: moment(),
+  expiresAt: moment()
+})
 
 /** Links and sessions in the SQL database. */
 export class SqlSignInStore implements SignInStore {
   readonly #database: Pick<Database, 'sql'>
 
-  constructor (database: Pick<Database, 'sql'>) {
+  constructor(database: Pick<Database, 'sql'>) {
     this.#database = database
   }
 
-  async insertLink (sql: TransactionSql, link: NewLink): Promise<boolean> {
+  async insertLink(sql: TransactionSql, link: NewLink): Promise<boolean> {
     const inserted = await sql`
       insert into sign_in_links (digest, request_id, merchant_id, created_at, expires_at)
       values (${link.digest}, ${link.requestId}, ${link.merchantId}, ${new Date(link.createdAt)}, ${new Date(link.expiresAt)})
@@ -60,13 +68,13 @@ export class SqlSignInStore implements SignInStore {
     return inserted.count === 1
   }
 
-  async recentLinks (sql: TransactionSql, merchantId: number, since: number): Promise<number> {
+  async recentLinks(sql: TransactionSql, merchantId: number, since: number): Promise<number> {
     const [row] = await sql<{ count: number }[]>`
       select count(*)::int as count from sign_in_links where merchant_id = ${merchantId} and created_at > ${new Date(since)}`
     return row?.count ?? 0
   }
 
-  async link (digest: Uint8Array, now: number): Promise<number | null> {
+  async link(digest: Uint8Array, now: number): Promise<number | null> {
     const { sql } = this.#database
     const [row] = await sql<{ merchant_id: number }[]>`
       select l.merchant_id from sign_in_links l join merchants m on m.id = l.merchant_id and m.is_active
@@ -74,7 +82,7 @@ export class SqlSignInStore implements SignInStore {
     return row?.merchant_id ?? null
   }
 
-  async useLink (sql: TransactionSql, digest: Uint8Array, now: number): Promise<number | null> {
+  async useLink(sql: TransactionSql, digest: Uint8Array, now: number): Promise<number | null> {
     // The account's row is locked too, and first: a session must not come to be while the account is deactivated.
     const [owner] = await sql<{ id: number }[]>`
       select m.id from merchants m join sign_in_links l on l.merchant_id = m.id where l.digest = ${digest} and m.is_active for share of m`
@@ -84,21 +92,23 @@ export class SqlSignInStore implements SignInStore {
     return used.count === 1 ? owner.id : null
   }
 
-  async insertSession (sql: TransactionSql, session: Session): Promise<void> {
+  async insertSession(sql: TransactionSql, session: Session): Promise<void> {
     await sql`insert into sign_in_sessions ${sql(sessionRows.write(sql, session))}`
   }
 
-  async session (digest: Uint8Array, now: number): Promise<Session | null> {
+  async session(digest: Uint8Array, now: number): Promise<Session | null> {
     const { sql } = this.#database
-    return await sessionRows.one(sql`select * from sign_in_sessions where digest = ${digest} and expires_at > ${new Date(now)}`)
+    return await sessionRows.one(
+      sql`select * from sign_in_sessions where digest = ${digest} and expires_at > ${new Date(now)}`
+    )
   }
 
-  async endSession (digest: Uint8Array): Promise<void> {
+  async endSession(digest: Uint8Array): Promise<void> {
     const { sql } = this.#database
     await sql`delete from sign_in_sessions where digest = ${digest}`
   }
 
-  async purge (before: number): Promise<void> {
+  async purge(before: number): Promise<void> {
     const { sql } = this.#database
     await sql`delete from sign_in_links where expires_at < ${new Date(before)}`
     await sql`delete from sign_in_sessions where expires_at < ${new Date(before)}`

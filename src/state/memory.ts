@@ -2,7 +2,10 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../system/clock.ts'
 import type { Begun, Bucket, ReplayRecord, State, Taken, LimitVerdict, Waited } from './state.ts'
 
-interface FixedWindow { count: number, until: number }
+interface FixedWindow {
+  count: number
+  until: number
+}
 
 interface SlidingWindow {
   /** The number of the newest segment since the epoch. */
@@ -11,9 +14,16 @@ interface SlidingWindow {
   counts: number[]
 }
 
-interface Tokens { left: number, at: number, restsUntil: number }
+interface Tokens {
+  left: number
+  at: number
+  restsUntil: number
+}
 
-interface Tally { count: number, at: number }
+interface Tally {
+  count: number
+  at: number
+}
 
 interface Running {
   fingerprint: string
@@ -22,13 +32,23 @@ interface Running {
   waiters: Set<(waited: Waited) => void>
 }
 
-interface Kept { fingerprint: string, record: ReplayRecord, until: number }
+interface Kept {
+  fingerprint: string
+  record: ReplayRecord
+  until: number
+}
 
-interface Cached { value: string, until: number }
+interface Cached {
+  value: string
+  until: number
+}
 
 /** Bounds of the state in memory. What is used least goes first. */
 export interface MemoryStateLimits {
-  /** Most keys of each kind of counter. A key that is dropped begins a new window, so keep this above the clients of a window. */
+  /**
+   * Most keys of each kind of counter. A key that is dropped begins a new window, so keep this above the clients of a
+   * window.
+   */
   counters?: number
   /** Most bytes of kept answers. */
   replayBytes?: number
@@ -40,8 +60,11 @@ const passed = 0
 // Of a kept answer beside its body: keys, headers, objects. A guess that keeps many tiny ones bounded too.
 const recordOverhead = 512
 
-/** At most `most` entries. With `max` the cache makes room for all of them at once: 100 ms of every start and 20 MB for these. */
-function growing (most: number): { readonly maxSize: number, sizeCalculation (): number } {
+/**
+ * At most `most` entries. With `max` the cache makes room for all of them at once: 100 ms of every start and 20 MB for
+ * these.
+ */
+function growing(most: number): { readonly maxSize: number; sizeCalculation(): number } {
   return { maxSize: most, sizeCalculation: () => 1 }
 }
 
@@ -60,7 +83,7 @@ export class MemoryState implements State {
   readonly #running = new Map<string, Running>()
   #claims = 0
 
-  constructor (clock: Clock, limits: MemoryStateLimits = {}) {
+  constructor(clock: Clock, limits: MemoryStateLimits = {}) {
     this.#clock = clock
     const counters = limits.counters ?? 200_000
     this.#fixed = new LRUCache(growing(counters))
@@ -70,10 +93,13 @@ export class MemoryState implements State {
     this.#tallies = new LRUCache(growing(counters))
     this.#cached = new LRUCache(growing(limits.cached ?? 50_000))
     const replayBytes = limits.replayBytes ?? 64 * 1024 * 1024
-    this.#kept = new LRUCache({ maxSize: replayBytes, sizeCalculation: (kept, key) => recordOverhead + key.length + kept.record.body.byteLength })
+    this.#kept = new LRUCache({
+      maxSize: replayBytes,
+      sizeCalculation: (kept, key) => recordOverhead + key.length + kept.record.body.byteLength
+    })
   }
 
-  takeFixed (key: string, limit: number, windowMs: number): LimitVerdict {
+  takeFixed(key: string, limit: number, windowMs: number): LimitVerdict {
     const now = this.#clock.now()
     const window = this.#fixed.get(key)
     if (window === undefined || now >= window.until) {
@@ -86,7 +112,7 @@ export class MemoryState implements State {
     return { allowed: true, remaining: limit - window.count, retryAfterMs: passed }
   }
 
-  takeSliding (key: string, limit: number, windowMs: number, segments: number): LimitVerdict {
+  takeSliding(key: string, limit: number, windowMs: number, segments: number): LimitVerdict {
     const now = this.#clock.now()
     const length = windowMs / segments
     const newest = Math.floor(now / length)
@@ -96,22 +122,24 @@ export class MemoryState implements State {
       this.#sliding.set(key, window)
     }
     // A clock that was set back keeps counting in the newest segment it has seen.
-    for (let steps = Math.min(newest - window.newest, segments); steps > 0; steps--) window.counts[(newest - steps + 1) % segments] = 0
+    for (let steps = Math.min(newest - window.newest, segments); steps > 0; steps--)
+      window.counts[(newest - steps + 1) % segments] = 0
     if (newest > window.newest) window.newest = newest
     let count = 0
     for (const part of window.counts) count += part
-    if (count >= limit) return { allowed: false, remaining: 0, retryAfterMs: Math.max(1, Math.ceil((window.newest + 1) * length - now)) }
+    if (count >= limit)
+      return { allowed: false, remaining: 0, retryAfterMs: Math.max(1, Math.ceil((window.newest + 1) * length - now)) }
     const slot = window.newest % segments
     window.counts[slot] = (window.counts[slot] ?? 0) + 1
     return { allowed: true, remaining: limit - count - 1, retryAfterMs: passed }
   }
 
-  count (key: string): number {
+  count(key: string): number {
     const window = this.#fixed.get(key)
     return window === undefined || this.#clock.now() >= window.until ? 0 : window.count
   }
 
-  recordFailure (key: string, limit: number, windowMs: number): number {
+  recordFailure(key: string, limit: number, windowMs: number): number {
     const now = this.#clock.now()
     const window = this.#failures.get(key)
     if (window === undefined || now >= window.until) this.#failures.set(key, { count: 1, until: now + windowMs })
@@ -119,13 +147,13 @@ export class MemoryState implements State {
     return this.blockedFor(key, limit)
   }
 
-  blockedFor (key: string, limit: number): number {
+  blockedFor(key: string, limit: number): number {
     const window = this.#failures.get(key)
     if (window === undefined || window.count <= limit) return 0
     return Math.max(0, window.until - this.#clock.now())
   }
 
-  takeTokens (key: string, bucket: Bucket, cost: number, keep: number): Taken {
+  takeTokens(key: string, bucket: Bucket, cost: number, keep: number): Taken {
     const now = this.#clock.now()
     const before = this.#tokens.get(key)
     const left = before === undefined ? bucket.burst : filled(before, bucket, now)
@@ -136,12 +164,12 @@ export class MemoryState implements State {
     return { allowed: wait === 0, left: after, retryAfterMs: wait }
   }
 
-  restBucket (key: string, _bucket: Bucket, ms: number): void {
+  restBucket(key: string, _bucket: Bucket, ms: number): void {
     const now = this.#clock.now()
     this.#tokens.set(key, { left: 0, at: now, restsUntil: Math.max(now + ms, this.#tokens.get(key)?.restsUntil ?? 0) })
   }
 
-  tally (key: string, add: number, halfLifeMs: number): number {
+  tally(key: string, add: number, halfLifeMs: number): number {
     const now = this.#clock.now()
     const before = this.#tallies.get(key)
     const count = before === undefined ? 0 : before.count * 2 ** (-Math.max(0, now - before.at) / halfLifeMs)
@@ -149,7 +177,7 @@ export class MemoryState implements State {
     return count
   }
 
-  begin (key: string, fingerprint: string, lockMs: number): Begun {
+  begin(key: string, fingerprint: string, lockMs: number): Begun {
     const now = this.#clock.now()
     const kept = this.#kept.get(key)
     if (kept !== undefined && now < kept.until) {
@@ -165,7 +193,7 @@ export class MemoryState implements State {
     return { kind: 'run', token }
   }
 
-  finish (key: string, token: string, record: ReplayRecord, ttlMs: number): boolean {
+  finish(key: string, token: string, record: ReplayRecord, ttlMs: number): boolean {
     const running = this.#running.get(key)
     if (running?.token !== token) return false
     this.#running.delete(key)
@@ -174,7 +202,7 @@ export class MemoryState implements State {
     return true
   }
 
-  abandon (key: string, token: string): boolean {
+  abandon(key: string, token: string): boolean {
     const running = this.#running.get(key)
     if (running?.token !== token) return false
     this.#running.delete(key)
@@ -182,7 +210,7 @@ export class MemoryState implements State {
     return true
   }
 
-  waitFor (key: string, timeoutMs: number): Promise<Waited> {
+  waitFor(key: string, timeoutMs: number): Promise<Waited> {
     const now = this.#clock.now()
     const kept = this.#kept.get(key)
     if (kept !== undefined && now < kept.until) return Promise.resolve({ kind: 'replay', record: kept.record })
@@ -195,12 +223,14 @@ export class MemoryState implements State {
         waiters.delete(end)
         resolve(waited)
       }
-      const timer = this.#clock.after(timeoutMs, () => { end({ kind: 'timeout' }) })
+      const timer = this.#clock.after(timeoutMs, () => {
+        end({ kind: 'timeout' })
+      })
       waiters.add(end)
     })
   }
 
-  get (key: string): string | undefined {
+  get(key: string): string | undefined {
     const cached = this.#cached.get(key)
     if (cached === undefined) return undefined
     if (this.#clock.now() < cached.until) return cached.value
@@ -208,19 +238,19 @@ export class MemoryState implements State {
     return undefined
   }
 
-  set (key: string, value: string, ttlMs: number): void {
+  set(key: string, value: string, ttlMs: number): void {
     this.#cached.set(key, { value, until: this.#clock.now() + ttlMs })
   }
 
-  delete (key: string): void {
+  delete(key: string): void {
     this.#cached.delete(key)
   }
 
-  healthy (): Promise<boolean> {
+  healthy(): Promise<boolean> {
     return Promise.resolve(true)
   }
 
-  close (): Promise<void> {
+  close(): Promise<void> {
     for (const running of this.#running.values()) {
       for (const tell of running.waiters) tell({ kind: 'gone' })
     }
@@ -229,12 +259,12 @@ export class MemoryState implements State {
   }
 }
 
-function filled ({ left, at }: Tokens, { burst, perMinute }: Bucket, now: number): number {
-  return Math.min(burst, left + Math.max(0, now - at) * perMinute / 60_000)
+function filled({ left, at }: Tokens, { burst, perMinute }: Bucket, now: number): number {
+  return Math.min(burst, left + (Math.max(0, now - at) * perMinute) / 60_000)
 }
 
 /** Milliseconds until so many more tokens are there. */
-function msUntil (missing: number, { perMinute }: Bucket): number {
+function msUntil(missing: number, { perMinute }: Bucket): number {
   // Parts of tokens add up with an error of their last bits, for which nobody should wait.
-  return missing < 1e-6 ? 0 : Math.ceil(missing * 60_000 / perMinute)
+  return missing < 1e-6 ? 0 : Math.ceil((missing * 60_000) / perMinute)
 }

@@ -2,7 +2,17 @@ import { Redis } from 'ioredis'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { scripts } from './scripts.ts'
-import { StateUnavailable, type Begun, type Bucket, type Maybe, type ReplayRecord, type State, type Taken, type LimitVerdict, type Waited } from './state.ts'
+import {
+  StateUnavailable,
+  type Begun,
+  type Bucket,
+  type Maybe,
+  type ReplayRecord,
+  type State,
+  type Taken,
+  type LimitVerdict,
+  type Waited
+} from './state.ts'
 
 /** How the Redis state is opened. */
 export interface RedisStateOptions {
@@ -11,8 +21,8 @@ export interface RedisStateOptions {
   /** In front of every key; `bg:` unless said. */
   prefix?: string
   /**
-   * Whose time windows follow: Redis' own (`server`, the default), so that nodes whose clocks differ agree; or the Clock's
-   * (`clock`), for tests.
+   * Whose time windows follow: Redis' own (`server`, the default), so that nodes whose clocks differ agree; or the
+   * Clock's (`clock`), for tests.
    */
   time?: 'server' | 'clock'
 }
@@ -38,7 +48,8 @@ interface Permits {
 
 // At most a tenth of the limit at a time.
 const batches = 10
-// Permits that are not used within this time are given back, and a key that uses its own up within it is given twice as many.
+// Permits that are not used within this time are given back, and a key that uses its own up within it is given twice as
+// many.
 const holdMs = 250
 // Redis expects them back this much later at most.
 const givingBackMs = 100
@@ -48,10 +59,10 @@ const connectTimeoutMs = 2_000
 const sweepEvery = 10_000
 
 /**
- * Opens the state on Redis. Waits up to 2 s for the connection, then goes on trying behind the scenes: until it is there every operation
- * rejects with StateUnavailable.
+ * Opens the state on Redis. Waits up to 2 s for the connection, then goes on trying behind the scenes: until it is
+ * there every operation rejects with StateUnavailable.
  */
-export async function openRedisState (url: string, options: RedisStateOptions): Promise<RedisState> {
+export async function openRedisState(url: string, options: RedisStateOptions): Promise<RedisState> {
   const redis = new Redis(url, {
     lazyConnect: true,
     connectTimeout: connectTimeoutMs,
@@ -73,17 +84,22 @@ export async function openRedisState (url: string, options: RedisStateOptions): 
     if (away) options.log.info('The state (Redis) is back')
     away = false
   })
-  const failed = redis.connect().then(() => null, (error: unknown) => error)
+  const failed = redis.connect().then(
+    () => null,
+    (error: unknown) => error
+  )
   const late = Promise.withResolvers<null>()
-  const timer = options.clock.after(connectTimeoutMs, () => { late.resolve(null) })
+  const timer = options.clock.after(connectTimeoutMs, () => {
+    late.resolve(null)
+  })
   await Promise.race([failed, late.promise])
   timer.cancel()
   return new RedisState(redis, options)
 }
 
 /**
- * The state that workers and nodes share. One Lua script for each operation makes it atomic; commands of one turn of the
- * event loop travel together.
+ * The state that workers and nodes share. One Lua script for each operation makes it atomic; commands of one turn of
+ * the event loop travel together.
  */
 export class RedisState implements State {
   readonly kind = 'redis'
@@ -97,74 +113,83 @@ export class RedisState implements State {
   #tokens = 0
   readonly #worker = `${process.pid}-${Math.random().toString(36).slice(2)}`
 
-  constructor (redis: Redis, options: RedisStateOptions) {
+  constructor(redis: Redis, options: RedisStateOptions) {
     this.#redis = redis
     this.#clock = options.clock
     this.#prefix = options.prefix ?? 'bg:'
     this.#ownTime = options.time === 'clock'
   }
 
-  takeFixed (key: string, limit: number, windowMs: number): Maybe<LimitVerdict> {
+  takeFixed(key: string, limit: number, windowMs: number): Maybe<LimitVerdict> {
     return this.#takeHeld(key, limit) ?? this.#takeAsking(key, limit, windowMs)
   }
 
-  async takeSliding (key: string, limit: number, windowMs: number, segments: number): Promise<LimitVerdict> {
-    const [allowed, remaining, wait] = numbers(await this.#run('bgSliding', [`s:${key}`], [this.#time(), limit, windowMs, segments]))
+  async takeSliding(key: string, limit: number, windowMs: number, segments: number): Promise<LimitVerdict> {
+    const [allowed, remaining, wait] = numbers(
+      await this.#run('bgSliding', [`s:${key}`], [this.#time(), limit, windowMs, segments])
+    )
     return { allowed: allowed === 1, remaining, retryAfterMs: wait }
   }
 
-  async count (key: string): Promise<number> {
+  async count(key: string): Promise<number> {
     const [count] = numbers(await this.#run('bgCount', [`f:${key}`], [this.#time()]))
     return count
   }
 
-  async recordFailure (key: string, limit: number, windowMs: number): Promise<number> {
+  async recordFailure(key: string, limit: number, windowMs: number): Promise<number> {
     const [wait] = numbers(await this.#run('bgFail', [`a:${key}`], [this.#time(), limit, windowMs]))
     return wait
   }
 
-  async blockedFor (key: string, limit: number): Promise<number> {
+  async blockedFor(key: string, limit: number): Promise<number> {
     const [wait] = numbers(await this.#run('bgBlocked', [`a:${key}`], [this.#time(), limit]))
     return wait
   }
 
-  async takeTokens (key: string, { burst, perMinute }: Bucket, cost: number, keep: number): Promise<Taken> {
-    const [wait, left] = numbers(await this.#run('bgTokens', [`b:${key}`], [this.#time(), burst, perMinute, cost, keep]))
+  async takeTokens(key: string, { burst, perMinute }: Bucket, cost: number, keep: number): Promise<Taken> {
+    const [wait, left] = numbers(
+      await this.#run('bgTokens', [`b:${key}`], [this.#time(), burst, perMinute, cost, keep])
+    )
     return { allowed: wait === 0, left, retryAfterMs: wait }
   }
 
-  async restBucket (key: string, { burst, perMinute }: Bucket, ms: number): Promise<void> {
+  async restBucket(key: string, { burst, perMinute }: Bucket, ms: number): Promise<void> {
     await this.#run('bgRest', [`b:${key}`], [this.#time(), burst, perMinute, ms])
   }
 
-  async tally (key: string, add: number, halfLifeMs: number): Promise<number> {
+  async tally(key: string, add: number, halfLifeMs: number): Promise<number> {
     return Number(await this.#run('bgTally', [`t:${key}`], [this.#time(), add, halfLifeMs]))
   }
 
-  async begin (key: string, fingerprint: string, lockMs: number): Promise<Begun> {
+  async begin(key: string, fingerprint: string, lockMs: number): Promise<Begun> {
     const token = `${this.#worker}-${++this.#tokens}`
     const answer = strings(await this.#run('bgBegin', [`i:${key}`], [this.#time(), fingerprint, token, lockMs]))
     switch (answer[0]) {
-      case 'run': return { kind: 'run', token }
-      case 'replay': return { kind: 'replay', record: readRecord(answer[1]) }
-      case 'conflict': return { kind: 'conflict' }
-      case 'running': return { kind: 'running' }
-      default: throw new StateUnavailable('Redis gave an answer that is not ours')
+      case 'run':
+        return { kind: 'run', token }
+      case 'replay':
+        return { kind: 'replay', record: readRecord(answer[1]) }
+      case 'conflict':
+        return { kind: 'conflict' }
+      case 'running':
+        return { kind: 'running' }
+      default:
+        throw new StateUnavailable('Redis gave an answer that is not ours')
     }
   }
 
-  async finish (key: string, token: string, record: ReplayRecord, ttlMs: number): Promise<boolean> {
+  async finish(key: string, token: string, record: ReplayRecord, ttlMs: number): Promise<boolean> {
     const [kept] = numbers(await this.#run('bgFinish', [`i:${key}`], [this.#time(), token, writeRecord(record), ttlMs]))
     return kept === 1
   }
 
-  async abandon (key: string, token: string): Promise<boolean> {
+  async abandon(key: string, token: string): Promise<boolean> {
     const [given] = numbers(await this.#run('bgAbandon', [`i:${key}`], [token]))
     return given === 1
   }
 
   /** Looks again every 50 to 250 ms: waiting is rare, and a subscription for each would cost a second connection. */
-  async waitFor (key: string, timeoutMs: number): Promise<Waited> {
+  async waitFor(key: string, timeoutMs: number): Promise<Waited> {
     const end = this.#clock.monotonic() + timeoutMs
     for (let pause = 50; ; pause = Math.min(pause * 2, 250)) {
       const answer = strings(await this.#run('bgLook', [`i:${key}`], [this.#time()]))
@@ -173,25 +198,27 @@ export class RedisState implements State {
       const left = end - this.#clock.monotonic()
       if (left <= 0) return { kind: 'timeout' }
       const waited = Promise.withResolvers<void>()
-      this.#clock.after(Math.min(pause, left), () => { waited.resolve() })
+      this.#clock.after(Math.min(pause, left), () => {
+        waited.resolve()
+      })
       await waited.promise
     }
   }
 
-  async get (key: string): Promise<string | undefined> {
+  async get(key: string): Promise<string | undefined> {
     const answer = await this.#run('bgGet', [`c:${key}`], [this.#time()])
     return typeof answer === 'string' ? answer : undefined
   }
 
-  async set (key: string, value: string, ttlMs: number): Promise<void> {
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
     await this.#run('bgSet', [`c:${key}`], [this.#time(), value, ttlMs])
   }
 
-  async delete (key: string): Promise<void> {
+  async delete(key: string): Promise<void> {
     await this.#run('bgDelete', [`c:${key}`], [])
   }
 
-  async healthy (): Promise<boolean> {
+  async healthy(): Promise<boolean> {
     try {
       await this.#redis.ping()
       return true
@@ -201,14 +228,17 @@ export class RedisState implements State {
     }
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await Promise.all([...this.#permits].map(([key, held]) => this.#giveBack(key, held)))
-    if (this.#redis.status === 'ready') await this.#redis.quit().catch(() => { this.#redis.disconnect() })
+    if (this.#redis.status === 'ready')
+      await this.#redis.quit().catch(() => {
+        this.#redis.disconnect()
+      })
     else this.#redis.disconnect()
   }
 
   /** The verdict from the permits that this worker holds, or null when Redis must be asked. */
-  #takeHeld (key: string, limit: number): LimitVerdict | null {
+  #takeHeld(key: string, limit: number): LimitVerdict | null {
     const held = this.#permits.get(key)
     if (held === undefined) return null
     const now = this.#clock.monotonic()
@@ -229,7 +259,7 @@ export class RedisState implements State {
     return held.spent ? { allowed: false, remaining: 0, retryAfterMs: Math.max(1, Math.ceil(held.until - now)) } : null
   }
 
-  async #takeAsking (key: string, limit: number, windowMs: number): Promise<LimitVerdict> {
+  async #takeAsking(key: string, limit: number, windowMs: number): Promise<LimitVerdict> {
     for (;;) {
       // Those who come while a batch is on its way share it; who finds it used up asks for the next.
       const asking = this.#asking.get(key) ?? this.#ask(key, limit, windowMs)
@@ -239,20 +269,26 @@ export class RedisState implements State {
     }
   }
 
-  #ask (key: string, limit: number, windowMs: number): Promise<void> {
-    const asking = this.#askNow(key, limit, windowMs).finally(() => { this.#asking.delete(key) })
+  #ask(key: string, limit: number, windowMs: number): Promise<void> {
+    const asking = this.#askNow(key, limit, windowMs).finally(() => {
+      this.#asking.delete(key)
+    })
     this.#asking.set(key, asking)
     return asking
   }
 
-  async #askNow (key: string, limit: number, windowMs: number): Promise<void> {
+  async #askNow(key: string, limit: number, windowMs: number): Promise<void> {
     const last = this.#permits.get(key)
     const isBusy = last !== undefined && last.limit === limit && this.#clock.monotonic() < last.holdUntil
     const want = isBusy ? Math.max(1, Math.min(last.size * 2, Math.ceil(limit / batches))) : 1
     for (;;) {
       // Counted from before the question, so that permits here end before their window does there.
       const asked = this.#clock.monotonic()
-      const answer = await this.#run('bgFixed', [`f:${key}`], [this.#time(), limit, windowMs, want, this.#worker, holdMs + givingBackMs])
+      const answer = await this.#run(
+        'bgFixed',
+        [`f:${key}`],
+        [this.#time(), limit, windowMs, want, this.#worker, holdMs + givingBackMs]
+      )
       const [granted, beyond, left] = numbers(answer)
       const [, , , back, window] = strings(answer)
       if (granted === 0 && Number(back) > 0) {
@@ -261,16 +297,28 @@ export class RedisState implements State {
         await waited.promise
         continue
       }
-      const held: Permits = { left: granted, beyond, until: asked + Math.max(left, 1), spent: granted === 0, limit, size: granted, holdUntil: asked + holdMs, window: window ?? '' }
+      const held: Permits = {
+        left: granted,
+        beyond,
+        until: asked + Math.max(left, 1),
+        spent: granted === 0,
+        limit,
+        size: granted,
+        holdUntil: asked + holdMs,
+        window: window ?? ''
+      }
       this.#permits.set(key, held)
-      if (granted > 1) this.#clock.after(holdMs, () => { void this.#giveBack(key, held) })
+      if (granted > 1)
+        this.#clock.after(holdMs, () => {
+          void this.#giveBack(key, held)
+        })
       if (--this.#untilSweep <= 0) this.#sweep()
       return
     }
   }
 
   /** Lets others have what was not used. When that is lost, the end of the window gives it back. */
-  async #giveBack (key: string, held: Permits): Promise<void> {
+  async #giveBack(key: string, held: Permits): Promise<void> {
     const { left, window } = held
     if (left === 0) return
     held.left = 0
@@ -283,7 +331,7 @@ export class RedisState implements State {
     }
   }
 
-  #sweep (): void {
+  #sweep(): void {
     this.#untilSweep = sweepEvery
     const now = this.#clock.monotonic()
     for (const [key, held] of this.#permits) {
@@ -291,11 +339,11 @@ export class RedisState implements State {
     }
   }
 
-  #time (): string {
+  #time(): string {
     return this.#ownTime ? String(this.#clock.now()) : ''
   }
 
-  async #run (name: keyof typeof scripts, keys: string[], args: (string | number)[]): Promise<unknown> {
+  async #run(name: keyof typeof scripts, keys: string[], args: (string | number)[]): Promise<unknown> {
     // ioredis adds one method for each script to the instance, which its types cannot know.
     const commands = this.#redis as unknown as Record<string, (...args: (string | number)[]) => Promise<unknown>>
     const command = commands[name]
@@ -303,26 +351,29 @@ export class RedisState implements State {
     try {
       return await command.call(this.#redis, ...keys.map(key => this.#prefix + key), ...args)
     } catch (error) {
-      throw new StateUnavailable(`The state (Redis) is away: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+      throw new StateUnavailable(
+        `The state (Redis) is away: ${error instanceof Error ? error.message : String(error)}`,
+        { cause: error }
+      )
     }
   }
 }
 
-function numbers (answer: unknown): [number, number, number] {
+function numbers(answer: unknown): [number, number, number] {
   if (!Array.isArray(answer)) throw new StateUnavailable('Redis gave an answer that is not ours')
   return [Number(answer[0] ?? 0), Number(answer[1] ?? 0), Number(answer[2] ?? 0)]
 }
 
-function strings (answer: unknown): string[] {
+function strings(answer: unknown): string[] {
   if (!Array.isArray(answer)) throw new StateUnavailable('Redis gave an answer that is not ours')
   return answer.map(String)
 }
 
-function writeRecord (record: ReplayRecord): string {
+function writeRecord(record: ReplayRecord): string {
   return JSON.stringify([record.status, record.headers, Buffer.from(record.body).toString('base64')])
 }
 
-function readRecord (text: string | undefined): ReplayRecord {
+function readRecord(text: string | undefined): ReplayRecord {
   // Written by writeRecord above, under keys that nothing else writes.
   const [status, headers, body] = JSON.parse(text ?? '') as [number, [string, string][], string]
   return { status, headers, body: Buffer.from(body, 'base64') }

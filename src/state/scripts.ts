@@ -23,9 +23,9 @@ end
 /** Scripts by the name that the client gives them. Each has one key. */
 export const scripts = {
   /**
-   * limit, windowMs, want, worker, holdMs: gives granted, what remains, ms to the end, ms for which other workers may still give some
-   * back, end. Beside the window stand h, until when permits may be held unused, and w, the one worker that may hold some, or `*`.
-   * Never more than a quarter of what is left: the last ones are asked for one by one.
+   * limit, windowMs, want, worker, holdMs: gives granted, what remains, ms to the end, ms for which other workers may
+   * still give some back, end. Beside the window stand h, until when permits may be held unused, and w, the one worker
+   * that may hold some, or `*`. Never more than a quarter of what is left: the last ones are asked for one by one.
    */
   bgFixed: {
     numberOfKeys: 1,
@@ -134,7 +134,9 @@ redis.call('HSET', KEYS[1], 'n', string.format('%.6f', math.max(0, count + ARGV[
 redis.call('PEXPIRE', KEYS[1], math.ceil(half * 16))
 return string.format('%.6f', count)`
   },
-  /** fingerprint, token, lockMs: gives what Begun says. Fields: f fingerprint, t token while running, r record, u until. */
+  /**
+   * fingerprint, token, lockMs: gives what Begun says. Fields: f fingerprint, t token while running, r record, u until.
+   */
   bgBegin: {
     numberOfKeys: 1,
     lua: `${now}

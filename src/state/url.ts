@@ -15,12 +15,14 @@ export interface StateOptions {
 }
 
 /**
- * Opens the state: `memory:`, or `redis://…` (`rediss://` with TLS). Redis that is away is no error here: it is logged, tried
- * again, and until then operations reject with StateUnavailable.
+ * Opens the state: `memory:`, or `redis://…` (`rediss://` with TLS). Redis that is away is no error here: it is logged,
+ * tried again, and until then operations reject with StateUnavailable.
  * @throws RangeError when the url has another scheme.
  */
-export async function openState (url: string, options: StateOptions): Promise<State> {
+export async function openState(url: string, options: StateOptions): Promise<State> {
   if (url === 'memory:') return new MemoryState(options.clock)
   if (/^rediss?:\/\//.test(url)) return openRedisState(url, options)
-  throw new RangeError(`state.url must be memory: or begin with redis:// or rediss://, not ${/^[a-z][a-z0-9+.-]*:/i.exec(url)?.[0] ?? 'no scheme at all'}`)
+  throw new RangeError(
+    `state.url must be memory: or begin with redis:// or rediss://, not ${/^[a-z][a-z0-9+.-]*:/i.exec(url)?.[0] ?? 'no scheme at all'}`
+  )
 }

@@ -9,8 +9,11 @@ import type { Orders } from './orders/orders.ts'
 const OrderId = Type.Object({ orderId: Type.String() })
 const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
-/** What the administrator does with orders: sees those that need somebody, and has one made that its store did not take at the claim (decision 146). */
-export function storefrontAdminOperations (orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
+/**
+ * What the administrator does with orders: sees those that need somebody, and has one made that its store did not take
+ * at the claim (decision 146).
+ */
+export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
   return documented(storefrontAdminTexts, [
     defineOperation({
       id: 'adminListTroubledOrders',
@@ -27,7 +30,12 @@ export function storefrontAdminOperations (orders: Pick<Orders, 'retry' | 'troub
       answers: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
       handle: async ({ query: { skip = 0, take = 50 } }) => ({
         status: 200,
-        body: (await orders.troubled({ skip: Math.min(Math.max(skip, 0), 2_147_483_647), take: Math.min(Math.max(take, 1), 100) })).map(adminOrderRow)
+        body: (
+          await orders.troubled({
+            skip: Math.min(Math.max(skip, 0), 2_147_483_647),
+            take: Math.min(Math.max(take, 1), 100)
+          })
+        ).map(adminOrderRow)
       })
     }),
     defineOperation({
@@ -35,13 +43,16 @@ export function storefrontAdminOperations (orders: Pick<Orders, 'retry' | 'troub
       method: 'POST',
       path: '/api/admin/storefront/orders/:orderId/retry',
       mount: { use: 'operator-api', chain: 'admin' },
-      summary: 'Make the store\'s order of what the buyer gave at a claim that failed',
+      summary: "Make the store's order of what the buyer gave at a claim that failed",
       tag: 'Admin',
       access: 'admin',
       params: OrderId,
       answers: {
         200: { description: 'The order, which the store has taken.', schema: OrderView },
-        400: { description: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.', schema: ErrorBody },
+        400: {
+          description: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.',
+          schema: ErrorBody
+        },
         404: { description: 'There is no such order.', schema: ErrorBody },
         502: { description: 'The store did not take it this time either.', schema: OrderNotMade }
       },

@@ -13,7 +13,18 @@ import type { Database } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
-import { atPricesOf, checkTotalQuantity, joined, notShippedTo, priced, shippingFor, shipsTo, soldOut, subtotalOf, type CartLine } from './cart.ts'
+import {
+  atPricesOf,
+  checkTotalQuantity,
+  joined,
+  notShippedTo,
+  priced,
+  shippingFor,
+  shipsTo,
+  soldOut,
+  subtotalOf,
+  type CartLine
+} from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredentials } from './credentials.ts'
 import { readLocation } from './location.ts'
@@ -33,13 +44,18 @@ export interface StoreCheckoutInput {
 
 /** What a checkout comes to: an order to be paid, or one that is. */
 export type CheckedOut =
-  | { readonly kind: 'unpaid', readonly order: Order, readonly challenge: Challenge }
+  | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: Challenge }
   /** `challengeId` for the receipt of a modern credential; null for the others. */
-  | { readonly kind: 'paid', readonly order: Order, readonly integration: Integration, readonly challengeId: string | null }
+  | {
+      readonly kind: 'paid'
+      readonly order: Order
+      readonly integration: Integration
+      readonly challengeId: string | null
+    }
 
 /**
- * Whether a store sells now: `closed` where it or its merchant is inactive, `lapsed` where the merchant's subscription does not
- * cover it (decisions 36 and 93).
+ * Whether a store sells now: `closed` where it or its merchant is inactive, `lapsed` where the merchant's subscription
+ * does not cover it (decisions 36 and 93).
  */
 export type StoreStanding = 'selling' | 'lapsed' | 'closed'
 
@@ -57,11 +73,11 @@ export interface CheckoutParts {
   readonly random: Random
   readonly log: Log
   /** Milliseconds that a checkout's invoice can be paid. */
-  invoiceExpiry (): number
-  access (integration: Integration): StoreAccess
+  invoiceExpiry(): number
+  access(integration: Integration): StoreAccess
   /** A store, active or not. */
-  store (slug: string): Promise<Integration | null>
-  standing (integration: Integration): Promise<StoreStanding>
+  store(slug: string): Promise<Integration | null>
+  standing(integration: Integration): Promise<StoreStanding>
 }
 
 interface Priced {
@@ -79,37 +95,41 @@ const DAY = 86_400_000
 const CENT_PLACES = 2
 
 /**
- * Checkout of a store (contract, Storefront): without a credential an order is made that waits for payment, and its invoice; with
- * one, the order that it paid is found. What is wrong with cart or place is said before either (decision 138).
+ * Checkout of a store (contract, Storefront): without a credential an order is made that waits for payment, and its
+ * invoice; with one, the order that it paid is found. What is wrong with cart or place is said before either (decision
+ * 138).
  */
 export class Checkout {
   readonly #parts: CheckoutParts
 
-  constructor (parts: CheckoutParts) {
+  constructor(parts: CheckoutParts) {
     this.#parts = parts
   }
 
   /**
-   * @throws LongError 400 for cart, place, or a credential that cannot be read or is of a disabled scheme; 401 for one that is
-   *   not good; 404 for an unknown store, and for a credential without an order; RateLimited 429 when too many invoices of the
-   *   store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax, stock or an
-   *   invoice cannot be had, or the merchant may not sell: nothing was made
+   * @throws LongError 400 for cart, place, or a credential that cannot be read or is of a disabled scheme; 401 for one
+   *   that is not good; 404 for an unknown store, and for a credential without an order; RateLimited 429 when too many
+   *   invoices of the store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax,
+   *   stock or an invoice cannot be had, or the merchant may not sell: nothing was made
    */
-  async run (ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
+  async run(ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
     const credential = await this.#parts.credentials.read(ctx.headers, integration, 'checkout')
     switch (credential.kind) {
       // Who has paid has said where already: the contract's retry row names no such header.
-      case 'none': return await this.#sell(ctx, integration, input, readLocation(ctx.headers))
-      case 'paid': return await this.#find(integration, credential.challenge, credential.challengeId)
-      case 'refused': throw refusal(credential.reason, credential.detail)
+      case 'none':
+        return await this.#sell(ctx, integration, input, readLocation(ctx.headers))
+      case 'paid':
+        return await this.#find(integration, credential.challenge, credential.challengeId)
+      case 'refused':
+        throw refusal(credential.reason, credential.detail)
     }
   }
 
   /** The order that was paid. Also of a store that sells nothing any more: who has paid is served. */
-  async #find (integration: Integration, challenge: Challenge, challengeId: string | null): Promise<CheckedOut> {
+  async #find(integration: Integration, challenge: Challenge, challengeId: string | null): Promise<CheckedOut> {
     const { orders, paid, clock } = this.#parts
     const known = await orders.byPaymentHash(challenge.paymentHash)
     if (known === null || !isReadable(known, clock.now())) throw orderNotFound()
@@ -118,33 +138,64 @@ export class Checkout {
     return { kind: 'paid', order, integration, challengeId }
   }
 
-  async #sell (ctx: Context, integration: Integration, input: StoreCheckoutInput, location: BuyerLocation): Promise<CheckedOut> {
+  async #sell(
+    ctx: Context,
+    integration: Integration,
+    input: StoreCheckoutInput,
+    location: BuyerLocation
+  ): Promise<CheckedOut> {
     const standing = await this.#parts.standing(integration)
     if (standing === 'closed') throw storeNotFound()
     if (standing === 'lapsed') throw notSelling(ctx.correlationId)
     if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
     const sum = await this.#price(integration, input.items, location, ctx.correlationId)
-    // Requests that may share an invoice have the same cart, place and address, so that nobody pays for another's order.
+    // Requests that may share an invoice have the same cart, place and address, so that nobody pays for another's
+    // order.
     const wish = JSON.stringify([input, location])
     const first = await this.#order(ctx, integration, input, location, sum, wish)
     if (first !== null) return first
     // What was to be handed out again has been paid meanwhile, which its challenge does not show: one of its own.
-    const other = await this.#order(ctx, integration, input, location, sum, `${wish} ${Buffer.from(this.#parts.random(16)).toString('hex')}`)
-    if (other === null) throw new TypeError('a challenge for a checkout of its own was another\'s')
+    const other = await this.#order(
+      ctx,
+      integration,
+      input,
+      location,
+      sum,
+      `${wish} ${Buffer.from(this.#parts.random(16)).toString('hex')}`
+    )
+    if (other === null) throw new TypeError("a challenge for a checkout of its own was another's")
     return other
   }
 
   /** Works out what the cart costs at the buyer's place, to the cent and at the price of now. */
-  async #price (integration: Integration, lines: readonly CartLine[], location: BuyerLocation, correlationId: string): Promise<Priced> {
+  async #price(
+    integration: Integration,
+    lines: readonly CartLine[],
+    location: BuyerLocation,
+    correlationId: string
+  ): Promise<Priced> {
     const { catalogs, platform, prices } = this.#parts
-    const catalog = await catalogs.forSale(integration).catch((error: unknown) => { throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error })
+    const catalog = await catalogs.forSale(integration).catch((error: unknown) => {
+      throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
+    })
     const listed = priced(lines, catalog)
     const asked = joined(lines)
-    const available = await this.#ask(integration, access => platform.available(access, asked),
-      cause => temporary('Store unavailable', 'The store cannot be asked at the moment whether the goods are there.', correlationId, cause))
+    const available = await this.#ask(
+      integration,
+      access => platform.available(access, asked),
+      cause =>
+        temporary(
+          'Store unavailable',
+          'The store cannot be asked at the moment whether the goods are there.',
+          correlationId,
+          cause
+        )
+    )
     for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
-    const noTax = (cause: unknown): Unavailable => temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause)
-    const calculate = (shippingCents: number) => this.#ask(integration, access => platform.calculate(access, { items: asked, location, shippingCents }), noTax)
+    const noTax = (cause: unknown): Unavailable =>
+      temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause)
+    const calculate = (shippingCents: number) =>
+      this.#ask(integration, access => platform.calculate(access, { items: asked, location, shippingCents }), noTax)
     const expected = shippingFor(integration.shipping, subtotalOf(listed))
     let calculation = await calculate(expected)
     let items = atPricesOf(listed, calculation)
@@ -153,7 +204,8 @@ export class Checkout {
       // What is asked for shipping hangs on the subtotal, and so does the tax on it.
       calculation = await calculate(shippingCents)
       items = atPricesOf(listed, calculation)
-      if (shippingFor(integration.shipping, subtotalOf(items)) !== shippingCents) throw noTax(new TypeError('the prices of a store change from one question to the next'))
+      if (shippingFor(integration.shipping, subtotalOf(items)) !== shippingCents)
+        throw noTax(new TypeError('the prices of a store change from one question to the next'))
     }
     const subtotalCents = subtotalOf(items)
     // The next ones are shown what is asked for.
@@ -161,67 +213,99 @@ export class Checkout {
     const { taxCents, tax } = calculation
     const totalCents = subtotalCents + shippingCents + taxCents
     // Nothing is sold for a sum that nobody can vouch for.
-    if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents)) throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
+    if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents))
+      throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
     const { price } = await prices.quote('USD').catch((error: unknown) => {
-      throw error instanceof Unavailable ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error) : error
+      throw error instanceof Unavailable
+        ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error)
+        : error
     })
-    return { items, subtotalCents, shippingCents, taxCents, tax, totalCents, totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price) }
+    return {
+      items,
+      subtotalCents,
+      shippingCents,
+      taxCents,
+      tax,
+      totalCents,
+      totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price)
+    }
   }
 
   /** Asks the platform; what it fails with is logged for the operator and becomes `failure`. */
-  async #ask<T> (integration: Integration, ask: (access: StoreAccess) => Promise<T>, failure: (cause: StorePlatformError) => Error): Promise<T> {
+  async #ask<T>(
+    integration: Integration,
+    ask: (access: StoreAccess) => Promise<T>,
+    failure: (cause: StorePlatformError) => Error
+  ): Promise<T> {
     try {
       return await ask(this.#parts.access(integration))
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
-      this.#parts.log.warn({ err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault }, 'a store could not be asked at a checkout')
+      this.#parts.log.warn(
+        { err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault },
+        'a store could not be asked at a checkout'
+      )
       throw failure(error)
     }
   }
 
-  /** Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is paid. */
-  async #order (ctx: Context, integration: Integration, input: StoreCheckoutInput, location: BuyerLocation, sum: Priced, wish: string): Promise<CheckedOut | null> {
+  /**
+   * Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is
+   * paid.
+   */
+  async #order(
+    ctx: Context,
+    integration: Integration,
+    input: StoreCheckoutInput,
+    location: BuyerLocation,
+    sum: Priced,
+    wish: string
+  ): Promise<CheckedOut | null> {
     const { challenges, database, orders, clock, random } = this.#parts
     const now = clock.now()
     // Whole seconds, as the token's caveat has them (decisions 136 and 150).
     const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
     let made: Order | null = null
-    const { challenge, again } = await challenges.mint(this.#offer(integration, sum.totalSats, wish), {
-      clientKey: clientNetwork(ctx.clientAddress),
-      digest: null,
-      tokenExpires: claimExpires,
-      record: async challenge => {
-        const order: Order = {
-          id: newOrderId(random),
-          storefrontId: integration.id,
-          merchantId: integration.merchantId,
-          paymentHash: challenge.paymentHash,
-          status: 'PendingPayment',
-          location,
-          ...sum,
-          email: input.email,
-          claimToken: null,
-          claimExpiresAt: claimExpires * 1000,
-          claimedAt: null,
-          platformOrderId: null,
-          orderNumber: null,
-          tracking: { number: null, carrier: null, url: null },
-          createdAt: now,
-          paidAt: null,
-          fulfilledAt: null,
-          shippedAt: null,
-          failure: null,
-          canceledAt: null,
-          refundRequest: null,
-          refundedAt: null
+    const { challenge, again } = await challenges
+      .mint(this.#offer(integration, sum.totalSats, wish), {
+        clientKey: clientNetwork(ctx.clientAddress),
+        digest: null,
+        tokenExpires: claimExpires,
+        record: async challenge => {
+          const order: Order = {
+            id: newOrderId(random),
+            storefrontId: integration.id,
+            merchantId: integration.merchantId,
+            paymentHash: challenge.paymentHash,
+            status: 'PendingPayment',
+            location,
+            ...sum,
+            email: input.email,
+            claimToken: null,
+            claimExpiresAt: claimExpires * 1000,
+            claimedAt: null,
+            platformOrderId: null,
+            orderNumber: null,
+            tracking: { number: null, carrier: null, url: null },
+            createdAt: now,
+            paidAt: null,
+            fulfilledAt: null,
+            shippedAt: null,
+            failure: null,
+            canceledAt: null,
+            refundRequest: null,
+            refundedAt: null
+          }
+          await database.transaction(async tx => {
+            await challenges.store.insert(tx, challenge)
+            await orders.insert(tx, order)
+          })
+          made = order
         }
-        await database.transaction(async tx => {
-          await challenges.store.insert(tx, challenge)
-          await orders.insert(tx, order)
-        })
-        made = order
-      }
-    }).catch((error: unknown) => { throw sellingFault(error, ctx.correlationId) })
+      })
+      .catch((error: unknown) => {
+        throw sellingFault(error, ctx.correlationId)
+      })
     if (!again) {
       if (made === null) throw new TypeError('a challenge was made and its order was not')
       return { kind: 'unpaid', order: made, challenge }
@@ -230,7 +314,7 @@ export class Checkout {
     return held?.status === 'PendingPayment' ? { kind: 'unpaid', order: held, challenge } : null
   }
 
-  #offer (integration: Integration, amountSats: number, wish: string): Offer {
+  #offer(integration: Integration, amountSats: number, wish: string): Offer {
     const { id, slug, merchantId } = integration
     const path = tokenPathOf(slug)
     return {
@@ -246,7 +330,7 @@ export class Checkout {
       method: 'POST',
       // Only ever compared, and kept as a digest; it has an email in it.
       query: hash('sha256', wish, 'base64url'),
-      tokenValiditySeconds: integration.claimWindowDays * DAY / 1000,
+      tokenValiditySeconds: (integration.claimWindowDays * DAY) / 1000,
       invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
       description: `Order at ${oneLine(integration.shopName ?? slug)}`,
       payee: 'merchant',
@@ -255,18 +339,25 @@ export class Checkout {
   }
 }
 
-/** Buyers see no account facts: whatever keeps a merchant from selling is "not now" (as decision 93 has it for proxies). */
-function sellingFault (error: unknown, correlationId: string): unknown {
-  if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing) return notSelling(correlationId, error)
+/**
+ * Buyers see no account facts: whatever keeps a merchant from selling is "not now" (as decision 93 has it for proxies).
+ */
+function sellingFault(error: unknown, correlationId: string): unknown {
+  if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing)
+    return notSelling(correlationId, error)
   return error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
 }
 
 /** What a retry is told of a credential that is not good (contract, Errors: Storefront checkout retry). */
-function refusal (reason: 'form' | 'disabled' | 'failed' | 'unknown', detail: string): LongError {
+function refusal(reason: 'form' | 'disabled' | 'failed' | 'unknown', detail: string): LongError {
   switch (reason) {
-    case 'form': return new LongError(400, 'Bad Request', detail)
-    case 'disabled': return new LongError(400, 'Protocol disabled', detail)
-    case 'failed': return new LongError(401, 'Unauthorized', detail)
-    case 'unknown': return orderNotFound()
+    case 'form':
+      return new LongError(400, 'Bad Request', detail)
+    case 'disabled':
+      return new LongError(400, 'Protocol disabled', detail)
+    case 'failed':
+      return new LongError(401, 'Unauthorized', detail)
+    case 'unknown':
+      return orderNotFound()
   }
 }

@@ -3,7 +3,13 @@ import type { OperationText } from '../gateway/operation.ts'
 const TOKEN = 'uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR8sTw'
 const bySlug = { slug: 'demo' }
 const shippingAddress = {
-  firstName: 'Grace', lastName: 'Hopper', address1: '1 Market Street', city: 'San Francisco', province: 'CA', zip: '94103', country: 'US'
+  firstName: 'Grace',
+  lastName: 'Hopper',
+  address1: '1 Market Street',
+  city: 'San Francisco',
+  province: 'CA',
+  zip: '94103',
+  country: 'US'
 }
 const paidOrder = {
   orderId: 'ord_4f1c2a9b8d7e6f50',
@@ -22,7 +28,13 @@ const orderRow = {
   createdAt: '2026-11-22T10:15:00.000Z'
 }
 const { email: _email, ...seenRow } = orderRow
-const progress = { trackingNumber: null, trackingCarrier: null, trackingUrl: null, paidAt: '2026-11-22T10:16:00.000Z', shippedAt: null }
+const progress = {
+  trackingNumber: null,
+  trackingCarrier: null,
+  trackingUrl: null,
+  paidAt: '2026-11-22T10:16:00.000Z',
+  shippedAt: null
+}
 const store = {
   slug: 'example-books',
   storefrontDomain: 'example.myshopify.com',
@@ -44,44 +56,78 @@ const store = {
   updatedAt: '2026-11-01T08:00:00.000Z'
 }
 const counters = {
-  totalCheckouts: 4, paidOrders: 3, conversionRate: 0.75, totalPaidSats: 97101, totalPaidUsd: 58.26, fulfilled: 3, shipped: 1,
-  firstOrderAt: '2026-11-02T09:00:00.000Z', lastOrderAt: '2026-11-22T10:15:00.000Z'
+  totalCheckouts: 4,
+  paidOrders: 3,
+  conversionRate: 0.75,
+  totalPaidSats: 97101,
+  totalPaidUsd: 58.26,
+  fulfilled: 3,
+  shipped: 1,
+  firstOrderAt: '2026-11-02T09:00:00.000Z',
+  lastOrderAt: '2026-11-22T10:15:00.000Z'
 }
 
 /** What OpenAPI says of what buyers do at a store, and of the notifications of its platform. */
 export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
   getStoreCatalog: {
-    description: 'Prices and stock are the platform\'s, read every few minutes. A checkout names the variantId of each thing.',
+    description:
+      "Prices and stock are the platform's, read every few minutes. A checkout names the variantId of each thing.",
     example: {
       params: bySlug,
       answers: {
         200: {
           storeName: 'Sandbox shop',
           slug: 'demo',
-          shipping: { domesticUsd: 4.5, domesticOnly: false, freeShippingEnabled: false, freeShippingThresholdUsd: null },
-          products: [{
-            productId: 101, title: 'Coin mug', description: 'A stoneware mug with an orange coin on its side.', imageUrl: null,
-            variants: [{ variantId: 10101, title: 'Small', priceUsd: 12.5, available: true }]
-          }]
+          shipping: {
+            domesticUsd: 4.5,
+            domesticOnly: false,
+            freeShippingEnabled: false,
+            freeShippingThresholdUsd: null
+          },
+          products: [
+            {
+              productId: 101,
+              title: 'Coin mug',
+              description: 'A stoneware mug with an orange coin on its side.',
+              imageUrl: null,
+              variants: [{ variantId: 10101, title: 'Small', priceUsd: 12.5, available: true }]
+            }
+          ]
         }
       }
     }
   },
   getStoreManifest: {
     description: 'The whole way from the catalog to the parcel, with the addresses of this store.',
-    example: { params: bySlug, answers: { 200: '# Sandbox shop\n\nGET https://gateway.example.com/api/storefront/demo/catalog\n' } }
+    example: {
+      params: bySlug,
+      answers: { 200: '# Sandbox shop\n\nGET https://gateway.example.com/api/storefront/demo/catalog\n' }
+    }
   },
   checkOut: {
-    description: 'The first request reserves the price with tax and shipping for the life of the invoice. Pay it and send the same request with the credential: ' +
+    description:
+      'The first request reserves the price with tax and shipping for the life of the invoice. Pay it and send the same request with the credential: ' +
       'the answer has the claimPageUrl, with which the order is claimed. Nothing is sent to anybody before that.',
-    example: { params: bySlug, body: { items: [{ variantId: 10101, quantity: 1 }], email: 'grace@example.com' }, answers: { 200: paidOrder } }
+    example: {
+      params: bySlug,
+      body: { items: [{ variantId: 10101, quantity: 1 }], email: 'grace@example.com' },
+      answers: { 200: paidOrder }
+    }
   },
   claimOrder: {
-    description: 'Once it has worked the address cannot be changed here. Claim within the window that checkout answered as claimExpiresAt.',
+    description:
+      'Once it has worked the address cannot be changed here. Claim within the window that checkout answered as claimExpiresAt.',
     example: {
       params: bySlug,
       body: { claimToken: TOKEN, email: 'grace@example.com', shippingAddress },
-      answers: { 200: { ...paidOrder, status: 'Fulfilled', storefrontOrderNumber: '1001', message: 'Paid and claimed. The order\'s status says how far it is.' } }
+      answers: {
+        200: {
+          ...paidOrder,
+          status: 'Fulfilled',
+          storefrontOrderNumber: '1001',
+          message: "Paid and claimed. The order's status says how far it is."
+        }
+      }
     }
   },
   askForRefund: {
@@ -91,15 +137,27 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
       body: { claimToken: TOKEN, refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' },
       answers: {
         200: {
-          ...seenRow, ...progress, status: 'PaidWithDetails', storefrontOrderNumber: null,
-          failure: { reason: 'sold_out', message: 'Something in the order is sold out.', failedAt: '2026-11-22T10:20:00.000Z' },
-          refundRequest: { refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080', refundType: 'chain', requestedAt: '2026-11-22T10:25:00.000Z' }
+          ...seenRow,
+          ...progress,
+          status: 'PaidWithDetails',
+          storefrontOrderNumber: null,
+          failure: {
+            reason: 'sold_out',
+            message: 'Something in the order is sold out.',
+            failedAt: '2026-11-22T10:20:00.000Z'
+          },
+          refundRequest: {
+            refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080',
+            refundType: 'chain',
+            requestedAt: '2026-11-22T10:25:00.000Z'
+          }
         }
       }
     }
   },
   getStoreOrder: {
-    description: 'Needs the claim token, which only the buyer has: without it, or with another order\'s, there is no such order.',
+    description:
+      "Needs the claim token, which only the buyer has: without it, or with another order's, there is no such order.",
     example: { params: { ...bySlug, orderId: orderRow.orderId }, answers: { 200: { ...seenRow, ...progress } } }
   },
   receiveStoreNotification: {
@@ -115,19 +173,35 @@ export const storefrontMerchantTexts: Readonly<Record<string, OperationText>> = 
     example: { answers: { 200: store } }
   },
   createStorefront: {
-    description: 'Asks the platform for the shop with the credentials given, so a store that opens is one that works. It sells at once unless isActive is false.',
+    description:
+      'Asks the platform for the shop with the credentials given, so a store that opens is one that works. It sells at once unless isActive is false.',
     example: {
-      body: { slug: 'example-books', storefrontDomain: 'example.myshopify.com', clientId: 'your-app-id', clientSecret: 'your-app-secret', domesticShippingUsd: 4.5, domesticOnly: true },
+      body: {
+        slug: 'example-books',
+        storefrontDomain: 'example.myshopify.com',
+        clientId: 'your-app-id',
+        clientSecret: 'your-app-secret',
+        domesticShippingUsd: 4.5,
+        domesticOnly: true
+      },
       answers: { 201: store }
     }
   },
   updateStorefront: {
-    description: 'What is left out stays. Orders that were checked out before keep their prices and their window; the catalog is read anew.',
-    example: { body: { domesticShippingUsd: 5, isActive: true }, answers: { 200: { ...store, domesticShippingUsd: 5 } } }
+    description:
+      'What is left out stays. Orders that were checked out before keep their prices and their window; the catalog is read anew.',
+    example: {
+      body: { domesticShippingUsd: 5, isActive: true },
+      answers: { 200: { ...store, domesticShippingUsd: 5 } }
+    }
   },
   invalidateStorefrontCache: {
     description: 'For a change at the platform that buyers should see at once; it is seen within minutes anyway.',
-    example: { answers: { 200: { success: true, message: 'The catalog of example-books is read from the platform with the next request.' } } }
+    example: {
+      answers: {
+        200: { success: true, message: 'The catalog of example-books is read from the platform with the next request.' }
+      }
+    }
   },
   refreshStorefrontShopInfo: {
     description: 'For a shop that was renamed or has moved. It tries the stored credentials too.',
@@ -135,10 +209,19 @@ export const storefrontMerchantTexts: Readonly<Record<string, OperationText>> = 
   },
   getStorefrontStats: {
     description: 'Counts every order there ever was, those that are no longer kept too.',
-    example: { answers: { 200: { merchantId: 7, total: { totalIntegrations: 1, ...counters }, byStore: [{ slug: store.slug, storefrontDomain: store.storefrontDomain, ...counters }] } } }
+    example: {
+      answers: {
+        200: {
+          merchantId: 7,
+          total: { totalIntegrations: 1, ...counters },
+          byStore: [{ slug: store.slug, storefrontDomain: store.storefrontDomain, ...counters }]
+        }
+      }
+    }
   },
   listStorefrontOrders: {
-    description: 'An order with failure was paid and not made by the shop; one with refundRequest waits for a refund by POST /api/refunds with its orderId.',
+    description:
+      'An order with failure was paid and not made by the shop; one with refundRequest waits for a refund by POST /api/refunds with its orderId.',
     example: { answers: { 200: [orderRow] } }
   }
 }
@@ -149,10 +232,19 @@ export const storefrontAdminTexts: Readonly<Record<string, OperationText>> = {
     description: 'Somebody has paid and has neither goods nor money: retry the order, or have its merchant refund it.',
     example: {
       answers: {
-        200: [{
-          ...orderRow, status: 'PaidWithDetails', storefrontOrderNumber: null, merchantId: 7,
-          failure: { reason: 'sold_out', message: 'Inventory is not available.', failedAt: '2026-11-22T10:20:00.000Z' }
-        }]
+        200: [
+          {
+            ...orderRow,
+            status: 'PaidWithDetails',
+            storefrontOrderNumber: null,
+            merchantId: 7,
+            failure: {
+              reason: 'sold_out',
+              message: 'Inventory is not available.',
+              failedAt: '2026-11-22T10:20:00.000Z'
+            }
+          }
+        ]
       }
     }
   },
@@ -169,18 +261,21 @@ export const storefrontPageTexts: Readonly<Record<string, OperationText>> = {
     example: { params: bySlug }
   },
   getClaimPage: {
-    description: 'The claim token in its address is all that opens it: treat the address as a secret. Opening it changes nothing.',
+    description:
+      'The claim token in its address is all that opens it: treat the address as a secret. Opening it changes nothing.',
     example: { params: bySlug }
   },
   claimOnPage: {
-    description: 'Does what POST /api/storefront/{slug}/claim does, for a page without a program. Sent twice, it claims once.',
+    description:
+      'Does what POST /api/storefront/{slug}/claim does, for a page without a program. Sent twice, it claims once.',
     example: {
       params: bySlug,
       body: { email: 'grace@example.com', ...shippingAddress }
     }
   },
   askForRefundOnPage: {
-    description: 'Does what POST /api/storefront/{slug}/refund-request does, for a page without a program. Nothing is sent by this.',
+    description:
+      'Does what POST /api/storefront/{slug}/refund-request does, for a page without a program. Nothing is sent by this.',
     example: { params: bySlug, body: { refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' } }
   }
 }

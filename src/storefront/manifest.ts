@@ -8,8 +8,11 @@ import type { Integration } from './schema.ts'
 /** Products that the manifest names; the catalog has them all. */
 const MOST_PRODUCTS = 200
 
-/** How an agent buys at a store, in plain text (contract, Storefront: llms.txt): tagline, endpoints, products, shipping rules, links. */
-export function manifest (integration: Integration, catalog: Catalog, publicUrl: string): string {
+/**
+ * How an agent buys at a store, in plain text (contract, Storefront: llms.txt): tagline, endpoints, products, shipping
+ * rules, links.
+ */
+export function manifest(integration: Integration, catalog: Catalog, publicUrl: string): string {
   const { slug } = integration
   const base = `${publicUrl}/api/storefront/${slug}`
   const products = catalog.products.slice(0, MOST_PRODUCTS)
@@ -50,26 +53,31 @@ Tax is computed from ${LOCATION_HEADER} and is part of the total.
 `
 }
 
-function productText ({ title, description, variants }: CatalogProduct): string {
+function productText({ title, description, variants }: CatalogProduct): string {
   const about = oneLine(description)
   return `- ${oneLine(title)}${about === '' ? '' : `: ${short(about)}`}\n${variants.map(variantText).join('\n')}`
 }
 
-function variantText ({ variantId, title, priceCents, available }: CatalogVariant): string {
+function variantText({ variantId, title, priceCents, available }: CatalogVariant): string {
   return `  - variantId ${variantId}: ${oneLine(title)}, ${dollarsText(priceCents)}${available ? '' : ' (not available)'}`
 }
 
-function shippingText ({ shipping, shopCountry }: Integration): string {
+function shippingText({ shipping, shopCountry }: Integration): string {
   const { domesticCents, domesticOnly, freeEnabled, freeThresholdCents } = shipping
-  const where = domesticOnly ? `Within ${shopCountry ?? 'the shop\'s country'} only.` : 'To every country.'
+  const where = domesticOnly ? `Within ${shopCountry ?? "the shop's country"} only.` : 'To every country.'
   const rate = domesticCents === 0 ? 'Shipping is free.' : `Shipping costs ${dollarsText(domesticCents)} an order.`
-  const free = !freeEnabled || domesticCents === 0 ? '' : freeThresholdCents === null ? ' It is free at the moment.' : ` It is free from ${dollarsText(freeThresholdCents)} on.`
+  const free =
+    !freeEnabled || domesticCents === 0
+      ? ''
+      : freeThresholdCents === null
+        ? ' It is free at the moment.'
+        : ` It is free from ${dollarsText(freeThresholdCents)} on.`
   return `${where} ${rate}${free}`
 }
 
 const LONGEST = 200
 
-function short (text: string): string {
+function short(text: string): string {
   const characters = [...text]
   return characters.length > LONGEST ? `${characters.slice(0, LONGEST).join('')}…` : text
 }

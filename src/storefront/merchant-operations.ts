@@ -16,19 +16,35 @@ export interface StorefrontMerchantParts {
 const common = { tag: 'Storefront', access: 'merchant' } as const
 const PATH = '/api/merchant/storefront'
 
-const missing = { description: 'The merchant has no store.', schema: Type.Object({ error: Type.String(), message: Type.String() }) }
+const missing = {
+  description: 'The merchant has no store.',
+  schema: Type.Object({ error: Type.String(), message: Type.String() })
+}
 const silent = {
   description: 'The platform gave no shop info. Nothing was changed.',
-  schema: Type.Object({ error: Type.String(), message: Type.String(), upstreamStatus: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'The platform\'s HTTP status; null when it did not answer.' }) })
+  schema: Type.Object({
+    error: Type.String(),
+    message: Type.String(),
+    upstreamStatus: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: "The platform's HTTP status; null when it did not answer."
+    })
+  })
 }
-const opening = { description: 'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.' }
+const opening = {
+  description:
+    'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.'
+}
 
-/** `/api/merchant/storefront` in all its operations (contract, Storefront merchant endpoints; decisions 141 to 145 and 149). */
-export function storefrontMerchantOperations (parts: StorefrontMerchantParts): AnyOperation[] {
+/**
+ * `/api/merchant/storefront` in all its operations (contract, Storefront merchant endpoints; decisions 141 to 145 and
+ * 149).
+ */
+export function storefrontMerchantOperations(parts: StorefrontMerchantParts): AnyOperation[] {
   return documented(storefrontMerchantTexts, [...store(parts), ...acts(parts), ...reports(parts)])
 }
 
-function store ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
+function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -68,13 +84,21 @@ function store ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       summary: 'Change what is named; slug and domain stay',
       body: IntegrationChange,
       bodyOptional: true,
-      answers: { 200: { description: 'The store as it is now.', schema: IntegrationView }, 400: opening, 404: missing, 502: silent },
-      handle: async ({ ctx, body }) => ({ status: 200, body: integrationView(await storefronts.update(merchantOf(ctx).id, body)) })
+      answers: {
+        200: { description: 'The store as it is now.', schema: IntegrationView },
+        400: opening,
+        404: missing,
+        502: silent
+      },
+      handle: async ({ ctx, body }) => ({
+        status: 200,
+        body: integrationView(await storefronts.update(merchantOf(ctx).id, body))
+      })
     })
   ]
 }
 
-function acts ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
+function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -83,10 +107,16 @@ function acts ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: `${PATH}/invalidate-cache`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Have the next request read the catalog from the platform',
-      answers: { 200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) }, 404: missing },
+      answers: {
+        200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) },
+        404: missing
+      },
       handle: async ({ ctx }) => {
         const { slug } = await storefronts.invalidateCatalog(merchantOf(ctx).id)
-        return { status: 200, body: { success: true, message: `The catalog of ${slug} is read from the platform with the next request.` } }
+        return {
+          status: 200,
+          body: { success: true, message: `The catalog of ${slug} is read from the platform with the next request.` }
+        }
       }
     }),
     defineOperation({
@@ -95,19 +125,22 @@ function acts ({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       method: 'POST',
       path: `${PATH}/refresh-shop-info`,
       mount: { use: 'storefront', chain: 'store-write' },
-      summary: 'Read the shop\'s domain, handle, name and country from the platform',
+      summary: "Read the shop's domain, handle, name and country from the platform",
       answers: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
         400: { description: 'No credentials are stored, or the shop no longer sells in US dollars.' },
         404: missing,
         502: silent
       },
-      handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.refreshShopInfo(merchantOf(ctx).id)) })
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: integrationView(await storefronts.refreshShopInfo(merchantOf(ctx).id))
+      })
     })
   ]
 }
 
-function reports ({ storefronts, orders }: StorefrontMerchantParts): AnyOperation[] {
+function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -129,7 +162,7 @@ function reports ({ storefronts, orders }: StorefrontMerchantParts): AnyOperatio
       method: 'GET',
       path: `${PATH}/orders`,
       mount: { use: 'storefront', chain: 'store-read' },
-      summary: 'The store\'s orders, newest first',
+      summary: "The store's orders, newest first",
       query: OrdersQuery,
       answers: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
       handle: async ({ ctx, query }) => {

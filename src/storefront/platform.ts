@@ -53,7 +53,7 @@ export interface Catalog {
 
 /** What a cart is worked out for. */
 export interface CartQuestion {
-  readonly items: ReadonlyArray<{ readonly variantId: number, readonly quantity: number }>
+  readonly items: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>
   readonly location: BuyerLocation
   readonly shippingCents: number
 }
@@ -82,7 +82,10 @@ export interface HoldRequest {
   readonly until: number
 }
 
-/** An order to be made at the platform. Its amounts are what the buyer has paid; the platform must not work them out anew. */
+/**
+ * An order to be made at the platform. Its amounts are what the buyer has paid; the platform must not work them out
+ * anew.
+ */
 export interface NewPlatformOrder {
   /** Our order id: the platform keeps it, and finds the order by it. */
   readonly sourceIdentifier: string
@@ -91,7 +94,10 @@ export interface NewPlatformOrder {
   readonly shippingAddress: ShippingAddress
   /** Two capital letters of the address's country. */
   readonly countryCode: string
-  /** What the tax was worked out for. The address comes later, from the buyer, and may be elsewhere: the merchant must see that. */
+  /**
+   * What the tax was worked out for. The address comes later, from the buyer, and may be elsewhere: the merchant must
+   * see that.
+   */
   readonly location: BuyerLocation
   readonly shippingCents: number
   readonly taxCents: number
@@ -147,7 +153,16 @@ export class StorePlatformError extends Error {
   /** It was refused because the goods are gone. */
   readonly isSoldOut: boolean
 
-  constructor (fault: StorePlatformFault, message: string, options: { readonly upstreamStatus?: number | null, readonly retryAfter?: number, readonly isSoldOut?: boolean, readonly cause?: unknown } = {}) {
+  constructor(
+    fault: StorePlatformFault,
+    message: string,
+    options: {
+      readonly upstreamStatus?: number | null
+      readonly retryAfter?: number
+      readonly isSoldOut?: boolean
+      readonly cause?: unknown
+    } = {}
+  ) {
     super(message, { cause: options.cause })
     this.fault = fault
     this.upstreamStatus = options.upstreamStatus ?? null
@@ -157,36 +172,42 @@ export class StorePlatformError extends Error {
 }
 
 /**
- * A platform that stores run on. Every method rejects with StorePlatformError. None is repeated inside, but for one that was
- * throttled or whose short-lived token had expired, since then nothing was done.
+ * A platform that stores run on. Every method rejects with StorePlatformError. None is repeated inside, but for one
+ * that was throttled or whose short-lived token had expired, since then nothing was done.
  */
 export interface StorePlatform {
   readonly kind: StorePlatformKind
-  shopInfo (store: StoreAccess): Promise<ShopInfo>
+  shopInfo(store: StoreAccess): Promise<ShopInfo>
   /** Everything, page by page. A shop whose currency is not USD is refused. */
-  catalog (store: StoreAccess): Promise<Catalog>
-  /** Those of the variants that can be bought now, in these quantities; others are left out. Asked before anything is invoiced. */
-  available (store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>>
-  /** Prices of now, and tax on goods and shipping at the buyer's place; never an estimate. */
-  calculate (store: StoreAccess, question: CartQuestion): Promise<Calculation>
-  /** Takes goods out of what others can buy; answers the hold's id, or null where the platform holds nothing. */
-  hold (store: StoreAccess, request: HoldRequest): Promise<string | null>
-  /** Gives held goods back; one that is not there any more is released. Those of an order that was made are in the order. */
-  release (store: StoreAccess, holdId: string): Promise<void>
+  catalog(store: StoreAccess): Promise<Catalog>
   /**
-   * Makes a paid order, once. The caller has made sure that no other order of this source identifier is being made. When the
-   * fault is `away`, it may exist all the same: `findOrder` tells.
+   * Those of the variants that can be bought now, in these quantities; others are left out. Asked before anything is
+   * invoiced.
    */
-  createOrder (store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder>
+  available(store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>>
+  /** Prices of now, and tax on goods and shipping at the buyer's place; never an estimate. */
+  calculate(store: StoreAccess, question: CartQuestion): Promise<Calculation>
+  /** Takes goods out of what others can buy; answers the hold's id, or null where the platform holds nothing. */
+  hold(store: StoreAccess, request: HoldRequest): Promise<string | null>
+  /**
+   * Gives held goods back; one that is not there any more is released. Those of an order that was made are in the
+   * order.
+   */
+  release(store: StoreAccess, holdId: string): Promise<void>
+  /**
+   * Makes a paid order, once. The caller has made sure that no other order of this source identifier is being made.
+   * When the fault is `away`, it may exist all the same: `findOrder` tells.
+   */
+  createOrder(store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder>
   /** The order with this source identifier; null when there is none that can be found yet. */
-  findOrder (store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null>
+  findOrder(store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null>
   /** How far orders are; those that the platform does not know are left out. */
-  fulfilments (store: StoreAccess, platformOrderIds: readonly string[]): Promise<Fulfilment[]>
+  fulfilments(store: StoreAccess, platformOrderIds: readonly string[]): Promise<Fulfilment[]>
   /** Has the platform notify `address` of changes of orders. Repeating is harmless. */
-  subscribe (store: StoreAccess, address: string): Promise<void>
+  subscribe(store: StoreAccess, address: string): Promise<void>
   /**
    * What a notification says, or null for one of no interest. Its signature is checked over the raw bytes first.
    * @throws StorePlatformError `credentials` for a signature that is not good, `refused` for what cannot be read
    */
-  readNotification (store: StoreAccess, headers: ReadonlyMap<string, string>, body: Uint8Array): Fulfilment | null
+  readNotification(store: StoreAccess, headers: ReadonlyMap<string, string>, body: Uint8Array): Fulfilment | null
 }

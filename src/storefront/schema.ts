@@ -108,8 +108,8 @@ export interface Tracking {
 }
 
 /**
- * Why a shop did not make a paid order: the goods are gone, it refused the order for another reason, the credentials are not good
- * any more, or there is no such shop. What may pass by itself is none of them.
+ * Why a shop did not make a paid order: the goods are gone, it refused the order for another reason, the credentials
+ * are not good any more, or there is no such shop. What may pass by itself is none of them.
  */
 export type FailureReason = 'sold_out' | 'refused' | 'store_access' | 'store_closed'
 

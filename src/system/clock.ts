@@ -1,35 +1,43 @@
 /**
- * The one source of time. Everything that expires, backs off or measures takes a `Clock`, so that tests move time instead
- * of sleeping.
+ * The one source of time. Everything that expires, backs off or measures takes a `Clock`, so that tests move time
+ * instead of sleeping.
  */
 export interface Clock {
   /** Wall-clock milliseconds since the epoch. */
-  now (): number
+  now(): number
   /** Monotonic milliseconds with a fraction, for durations only. */
-  monotonic (): number
+  monotonic(): number
   /** Calls `run` once after `ms` milliseconds, unless cancelled. Does not keep the process alive. */
-  after (ms: number, run: () => void): Timer
+  after(ms: number, run: () => void): Timer
   /** Calls `run` every `ms` milliseconds until cancelled. Does not keep the process alive. */
-  every (ms: number, run: () => void): Timer
+  every(ms: number, run: () => void): Timer
 }
 
 /** A running timer of a `Clock`. Cancelling twice is harmless. */
 export interface Timer {
-  cancel (): void
+  cancel(): void
 }
 
 /** The machine's own clock and timers. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  after (ms, run) {
+  after(ms, run) {
     const handle = setTimeout(run, ms)
     handle.unref()
-    return { cancel: () => { clearTimeout(handle) } }
+    return {
+      cancel: () => {
+        clearTimeout(handle)
+      }
+    }
   },
-  every (ms, run) {
+  every(ms, run) {
     const handle = setInterval(run, ms)
     handle.unref()
-    return { cancel: () => { clearInterval(handle) } }
+    return {
+      cancel: () => {
+        clearInterval(handle)
+      }
+    }
   }
 }

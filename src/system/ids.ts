@@ -8,12 +8,12 @@ export type Random = (length: number) => Uint8Array
 export const systemRandom: Random = length => randomBytes(length)
 
 /** A new id for an internal row: a UUID of version 7, so that rows sort by `now`, in milliseconds of the Clock. */
-export function rowId (now: number, random: Random = systemRandom): string {
+export function rowId(now: number, random: Random = systemRandom): string {
   return v7({ msecs: now, random: random(16) })
 }
 
 /** A new correlation or delivery id: a random UUID (decision 10). */
-export function freshId (): string {
+export function freshId(): string {
   return randomUUID()
 }
 
@@ -22,16 +22,18 @@ const span = 900_000_000_000_000n
 // The largest multiple of the span that 64 bits hold; a draw above it would make small ids likelier than large ones.
 const fair = (2n ** 64n / span) * span
 
-/** A new id as clients see it: 15 random digits without a leading zero, so that ids cannot be counted up (decision 10). */
-export function numericId (random: Random = systemRandom): string {
+/**
+ * A new id as clients see it: 15 random digits without a leading zero, so that ids cannot be counted up (decision 10).
+ */
+export function numericId(random: Random = systemRandom): string {
   for (;;) {
     const bytes = random(8)
     const drawn = new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0)
-    if (drawn < fair) return String(smallest + drawn % span)
+    if (drawn < fair) return String(smallest + (drawn % span))
   }
 }
 
 /** `bytes` random bytes in base64url without padding: tokens of pages and claims (32 bytes: 43 characters). */
-export function randomToken (bytes: number, random: Random = systemRandom): string {
+export function randomToken(bytes: number, random: Random = systemRandom): string {
   return Buffer.from(random(bytes)).toString('base64url')
 }

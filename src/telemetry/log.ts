@@ -3,24 +3,24 @@ import { pino, stdSerializers, type DestinationStream, type Logger } from 'pino'
 export type { Logger } from 'pino'
 
 /**
- * Where lines of log go: the four levels, each with `(message)` or `(fields, message)`. pino's logger is one; tests pass
- * their own.
+ * Where lines of log go: the four levels, each with `(message)` or `(fields, message)`. pino's logger is one; tests
+ * pass their own.
  */
 export interface Log {
-  debug (message: string): void
-  debug (fields: object, message: string): void
-  info (message: string): void
-  info (fields: object, message: string): void
-  warn (message: string): void
-  warn (fields: object, message: string): void
-  error (message: string): void
-  error (fields: object, message: string): void
+  debug(message: string): void
+  debug(fields: object, message: string): void
+  info(message: string): void
+  info(fields: object, message: string): void
+  warn(message: string): void
+  warn(fields: object, message: string): void
+  error(message: string): void
+  error(fields: object, message: string): void
   /**
-   * The quick way for the one line of each request: the same line, but the names of `fields` are not searched for secrets,
-   * so the caller vouches for them. `fields` may also be the members themselves as JSON text (`"a":1,"b":"c"`), in ASCII
-   * alone. Left out by logs that have no quicker way.
+   * The quick way for the one line of each request: the same line, but the names of `fields` are not searched for
+   * secrets, so the caller vouches for them. `fields` may also be the members themselves as JSON text
+   * (`"a":1,"b":"c"`), in ASCII alone. Left out by logs that have no quicker way.
    */
-  known? (level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void
+  known?(level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void
 }
 
 /** How the log is made. */
@@ -32,22 +32,40 @@ export interface LogOptions {
 
 // Lower-case; compared without regard to case, since header names come in any.
 const hiddenNames = new Set([
-  'authorization', 'cookie', 'set-cookie', 'x-api-key', 'x-admin-key', 'payment-receipt', 'www-authenticate',
-  'preimage', 'macaroon', 'credential', 'apikey', 'adminkey', 'accesstoken', 'claimtoken', 'webhooksecret', 'providerkey', 'secret', 'master', 'password'
+  'authorization',
+  'cookie',
+  'set-cookie',
+  'x-api-key',
+  'x-admin-key',
+  'payment-receipt',
+  'www-authenticate',
+  'preimage',
+  'macaroon',
+  'credential',
+  'apikey',
+  'adminkey',
+  'accesstoken',
+  'claimtoken',
+  'webhooksecret',
+  'providerkey',
+  'secret',
+  'master',
+  'password'
 ])
 const redacted = '[redacted]'
 const deepest = 4
 
-function isPlain (value: object): value is Record<string, unknown> {
+function isPlain(value: object): value is Record<string, unknown> {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
 /**
- * The same fields, or a copy where something had to be hidden. This stands in for pino's own `redact`: with its paths for one
- * and two levels a line took 43 microseconds, more than a whole verified request may; a flat line takes less than one this way.
+ * The same fields, or a copy where something had to be hidden. This stands in for pino's own `redact`: with its paths
+ * for one and two levels a line took 43 microseconds, more than a whole verified request may; a flat line takes less
+ * than one this way.
  */
-function hide (fields: Record<string, unknown>, depth = 1): Record<string, unknown> {
+function hide(fields: Record<string, unknown>, depth = 1): Record<string, unknown> {
   let copy: Record<string, unknown> | null = null
   for (const name in fields) {
     const value = fields[name]
@@ -65,7 +83,7 @@ function hide (fields: Record<string, unknown>, depth = 1): Record<string, unkno
   return copy ?? fields
 }
 
-function hideList (list: unknown[], depth: number): unknown[] {
+function hideList(list: unknown[], depth: number): unknown[] {
   let copy: unknown[] | null = null
   for (const [index, value] of list.entries()) {
     if (typeof value !== 'object' || value === null || !isPlain(value)) continue
@@ -78,10 +96,11 @@ function hideList (list: unknown[], depth: number): unknown[] {
 }
 
 /**
- * The gateway's log: one JSON object a line. The first guard of secrets is their type (`Secret` prints itself redacted);
- * names that are known to carry them are hidden as well, in plain objects and lists down to the fourth level. Not covered by name: what is bound with `child`, which pino does not format.
+ * The gateway's log: one JSON object a line. The first guard of secrets is their type (`Secret` prints itself
+ * redacted); names that are known to carry them are hidden as well, in plain objects and lists down to the fourth
+ * level. Not covered by name: what is bound with `child`, which pino does not format.
  */
-export function createLog (options: LogOptions): Logger & Required<Pick<Log, 'known'>> {
+export function createLog(options: LogOptions): Logger & Required<Pick<Log, 'known'>> {
   const settings = {
     level: options.level,
     base: null,
@@ -92,22 +111,25 @@ export function createLog (options: LogOptions): Logger & Required<Pick<Log, 'kn
   const destination: Destination = options.destination ?? gatheredOutput()
   const log = pino(settings, destination)
   return Object.assign(log, {
-    // pino asks of every member whether it has a serializer and a formatter of its own: a twentieth of a verified request.
-    known (level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void {
+    // pino asks of every member whether it has a serializer and a formatter of its own: a twentieth of a verified
+    // request.
+    known(level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void {
       if (!log.isLevelEnabled(level)) return
       const members = typeof fields === 'string' ? fields : JSON.stringify(fields).slice(1, -1)
       const end = message === REQUEST ? REQUEST_END : `,"msg":${JSON.stringify(message)}}\n`
       const line = `{"level":"${level}"${timeOfLine()}${members === '' ? '' : ','}${members}${end}`
-      if (destination.writeAscii !== undefined && typeof fields === 'string' && end === REQUEST_END) destination.writeAscii(line)
+      if (destination.writeAscii !== undefined && typeof fields === 'string' && end === REQUEST_END)
+        destination.writeAscii(line)
       else destination.write(line)
     }
   })
 }
 
 /** An error as pino shows it, with its code: a getter, which pino does not look at. */
-function shownError (error: unknown): unknown {
+function shownError(error: unknown): unknown {
   const shown: unknown = error instanceof Error ? stdSerializers.err(error) : error
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string' && typeof shown === 'object') return { ...shown, code: error.code }
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string' && typeof shown === 'object')
+    return { ...shown, code: error.code }
   return shown
 }
 
@@ -117,19 +139,22 @@ const REQUEST_END = `,"msg":"${REQUEST}"}\n`
 
 interface Destination extends DestinationStream {
   /** `write` for lines that have no character beyond ASCII. */
-  writeAscii? (line: string): void
+  writeAscii?(line: string): void
 }
 
-/** Lines are gathered up to this many characters, and for at most this many milliseconds: a write for each cost a tenth of a request. */
+/**
+ * Lines are gathered up to this many characters, and for at most this many milliseconds: a write for each cost a tenth
+ * of a request.
+ */
 const GATHERED_CHARS = 32_768
 const GATHERED_MS = 100
 
 /**
- * Standard output, written in pieces of several lines. What is gathered is written when the process ends; SIGKILL loses it.
- * Gathered here and not by the destination itself, which counts the bytes of each line as it comes: that flattens the text
- * once more and took a twentieth of a verified request.
+ * Standard output, written in pieces of several lines. What is gathered is written when the process ends; SIGKILL loses
+ * it. Gathered here and not by the destination itself, which counts the bytes of each line as it comes: that flattens
+ * the text once more and took a twentieth of a verified request.
  */
-function gatheredOutput (): Destination {
+function gatheredOutput(): Destination {
   const output = pino.destination({ fd: 1, sync: false, maxWrite: 2 * GATHERED_CHARS, contentMode: 'buffer' })
   let gathered = ''
   let ascii = true
@@ -161,7 +186,7 @@ function gatheredOutput (): Destination {
     pass()
   }
   return {
-    write (line) {
+    write(line) {
       ascii = false
       writeAscii(line)
     },
@@ -173,7 +198,7 @@ let timedAt = 0
 let timeText = ''
 
 /** Many lines share a millisecond. */
-function timeOfLine (): string {
+function timeOfLine(): string {
   const now = Date.now()
   if (now !== timedAt) {
     timedAt = now
@@ -185,7 +210,7 @@ function timeOfLine (): string {
 const secretParameters = /([?&](?:adminKey|apiKey|key|token|claimToken|access_token|preimage)=)[^&#]*/gi
 
 /** A request target as it may be logged: the values of query parameters that carry keys are replaced (decision 38). */
-export function cleanTarget (target: string): string {
+export function cleanTarget(target: string): string {
   return target.includes('?') ? target.replace(secretParameters, '$1[redacted]') : target
 }
 

@@ -2,24 +2,27 @@ import type { Metric } from 'prom-client'
 
 /** A number that only grows. */
 export interface CounterCell {
-  add (by: number): void
+  add(by: number): void
 }
 
 /** A number that goes up and down. */
 export interface GaugeCell {
-  add (by: number): void
+  add(by: number): void
 }
 
 /** How values are distributed. */
 export interface HistogramCell {
   /** Throws TypeError on what is no finite number. */
-  observe (value: number): void
+  observe(value: number): void
 }
 
 /** A measurement that consists of cells, one for each combination of labels. */
 export interface Cells<L extends string, C> {
-  /** The cell of these labels, always the same one; labels are written in the order of the object. Keep it: this looks it up. */
-  cell (labels: Readonly<Record<L, string>>): C
+  /**
+   * The cell of these labels, always the same one; labels are written in the order of the object. Keep it: this looks
+   * it up.
+   */
+  cell(labels: Readonly<Record<L, string>>): C
 }
 
 type CellLabels = Readonly<Record<string, string>>
@@ -31,10 +34,10 @@ interface Value {
 }
 
 /**
- * A measurement whose numbers are added to without prom-client, which works out a cell from its labels at every change and
- * took a twentieth of a verified request. The registry asks for the numbers when somebody reads them.
+ * A measurement whose numbers are added to without prom-client, which works out a cell from its labels at every change
+ * and took a twentieth of a verified request. The registry asks for the numbers when somebody reads them.
  */
-abstract class CellMetric<C extends { readonly touched: boolean, values (name: string): Value[] }> {
+abstract class CellMetric<C extends { readonly touched: boolean; values(name: string): Value[] }> {
   readonly name: string
   readonly help: string
   abstract readonly type: 'counter' | 'gauge' | 'histogram'
@@ -43,29 +46,29 @@ abstract class CellMetric<C extends { readonly touched: boolean, values (name: s
   /** In the order of their first change, which is that of prom-client. */
   protected readonly changed: C[] = []
 
-  constructor (name: string, help: string) {
+  constructor(name: string, help: string) {
     this.name = name
     this.help = help
   }
 
-  protected abstract make (labels: CellLabels): C
+  protected abstract make(labels: CellLabels): C
 
   /** The cell of these labels, always the same one. It is not shown before its first change. */
-  cell (labels: CellLabels): C {
+  cell(labels: CellLabels): C {
     const key = JSON.stringify(labels)
     let cell = this.#byLabels.get(key)
-    if (cell === undefined) this.#byLabels.set(key, cell = this.make(labels))
+    if (cell === undefined) this.#byLabels.set(key, (cell = this.make(labels)))
     return cell
   }
 
   /** As the registry asks for it. */
-  async get (): Promise<{ name: string, help: string, type: string, aggregator: string, values: Value[] }> {
+  async get(): Promise<{ name: string; help: string; type: string; aggregator: string; values: Value[] }> {
     const { name, help, type, aggregator } = this
     return { name, help, type, aggregator, values: this.changed.flatMap(cell => cell.values(name)) }
   }
 
   /** This metric for `Registry.registerMetric`, whose type names classes; it asks for the name and calls `get`. */
-  forRegistry (): Metric {
+  forRegistry(): Metric {
     return this as unknown as Metric
   }
 }
@@ -76,12 +79,12 @@ class NumberCell implements CounterCell, GaugeCell {
   readonly #changed: NumberCell[]
   #value = 0
 
-  constructor (labels: CellLabels, changed: NumberCell[]) {
+  constructor(labels: CellLabels, changed: NumberCell[]) {
     this.#labels = labels
     this.#changed = changed
   }
 
-  add (by: number): void {
+  add(by: number): void {
     if (!this.touched) {
       this.touched = true
       this.#changed.push(this)
@@ -89,7 +92,7 @@ class NumberCell implements CounterCell, GaugeCell {
     this.#value += by
   }
 
-  values (): Value[] {
+  values(): Value[] {
     return [{ labels: this.#labels, value: this.#value }]
   }
 }
@@ -98,12 +101,12 @@ class NumberCell implements CounterCell, GaugeCell {
 export class NumberMetric extends CellMetric<NumberCell> {
   readonly type: 'counter' | 'gauge'
 
-  constructor (name: string, help: string, type: 'counter' | 'gauge') {
+  constructor(name: string, help: string, type: 'counter' | 'gauge') {
     super(name, help)
     this.type = type
   }
 
-  protected make (labels: CellLabels): NumberCell {
+  protected make(labels: CellLabels): NumberCell {
     return new NumberCell(labels, this.changed)
   }
 }
@@ -118,14 +121,14 @@ class HistogramValue implements HistogramCell {
   #count = 0
   #sum = 0
 
-  constructor (labels: CellLabels, bounds: readonly number[], changed: HistogramValue[]) {
+  constructor(labels: CellLabels, bounds: readonly number[], changed: HistogramValue[]) {
     this.#labels = labels
     this.#bounds = bounds
     this.#counts = new Float64Array(bounds.length + 1)
     this.#changed = changed
   }
 
-  observe (value: number): void {
+  observe(value: number): void {
     if (!Number.isFinite(value)) throw new TypeError(`Value is not a valid number: ${value}`)
     if (!this.touched) {
       this.touched = true
@@ -133,13 +136,13 @@ class HistogramValue implements HistogramCell {
     }
     const bounds = this.#bounds
     let at = 0
-    while (at < bounds.length && value > (bounds[at] as number /* below its length */)) at++
-    this.#counts[at] = (this.#counts[at] as number /* one more than there are bounds */) + 1
+    while (at < bounds.length && value > (bounds[at] as number) /* below its length */) at++
+    this.#counts[at] = (this.#counts[at] as number) /* one more than there are bounds */ + 1
     this.#count++
     this.#sum += value
   }
 
-  values (name: string): Value[] {
+  values(name: string): Value[] {
     const labels = this.#labels
     const metricName = `${name}_bucket`
     let below = 0
@@ -161,12 +164,12 @@ export class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
   readonly #bounds: readonly number[]
 
-  constructor (name: string, help: string, bounds: readonly number[]) {
+  constructor(name: string, help: string, bounds: readonly number[]) {
     super(name, help)
     this.#bounds = [...bounds]
   }
 
-  protected make (labels: CellLabels): HistogramValue {
+  protected make(labels: CellLabels): HistogramValue {
     return new HistogramValue(labels, this.#bounds, this.changed)
   }
 }

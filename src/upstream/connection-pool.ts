@@ -16,7 +16,10 @@ export interface ConnectionPoolOptions {
   readonly keepAlive: number
 }
 
-/** What is taken off the time for which an upstream says that it keeps a connection: the request may be under way as it closes. */
+/**
+ * What is taken off the time for which an upstream says that it keeps a connection: the request may be under way as it
+ * closes.
+ */
 const MARGIN = 2000
 /** Ticks after which an idle connection no longer holds the process. */
 const LOOSE = 2
@@ -27,7 +30,7 @@ const PATIENCE = 50
 class PoolClosed extends Error {
   readonly code = 'POOL_CLOSED'
 
-  constructor () {
+  constructor() {
     super('the connections of this upstream are closed')
     this.name = 'PoolClosed'
   }
@@ -37,9 +40,9 @@ class PoolClosed extends Error {
  * The connections to one upstream. Requests of one client go out in the order in which they came, those of several take
  * turns, on the connection that was used last, so that those too many fall idle.
  *
- * A connection that carried a request carries no other before the loop has polled once more, and every request waits for the
- * end of its own poll: a close, or an answer that nobody asked for, which the kernel has already, is seen before the request
- * is written and not after it (undici does the same since GHSA-35p6-xmwp-9g52).
+ * A connection that carried a request carries no other before the loop has polled once more, and every request waits
+ * for the end of its own poll: a close, or an answer that nobody asked for, which the kernel has already, is seen
+ * before the request is written and not after it (undici does the same since GHSA-35p6-xmwp-9g52).
  */
 export class ConnectionPool implements ConnectionOwner {
   readonly #dialer: Dialer
@@ -56,7 +59,7 @@ export class ConnectionPool implements ConnectionOwner {
   #closed = false
   #onEmpty: (() => void) | null = null
 
-  constructor (dialer: Dialer, options: ConnectionPoolOptions) {
+  constructor(dialer: Dialer, options: ConnectionPoolOptions) {
     this.#dialer = dialer
     this.#options = options
     this.#patience = Deadlines.ticks(options.keepAlive)
@@ -65,7 +68,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** Sends a request as soon as a connection is free. The handler is told of everything that follows, refusals too. */
-  dispatch (call: UpstreamCall, handler: CallHandler): void {
+  dispatch(call: UpstreamCall, handler: CallHandler): void {
     let head
     try {
       if (this.#closed) throw new PoolClosed()
@@ -79,14 +82,14 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** Finishes what runs and what waits, then closes; `done` is called after that. */
-  close (done: () => void): void {
+  close(done: () => void): void {
     this.#closed = true
     this.#onEmpty = done
     this.#schedule()
   }
 
   /** Closes everything at once. What runs or waits is told of it. */
-  destroy (): void {
+  destroy(): void {
     this.#closed = true
     const waiting = this.#round.clear()
     for (const connection of this.#all) connection.destroy()
@@ -95,7 +98,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** One tick of the clock: lets go of connections that were idle for long. */
-  look (tick: number): void {
+  look(tick: number): void {
     this.#tick = tick
     for (let at = this.#idle.length - 1; at >= 0; at--) {
       const connection = this.#idle[at]
@@ -109,14 +112,15 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /**
-   * Somebody waits because every connection is taken, or all that those may have who kept others waiting before: takes them
-   * from the clients that have kept theirs from being used for too long, first from those who did it before.
+   * Somebody waits because every connection is taken, or all that those may have who kept others waiting before: takes
+   * them from the clients that have kept theirs from being used for too long, first from those who did it before.
    */
-  #reclaim (): void {
+  #reclaim(): void {
     const all = this.#all.size
     const full = this.#idle.length === 0 && all >= this.#options.connections
     if (!full && !this.#round.crowdedBehind) return
-    const wanted = (full ? this.#round.wanted(all) : 0) + (this.#round.crowdedBehind ? this.#round.wantedBehind(all) : 0)
+    const wanted =
+      (full ? this.#round.wanted(all) : 0) + (this.#round.crowdedBehind ? this.#round.wantedBehind(all) : 0)
     if (wanted === 0) return
     const kept = [...this.#all].filter(connection => connection.dawdling > PATIENCE && (full || hasDawdled(connection)))
     kept.sort((one, other) => Number(hasDawdled(other)) - Number(hasDawdled(one)) || other.dawdling - one.dawdling)
@@ -127,12 +131,12 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** Ticks that a connection may be idle. */
-  #limit (connection: UpstreamConnection): number {
+  #limit(connection: UpstreamConnection): number {
     const { keepAlive } = connection
     return keepAlive < 0 ? this.#patience : Math.min(this.#patience, Deadlines.ticks(keepAlive - MARGIN))
   }
 
-  release (connection: UpstreamConnection): void {
+  release(connection: UpstreamConnection): void {
     this.#left(connection)
     if (this.#limit(connection) <= 0) {
       connection.destroy()
@@ -143,7 +147,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#schedule()
   }
 
-  lost (connection: UpstreamConnection): void {
+  lost(connection: UpstreamConnection): void {
     if (!this.#all.delete(connection)) return
     this.#left(connection)
     remove(this.#idle, connection)
@@ -151,13 +155,13 @@ export class ConnectionPool implements ConnectionOwner {
     this.#schedule()
   }
 
-  #schedule (): void {
+  #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
     setImmediate(flush, this)
   }
 
-  flush (): void {
+  flush(): void {
     this.#scheduled = false
     let share = this.#round.first()
     while (share !== null) {
@@ -173,14 +177,14 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** Sends the first request of a share, whose turn it is. */
-  #start (connection: UpstreamConnection, share: ClientShare): void {
+  #start(connection: UpstreamConnection, share: ClientShare): void {
     const call = this.#round.take(share)
     connection.share = share
     if (call !== undefined) connection.start(call)
   }
 
   /** The connection carries no request any more. */
-  #left (connection: UpstreamConnection): void {
+  #left(connection: UpstreamConnection): void {
     const { share } = connection
     if (share === null) return
     connection.share = null
@@ -188,7 +192,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** Requests are left: for those that no idle or opening connection will take, more are opened. */
-  #wait (): void {
+  #wait(): void {
     if (this.#idle.length > 0) this.#schedule()
     const room = this.#options.connections - this.#all.size
     if (room <= 0) return
@@ -196,7 +200,7 @@ export class ConnectionPool implements ConnectionOwner {
     for (let count = this.#round.wanted(spare + room) - spare; count > 0; count--) this.#open()
   }
 
-  #open (): void {
+  #open(): void {
     const connection = new UpstreamConnection(this, this.#dialer.secure)
     this.#all.add(connection)
     this.#opening++
@@ -214,7 +218,7 @@ export class ConnectionPool implements ConnectionOwner {
     })
   }
 
-  #opened (connection: UpstreamConnection): void {
+  #opened(connection: UpstreamConnection): void {
     const waited = this.#round.occupied
     const share = this.#round.first()
     if (share !== null) this.#start(connection, share)
@@ -226,7 +230,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** A connection could not be made: the request that has waited longest is told. */
-  #refuse (error: Error): void {
+  #refuse(error: Error): void {
     const share = this.#round.first()
     if (share === null) return
     const call = this.#round.take(share)
@@ -235,7 +239,7 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /** Closes what is idle; tells that the last connection has gone. */
-  #empty (): void {
+  #empty(): void {
     for (const connection of this.#idle.slice()) connection.destroy()
     if (this.#all.size > 0 || this.#onEmpty === null) return
     const done = this.#onEmpty
@@ -244,16 +248,16 @@ export class ConnectionPool implements ConnectionOwner {
   }
 }
 
-function flush (pool: ConnectionPool): void {
+function flush(pool: ConnectionPool): void {
   pool.flush()
 }
 
 /** Its client has lost a connection lately because it kept others waiting. */
-function hasDawdled ({ share }: UpstreamConnection): boolean {
+function hasDawdled({ share }: UpstreamConnection): boolean {
   return share !== null && share.dawdledAt !== null
 }
 
-function remove (from: UpstreamConnection[], connection: UpstreamConnection): void {
+function remove(from: UpstreamConnection[], connection: UpstreamConnection): void {
   const at = from.indexOf(connection)
   if (at >= 0) from.splice(at, 1)
 }

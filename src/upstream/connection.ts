@@ -13,10 +13,10 @@ export interface CallController {
   /** Flat list of the trailers, once the answer is whole. */
   readonly rawTrailers: readonly string[]
   /** Hands nothing over until `resume`. */
-  pause (): void
-  resume (): void
+  pause(): void
+  resume(): void
   /** Gives the request up, its connection with it. The handler is told nothing more. */
-  abort (): void
+  abort(): void
 }
 
 /** Takes what becomes of one request. */
@@ -25,22 +25,25 @@ export interface CallHandler {
   readonly over: boolean
   /** Whose request it is: an address, or the network that counts as one client. Empty for nobody's in particular. */
   readonly client: string
-  /** Ticks for which its client has kept the connection from being used, by taking or sending next to nothing; 0 while it does not. */
+  /**
+   * Ticks for which its client has kept the connection from being used, by taking or sending next to nothing; 0 while
+   * it does not.
+   */
   readonly dawdling: number
   /** Others wait for a connection, and its client keeps this one: it must be given up. */
-  giveUp (): void
+  giveUp(): void
   /** A connection was found; the request goes out now. */
-  onRequestStart (controller: CallController): void
+  onRequestStart(controller: CallController): void
   /** A piece of the body has gone out. */
-  onBodySent (): void
+  onBodySent(): void
   /** The whole request has gone out. */
-  onRequestSent (): void
+  onRequestSent(): void
   /** A head: interim below 200, then that of the answer. */
-  onResponseStart (controller: CallController, status: number): void
-  onResponseData (controller: CallController, piece: Uint8Array): void
-  onResponseEnd (controller: CallController): void
+  onResponseStart(controller: CallController, status: number): void
+  onResponseData(controller: CallController, piece: Uint8Array): void
+  onResponseEnd(controller: CallController): void
   /** It failed; `controller` is null when nothing was sent. Nothing follows. */
-  onResponseError (controller: CallController | null, error: Error): void
+  onResponseError(controller: CallController | null, error: Error): void
 }
 
 /** One request that waits for a connection. */
@@ -53,17 +56,17 @@ export interface QueuedCall {
 /** Where a connection belongs to. */
 export interface ConnectionOwner {
   /** The connection may carry another request. */
-  release (connection: UpstreamConnection): void
+  release(connection: UpstreamConnection): void
   /** The connection is gone. */
-  lost (connection: UpstreamConnection): void
+  lost(connection: UpstreamConnection): void
 }
 
 const READ_SIZE = 64 * 1024
 /** The most that one TLS record carries. */
 const RECORD = 16 * 1024
 /**
- * One buffer for all plain connections: between the kernel's read and the callback nothing else runs, and what is kept is
- * copied. Not where reads are begun ahead of time (Windows), and not for TLS, whose reads may come out of a write.
+ * One buffer for all plain connections: between the kernel's read and the callback nothing else runs, and what is kept
+ * is copied. Not where reads are begun ahead of time (Windows), and not for TLS, whose reads may come out of a write.
  */
 const SHARED = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(READ_SIZE)
 
@@ -96,10 +99,10 @@ export class UpstreamConnection implements CallController, ResponseReader {
   #dead = false
   #unreferenced = false
 
-  constructor (owner: ConnectionOwner, secure: boolean) {
+  constructor(owner: ConnectionOwner, secure: boolean) {
     this.#owner = owner
     this.#parser = new ResponseParser(this)
-    this.#buffer = secure ? Buffer.allocUnsafeSlow(RECORD) : SHARED ?? Buffer.allocUnsafeSlow(READ_SIZE)
+    this.#buffer = secure ? Buffer.allocUnsafeSlow(RECORD) : (SHARED ?? Buffer.allocUnsafeSlow(READ_SIZE))
     this.onread = {
       buffer: this.#buffer,
       callback: size => {
@@ -110,21 +113,29 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 
   /** Milliseconds for which the upstream says that it keeps an idle connection, or -1. */
-  get keepAlive (): number {
+  get keepAlive(): number {
     return this.#parser.keepAlive
   }
 
   /** The connection is open. */
-  attach (socket: Socket): void {
+  attach(socket: Socket): void {
     this.#socket = socket
-    socket.on('error', (error: Error) => { if (!this.#ended) this.#fail(error) })
-    socket.on('end', () => { this.#finish() })
-    socket.on('close', () => { this.#closed() })
-    socket.on('drain', () => { this.#upload?.drained() })
+    socket.on('error', (error: Error) => {
+      if (!this.#ended) this.#fail(error)
+    })
+    socket.on('end', () => {
+      this.#finish()
+    })
+    socket.on('close', () => {
+      this.#closed()
+    })
+    socket.on('drain', () => {
+      this.#upload?.drained()
+    })
   }
 
   /** Sends a request. The connection must be idle. */
-  start ({ call, head, handler }: QueuedCall): void {
+  start({ call, head, handler }: QueuedCall): void {
     const socket = this.#socket
     if (socket === null) throw new Error('a connection that is not open was given a request')
     if (this.#unreferenced) {
@@ -151,24 +162,28 @@ export class UpstreamConnection implements CallController, ResponseReader {
     handler.onRequestSent()
   }
 
-  #send (socket: Socket, head: RequestHead, body: Readable, handler: CallHandler): void {
+  #send(socket: Socket, head: RequestHead, body: Readable, handler: CallHandler): void {
     const upload = new UpstreamUpload(socket, body, head, {
-      sent: () => { handler.onBodySent() },
+      sent: () => {
+        handler.onBodySent()
+      },
       done: () => {
         this.#upload = null
         handler.onRequestSent()
       },
-      failed: error => { this.#fail(error) }
+      failed: error => {
+        this.#fail(error)
+      }
     })
     this.#upload = upload
     upload.start()
   }
 
-  pause (): void {
+  pause(): void {
     if (this.#handler !== null) this.#parser.pause()
   }
 
-  resume (): void {
+  resume(): void {
     if (this.#handler === null) return
     try {
       this.#parser.resume()
@@ -179,31 +194,31 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#read()
   }
 
-  abort (): void {
+  abort(): void {
     if (this.#handler === null) return
     this.#handler = null
     this.destroy()
   }
 
   /** Ticks for which the client whose request it carries has kept it from being used. */
-  get dawdling (): number {
+  get dawdling(): number {
     return this.#handler?.dawdling ?? 0
   }
 
   /** Is freed, for somebody who would use it. */
-  giveUp (): void {
+  giveUp(): void {
     this.#handler?.giveUp()
   }
 
   /** Does not hold the process while nobody waits for it. */
-  unref (): void {
+  unref(): void {
     if (this.#unreferenced) return
     this.#unreferenced = true
     this.#socket?.unref()
   }
 
   /** Closes it at once, with the request that runs on it. */
-  destroy (): void {
+  destroy(): void {
     if (this.#dead) return
     this.#dead = true
     const handler = this.#handler
@@ -217,27 +232,28 @@ export class UpstreamConnection implements CallController, ResponseReader {
     handler?.onResponseError(this, new ResponseFault('UPSTREAM_CLOSED', 'the connection was closed here'))
   }
 
-  responseHead (status: number, pairs: string[]): void {
+  responseHead(status: number, pairs: string[]): void {
     this.rawHeaders = pairs
     this.#handler?.onResponseStart(this, status)
-    // The parser keeps the list up to its next head, and each of its slices keeps the whole text: for a stream that is long.
+    // The parser keeps the list up to its next head, and each of its slices keeps the whole text: for a stream that is
+    // long.
     pairs.length = 0
     this.rawHeaders = NONE
   }
 
-  responseBody (bytes: Buffer, from: number, to: number): void {
+  responseBody(bytes: Buffer, from: number, to: number): void {
     const piece = Buffer.allocUnsafe(to - from)
     bytes.copy(piece, 0, from, to)
     this.#handler?.onResponseData(this, piece)
   }
 
-  responseEnd (trailers: readonly string[]): void {
+  responseEnd(trailers: readonly string[]): void {
     this.rawTrailers = trailers
     this.#handler?.onResponseEnd(this)
     this.#handler = null
   }
 
-  #take (size: number): void {
+  #take(size: number): void {
     // Bytes that nobody asked for.
     if (this.#handler === null) {
       this.destroy()
@@ -259,7 +275,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 
   /** Some of the answer was read: lets more come, or gives the connection back. */
-  #read (): void {
+  #read(): void {
     if (this.#dead) return
     if (this.#handler === null) {
       this.#settle()
@@ -268,14 +284,15 @@ export class UpstreamConnection implements CallController, ResponseReader {
     if (this.#held && !this.#parser.paused) this.#flow()
   }
 
-  #flow (): void {
+  #flow(): void {
     this.#held = false
     this.#socket?.resume()
   }
 
   /** The answer is whole. */
-  #settle (): void {
-    // A handler that resumes while it is handed something comes here twice; given back twice it would carry two requests at once.
+  #settle(): void {
+    // A handler that resumes while it is handed something comes here twice; given back twice it would carry two
+    // requests at once.
     if (!this.#busy) return
     this.#busy = false
     const parser = this.#parser
@@ -291,7 +308,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 
   /** The upstream has closed its side. */
-  #finish (): void {
+  #finish(): void {
     this.#ended = true
     if (this.#handler === null) {
       this.destroy()
@@ -306,13 +323,13 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#read()
   }
 
-  #closed (): void {
+  #closed(): void {
     // What came before the end is still being handed over.
     if (this.#ended && this.#handler !== null) return
     this.#fail(new ResponseFault('UPSTREAM_CLOSED', 'the connection closed'))
   }
 
-  #fail (error: Error): void {
+  #fail(error: Error): void {
     const handler = this.#handler
     this.#handler = null
     this.destroy()
@@ -320,6 +337,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 }
 
-function asError (error: unknown): Error {
+function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
 }

@@ -30,11 +30,11 @@ const MAX_ATTEMPTS = 3
  * The SNI and certificate name. undici would take it from the Host header of the first request, so that a client's Host
  * chose the name that is checked; here the upstream's own address decides.
  */
-function servername (options: buildConnector.Options, tls: UpstreamTls | null): string | undefined {
+function servername(options: buildConnector.Options, tls: UpstreamTls | null): string | undefined {
   return tls?.servername ?? (isIP(options.hostname) === 0 ? options.hostname : undefined)
 }
 
-function base (options: ConnectOptions, more: { onread?: OnReadOpts, session?: Buffer } = {}): Connector {
+function base(options: ConnectOptions, more: { onread?: OnReadOpts; session?: Buffer } = {}): Connector {
   const { ca, cert, key } = options.tls ?? {}
   return buildConnector({
     allowH2: false,
@@ -47,7 +47,7 @@ function base (options: ConnectOptions, more: { onread?: OnReadOpts, session?: B
 }
 
 /** The request for a connection to `hostname`, under the upstream's own name. */
-function aimed (options: buildConnector.Options, hostname: string, tls: UpstreamTls | null): buildConnector.Options {
+function aimed(options: buildConnector.Options, hostname: string, tls: UpstreamTls | null): buildConnector.Options {
   const name = options.protocol === 'https:' ? servername(options, tls) : undefined
   return {
     hostname,
@@ -60,26 +60,30 @@ function aimed (options: buildConnector.Options, hostname: string, tls: Upstream
 }
 
 /** Connections to an operator's own upstream: any address, resolved by the system. */
-export function plainConnector (options: ConnectOptions): Connector {
+export function plainConnector(options: ConnectOptions): Connector {
   const connect = base(options)
-  return (wanted, callback) => { connect(aimed(wanted, wanted.hostname, options.tls), callback) }
+  return (wanted, callback) => {
+    connect(aimed(wanted, wanted.hostname, options.tls), callback)
+  }
 }
 
 /**
- * Connections to an address that a user gave. The name is resolved here, all its addresses are checked, and the connection
- * goes to a checked one, so that no second resolution can lead elsewhere; literals, for which undici skips its lookup hook,
- * are checked too (decision 92). Fails with `AddressRefused` or `NameUnresolved`.
+ * Connections to an address that a user gave. The name is resolved here, all its addresses are checked, and the
+ * connection goes to a checked one, so that no second resolution can lead elsewhere; literals, for which undici skips
+ * its lookup hook, are checked too (decision 92). Fails with `AddressRefused` or `NameUnresolved`.
  */
-export function guardedConnector (guard: AddressGuard, options: ConnectOptions): Connector {
+export function guardedConnector(guard: AddressGuard, options: ConnectOptions): Connector {
   const connect = base(options)
-  return (wanted, callback) => { void open(guard, connect, wanted, options.tls, callback) }
+  return (wanted, callback) => {
+    void open(guard, connect, wanted, options.tls, callback)
+  }
 }
 
 /** No connection was made in time, or every address was tried in vain and one of them for too long. */
 class ConnectTimeout extends Error {
   readonly code = 'ETIMEDOUT'
 
-  constructor (cause?: Error) {
+  constructor(cause?: Error) {
     super('no connection was made in time', { cause })
     this.name = 'ConnectTimeout'
   }
@@ -89,11 +93,11 @@ class ConnectTimeout extends Error {
 const PROBE_AFTER = 60_000
 
 /**
- * Connections without TLS. undici's connector would do too, but one must be made for each connection, whose bytes are read by
- * a callback of its own, and its cache of TLS sessions, its timer and its closures stay as long as the socket does: about
- * 1 KB of every stream.
+ * Connections without TLS. undici's connector would do too, but one must be made for each connection, whose bytes are
+ * read by a callback of its own, and its cache of TLS sessions, its timer and its closures stay as long as the socket
+ * does: about 1 KB of every stream.
  */
-function plain (onread: OnReadOpts, timeout: number): Connector {
+function plain(onread: OnReadOpts, timeout: number): Connector {
   return (wanted, callback) => {
     const socket = connectSocket({
       host: wanted.hostname,
@@ -114,11 +118,15 @@ function plain (onread: OnReadOpts, timeout: number): Connector {
     }
     const failed = (error: Error): void => {
       leave()
-      const tookLong = error instanceof AggregateError && error.errors.some(one => one instanceof Error && 'code' in one && one.code === 'ETIMEDOUT')
+      const tookLong =
+        error instanceof AggregateError &&
+        error.errors.some(one => one instanceof Error && 'code' in one && one.code === 'ETIMEDOUT')
       callback(tookLong ? new ConnectTimeout(error) : error, null)
     }
     // Not the socket's own, which it would keep after it is cleared.
-    const timer = setTimeout(() => { socket.destroy(new ConnectTimeout()) }, timeout)
+    const timer = setTimeout(() => {
+      socket.destroy(new ConnectTimeout())
+    }, timeout)
     socket.on('connect', connected)
     socket.on('error', failed)
   }
@@ -139,20 +147,22 @@ export class Dialer {
   #session: Buffer | null = null
 
   /** `origin`: scheme, host and port. */
-  constructor (origin: URL, guard: AddressGuard | null, options: ConnectOptions) {
+  constructor(origin: URL, guard: AddressGuard | null, options: ConnectOptions) {
     const { hostname, host, protocol, port } = origin
     this.#wanted = { hostname: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname, host, protocol, port }
     this.#guard = guard
     this.#options = options
   }
 
-  get secure (): boolean {
+  get secure(): boolean {
     return this.#wanted.protocol === 'https:'
   }
 
-  dial (onread: OnReadOpts, opened: Opened): void {
+  dial(onread: OnReadOpts, opened: Opened): void {
     const { tls, timeout } = this.#options
-    const connect = this.secure ? base(this.#options, { onread, ...(this.#session === null ? {} : { session: this.#session }) }) : plain(onread, timeout)
+    const connect = this.secure
+      ? base(this.#options, { onread, ...(this.#session === null ? {} : { session: this.#session }) })
+      : plain(onread, timeout)
     const callback: buildConnector.Callback = (...result) => {
       const [error, socket] = result
       if (error !== null) {
@@ -166,15 +176,20 @@ export class Dialer {
     else void open(this.#guard, connect, this.#wanted, tls, callback)
   }
 
-  #remember (socket: TLSSocket): void {
+  #remember(socket: TLSSocket): void {
     // TLS 1.3 gives its tickets after the handshake.
-    if (socket.getProtocol() === 'TLSv1.3') socket.on('session', (session: Buffer) => { this.#session = session })
+    if (socket.getProtocol() === 'TLSv1.3')
+      socket.on('session', (session: Buffer) => {
+        this.#session = session
+      })
     else this.#session = socket.getSession() ?? null
   }
 }
 
-/** Begins to connect. A certificate or key that cannot be used is thrown by Node at once; it is a fault like any other. */
-function begin (connect: Connector, wanted: buildConnector.Options, callback: buildConnector.Callback): void {
+/**
+ * Begins to connect. A certificate or key that cannot be used is thrown by Node at once; it is a fault like any other.
+ */
+function begin(connect: Connector, wanted: buildConnector.Options, callback: buildConnector.Callback): void {
   try {
     connect(wanted, callback)
   } catch (error) {
@@ -182,10 +197,18 @@ function begin (connect: Connector, wanted: buildConnector.Options, callback: bu
   }
 }
 
-async function open (guard: AddressGuard, connect: Connector, wanted: buildConnector.Options, tls: UpstreamTls | null, callback: buildConnector.Callback): Promise<void> {
+async function open(
+  guard: AddressGuard,
+  connect: Connector,
+  wanted: buildConnector.Options,
+  tls: UpstreamTls | null,
+  callback: buildConnector.Callback
+): Promise<void> {
   let addresses: readonly string[]
   try {
-    addresses = await guard.connectable(`${wanted.protocol}//${isIP(wanted.hostname) === 6 ? `[${wanted.hostname}]` : wanted.hostname}:${wanted.port}`)
+    addresses = await guard.connectable(
+      `${wanted.protocol}//${isIP(wanted.hostname) === 6 ? `[${wanted.hostname}]` : wanted.hostname}:${wanted.port}`
+    )
   } catch (error) {
     callback(error instanceof Error ? error : new Error(String(error)), null)
     return
@@ -194,12 +217,20 @@ async function open (guard: AddressGuard, connect: Connector, wanted: buildConne
 }
 
 /** Tries one address after the other. */
-function attempt (connect: Connector, wanted: buildConnector.Options, tls: UpstreamTls | null, addresses: readonly string[], index: number, callback: buildConnector.Callback): void {
+function attempt(
+  connect: Connector,
+  wanted: buildConnector.Options,
+  tls: UpstreamTls | null,
+  addresses: readonly string[],
+  index: number,
+  callback: buildConnector.Callback
+): void {
   const address = addresses[index] ?? ''
   begin(connect, aimed(wanted, address, tls), (...result) => {
     const [error, socket] = result
     if (error !== null) {
-      if (index + 1 < Math.min(addresses.length, MAX_ATTEMPTS)) attempt(connect, wanted, tls, addresses, index + 1, callback)
+      if (index + 1 < Math.min(addresses.length, MAX_ATTEMPTS))
+        attempt(connect, wanted, tls, addresses, index + 1, callback)
       else callback(error, null)
       return
     }
@@ -211,6 +242,6 @@ function attempt (connect: Connector, wanted: buildConnector.Options, tls: Upstr
   })
 }
 
-function reached (socket: Socket, address: string): boolean {
+function reached(socket: Socket, address: string): boolean {
   return socket.remoteAddress !== undefined && normalAddress(socket.remoteAddress) === normalAddress(address)
 }

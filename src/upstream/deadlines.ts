@@ -11,7 +11,7 @@ export interface Waiting {
   /** Where it stands among those that wait; kept by `Deadlines`, -1 while it is not among them. */
   place: number
   /** The time is over. */
-  expire (): void
+  expire(): void
 }
 
 /** Milliseconds between two looks; a deadline is met at most two of them late. */
@@ -30,35 +30,44 @@ export class Deadlines {
   readonly #sweep: (tick: number) => void
   readonly #each: (tick: number) => void
   /**
-   * Not a Set: its table is replaced every few dozen requests, and V8 leaves the old ones linked to the new, with all that
-   * ran at the time. Once one of them is old, every request lives on until the next full collection: a sixth of the CPU.
+   * Not a Set: its table is replaced every few dozen requests, and V8 leaves the old ones linked to the new, with all
+   * that ran at the time. Once one of them is old, every request lives on until the next full collection: a sixth of
+   * the CPU.
    */
   readonly #waiting: Waiting[] = []
   #timer: Timer | null = null
 
   /** `sweep` is called every five seconds and `each` at every tick, for what else has to be tidied. */
-  constructor (clock: Clock, sweep: (tick: number) => void, each: (tick: number) => void = () => { /* nothing to tidy */ }) {
+  constructor(
+    clock: Clock,
+    sweep: (tick: number) => void,
+    each: (tick: number) => void = () => {
+      /* nothing to tidy */
+    }
+  ) {
     this.#clock = clock
     this.#sweep = sweep
     this.#each = each
   }
 
   /** How many wait. */
-  get size (): number {
+  get size(): number {
     return this.#waiting.length
   }
 
   /** Ticks for a time in milliseconds. */
-  static ticks (ms: number): number {
+  static ticks(ms: number): number {
     return Math.ceil(ms / RESOLUTION)
   }
 
-  add (item: Waiting): void {
-    this.#timer ??= this.#clock.every(RESOLUTION, () => { this.#look() })
+  add(item: Waiting): void {
+    this.#timer ??= this.#clock.every(RESOLUTION, () => {
+      this.#look()
+    })
     if (item.place < 0) item.place = this.#waiting.push(item) - 1
   }
 
-  delete (item: Waiting): void {
+  delete(item: Waiting): void {
     const { place } = item
     if (place < 0) return
     item.place = -1
@@ -69,14 +78,14 @@ export class Deadlines {
   }
 
   /** Stops the timer. */
-  close (): void {
+  close(): void {
     this.#timer?.cancel()
     this.#timer = null
     for (const item of this.#waiting) item.place = -1
     this.#waiting.length = 0
   }
 
-  #look (): void {
+  #look(): void {
     const tick = ++this.tick
     // From the end: whatever takes the place of one that expires has been looked at.
     for (let at = this.#waiting.length - 1; at >= 0; at--) {

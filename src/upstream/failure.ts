@@ -2,14 +2,24 @@ import { GatewayError, LongError } from '../gateway/errors.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
 
-/** 502: the upstream could not be used, or its answer could not (contract, Errors: Proxy). `details` says in plain words why. */
-export function badGateway (target: UpstreamTarget, message: string, details: string, cause?: unknown): LongError {
+/**
+ * 502: the upstream could not be used, or its answer could not (contract, Errors: Proxy). `details` says in plain words
+ * why.
+ */
+export function badGateway(target: UpstreamTarget, message: string, details: string, cause?: unknown): LongError {
   return new LongError(502, 'Bad gateway', message, { ...target.errorMembers, details }, [], cause)
 }
 
 /** 504: the upstream did not answer in time (decision 97). */
-export function gatewayTimeout (target: UpstreamTarget, details: string, cause?: unknown): LongError {
-  return new LongError(504, 'Gateway timeout', 'The upstream did not answer in time.', { ...target.errorMembers, details }, [], cause)
+export function gatewayTimeout(target: UpstreamTarget, details: string, cause?: unknown): LongError {
+  return new LongError(
+    504,
+    'Gateway timeout',
+    'The upstream did not answer in time.',
+    { ...target.errorMembers, details },
+    [],
+    cause
+  )
 }
 
 const UNREACHABLE = 'The upstream could not be reached.'
@@ -38,22 +48,34 @@ const DETAILS: Readonly<Record<string, readonly [message: string, details: strin
 }
 
 /** The code of a fault, also where several attempts were gathered into one. */
-export function faultCode (error: Error): string {
+export function faultCode(error: Error): string {
   const code = (error as { code?: unknown }).code
   return typeof code === 'string' ? code : ''
 }
 
-/** Any fault on the way to the upstream as the error that the contract answers. Errors of the gateway's own pass as they are. */
-export function upstreamFailure (error: Error, target: UpstreamTarget): GatewayError {
+/**
+ * Any fault on the way to the upstream as the error that the contract answers. Errors of the gateway's own pass as they
+ * are.
+ */
+export function upstreamFailure(error: Error, target: UpstreamTarget): GatewayError {
   if (error instanceof GatewayError) return error
-  if (error instanceof AddressRefused) return badGateway(target, 'The upstream address is not allowed.', error.message, error)
-  if (error instanceof NameUnresolved) return badGateway(target, UNREACHABLE, 'the host name could not be resolved', error)
+  if (error instanceof AddressRefused)
+    return badGateway(target, 'The upstream address is not allowed.', error.message, error)
+  if (error instanceof NameUnresolved)
+    return badGateway(target, UNREACHABLE, 'the host name could not be resolved', error)
   const code = faultCode(error)
-  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') return gatewayTimeout(target, 'no connection was made in time', error)
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT')
+    return gatewayTimeout(target, 'no connection was made in time', error)
   const known = DETAILS[code]
   if (known !== undefined) return badGateway(target, known[0], known[1], error)
   // Of the tunnel, which reads its answer with Node's parser.
   if (code.startsWith('HPE_')) return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
-  if (code.startsWith('ERR_SSL') || code.startsWith('ERR_OSSL') || code.startsWith('ERR_TLS') || code.startsWith('CERT_')) return badGateway(target, UNREACHABLE, 'no secure connection could be made', error)
+  if (
+    code.startsWith('ERR_SSL') ||
+    code.startsWith('ERR_OSSL') ||
+    code.startsWith('ERR_TLS') ||
+    code.startsWith('CERT_')
+  )
+    return badGateway(target, UNREACHABLE, 'no secure connection could be made', error)
   return badGateway(target, UNUSABLE, 'the exchange with the upstream failed', error)
 }

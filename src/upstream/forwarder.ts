@@ -48,12 +48,12 @@ export interface RouteUpstream {
   readonly basePath: string
   /** Leading part of the request's path that is left out; empty for none. */
   readonly stripPrefix: string
-  release (): void
+  release(): void
 }
 
 /**
- * Sends requests on to upstreams: chooses the connections, cleans the head, and joins the answer to the client. One for the
- * whole process; the generations of the configuration share its pools.
+ * Sends requests on to upstreams: chooses the connections, cleans the head, and joins the answer to the client. One for
+ * the whole process; the generations of the configuration share its pools.
  */
 export class Forwarder {
   /** Checks addresses that users give; also for calls other than forwarding. */
@@ -61,24 +61,39 @@ export class Forwarder {
   readonly #pools: Pools
   readonly #deadlines: Deadlines
 
-  constructor (options: ForwarderOptions) {
-    this.guard = new AddressGuard({ production: options.production, ...(options.resolve === undefined ? {} : { resolve: options.resolve }) })
-    this.#pools = new Pools(this.guard, { cap: options.poolCap ?? 1000, idle: Deadlines.ticks(options.poolIdle ?? 60_000) })
-    this.#deadlines = new Deadlines(options.clock, tick => { this.#pools.sweep(tick) }, tick => { this.#pools.look(tick) })
+  constructor(options: ForwarderOptions) {
+    this.guard = new AddressGuard({
+      production: options.production,
+      ...(options.resolve === undefined ? {} : { resolve: options.resolve })
+    })
+    this.#pools = new Pools(this.guard, {
+      cap: options.poolCap ?? 1000,
+      idle: Deadlines.ticks(options.poolIdle ?? 60_000)
+    })
+    this.#deadlines = new Deadlines(
+      options.clock,
+      tick => {
+        this.#pools.sweep(tick)
+      },
+      tick => {
+        this.#pools.look(tick)
+      }
+    )
   }
 
   /** How many requests are running, and how many pools there are. */
-  get load (): { readonly requests: number, readonly pools: number } {
+  get load(): { readonly requests: number; readonly pools: number } {
     return { requests: this.#deadlines.size, pools: this.#pools.size }
   }
 
   /**
-   * Opens an operator's upstream. Reads its certificate files; throws when one cannot be read or the address is not one of
-   * an HTTP server.
+   * Opens an operator's upstream. Reads its certificate files; throws when one cannot be read or the address is not one
+   * of an HTTP server.
    */
-  async open (config: UrlUpstreamConfig): Promise<RouteUpstream> {
+  async open(config: UrlUpstreamConfig): Promise<RouteUpstream> {
     const url = new URL(config.url)
-    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError(`upstream ${config.url}: the address must begin with http:// or https://`)
+    if (url.protocol !== 'http:' && url.protocol !== 'https:')
+      throw new TypeError(`upstream ${config.url}: the address must begin with http:// or https://`)
     const tls = config.tls === undefined ? null : await readTls(config.tls)
     const settings: PoolSettings = {
       origin: url.origin,
@@ -118,42 +133,66 @@ export class Forwarder {
     }
   }
 
-  /** Forwards to an operator's upstream: its base path, then the raw target of the request (decision 100 on credentials). */
-  forwardTo (ctx: Context, responder: Responder, route: RouteUpstream): void | Promise<void> {
-    return this.#send(ctx, responder, route.target, route.upstream, routePath(ctx, route), route.preserveHost && ctx.host !== '' ? ctx.host : route.upstream.authority)
+  /**
+   * Forwards to an operator's upstream: its base path, then the raw target of the request (decision 100 on
+   * credentials).
+   */
+  forwardTo(ctx: Context, responder: Responder, route: RouteUpstream): void | Promise<void> {
+    return this.#send(
+      ctx,
+      responder,
+      route.target,
+      route.upstream,
+      routePath(ctx, route),
+      route.preserveHost && ctx.host !== '' ? ctx.host : route.upstream.authority
+    )
   }
 
   /** Forwards to a target that was looked up for this request, such as a merchant's. */
-  forward (ctx: Context, responder: Responder, target: UpstreamTarget): void | Promise<void> {
-    const upstream = this.#pools.take({
-      origin: target.origin,
-      tenant: target.tenant,
-      untrusted: target.untrusted,
-      tls: target.tls,
-      connections: DYNAMIC.connections,
-      perClient: DYNAMIC.perClient,
-      connectTimeout: DYNAMIC.connectTimeout,
-      keepAlive: DYNAMIC.keepAlive
-    }, this.#deadlines.tick)
+  forward(ctx: Context, responder: Responder, target: UpstreamTarget): void | Promise<void> {
+    const upstream = this.#pools.take(
+      {
+        origin: target.origin,
+        tenant: target.tenant,
+        untrusted: target.untrusted,
+        tls: target.tls,
+        connections: DYNAMIC.connections,
+        perClient: DYNAMIC.perClient,
+        connectTimeout: DYNAMIC.connectTimeout,
+        keepAlive: DYNAMIC.keepAlive
+      },
+      this.#deadlines.tick
+    )
     return this.#send(ctx, responder, target, upstream, target.path, upstream.authority)
   }
 
   /** Ends all connections and the timer. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#deadlines.close()
     this.#pools.close()
   }
 
-  #send (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, wanted: string, host: string): void | Promise<void> {
+  #send(
+    ctx: Context,
+    responder: Responder,
+    target: UpstreamTarget,
+    upstream: Upstream,
+    wanted: string,
+    host: string
+  ): void | Promise<void> {
     if (responder.gone) return
-    const headers = new HeaderList(requestHeaders(ctx, host, target.untrusted, target.requestHeaders, target.underscoreHeaders))
-    if (circular(headers.get('via'))) throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
+    const headers = new HeaderList(
+      requestHeaders(ctx, host, target.untrusted, target.requestHeaders, target.underscoreHeaders)
+    )
+    if (circular(headers.get('via')))
+      throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
     const out = { method: ctx.method, path: wanted, headers }
     responder.forwarding(out)
     const { path } = out
     const refusal = refusedByClient(path, headers)
     if (refusal !== null) {
-      if (refusal.startsWith('the path')) throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
+      if (refusal.startsWith('the path'))
+        throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
       throw new Error(`the request cannot be forwarded: ${refusal}`)
     }
     if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
@@ -163,18 +202,39 @@ export class Forwarder {
   }
 
   /** The client still sends: no connection is taken up before as much of it has come as may wait here. */
-  async #gathered (gathering: Promise<void>, ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, headers: HeaderList): Promise<void> {
+  async #gathered(
+    gathering: Promise<void>,
+    ctx: Context,
+    responder: Responder,
+    target: UpstreamTarget,
+    upstream: Upstream,
+    path: string,
+    headers: HeaderList
+  ): Promise<void> {
     await gathering
     if (!responder.gone) this.#dispatch(ctx, responder, target, upstream, path, headers)
   }
 
-  #dispatch (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, headers: HeaderList): void {
+  #dispatch(
+    ctx: Context,
+    responder: Responder,
+    target: UpstreamTarget,
+    upstream: Upstream,
+    path: string,
+    headers: HeaderList
+  ): void {
     const body = bodyOf(ctx)
     const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
     new Sink(ctx, responder, target, upstream, this.#deadlines, request, isStream(body) ? body : null).start()
   }
 
-  async #tunnel (responder: Responder, target: UpstreamTarget, upstream: Upstream, path: string, headers: HeaderList): Promise<void> {
+  async #tunnel(
+    responder: Responder,
+    target: UpstreamTarget,
+    upstream: Upstream,
+    path: string,
+    headers: HeaderList
+  ): Promise<void> {
     let address: string | null = null
     if (target.untrusted) {
       try {
@@ -184,7 +244,10 @@ export class Forwarder {
       }
     }
     if (responder.gone) return
-    await responder.tunnel({ origin: target.origin, path, headers: headers.pairs, address, tls: target.tls, timeout: target.timeout }, new UpgradePolicy(target))
+    await responder.tunnel(
+      { origin: target.origin, path, headers: headers.pairs, address, tls: target.tls, timeout: target.timeout },
+      new UpgradePolicy(target)
+    )
   }
 }
 
@@ -192,56 +255,65 @@ export class Forwarder {
 class UpgradePolicy implements TunnelPolicy {
   readonly #target: UpstreamTarget
 
-  constructor (target: UpstreamTarget) {
+  constructor(target: UpstreamTarget) {
     this.#target = target
   }
 
-  answer (status: number, raw: readonly string[]): HeaderList {
+  answer(status: number, raw: readonly string[]): HeaderList {
     const headers = new HeaderList(responseHeaders(raw, status).pairs)
     const set = this.#target.responseHeaders
     for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
     return headers
   }
 
-  failure (error: Error): Error {
+  failure(error: Error): Error {
     if (error instanceof LongError && (error.status === 502 || error.status === 504)) {
       if (error.cause instanceof Error) return upstreamFailure(error.cause, this.#target)
-      return new LongError(error.status, error.error, error.message, { ...this.#target.errorMembers, ...error.more, details: error.message }, error.headers)
+      return new LongError(
+        error.status,
+        error.error,
+        error.message,
+        { ...this.#target.errorMembers, ...error.more, details: error.message },
+        error.headers
+      )
     }
     return error
   }
 }
 
 /** What is sent as the body: what was collected, else the stream, else nothing. */
-function bodyOf (ctx: Context): Uint8Array | Readable | null {
+function bodyOf(ctx: Context): Uint8Array | Readable | null {
   const body = ctx.body
   if (body.length === 0) return null
   return body.collected ?? body.stream()
 }
 
 /** A quarter, so that one client leaves most of them to the others. */
-function shareOf (connections: number): number {
+function shareOf(connections: number): number {
   return Math.ceil(connections / 4)
 }
 
-function isStream (body: Uint8Array | Readable | null): body is Readable {
+function isStream(body: Uint8Array | Readable | null): body is Readable {
   return body !== null && !(body instanceof Uint8Array)
 }
 
-function withoutSlash (path: string): string {
+function withoutSlash(path: string): string {
   return path.endsWith('/') ? path.slice(0, -1) : path
 }
 
-function routePath (ctx: Context, route: RouteUpstream): string {
+function routePath(ctx: Context, route: RouteUpstream): string {
   const prefix = route.stripPrefix
   const target = ctx.target
-  if (prefix === '' || !(ctx.path === prefix || ctx.path.startsWith(`${prefix}/`))) return route.basePath === '' ? target : route.basePath + target
+  if (prefix === '' || !(ctx.path === prefix || ctx.path.startsWith(`${prefix}/`)))
+    return route.basePath === '' ? target : route.basePath + target
   const rest = target.slice(prefix.length)
   return rest.startsWith('/') ? route.basePath + rest : `${route.basePath}/${rest}`
 }
 
-async function readTls (tls: NonNullable<UrlUpstreamConfig['tls']>): Promise<UpstreamTls> {
-  const [ca, cert, key] = await Promise.all([tls.ca, tls.cert, tls.key].map(async file => file === undefined ? undefined : await readFile(file, 'utf8')))
+async function readTls(tls: NonNullable<UrlUpstreamConfig['tls']>): Promise<UpstreamTls> {
+  const [ca, cert, key] = await Promise.all(
+    [tls.ca, tls.cert, tls.key].map(async file => (file === undefined ? undefined : await readFile(file, 'utf8')))
+  )
   return {
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),

@@ -12,7 +12,7 @@ export type AddressFault = 'malformed' | 'scheme' | 'userinfo' | 'query' | 'frag
 export class AddressRefused extends Error {
   readonly reason: AddressFault
 
-  constructor (reason: AddressFault, message: string) {
+  constructor(reason: AddressFault, message: string) {
     super(message)
     this.name = 'AddressRefused'
     this.reason = reason
@@ -23,7 +23,7 @@ export class AddressRefused extends Error {
 export class NameUnresolved extends Error {
   readonly code: string
 
-  constructor (hostname: string, cause?: unknown) {
+  constructor(hostname: string, cause?: unknown) {
     super(`no address was found for ${hostname}`, cause === undefined ? undefined : { cause })
     this.name = 'NameUnresolved'
     this.code = 'ENOTFOUND'
@@ -41,28 +41,34 @@ export interface TargetRules {
 const MAX_LENGTH = 2048
 /** Ports of internal services (decision 164). */
 const BLOCKED_PORTS = new Set([
-  22, 23, 25, 110, 135, 139, 143, 389, 445, 1433, 1521, 2049, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5984, 6379, 6443,
-  8500, 9042, 9200, 10250, 11211, 27017
+  22, 23, 25, 110, 135, 139, 143, 389, 445, 1433, 1521, 2049, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5984, 6379,
+  6443, 8500, 9042, 9200, 10250, 11211, 27017
 ])
 /** Names that only mean something inside a network, or that clouds answer their secrets on. */
 const BLOCKED_SUFFIXES = ['.localhost', '.local', '.internal', '.localdomain', '.home.arpa']
-const METADATA_NAMES = new Set(['metadata.azure.com', 'metadata.tencentyun.com', 'metadata.packet.net', 'metadata.platformequinix.com', 'metadata.google.com'])
+const METADATA_NAMES = new Set([
+  'metadata.azure.com',
+  'metadata.tencentyun.com',
+  'metadata.packet.net',
+  'metadata.platformequinix.com',
+  'metadata.google.com'
+])
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 /** The platform address of Azure is unicast for every list of ranges, and answers credentials. */
 const AZURE_PLATFORM = '168.63.129.16'
 
 /** The name without its brackets; lower case, as URL gives it. */
-function bare (hostname: string): string {
+function bare(hostname: string): string {
   return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
 }
 
-function loopback (hostname: string): boolean {
+function loopback(hostname: string): boolean {
   if (hostname === 'localhost') return true
   return isIP(hostname) !== 0 && ipaddr.parse(hostname).range() === 'loopback'
 }
 
 /** Something in the text that a URL parser drops or turns round without a word, so that two readers would differ. */
-function ambiguous (text: string): boolean {
+function ambiguous(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code <= 0x20 || code === 0x5c || code === 0x7f) return true
@@ -71,20 +77,25 @@ function ambiguous (text: string): boolean {
 }
 
 /**
- * Checks an address that a merchant gives as a proxy target or callback, without resolving it (decisions 92, 153, 162 and
- * 164; contract, Reverse proxy). Answers the parsed address. Throws `AddressRefused` with a message fit for a 400.
+ * Checks an address that a merchant gives as a proxy target or callback, without resolving it (decisions 92, 153, 162
+ * and 164; contract, Reverse proxy). Answers the parsed address. Throws `AddressRefused` with a message fit for a 400.
  */
-export function checkTargetUrl (text: string, rules: TargetRules): URL {
-  if (text.length > MAX_LENGTH) throw new AddressRefused('malformed', `The address is longer than ${MAX_LENGTH} characters.`)
-  if (ambiguous(text)) throw new AddressRefused('malformed', 'The address holds a space, a backslash or a control character.')
+export function checkTargetUrl(text: string, rules: TargetRules): URL {
+  if (text.length > MAX_LENGTH)
+    throw new AddressRefused('malformed', `The address is longer than ${MAX_LENGTH} characters.`)
+  if (ambiguous(text))
+    throw new AddressRefused('malformed', 'The address holds a space, a backslash or a control character.')
   // `https:host` without slashes is taken for an address by URL alone.
-  if (!text.includes('://') || !URL.canParse(text)) throw new AddressRefused('malformed', 'The address is not a URL such as https://api.example.com/v1.')
+  if (!text.includes('://') || !URL.canParse(text))
+    throw new AddressRefused('malformed', 'The address is not a URL such as https://api.example.com/v1.')
   const url = new URL(text)
   const hostname = bare(url.hostname)
   const own = !rules.production && loopback(hostname)
   checkScheme(url, own)
-  if (authority(text).includes('@')) throw new AddressRefused('userinfo', 'The address must not hold a user name or password.')
-  if (rules.query !== true && text.includes('?')) throw new AddressRefused('query', 'The address must not have a query.')
+  if (authority(text).includes('@'))
+    throw new AddressRefused('userinfo', 'The address must not hold a user name or password.')
+  if (rules.query !== true && text.includes('?'))
+    throw new AddressRefused('query', 'The address must not have a query.')
   if (text.includes('#')) throw new AddressRefused('fragment', 'The address must not have a fragment.')
   if (!own) {
     if (isIP(hostname) !== 0) throw new AddressRefused('host', 'The address must use a host name, not an IP address.')
@@ -94,8 +105,11 @@ export function checkTargetUrl (text: string, rules: TargetRules): URL {
   return url
 }
 
-/** What stands between the two slashes and the path, as it is written: URL forgets an empty userinfo such as `https://@host`. */
-function authority (text: string): string {
+/**
+ * What stands between the two slashes and the path, as it is written: URL forgets an empty userinfo such as
+ * `https://@host`.
+ */
+function authority(text: string): string {
   const from = text.indexOf('//') + 2
   for (let at = from; at < text.length; at++) {
     const char = text[at]
@@ -104,30 +118,36 @@ function authority (text: string): string {
   return text.slice(from)
 }
 
-function checkScheme (url: URL, own: boolean): void {
-  if (url.protocol !== 'https:' && !(own && url.protocol === 'http:')) throw new AddressRefused('scheme', 'The address must begin with https://.')
+function checkScheme(url: URL, own: boolean): void {
+  if (url.protocol !== 'https:' && !(own && url.protocol === 'http:'))
+    throw new AddressRefused('scheme', 'The address must begin with https://.')
 }
 
-function checkPort (url: URL, own: boolean): void {
-  const port = url.port === '' ? url.protocol === 'https:' ? 443 : 80 : Number(url.port)
+function checkPort(url: URL, own: boolean): void {
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
   const common = port === 443 || port >= 1024 || (own && port === 80)
-  if (!common || BLOCKED_PORTS.has(port)) throw new AddressRefused('port', `Port ${port} is not allowed; use 443, or one from 1024 up that no internal service uses.`)
+  if (!common || BLOCKED_PORTS.has(port))
+    throw new AddressRefused(
+      'port',
+      `Port ${port} is not allowed; use 443, or one from 1024 up that no internal service uses.`
+    )
 }
 
 /** Refuses names that cannot be public. */
-function checkName (hostname: string): void {
+function checkName(hostname: string): void {
   if (hostname.endsWith('.')) throw new AddressRefused('host', 'The host name must not end with a dot.')
-  if (!hostname.includes('.')) throw new AddressRefused('host', 'The host name must be a full public name, such as api.example.com.')
+  if (!hostname.includes('.'))
+    throw new AddressRefused('host', 'The host name must be a full public name, such as api.example.com.')
   if (METADATA_NAMES.has(hostname) || BLOCKED_SUFFIXES.some(suffix => hostname.endsWith(suffix))) {
     throw new AddressRefused('host', 'The host name is one of a private network.')
   }
 }
 
 /**
- * Whether an IP address lies on the public internet. Everything that is not plain unicast is refused: private, loopback and
- * link-local addresses, and every form that carries an IPv4 address inside an IPv6 one (RFC 6890).
+ * Whether an IP address lies on the public internet. Everything that is not plain unicast is refused: private, loopback
+ * and link-local addresses, and every form that carries an IPv4 address inside an IPv6 one (RFC 6890).
  */
-export function publicAddress (address: string): boolean {
+export function publicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() !== 'unicast') return false
@@ -139,10 +159,10 @@ export function publicAddress (address: string): boolean {
 export type ResolveName = (hostname: string) => Promise<readonly string[]>
 
 /**
- * Asks the DNS servers for A and AAAA records, at most about four seconds. Not `lookup`: that one takes a thread of a pool
- * of four, which slow names of one merchant would hold for all.
+ * Asks the DNS servers for A and AAAA records, at most about four seconds. Not `lookup`: that one takes a thread of a
+ * pool of four, which slow names of one merchant would hold for all.
  */
-function dnsResolver (): ResolveName {
+function dnsResolver(): ResolveName {
   const resolver = new Resolver({ timeout: 2000, tries: 2 })
   return async hostname => {
     const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
@@ -162,16 +182,16 @@ export class AddressGuard {
   readonly production: boolean
   readonly #resolve: ResolveName
 
-  constructor (options: { readonly production: boolean, readonly resolve?: ResolveName }) {
+  constructor(options: { readonly production: boolean; readonly resolve?: ResolveName }) {
     this.production = options.production
     this.#resolve = options.resolve ?? dnsResolver()
   }
 
   /**
-   * The addresses that a connection to this scheme, host and port may be made to. What was saved under older or laxer rules
-   * is refused here. Throws `AddressRefused` or `NameUnresolved`.
+   * The addresses that a connection to this scheme, host and port may be made to. What was saved under older or laxer
+   * rules is refused here. Throws `AddressRefused` or `NameUnresolved`.
    */
-  async connectable (origin: string): Promise<readonly string[]> {
+  async connectable(origin: string): Promise<readonly string[]> {
     const url = new URL(origin)
     const own = !this.production && loopback(bare(url.hostname))
     checkScheme(url, own)
@@ -180,10 +200,11 @@ export class AddressGuard {
   }
 
   /**
-   * The addresses of a host, all of them checked; one bad one among them refuses the whole name. Throws `AddressRefused` or
+   * The addresses of a host, all of them checked; one bad one among them refuses the whole name. Throws
+   * `AddressRefused` or
    * `NameUnresolved`.
    */
-  async addresses (host: string): Promise<readonly string[]> {
+  async addresses(host: string): Promise<readonly string[]> {
     const hostname = bare(host).toLowerCase()
     if (!this.production && loopback(hostname)) return hostname === 'localhost' ? ['127.0.0.1', '::1'] : [hostname]
     if (isIP(hostname) !== 0) {
@@ -193,7 +214,8 @@ export class AddressGuard {
     checkName(hostname)
     const found = await this.#resolve(hostname)
     if (found.length === 0) throw new NameUnresolved(hostname)
-    if (!found.every(publicAddress)) throw new AddressRefused('range', 'The target host resolves to an address in a blocked range.')
+    if (!found.every(publicAddress))
+      throw new AddressRefused('range', 'The target host resolves to an address in a blocked range.')
     return found
   }
 }

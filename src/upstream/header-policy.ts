@@ -5,14 +5,26 @@ import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../lightning/p
 import { pathFault } from './request-head.ts'
 
 /**
- * Which header fields cross the gateway, in each direction (RFC 9110 7.6; contract, Reverse proxy). Each walk goes once over
- * the flat list.
+ * Which header fields cross the gateway, in each direction (RFC 9110 7.6; contract, Reverse proxy). Each walk goes once
+ * over the flat list.
  */
 
 /** What a field is to the policy. */
-type Fate = 'strip' | 'connection' | 'authorization' | 'macaroon' | 'te' | 'forwarding' | 'via' | 'own-key' | 'encoding' | 'length' | 'underscore' | 'keep'
+type Fate =
+  | 'strip'
+  | 'connection'
+  | 'authorization'
+  | 'macaroon'
+  | 'te'
+  | 'forwarding'
+  | 'via'
+  | 'own-key'
+  | 'encoding'
+  | 'length'
+  | 'underscore'
+  | 'keep'
 
-function fatesOf (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
+function fatesOf(fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
   const byName = new Map<string, Fate>()
   for (const [fate, names] of Object.entries(fates)) {
     // The keys of the literal are fates; Object.entries forgets it.
@@ -21,7 +33,14 @@ function fatesOf (fates: Readonly<Partial<Record<Fate, readonly string[]>>>): Na
   return tableOf(byName, 'keep')
 }
 
-const HOP_BY_HOP = ['keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'upgrade', 'http2-settings']
+const HOP_BY_HOP = [
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'upgrade',
+  'http2-settings'
+]
 
 /** Fields that the gateway sets on answers; one from anybody else would be taken for ours. */
 const OURS_ON_ANSWERS = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
@@ -39,15 +58,33 @@ const REQUEST_NAMES = fatesOf({
   macaroon: MACAROON_FIELDS,
   via: ['via'],
   // Expect was answered here; trailers of a request are not sent on (RFC 9110 6.5.1 lets an intermediary drop them).
-  strip: [...HOP_BY_HOP, 'transfer-encoding', 'trailer', 'expect', 'host', 'accept-payment',
-    'x-correlation-id', ...OURS_ON_ANSWERS],
-  forwarding: ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-server', 'x-forwarded-prefix',
-    'x-forwarded-ssl', 'x-real-ip', 'forwarded'],
+  strip: [
+    ...HOP_BY_HOP,
+    'transfer-encoding',
+    'trailer',
+    'expect',
+    'host',
+    'accept-payment',
+    'x-correlation-id',
+    ...OURS_ON_ANSWERS
+  ],
+  forwarding: [
+    'x-forwarded-for',
+    'x-forwarded-proto',
+    'x-forwarded-host',
+    'x-forwarded-port',
+    'x-forwarded-server',
+    'x-forwarded-prefix',
+    'x-forwarded-ssl',
+    'x-real-ip',
+    'forwarded'
+  ],
   'own-key': ['x-api-key', 'x-admin-key']
 })
 /**
- * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): a name that is one of those above
- * to them is never passed on in that spelling, and any other with an underscore where the upstream is said to take it.
+ * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): a name that is one of those
+ * above to them is never passed on in that spelling, and any other with an underscore where the upstream is said to
+ * take it.
  */
 const REQUEST = new NameTable<Fate>(name => {
   const dashed = name.replaceAll('_', '-')
@@ -73,10 +110,10 @@ const VIA = `1.1 ${PSEUDONYM}`
 const MAX_PASSES = 8
 
 /**
- * Whether a request has come through gateways of this kind so often that it must be running in a circle, as it does when a
- * merchant's free proxy has the gateway itself as its target. Each turn would hold one more connection.
+ * Whether a request has come through gateways of this kind so often that it must be running in a circle, as it does
+ * when a merchant's free proxy has the gateway itself as its target. Each turn would hold one more connection.
  */
-export function circular (via: string | undefined): boolean {
+export function circular(via: string | undefined): boolean {
   if (via === undefined) return false
   let passes = 0
   for (let at = via.indexOf(PSEUDONYM); at >= 0; at = via.indexOf(PSEUDONYM, at + PSEUDONYM.length)) passes++
@@ -84,7 +121,7 @@ export function circular (via: string | undefined): boolean {
 }
 
 /** Takes away the fields that a Connection list names (RFC 9110 7.6.1). */
-function stripListed (pairs: string[], listed: string): void {
+function stripListed(pairs: string[], listed: string): void {
   // What nearly every message says names no field.
   if (listed === 'keep-alive' || listed === 'close') return
   const names = new Set<string>()
@@ -104,19 +141,26 @@ function stripListed (pairs: string[], listed: string): void {
   pairs.length = kept
 }
 
-function asksForTrailers (te: string): boolean {
+function asksForTrailers(te: string): boolean {
   return te.split(',').some(item => item.trim().toLowerCase() === 'trailers')
 }
 
 /**
  * The flat list of headers for the upstream's request, beginning with Host. `untrusted` keeps every credential of the
- * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent. A paid request
- * says by which payment, how much and in which scheme. `underscores`: names with an underscore are passed on.
+ * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent. A paid
+ * request says by which payment, how much and in which scheme. `underscores`: names with an underscore are passed on.
  */
-export function requestHeaders (ctx: Context, host: string, untrusted: boolean, set: readonly string[], underscores = false): string[] {
+export function requestHeaders(
+  ctx: Context,
+  host: string,
+  untrusted: boolean,
+  set: readonly string[],
+  underscores = false
+): string[] {
   const from = ctx.headers.pairs
   const out: string[] = ['Host', host]
-  // A trusted proxy stands in front when the client is not the peer; only then is what it says of the client's side believed.
+  // A trusted proxy stands in front when the client is not the peer; only then is what it says of the client's side
+  // believed.
   const behindProxy = ctx.clientAddress !== ctx.peerAddress
   let listed = ''
   let trailers = false
@@ -129,14 +173,30 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
     const name = from[at] as string
     const value = from[at + 1] as string
     switch (REQUEST.of(name)) {
-      case 'keep': out.push(name, value); break
-      case 'underscore': if (underscores) out.push(name, value); break
-      case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
-      case 'te': trailers ||= asksForTrailers(value); break
-      case 'authorization': if (!untrusted && paymentScheme(value) === null) out.push(name, value); break
-      case 'macaroon': if (!untrusted && !mayCarryPreimage(value)) out.push(name, value); break
-      case 'own-key': if (!untrusted) out.push(name, value); break
-      case 'via': via = via === '' ? value : `${via}, ${value}`; break
+      case 'keep':
+        out.push(name, value)
+        break
+      case 'underscore':
+        if (underscores) out.push(name, value)
+        break
+      case 'connection':
+        listed = listed === '' ? value : `${listed},${value}`
+        break
+      case 'te':
+        trailers ||= asksForTrailers(value)
+        break
+      case 'authorization':
+        if (!untrusted && paymentScheme(value) === null) out.push(name, value)
+        break
+      case 'macaroon':
+        if (!untrusted && !mayCarryPreimage(value)) out.push(name, value)
+        break
+      case 'own-key':
+        if (!untrusted) out.push(name, value)
+        break
+      case 'via':
+        via = via === '' ? value : `${via}, ${value}`
+        break
       case 'forwarding':
         if (behindProxy) {
           const lower = name.toLowerCase()
@@ -146,22 +206,30 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
           else if (lower !== 'x-forwarded-proto') out.push(name, value)
         }
         break
-      default: break
+      default:
+        break
     }
   }
   if (listed !== '') stripListed(out, listed)
-  // From here on nothing can be stripped by the client. TE stands in its sender's own Connection list (RFC 9110 10.1.4).
+  // From here on nothing can be stripped by the client. TE stands in its sender's own Connection list (RFC 9110
+  // 10.1.4).
   if (trailers) out.push('TE', 'trailers')
   const proto = ctx.secure ? 'https' : 'http'
   out.push(
-    'X-Forwarded-For', behindProxy ? chainOf(forwardedFor, ctx.clientAddress, ctx.peerAddress) : ctx.peerAddress,
-    'X-Forwarded-Proto', proto,
-    'Forwarded', forwarded === '' ? element(ctx.clientAddress, ctx.host, proto) : `${forwarded}, for=${node(ctx.peerAddress)}`,
-    'Via', via === '' ? VIA : `${via}, ${VIA}`,
-    'X-Correlation-Id', ctx.correlationId
+    'X-Forwarded-For',
+    behindProxy ? chainOf(forwardedFor, ctx.clientAddress, ctx.peerAddress) : ctx.peerAddress,
+    'X-Forwarded-Proto',
+    proto,
+    'Forwarded',
+    forwarded === '' ? element(ctx.clientAddress, ctx.host, proto) : `${forwarded}, for=${node(ctx.peerAddress)}`,
+    'Via',
+    via === '' ? VIA : `${via}, ${VIA}`,
+    'X-Correlation-Id',
+    ctx.correlationId
   )
   const { payment } = ctx
-  if (payment !== null) out.push(PAID_HASH, payment.paymentHash, PAID_AMOUNT, String(payment.amountSats), PAID_SCHEME, payment.scheme)
+  if (payment !== null)
+    out.push(PAID_HASH, payment.paymentHash, PAID_AMOUNT, String(payment.amountSats), PAID_SCHEME, payment.scheme)
   // An HTTP/1.0 client may name no host.
   const named = forwardedHost === '' ? ctx.host : forwardedHost
   if (named !== '') out.push('X-Forwarded-Host', named)
@@ -170,32 +238,38 @@ export function requestHeaders (ctx: Context, host: string, untrusted: boolean, 
 }
 
 /**
- * X-Forwarded-For behind a trusted proxy: from the client on. What stands before the client's address was written by the
- * client itself and is left out.
+ * X-Forwarded-For behind a trusted proxy: from the client on. What stands before the client's address was written by
+ * the client itself and is left out.
  */
-function chainOf (chain: string, client: string, peer: string): string {
+function chainOf(chain: string, client: string, peer: string): string {
   const items = chain.split(',')
   let at = items.length - 1
   while (at >= 0 && items[at]?.trim() !== client) at--
-  return at < 0 ? `${client}, ${peer}` : `${items.slice(at).map(item => item.trim()).join(', ')}, ${peer}`
+  return at < 0
+    ? `${client}, ${peer}`
+    : `${items
+        .slice(at)
+        .map(item => item.trim())
+        .join(', ')}, ${peer}`
 }
 
 /** A node name of RFC 7239 6; an IPv6 address is bracketed and quoted. */
-function node (address: string): string {
+function node(address: string): string {
   return address.includes(':') ? `"[${address}]"` : address
 }
 
-function element (address: string, host: string, proto: string): string {
+function element(address: string, host: string, proto: string): string {
   return `for=${node(address)};${host === '' ? '' : `host="${host.replaceAll('"', '')}";`}proto=${proto}`
 }
 
 /** Sets fields in the place of all of the same name. */
-function replace (pairs: string[], set: readonly string[]): void {
+function replace(pairs: string[], set: readonly string[]): void {
   for (let at = 0; at < set.length; at += 2) {
     const name = (set[at] ?? '').toLowerCase()
     for (let found = pairs.length - 2; found >= 0; found -= 2) {
       const candidate = pairs[found]
-      if (candidate !== undefined && candidate.length === name.length && candidate.toLowerCase() === name) pairs.splice(found, 2)
+      if (candidate !== undefined && candidate.length === name.length && candidate.toLowerCase() === name)
+        pairs.splice(found, 2)
     }
   }
   for (const item of set) pairs.push(item)
@@ -211,10 +285,10 @@ export interface CleanHead {
 }
 
 /**
- * The flat list of headers for the client's answer. Bytes are kept: they are read and written as Latin-1. `status` decides
- * whether Content-Length may stand (RFC 9110 8.6).
+ * The flat list of headers for the client's answer. Bytes are kept: they are read and written as Latin-1. `status`
+ * decides whether Content-Length may stand (RFC 9110 8.6).
  */
-export function responseHeaders (raw: readonly string[], status: number): CleanHead {
+export function responseHeaders(raw: readonly string[], status: number): CleanHead {
   const out: string[] = []
   let listed = ''
   let length = -1
@@ -225,8 +299,12 @@ export function responseHeaders (raw: readonly string[], status: number): CleanH
     const name = raw[at] as string
     const value = raw[at + 1] as string
     switch (RESPONSE.of(name)) {
-      case 'keep': out.push(name, value); break
-      case 'connection': listed = listed === '' ? value : `${listed},${value}`; break
+      case 'keep':
+        out.push(name, value)
+        break
+      case 'connection':
+        listed = listed === '' ? value : `${listed},${value}`
+        break
       case 'length':
         if (status >= 200 && status !== 204) {
           length = Number(value)
@@ -237,7 +315,8 @@ export function responseHeaders (raw: readonly string[], status: number): CleanH
         encodings++
         undecodable ||= encodings > 1 || value.trim().toLowerCase() !== 'chunked'
         break
-      default: break
+      default:
+        break
     }
   }
   if (listed !== '') stripListed(out, listed)
@@ -246,21 +325,43 @@ export function responseHeaders (raw: readonly string[], status: number): CleanH
 }
 
 /** Trailers that mean the same whoever passes them on. */
-const TRAILERS = new Set(['grpc-status', 'grpc-message', 'grpc-status-details-bin', 'server-timing', 'etag', 'digest', 'content-digest', 'repr-digest', 'content-md5', 'signature', 'signature-input'])
+const TRAILERS = new Set([
+  'grpc-status',
+  'grpc-message',
+  'grpc-status-details-bin',
+  'server-timing',
+  'etag',
+  'digest',
+  'content-digest',
+  'repr-digest',
+  'content-md5',
+  'signature',
+  'signature-input'
+])
 /** Beginnings of names that look private but are the gateway's, or that change how an answer is read. */
-const GUARDED_PREFIXES = ['x-l402', 'x-correlation-id', 'x-api-version', 'x-forwarded', 'x-frame-options', 'x-content-type-options', 'x-accel']
+const GUARDED_PREFIXES = [
+  'x-l402',
+  'x-correlation-id',
+  'x-api-version',
+  'x-forwarded',
+  'x-frame-options',
+  'x-content-type-options',
+  'x-accel'
+]
 
 /**
- * The trailers that may be passed on: names of the list, and private `x-` names that are not the gateway's own. All others
- * are dropped, for a trailer must never replace what the head decided (RFC 9110 6.5.1). Null when nothing is left.
+ * The trailers that may be passed on: names of the list, and private `x-` names that are not the gateway's own. All
+ * others are dropped, for a trailer must never replace what the head decided (RFC 9110 6.5.1). Null when nothing is
+ * left.
  */
-export function responseTrailers (raw: readonly string[]): string[] | null {
+export function responseTrailers(raw: readonly string[]): string[] | null {
   if (raw.length === 0) return null
   const out: string[] = []
   for (let at = 0; at < raw.length; at += 2) {
     const name = raw[at] as string
     const lower = name.toLowerCase()
-    const allowed = TRAILERS.has(lower) || (lower.startsWith('x-') && !GUARDED_PREFIXES.some(prefix => lower.startsWith(prefix)))
+    const allowed =
+      TRAILERS.has(lower) || (lower.startsWith('x-') && !GUARDED_PREFIXES.some(prefix => lower.startsWith(prefix)))
     if (allowed) out.push(name, raw[at + 1] as string)
   }
   return out.length === 0 ? null : out
@@ -273,10 +374,10 @@ const REFUSED = fatesOf({
 })
 
 /**
- * What may not be sent to an upstream, in words, or null: a plugin's `upstream` hook may have put anything into the list.
- * What stands here is a fault of the request or of the plugin, and no upstream's.
+ * What may not be sent to an upstream, in words, or null: a plugin's `upstream` hook may have put anything into the
+ * list. What stands here is a fault of the request or of the plugin, and no upstream's.
  */
-export function refusedByClient (path: string, headers: HeaderList): string | null {
+export function refusedByClient(path: string, headers: HeaderList): string | null {
   const fault = pathFault(path)
   if (fault !== null) return fault
   const pairs = headers.pairs
@@ -285,10 +386,16 @@ export function refusedByClient (path: string, headers: HeaderList): string | nu
   for (let at = 0; at < pairs.length; at += 2) {
     const name = pairs[at] as string
     switch (REFUSED.of(name)) {
-      case 'strip': return `${name} cannot be set on a forwarded request`
-      case 'connection': if (++hosts > 1) return 'there is more than one Host'; break
-      case 'length': if (++lengths > 1) return 'there is more than one Content-Length'; break
-      default: break
+      case 'strip':
+        return `${name} cannot be set on a forwarded request`
+      case 'connection':
+        if (++hosts > 1) return 'there is more than one Host'
+        break
+      case 'length':
+        if (++lengths > 1) return 'there is more than one Content-Length'
+        break
+      default:
+        break
     }
   }
   return null

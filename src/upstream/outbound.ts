@@ -24,7 +24,10 @@ export interface OutboundAnswer {
   readonly body: Uint8Array
 }
 
-/** Makes a call. The status alone decides what the answer is; what is not kept of its body is read to nowhere. Redirects are answers, never followed. */
+/**
+ * Makes a call. The status alone decides what the answer is; what is not kept of its body is read to nowhere. Redirects
+ * are answers, never followed.
+ */
 export type OutboundCall = (request: OutboundRequest) => Promise<OutboundAnswer>
 
 /** Bytes of an answer that are read before the connection is dropped, where no more are to be kept. */
@@ -34,16 +37,22 @@ const MAX_ANSWER = 64 * 1024
  * Calls through the address guard, each on a connection of its own. Rejects with `AddressRefused`, `NameUnresolved`, a
  * `TimeoutError`, the reason of `signal`, or what the connection failed with.
  */
-export function outboundCall (guard: AddressGuard): OutboundCall {
+export function outboundCall(guard: AddressGuard): OutboundCall {
   return async request => {
     const url = new URL(request.url)
     const late = AbortSignal.timeout(request.timeout)
     const signal = request.signal === undefined ? late : AbortSignal.any([late, request.signal])
     // undici hears of a signal only once it is connected, which takes as long as the name takes to resolve.
     const over = Promise.withResolvers<never>()
-    const end = (): void => { over.reject(signal.reason) }
+    const end = (): void => {
+      over.reject(signal.reason)
+    }
     signal.addEventListener('abort', end)
-    const client = new Client(url.origin, { connect: guardedConnector(guard, { tls: null, timeout: request.timeout }), maxResponseSize: Math.max(MAX_ANSWER, request.keep ?? 0), allowH2: false })
+    const client = new Client(url.origin, {
+      connect: guardedConnector(guard, { tls: null, timeout: request.timeout }),
+      maxResponseSize: Math.max(MAX_ANSWER, request.keep ?? 0),
+      allowH2: false
+    })
     try {
       signal.throwIfAborted()
       const asked = client.request({
@@ -64,7 +73,7 @@ export function outboundCall (guard: AddressGuard): OutboundCall {
 }
 
 /** Reads a body to its end, or as far as it comes, and gives its first `keep` bytes. */
-async function beginning (body: AsyncIterable<Uint8Array>, keep: number): Promise<Uint8Array> {
+async function beginning(body: AsyncIterable<Uint8Array>, keep: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let left = keep
   try {

@@ -32,12 +32,17 @@ export class Upstream {
   usedAt = 0
 
   /** With a `guard` every address is checked before it is connected to. */
-  constructor (settings: PoolSettings, guard: AddressGuard | null) {
+  constructor(settings: PoolSettings, guard: AddressGuard | null) {
     const url = new URL(settings.origin)
     const { tls, connectTimeout: timeout, connections, perClient, keepAlive } = settings
     this.origin = settings.origin
     this.authority = url.host
-    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), { authority: url.host, connections, perClient, keepAlive })
+    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), {
+      authority: url.host,
+      connections,
+      perClient,
+      keepAlive
+    })
   }
 }
 
@@ -60,18 +65,18 @@ export class Pools {
   /** Pools that are no longer handed out but still finish their requests. */
   readonly #retiring = new Set<Upstream>()
 
-  constructor (guard: AddressGuard, bounds: PoolBounds) {
+  constructor(guard: AddressGuard, bounds: PoolBounds) {
     this.#guard = guard
     this.#bounds = bounds
   }
 
   /** How many pools there are. */
-  get size (): number {
+  get size(): number {
     return this.#byKey.size
   }
 
   /** The pool for these settings, made when there is none. */
-  take (settings: PoolSettings, tick: number): Upstream {
+  take(settings: PoolSettings, tick: number): Upstream {
     const key = keyOf(settings)
     let upstream = this.#byKey.get(key)
     if (upstream === undefined) {
@@ -84,32 +89,32 @@ export class Pools {
   }
 
   /** Like `take`, and kept until `release`. */
-  hold (settings: PoolSettings, tick: number): Upstream {
+  hold(settings: PoolSettings, tick: number): Upstream {
     const upstream = this.take(settings, tick)
     upstream.holders++
     return upstream
   }
 
   /** Gives up what `hold` gave; the pool closes after a while without use. */
-  release (upstream: Upstream, tick: number): void {
+  release(upstream: Upstream, tick: number): void {
     upstream.holders--
     upstream.usedAt = tick
   }
 
   /** One tick of the clock. */
-  look (tick: number): void {
+  look(tick: number): void {
     for (const upstream of this.#byKey.values()) upstream.pool.look(tick)
     for (const upstream of this.#retiring) upstream.pool.look(tick)
   }
 
   /** Closes the pools that were not used for the idle time. */
-  sweep (tick: number): void {
+  sweep(tick: number): void {
     for (const [key, upstream] of this.#byKey) {
       if (upstream.holders === 0 && tick - upstream.usedAt > this.#bounds.idle) this.#retire(key, upstream)
     }
   }
 
-  #evictOldest (): void {
+  #evictOldest(): void {
     let oldest: [string, Upstream] | null = null
     for (const entry of this.#byKey) {
       if (entry[1].holders === 0 && (oldest === null || entry[1].usedAt < oldest[1].usedAt)) oldest = entry
@@ -118,21 +123,23 @@ export class Pools {
   }
 
   /** Requests that run are finished. */
-  #retire (key: string, upstream: Upstream): void {
+  #retire(key: string, upstream: Upstream): void {
     this.#byKey.delete(key)
     this.#retiring.add(upstream)
-    upstream.pool.close(() => { this.#retiring.delete(upstream) })
+    upstream.pool.close(() => {
+      this.#retiring.delete(upstream)
+    })
   }
 
   /** Ends every connection at once, running requests included. */
-  close (): void {
+  close(): void {
     const all = [...this.#byKey.values(), ...this.#retiring]
     this.#byKey.clear()
     for (const upstream of all) upstream.pool.destroy()
   }
 }
 
-function keyOf (settings: PoolSettings): string {
+function keyOf(settings: PoolSettings): string {
   const base = `${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}\n${settings.perClient}\n${settings.connectTimeout}\n${settings.keepAlive}`
   const tls = settings.tls
   return tls === null ? base : `${base}\n${tls.servername ?? ''}\n${tls.ca ?? ''}\n${tls.cert ?? ''}\n${tls.key ?? ''}`

@@ -25,7 +25,7 @@ export interface RequestHead {
 export class RequestRefused extends Error {
   readonly code = 'REQUEST_REFUSED'
 
-  constructor (why: string) {
+  constructor(why: string) {
     super(`the request cannot be sent: ${why}`)
     this.name = 'RequestRefused'
   }
@@ -38,9 +38,15 @@ const LENGTH = 2
 const HOP = 3
 const INVALID = 4
 const KINDS: ReadonlyMap<string, number> = new Map([
-  ['host', HOST], ['content-length', LENGTH], ['expect', HOP], ['upgrade', HOP], ['connection', HOP], ['keep-alive', HOP], ['transfer-encoding', HOP]
+  ['host', HOST],
+  ['content-length', LENGTH],
+  ['expect', HOP],
+  ['upgrade', HOP],
+  ['connection', HOP],
+  ['keep-alive', HOP],
+  ['transfer-encoding', HOP]
 ])
-const kinds = new NameTable(name => isToken(name) ? KINDS.get(name.toLowerCase()) ?? SENT : INVALID)
+const kinds = new NameTable(name => (isToken(name) ? (KINDS.get(name.toLowerCase()) ?? SENT) : INVALID))
 
 /** What a field's value may not hold (RFC 9110 5.5). Characters beyond Latin-1 would be cut to other bytes. */
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
@@ -52,10 +58,10 @@ const MAX_DIGITS = 15
 
 /**
  * Writes the head of a request. How the body is framed is decided here alone, whatever the headers say: by one
- * Content-Length or in chunks (RFC 9112 6). `authority` is the Host of a request that has none. Throws `RequestRefused` for
- * whatever could split or smuggle a request.
+ * Content-Length or in chunks (RFC 9112 6). `authority` is the Host of a request that has none. Throws `RequestRefused`
+ * for whatever could split or smuggle a request.
  */
-export function requestHead (call: UpstreamCall, authority: string): RequestHead {
+export function requestHead(call: UpstreamCall, authority: string): RequestHead {
   const { method, path, headers, body } = call
   if (method === 'CONNECT' || !isToken(method)) throw new RequestRefused('the method is not valid')
   const fault = pathFault(path)
@@ -84,21 +90,26 @@ export function requestHead (call: UpstreamCall, authority: string): RequestHead
   let framing = ''
   if (body !== null && body instanceof Uint8Array) {
     length = body.byteLength
-    if (length > 0 && announced >= 0 && announced !== length) throw new RequestRefused('Content-Length is not the length of the body')
+    if (length > 0 && announced >= 0 && announced !== length)
+      throw new RequestRefused('Content-Length is not the length of the body')
   } else if (body !== null) length = announced
   const payload = PAYLOAD.has(method)
   if (length < 0) framing = 'transfer-encoding: chunked\r\n'
   else if (length > 0 || payload) framing = `content-length: ${length}\r\n`
-  // The answer to HEAD is read without a body; one that has one all the same, or a server that does not read the body of a
-  // method without one, would put the next request out of step.
+  // The answer to HEAD is read without a body; one that has one all the same, or a server that does not read the body
+  // of a method without one, would put the next request out of step.
   const last = method === 'HEAD' || (length !== 0 && !payload)
-  return { text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}\r\nconnection: ${last ? 'close' : 'keep-alive'}\r\n${lines}${framing}\r\n`, length, last }
+  return {
+    text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}\r\nconnection: ${last ? 'close' : 'keep-alive'}\r\n${lines}${framing}\r\n`,
+    length,
+    last
+  }
 }
 
 const NO_PATH = /[^\x21-\xff]/
 
 /** Why a path cannot be written into a request line, in words, or null. */
-export function pathFault (path: string): string | null {
+export function pathFault(path: string): string | null {
   if (!path.startsWith('/')) return 'the path does not begin with a slash'
   return NO_PATH.test(path) ? 'the path holds a space, a control character or one beyond Latin-1' : null
 }

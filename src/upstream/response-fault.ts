@@ -9,11 +9,13 @@ export type ResponseFaultCode =
   /** It is not HTTP, or could be read in two ways. */
   | 'UPSTREAM_MALFORMED'
 
-/** An answer of an upstream that cannot be passed on. The message is for the log; clients get the text of `failure.ts`. */
+/**
+ * An answer of an upstream that cannot be passed on. The message is for the log; clients get the text of `failure.ts`.
+ */
 export class ResponseFault extends Error {
   readonly code: ResponseFaultCode
 
-  constructor (code: ResponseFaultCode, message: string) {
+  constructor(code: ResponseFaultCode, message: string) {
     super(message)
     this.name = 'ResponseFault'
     this.code = code

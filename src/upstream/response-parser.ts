@@ -4,11 +4,11 @@ import { ResponseFault } from './response-fault.ts'
 /** Takes one answer from the parser, part by part. Any of its methods may pause or stop the parser. */
 export interface ResponseReader {
   /** A head: of an interim answer below 200, else of the answer itself. `pairs` is flat and belongs to the reader. */
-  responseHead (status: number, pairs: string[]): void
+  responseHead(status: number, pairs: string[]): void
   /** Body bytes from `from` to `to` of `bytes`, which hold only during the call. */
-  responseBody (bytes: Buffer, from: number, to: number): void
+  responseBody(bytes: Buffer, from: number, to: number): void
   /** The answer is whole. `trailers` is flat. */
-  responseEnd (trailers: readonly string[]): void
+  responseEnd(trailers: readonly string[]): void
 }
 
 /** Bytes of a head, or of trailers, that are read before the upstream is taken for a broken one. */
@@ -35,7 +35,8 @@ const KINDS = new Uint8Array(256)
 for (let code = 0; code < 256; code++) {
   if (code === TAB || (code >= SPACE && code !== 0x7f)) KINDS[code] = VALUE
 }
-for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") KINDS[char.charCodeAt(0)] = TOKEN | VALUE
+for (const char of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+  KINDS[char.charCodeAt(0)] = TOKEN | VALUE
 
 const NO_DIGIT = 255
 const HEX = new Uint8Array(256).fill(NO_DIGIT)
@@ -45,7 +46,8 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
 }
 
 /** Chunk extensions (RFC 9112 7.1.1), without the blanks that senders must not make. */
-const EXTENSIONS = /^(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)+$/
+const EXTENSIONS =
+  /^(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)+$/
 
 const IDLE = 0
 const START = 1
@@ -69,9 +71,9 @@ const NO_TRAILERS: readonly string[] = []
 const EMPTY = Buffer.alloc(0)
 
 /**
- * Reads the answers of one connection, HTTP/1.0 and 1.1, one at a time and strictly: what two readers could take differently
- * is refused (RFC 9112 5 to 7 and 11). Bytes come in pieces of any size. Whatever must be kept of a piece is copied, so that
- * the caller may read into the same memory again.
+ * Reads the answers of one connection, HTTP/1.0 and 1.1, one at a time and strictly: what two readers could take
+ * differently is refused (RFC 9112 5 to 7 and 11). Bytes come in pieces of any size. Whatever must be kept of a piece
+ * is copied, so that the caller may read into the same memory again.
  */
 export class ResponseParser {
   /** Nothing was asked, or the answer is whole. */
@@ -106,17 +108,17 @@ export class ResponseParser {
   /** Bytes left of the body, or of the chunk. */
   #remaining = 0
 
-  constructor (reader: ResponseReader) {
+  constructor(reader: ResponseReader) {
     this.#reader = reader
   }
 
   /** Nothing is handed over until `resume`. */
-  get paused (): boolean {
+  get paused(): boolean {
     return this.#paused
   }
 
   /** An answer is awaited. One to HEAD is `silent`: whatever its head says, no body follows. */
-  begin (silent: boolean): void {
+  begin(silent: boolean): void {
     this.idle = false
     this.reusable = false
     this.surplus = false
@@ -129,7 +131,7 @@ export class ResponseParser {
   }
 
   /** The answer is given up: nothing more of it is handed over. */
-  stop (): void {
+  stop(): void {
     this.#state = IDLE
     this.idle = true
     this.reusable = false
@@ -137,12 +139,12 @@ export class ResponseParser {
   }
 
   /** Hands over nothing until `resume`. */
-  pause (): void {
+  pause(): void {
     this.#paused = true
   }
 
   /** Goes on, beginning with what came meanwhile. Throws `ResponseFault`. */
-  resume (): void {
+  resume(): void {
     if (!this.#paused) return
     this.#paused = false
     const left = this.#left ?? EMPTY
@@ -152,7 +154,7 @@ export class ResponseParser {
   }
 
   /** Reads `bytes` from `from` to `to`. Throws `ResponseFault` at what is no sound answer. */
-  push (bytes: Buffer, from: number, to: number): void {
+  push(bytes: Buffer, from: number, to: number): void {
     const left = this.#left
     if (left === null) {
       if (this.#paused) this.#left = copy(bytes, from, to)
@@ -171,22 +173,32 @@ export class ResponseParser {
   }
 
   /** The upstream has closed its side. Throws `ResponseFault` when the answer is not whole. */
-  finish (): void {
+  finish(): void {
     if (this.idle) return
     if (this.#paused) {
       this.#ended = true
       return
     }
     switch (this.#state) {
-      case UNTIL_CLOSE: this.#end(NO_TRAILERS); return
-      case START: case FIELDS: throw closed()
-      case LENGTH: throw this.reusable ? closed() : new ResponseFault('UPSTREAM_LENGTH_MISMATCH', 'the body ended before its length')
-      default: throw this.reusable ? closed() : malformed('the body ended before its last chunk')
+      case UNTIL_CLOSE:
+        this.#end(NO_TRAILERS)
+        return
+      case START:
+      case FIELDS:
+        throw closed()
+      case LENGTH:
+        throw this.reusable
+          ? closed()
+          : new ResponseFault('UPSTREAM_LENGTH_MISMATCH', 'the body ended before its length')
+      default:
+        throw this.reusable ? closed() : malformed('the body ended before its last chunk')
     }
   }
 
-  /** Whether more of the same line came. It is not looked at again each time: an upstream could send it byte by byte. */
-  #sameLine (length: number, bytes: Buffer, from: number, to: number): boolean {
+  /**
+   * Whether more of the same line came. It is not looked at again each time: an upstream could send it byte by byte.
+   */
+  #sameLine(length: number, bytes: Buffer, from: number, to: number): boolean {
     if (this.#state === START || this.#state === CHUNK_END) return false
     const room = this.#state === CHUNK_LINE ? MAX_CHUNK_LINE : MAX_HEAD - this.#size
     if (length > room) return false
@@ -194,7 +206,7 @@ export class ResponseParser {
     return end < 0 || end >= to
   }
 
-  #read (bytes: Buffer, from: number, to: number): void {
+  #read(bytes: Buffer, from: number, to: number): void {
     let at = from
     for (;;) {
       if (this.#paused) break
@@ -212,24 +224,28 @@ export class ResponseParser {
     if (at < to) this.#left = copy(bytes, at, to)
   }
 
-  #step (bytes: Buffer, at: number, to: number): number {
+  #step(bytes: Buffer, at: number, to: number): number {
     switch (this.#state) {
-      case LENGTH: case CHUNK_DATA: return this.#counted(bytes, at, to)
+      case LENGTH:
+      case CHUNK_DATA:
+        return this.#counted(bytes, at, to)
       case UNTIL_CLOSE:
         this.#reader.responseBody(bytes, at, to)
         return to
-      case CHUNK_LINE: return this.#chunkLine(bytes, at, to)
+      case CHUNK_LINE:
+        return this.#chunkLine(bytes, at, to)
       case CHUNK_END:
         if (bytes[at] !== CR) throw malformed('a chunk is longer than its size')
         if (at + 1 === to) return at
         if (bytes[at + 1] !== LF) throw malformed('a chunk does not end with a line')
         this.#state = CHUNK_LINE
         return at + 2
-      default: return this.#lines(bytes, at, to)
+      default:
+        return this.#lines(bytes, at, to)
     }
   }
 
-  #counted (bytes: Buffer, at: number, to: number): number {
+  #counted(bytes: Buffer, at: number, to: number): number {
     const end = Math.min(to, at + this.#remaining)
     this.#remaining -= end - at
     if (this.#state === CHUNK_DATA && this.#remaining === 0) this.#state = CHUNK_END
@@ -237,7 +253,7 @@ export class ResponseParser {
     return end
   }
 
-  #chunkLine (bytes: Buffer, at: number, to: number): number {
+  #chunkLine(bytes: Buffer, at: number, to: number): number {
     if (to - at > MAX_CHUNK_LINE) to = at + MAX_CHUNK_LINE + 1
     let size = 0
     let end = at
@@ -246,7 +262,8 @@ export class ResponseParser {
       const digit = HEX[bytes[end] as number] as number
       if (digit === NO_DIGIT) break
       size = size * 16 + digit
-      if (end - at >= MAX_SIZE_DIGITS || size > Number.MAX_SAFE_INTEGER) throw malformed('the size of a chunk is too large')
+      if (end - at >= MAX_SIZE_DIGITS || size > Number.MAX_SAFE_INTEGER)
+        throw malformed('the size of a chunk is too large')
     }
     if (end === to) return at
     if (end === at) throw malformed('a chunk has no size')
@@ -273,7 +290,7 @@ export class ResponseParser {
     return end + 2
   }
 
-  #beginHead (): void {
+  #beginHead(): void {
     this.#state = START
     this.#size = 0
     this.#length = -1
@@ -285,7 +302,7 @@ export class ResponseParser {
   }
 
   /** Reads the whole lines of a head or of trailers. Answers where the first line begins that is not whole. */
-  #lines (bytes: Buffer, from: number, to: number): number {
+  #lines(bytes: Buffer, from: number, to: number): number {
     let at = from
     for (let window = WINDOW; ; window = MAX_HEAD + 1) {
       const end = Math.min(to, at + window)
@@ -295,7 +312,8 @@ export class ResponseParser {
       if (this.#state !== START) read = this.#fields(bytes, at, text, read)
       at += read
       this.#size += read
-      if (this.#size + (this.#complete ? 0 : end - at) > MAX_HEAD) throw new ResponseFault('UPSTREAM_HEAD_TOO_LARGE', `a head of more than ${MAX_HEAD} bytes`)
+      if (this.#size + (this.#complete ? 0 : end - at) > MAX_HEAD)
+        throw new ResponseFault('UPSTREAM_HEAD_TOO_LARGE', `a head of more than ${MAX_HEAD} bytes`)
       if (this.#complete) {
         this.#complete = false
         this.#headRead()
@@ -305,8 +323,11 @@ export class ResponseParser {
     }
   }
 
-  /** Reads the status line, and empty ones before it (RFC 9112 2.2), of `text`, which is what begins at `base` of `bytes`. Answers where it stopped. */
-  #statusLine (bytes: Buffer, base: number, text: string): number {
+  /**
+   * Reads the status line, and empty ones before it (RFC 9112 2.2), of `text`, which is what begins at `base` of
+   * `bytes`. Answers where it stopped.
+   */
+  #statusLine(bytes: Buffer, base: number, text: string): number {
     let at = 0
     while (at < text.length && bytes[base + at] === CR) {
       if (at + 1 === text.length) return at
@@ -315,7 +336,8 @@ export class ResponseParser {
     }
     // Told from its first bytes on, lest what is no HTTP be waited for.
     if (!text.startsWith(PREFIX, at)) {
-      if (!PREFIX.startsWith(text.slice(at, at + PREFIX.length))) throw malformed('the answer does not begin as HTTP/1 does')
+      if (!PREFIX.startsWith(text.slice(at, at + PREFIX.length)))
+        throw malformed('the answer does not begin as HTTP/1 does')
       return at
     }
     const end = text.indexOf('\n', at)
@@ -325,9 +347,17 @@ export class ResponseParser {
     const hundreds = digit(bytes, line + 9)
     const tens = digit(bytes, line + 10)
     const ones = digit(bytes, line + 11)
-    const sound = (version === 0 || version === 1) && bytes[line + 8] === SPACE &&
-      hundreds > 0 && hundreds < 10 && tens >= 0 && tens < 10 && ones >= 0 && ones < 10 &&
-      (at + 13 === end || bytes[line + 12] === SPACE) && bytes[base + end - 1] === CR
+    const sound =
+      (version === 0 || version === 1) &&
+      bytes[line + 8] === SPACE &&
+      hundreds > 0 &&
+      hundreds < 10 &&
+      tens >= 0 &&
+      tens < 10 &&
+      ones >= 0 &&
+      ones < 10 &&
+      (at + 13 === end || bytes[line + 12] === SPACE) &&
+      bytes[base + end - 1] === CR
     if (!sound) throw malformed('the status line is not valid')
     for (let char = at + 13; char < end - 1; char++) {
       if (KINDS[bytes[base + char] as number] === 0) throw malformed('the reason phrase holds a control character')
@@ -339,11 +369,11 @@ export class ResponseParser {
   }
 
   /**
-   * Reads field lines from `at` of `text`, which is what begins at `base` of `bytes`: characters are looked at as bytes, which
-   * costs a third of what it does in a string. Answers where it stopped: behind the empty line, or at the first line that is
-   * not whole.
+   * Reads field lines from `at` of `text`, which is what begins at `base` of `bytes`: characters are looked at as
+   * bytes, which costs a third of what it does in a string. Answers where it stopped: behind the empty line, or at the
+   * first line that is not whole.
    */
-  #fields (bytes: Buffer, base: number, text: string, at: number): number {
+  #fields(bytes: Buffer, base: number, text: string, at: number): number {
     const pairs = this.#pairs
     const { length } = text
     while (at < length) {
@@ -378,8 +408,10 @@ export class ResponseParser {
     return at
   }
 
-  /** Takes in what decides where the answer ends and whether another may follow. `tab`: a tab stands behind the value. */
-  #framing (name: string, value: string, tab: boolean): void {
+  /**
+   * Takes in what decides where the answer ends and whether another may follow. `tab`: a tab stands behind the value.
+   */
+  #framing(name: string, value: string, tab: boolean): void {
     if (name === 'content-length' || name === 'transfer-encoding') {
       // llhttp does not take `chunked` with a tab behind it for chunked.
       if (tab) throw malformed('a tab stands behind what frames the message')
@@ -410,7 +442,7 @@ export class ResponseParser {
   }
 
   /** The empty line was read: decides by what the body ends (RFC 9112 6.3). */
-  #headRead (): void {
+  #headRead(): void {
     const pairs = this.#pairs
     if (this.#state === TRAILERS) {
       this.#end(pairs)
@@ -419,8 +451,8 @@ export class ResponseParser {
     const status = this.#status
     if (this.#length >= 0 && this.#codings > 0) throw malformed('there are both Content-Length and Transfer-Encoding')
     if (status < 200) {
-      // Nothing of ours asks for it, since Upgrade does not come this way. A 100 is not asked for either, and harms nobody
-      // (RFC 9110 15.2).
+      // Nothing of ours asks for it, since Upgrade does not come this way. A 100 is not asked for either, and harms
+      // nobody (RFC 9110 15.2).
       if (status === 101) throw new ResponseFault('UPSTREAM_CLOSED', 'a 101 that was not asked for')
       this.#beginHead()
       this.#reader.responseHead(status, pairs)
@@ -444,43 +476,43 @@ export class ResponseParser {
     this.#reader.responseHead(status, pairs)
   }
 
-  #bodyOf (length: number): void {
+  #bodyOf(length: number): void {
     this.#remaining = length
     this.#state = LENGTH
   }
 
-  #end (trailers: readonly string[]): void {
+  #end(trailers: readonly string[]): void {
     this.#state = IDLE
     this.idle = true
     this.#reader.responseEnd(trailers)
   }
 }
 
-function blank (code: number): boolean {
+function blank(code: number): boolean {
   return code === SPACE || code === TAB
 }
 
-function copy (bytes: Buffer, from: number, to: number): Buffer {
+function copy(bytes: Buffer, from: number, to: number): Buffer {
   const out = Buffer.allocUnsafe(to - from)
   bytes.copy(out, 0, from, to)
   return out
 }
 
-function lengthOf (value: string): number {
+function lengthOf(value: string): number {
   if (!/^\d+$/.test(value)) throw malformed('Content-Length is not a number')
   const length = Number(value)
   if (length > Number.MAX_SAFE_INTEGER) throw malformed('Content-Length is too large')
   return length
 }
 
-function malformed (why: string): ResponseFault {
+function malformed(why: string): ResponseFault {
   return new ResponseFault('UPSTREAM_MALFORMED', why)
 }
 
-function closed (): ResponseFault {
+function closed(): ResponseFault {
   return new ResponseFault('UPSTREAM_CLOSED', 'the upstream closed before its answer was whole')
 }
 
-function digit (bytes: Buffer, at: number): number {
+function digit(bytes: Buffer, at: number): number {
   return (bytes[at] ?? 0) - ZERO
 }

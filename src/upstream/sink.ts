@@ -20,8 +20,8 @@ const LEAST_PIECE = 1000
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
 
 /**
- * Takes one answer of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the client:
- * each piece is handed on as it comes, and a client that does not take it pauses the upstream.
+ * Takes one answer of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the
+ * client: each piece is handed on as it comes, and a client that does not take it pauses the upstream.
  */
 export class Sink implements CallHandler, Waiting {
   touched: number
@@ -55,7 +55,15 @@ export class Sink implements CallHandler, Waiting {
   #interims = 0
   #received = 0
 
-  constructor (ctx: Context, responder: Responder, target: UpstreamTarget, upstream: Upstream, deadlines: Deadlines, request: UpstreamCall, body: Readable | null) {
+  constructor(
+    ctx: Context,
+    responder: Responder,
+    target: UpstreamTarget,
+    upstream: Upstream,
+    deadlines: Deadlines,
+    request: UpstreamCall,
+    body: Readable | null
+  ) {
     this.#ctx = ctx
     this.#responder = responder
     this.#target = target
@@ -68,37 +76,46 @@ export class Sink implements CallHandler, Waiting {
   }
 
   /** Sends the request. */
-  start (): void {
+  start(): void {
     // The one closure that the responder's contract asks of each request.
-    this.#responder.onClose = () => { this.#close() }
+    this.#responder.onClose = () => {
+      this.#close()
+    }
     // Without a listener an error while the request waits in the pool's queue would end the process.
-    this.#body?.on('error', (error: Error) => { this.#stop(error) })
+    this.#body?.on('error', (error: Error) => {
+      this.#stop(error)
+    })
     this.#deadlines.add(this)
     if (this.#request !== null) this.#upstream.pool.dispatch(this.#request, this)
   }
 
   /**
-   * The head's time does not run while the client is still sending and the upstream takes what comes, nor the body's while
-   * the client is the one that does not take it.
+   * The head's time does not run while the client is still sending and the upstream takes what comes, nor the body's
+   * while the client is the one that does not take it.
    */
-  get suspended (): boolean {
+  get suspended(): boolean {
     if (this.#headSeen) return this.#paused || this.#waiting
     return this.#body !== null && this.#controller !== null && !this.#sent && !this.#body.isPaused()
   }
 
-  expire (): void {
-    this.#stop(gatewayTimeout(this.#target, this.#headSeen ? 'the upstream fell silent in the middle of its answer' : 'no answer came in time'))
+  expire(): void {
+    this.#stop(
+      gatewayTimeout(
+        this.#target,
+        this.#headSeen ? 'the upstream fell silent in the middle of its answer' : 'no answer came in time'
+      )
+    )
   }
 
-  get over (): boolean {
+  get over(): boolean {
     return this.#over
   }
 
-  get client (): string {
+  get client(): string {
     return clientNetwork(this.#ctx.clientAddress)
   }
 
-  get dawdling (): number {
+  get dawdling(): number {
     const { tick } = this.#deadlines
     if (this.#headSeen) return this.#paused ? tick - this.#pausedAt : 0
     if (this.#body === null || this.#sent || this.#body.isPaused()) return 0
@@ -106,25 +123,32 @@ export class Sink implements CallHandler, Waiting {
     return this.#ctx.body.received < ticks * LEAST_PIECE ? ticks : 0
   }
 
-  giveUp (): void {
-    this.#stop(new LongError(408, 'Request Timeout', 'The request body arrived too slowly while others waited for the upstream.', this.#target.errorMembers))
+  giveUp(): void {
+    this.#stop(
+      new LongError(
+        408,
+        'Request Timeout',
+        'The request body arrived too slowly while others waited for the upstream.',
+        this.#target.errorMembers
+      )
+    )
   }
 
-  onRequestStart (controller: CallController): void {
+  onRequestStart(controller: CallController): void {
     this.#controller = controller
     this.#request = null
     this.touched = this.#startedAt = this.#deadlines.tick
   }
 
-  onBodySent (): void {
+  onBodySent(): void {
     this.touched = this.#deadlines.tick
   }
 
-  onRequestSent (): void {
+  onRequestSent(): void {
     this.#sent = true
   }
 
-  onResponseStart (controller: CallController, status: number): void {
+  onResponseStart(controller: CallController, status: number): void {
     if (this.#over) return
     const head = responseHeaders(controller.rawHeaders, status)
     if (status < 200) {
@@ -134,7 +158,13 @@ export class Sink implements CallHandler, Waiting {
     this.#headSeen = true
     this.touched = this.#deadlines.tick
     if (head.undecodable) {
-      this.#stop(badGateway(this.#target, 'The upstream did not give a usable answer.', 'its answer has a transfer coding other than chunked'))
+      this.#stop(
+        badGateway(
+          this.#target,
+          'The upstream did not give a usable answer.',
+          'its answer has a transfer coding other than chunked'
+        )
+      )
       return
     }
     const limit = this.#target.responseLimit
@@ -149,20 +179,26 @@ export class Sink implements CallHandler, Waiting {
     if (pending !== undefined) void this.#await(pending, controller)
   }
 
-  #interim (status: number, headers: readonly string[]): void {
+  #interim(status: number, headers: readonly string[]): void {
     if (++this.#interims > MAX_INTERIM) {
-      this.#stop(badGateway(this.#target, 'The upstream did not give a usable answer.', 'it sent too many interim answers'))
+      this.#stop(
+        badGateway(this.#target, 'The upstream did not give a usable answer.', 'it sent too many interim answers')
+      )
       return
     }
     // An HTTP/1.0 client knows none (RFC 9110 15.2).
     if ((status === 102 || status === 103) && this.#ctx.httpVersion === '1.1') this.#responder.interim(status, headers)
   }
 
-  #tooLarge (): GatewayError {
-    return badGateway(this.#target, 'The answer of the upstream is too large.', `its body is larger than ${this.#target.responseLimit} bytes`)
+  #tooLarge(): GatewayError {
+    return badGateway(
+      this.#target,
+      'The answer of the upstream is too large.',
+      `its body is larger than ${this.#target.responseLimit} bytes`
+    )
   }
 
-  async #await (pending: Promise<void>, controller: CallController): Promise<void> {
+  async #await(pending: Promise<void>, controller: CallController): Promise<void> {
     this.#waiting = true
     controller.pause()
     try {
@@ -173,7 +209,7 @@ export class Sink implements CallHandler, Waiting {
     this.#headWritten(controller)
   }
 
-  #headWritten (controller: CallController): void {
+  #headWritten(controller: CallController): void {
     this.#waiting = false
     this.touched = this.#deadlines.tick
     if (this.#over) return
@@ -186,7 +222,7 @@ export class Sink implements CallHandler, Waiting {
     else this.#pause(controller)
   }
 
-  onResponseData (controller: CallController, piece: Uint8Array): void {
+  onResponseData(controller: CallController, piece: Uint8Array): void {
     if (this.#over) return
     this.touched = this.#deadlines.tick
     this.#received += piece.byteLength
@@ -198,21 +234,23 @@ export class Sink implements CallHandler, Waiting {
     else if (!this.#responder.write(piece)) this.#pause(controller)
   }
 
-  #pause (controller: CallController): void {
+  #pause(controller: CallController): void {
     this.#paused = true
     this.#pausedAt = this.#deadlines.tick
-    this.#responder.onDrain ??= () => { this.#drained() }
+    this.#responder.onDrain ??= () => {
+      this.#drained()
+    }
     controller.pause()
   }
 
-  #drained (): void {
+  #drained(): void {
     if (!this.#paused) return
     this.#paused = false
     this.touched = this.#deadlines.tick
     if (!this.#over) this.#controller?.resume()
   }
 
-  onResponseEnd (controller: CallController): void {
+  onResponseEnd(controller: CallController): void {
     if (this.#over) return
     // From here on the connection may carry the request of somebody else.
     this.#controller = null
@@ -221,12 +259,12 @@ export class Sink implements CallHandler, Waiting {
     else this.#finish()
   }
 
-  #finish (): void {
+  #finish(): void {
     this.#leave()
     this.#responder.end(this.#trailers)
   }
 
-  onResponseError (controller: CallController | null, error: Error): void {
+  onResponseError(controller: CallController | null, error: Error): void {
     if (this.#over) return
     this.#controller = null
     const request = this.#request
@@ -238,13 +276,17 @@ export class Sink implements CallHandler, Waiting {
     this.#stop(error)
   }
 
-  /** Nothing was sent, it may be sent twice, and the connection was refused: the one case in which it is tried again. */
-  #repeatable (error: Error): boolean {
-    return !this.#retried && this.#body === null && IDEMPOTENT.has(this.#ctx.method) && faultCode(error) === 'ECONNREFUSED'
+  /**
+   * Nothing was sent, it may be sent twice, and the connection was refused: the one case in which it is tried again.
+   */
+  #repeatable(error: Error): boolean {
+    return (
+      !this.#retried && this.#body === null && IDEMPOTENT.has(this.#ctx.method) && faultCode(error) === 'ECONNREFUSED'
+    )
   }
 
   /** Ends both sides with an error: before the head the client gets it as an answer, after it as a break. */
-  #stop (error: Error): void {
+  #stop(error: Error): void {
     if (this.#over) return
     if (this.#waiting) {
       // The head is on its way up the chain and cannot be replaced; the break comes behind it.
@@ -257,13 +299,13 @@ export class Sink implements CallHandler, Waiting {
   }
 
   /** The client's side is over. */
-  #close (): void {
+  #close(): void {
     if (this.#over) return
     this.#leave()
     this.#controller?.abort()
   }
 
-  #leave (): void {
+  #leave(): void {
     this.#over = true
     this.#held = []
     this.#deadlines.delete(this)

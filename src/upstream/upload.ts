@@ -5,10 +5,10 @@ import { RequestRefused, type RequestHead } from './request-head.ts'
 /** Told how the sending of a body goes. After `done` or `failed` nothing follows. */
 export interface UploadEvents {
   /** A piece has gone out. */
-  sent (): void
+  sent(): void
   /** The whole body has gone out. */
-  done (): void
-  failed (error: Error): void
+  done(): void
+  failed(error: Error): void
 }
 
 /** Sends one request whose body is a stream, as fast as the upstream takes it. */
@@ -20,14 +20,14 @@ export class UpstreamUpload {
   #sent = 0
   #over = false
 
-  constructor (socket: Socket, body: Readable, head: RequestHead, events: UploadEvents) {
+  constructor(socket: Socket, body: Readable, head: RequestHead, events: UploadEvents) {
     this.#socket = socket
     this.#body = body
     this.#head = head
     this.#events = events
   }
 
-  start (): void {
+  start(): void {
     const socket = this.#socket
     const body = this.#body
     // The head goes out with the first piece where that is there already, and does not wait for one that is not.
@@ -46,12 +46,12 @@ export class UpstreamUpload {
   }
 
   /** The socket takes bytes again. */
-  drained (): void {
+  drained(): void {
     if (!this.#over) this.#body.resume()
   }
 
   /** The answer, or its failure, came first: nothing more is sent. */
-  stop (): void {
+  stop(): void {
     if (this.#leave()) this.#body.destroy()
   }
 
@@ -95,14 +95,14 @@ export class UpstreamUpload {
     this.#fail(new Error('the body of the request broke off'))
   }
 
-  #fail (error: Error): void {
+  #fail(error: Error): void {
     if (!this.#leave()) return
     this.#body.destroy()
     this.#events.failed(error)
   }
 
   /** Whether it was still going on. */
-  #leave (): boolean {
+  #leave(): boolean {
     if (this.#over) return false
     this.#over = true
     this.#body.off('data', this.#onData)
@@ -112,6 +112,6 @@ export class UpstreamUpload {
   }
 }
 
-function uncork (socket: Socket): void {
+function uncork(socket: Socket): void {
   socket.uncork()
 }

@@ -14,30 +14,33 @@ export interface Sent {
 export const KEPT_RESPONSE_BYTES = 1024
 
 /** What an answer means: 2xx is delivered, everything else has failed (decision 160). */
-export function answered ({ status, body }: OutboundAnswer): Sent {
+export function answered({ status, body }: OutboundAnswer): Sent {
   return { error: refusalOf(status), responseStatus: status, responseBody: answerText(body) }
 }
 
-function refusalOf (status: number): string | null {
+function refusalOf(status: number): string | null {
   if (status >= 200 && status <= 299) return null
-  return status >= 300 && status <= 399 ? `The endpoint answered ${status}. Redirects are not followed.` : `The endpoint answered ${status}.`
+  return status >= 300 && status <= 399
+    ? `The endpoint answered ${status}. Redirects are not followed.`
+    : `The endpoint answered ${status}.`
 }
 
 /** What it means that there was no answer. Never names an address that a name resolved to. */
-export function unanswered (error: unknown): Sent {
+export function unanswered(error: unknown): Sent {
   return { error: reasonOf(error), responseStatus: null, responseBody: null }
 }
 
-function reasonOf (error: unknown): string {
+function reasonOf(error: unknown): string {
   if (error instanceof AddressRefused) return `The address was refused: ${error.message}`
   if (error instanceof NameUnresolved) return 'The name in the address could not be resolved.'
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (code === 'UND_ERR_CONNECT_TIMEOUT' || (error instanceof Error && error.name === 'TimeoutError')) return 'No answer came within 10 seconds.'
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || (error instanceof Error && error.name === 'TimeoutError'))
+    return 'No answer came within 10 seconds.'
   return `The endpoint could not be reached (${code === '' ? 'no answer' : code}).`
 }
 
 /** Bytes of an answer as text that every database and every page takes: what is not UTF-8, and NUL, becomes U+FFFD. */
-export function answerText (bytes: Uint8Array): string {
+export function answerText(bytes: Uint8Array): string {
   // As a stream, so that a character that was cut at the end is left out.
   return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
 }

@@ -9,7 +9,7 @@ const ErrorBody = Type.Object({ error: Type.String() })
 const away = { description: 'The database is away. Retry-After says when to come back.' }
 
 /** The history of a merchant's webhooks, and resending by hand (decision 161). */
-export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
+export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   return documented(webhookTexts, [
     defineOperation({
@@ -39,9 +39,13 @@ export function webhookOperations (webhooks: Webhooks): AnyOperation[] {
       summary: 'Send a webhook once more, now: the same bytes, signed anew',
       params: Type.Object({ id: Type.String() }),
       answers: {
-        202: { description: 'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.', schema: DeliveryView },
+        202: {
+          description:
+            'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.',
+          schema: DeliveryView
+        },
         400: { description: 'No webhook URL is set.', schema: ErrorBody },
-        404: { description: 'There is no such delivery, or it is another account\'s.', schema: ErrorBody },
+        404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
         503: away
       },
       handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })

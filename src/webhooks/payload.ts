@@ -3,17 +3,29 @@ import { jsonNumber } from '../money/decimal.ts'
 import type { Payment } from '../payments/schema.ts'
 
 /** A challenge of a merchant's that was just paid: what its webhook tells. */
-export type PaidChallenge = Pick<Challenge, 'paymentHash' | 'resource' | 'amountSats' | 'merchantId' | 'source' | 'proxyId' | 'idempotencyKey' | 'createdAt' | 'paidAt'>
+export type PaidChallenge = Pick<
+  Challenge,
+  | 'paymentHash'
+  | 'resource'
+  | 'amountSats'
+  | 'merchantId'
+  | 'source'
+  | 'proxyId'
+  | 'idempotencyKey'
+  | 'createdAt'
+  | 'paidAt'
+>
 
 /**
- * The body that tells of a payment as it now stands (contract, Events 1): flat, without the event's name. The provider that
- * made the invoice decides between `alternateChargeId` and `providerChargeId` with `provider`. Made once for each event; every
- * attempt sends these very bytes.
+ * The body that tells of a payment as it now stands (contract, Events 1): flat, without the event's name. The provider
+ * that made the invoice decides between `alternateChargeId` and `providerChargeId` with `provider`. Made once for each
+ * event; every attempt sends these very bytes.
  */
-export function paymentPayload (payment: Payment): string {
-  const charge = payment.slot === 'alternate'
-    ? { alternateChargeId: payment.chargeId }
-    : { providerChargeId: payment.chargeId, provider: 'primary' }
+export function paymentPayload(payment: Payment): string {
+  const charge =
+    payment.slot === 'alternate'
+      ? { alternateChargeId: payment.chargeId }
+      : { providerChargeId: payment.chargeId, provider: 'primary' }
   return JSON.stringify({
     invoiceId: payment.invoiceId,
     orderId: payment.orderId,
@@ -28,7 +40,7 @@ export function paymentPayload (payment: Payment): string {
 }
 
 /** The body of `l402.challenge.paid` (contract, Events 3; decision 158). Receivers tell it from payments by `event`. */
-export function challengePayload (challenge: PaidChallenge, merchantId: number): string {
+export function challengePayload(challenge: PaidChallenge, merchantId: number): string {
   return JSON.stringify({
     event: 'l402.challenge.paid',
     paymentHash: challenge.paymentHash,
@@ -55,11 +67,13 @@ export interface FailedStoreOrder {
   readonly email: string | null
   readonly createdAt: number
   readonly paidAt: number | null
-  readonly failure: { readonly reason: string, readonly message: string, readonly at: number } | null
+  readonly failure: { readonly reason: string; readonly message: string; readonly at: number } | null
 }
 
-/** The body of `storefront.order.failed`: flat, with the event's name. The buyer can wait, or ask for the money back. */
-export function storeOrderPayload (order: FailedStoreOrder): string {
+/**
+ * The body of `storefront.order.failed`: flat, with the event's name. The buyer can wait, or ask for the money back.
+ */
+export function storeOrderPayload(order: FailedStoreOrder): string {
   return JSON.stringify({
     event: 'storefront.order.failed',
     orderId: order.id,
@@ -77,6 +91,6 @@ export function storeOrderPayload (order: FailedStoreOrder): string {
   })
 }
 
-function iso (time: number | null): string | null {
+function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }

@@ -1,11 +1,21 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery } from '../gateway/iso-time.ts'
 
-/** How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no other follows by itself. */
+/**
+ * How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no
+ * other follows by itself.
+ */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
 /** What a delivery tells of. Payments are told apart by their status; the others carry it. */
-export type WebhookEvent = 'payment.processing' | 'payment.paid' | 'payment.underpaid' | 'payment.expired' | 'payment.refunded' | 'l402.challenge.paid' | 'storefront.order.failed'
+export type WebhookEvent =
+  | 'payment.processing'
+  | 'payment.paid'
+  | 'payment.underpaid'
+  | 'payment.expired'
+  | 'payment.refunded'
+  | 'l402.challenge.paid'
+  | 'storefront.order.failed'
 
 /** An event for one merchant, and what became of it. Times in milliseconds since the epoch. */
 export interface Delivery {
@@ -15,7 +25,10 @@ export interface Delivery {
   readonly invoiceId: string | null
   readonly paymentHash: string | null
   readonly status: DeliveryStatus
-  /** Where the last attempt went; before the first, what was set when the event was written. Null when none was set any more. */
+  /**
+   * Where the last attempt went; before the first, what was set when the event was written. Null when none was set any
+   * more.
+   */
   readonly url: string | null
   /** Attempts that have ended. */
   readonly attempts: number
@@ -38,22 +51,30 @@ const nullable = <T extends 'string' | 'integer'>(type: T, description: string) 
   Type.Unsafe<(T extends 'string' ? string : number) | null>({ type: [type, 'null'], description })
 
 /** A delivery as merchants see it (decision 161). */
-export const DeliveryView = Type.Object({
-  id: Type.String({ description: 'A UUID; sent as X-Correlation-Id with every attempt.' }),
-  event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
-  invoiceId: nullable('string', 'Of a payment.'),
-  paymentHash: nullable('string', '64 lower-case hex characters.'),
-  status: Type.Enum(['pending', 'delivered', 'failed'], { description: 'failed: the last attempt failed, and no other follows by itself.' }),
-  url: nullable('string', 'Where the last attempt went, or where the first will go as things were when the event was written.'),
-  attempts: Type.Integer({ description: 'Attempts that have ended, resends included.' }),
-  responseStatus: nullable('integer', 'What the last attempt was answered; null when nobody answered.'),
-  responseBody: nullable('string', 'The first KiB of that answer\'s body.'),
-  error: nullable('string', 'Why the last attempt failed.'),
-  createdAt: isoTime(),
-  lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
-  nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none follows by itself.'),
-  deliveredAt: isoTimeOrNull('When it was delivered for the first time.')
-}, { title: 'Delivery' })
+export const DeliveryView = Type.Object(
+  {
+    id: Type.String({ description: 'A UUID; sent as X-Correlation-Id with every attempt.' }),
+    event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
+    invoiceId: nullable('string', 'Of a payment.'),
+    paymentHash: nullable('string', '64 lower-case hex characters.'),
+    status: Type.Enum(['pending', 'delivered', 'failed'], {
+      description: 'failed: the last attempt failed, and no other follows by itself.'
+    }),
+    url: nullable(
+      'string',
+      'Where the last attempt went, or where the first will go as things were when the event was written.'
+    ),
+    attempts: Type.Integer({ description: 'Attempts that have ended, resends included.' }),
+    responseStatus: nullable('integer', 'What the last attempt was answered; null when nobody answered.'),
+    responseBody: nullable('string', "The first KiB of that answer's body."),
+    error: nullable('string', 'Why the last attempt failed.'),
+    createdAt: isoTime(),
+    lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
+    nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none follows by itself.'),
+    deliveredAt: isoTimeOrNull('When it was delivered for the first time.')
+  },
+  { title: 'Delivery' }
+)
 export type DeliveryView = Static<typeof DeliveryView>
 
 /** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
@@ -66,20 +87,23 @@ export const DeliveryQuery = Type.Object({
 export type DeliveryQuery = Static<typeof DeliveryQuery>
 
 /** Answer of `GET /api/merchant/webhooks/deliveries`. */
-export const DeliveryPage = Type.Object({
-  deliveries: Type.Array(DeliveryView),
-  total: Type.Integer({ description: 'Without paging; also in X-Total-Count.' }),
-  limit: Type.Integer(),
-  offset: Type.Integer()
-}, { title: 'DeliveryPage' })
+export const DeliveryPage = Type.Object(
+  {
+    deliveries: Type.Array(DeliveryView),
+    total: Type.Integer({ description: 'Without paging; also in X-Total-Count.' }),
+    limit: Type.Integer(),
+    offset: Type.Integer()
+  },
+  { title: 'DeliveryPage' }
+)
 export type DeliveryPage = Static<typeof DeliveryPage>
 
-function iso (time: number | null): string | null {
+function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }
 
 /** The delivery as merchants see it. */
-export function deliveryView (delivery: Delivery): DeliveryView {
+export function deliveryView(delivery: Delivery): DeliveryView {
   const { id, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } = delivery
   return {
     id,

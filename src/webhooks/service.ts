@@ -34,7 +34,7 @@ export interface WebhooksParts {
   readonly log: Log
   readonly metrics: Metrics
   /** Pauses, and what an attempt may take, in milliseconds; the contract's unless a test has less time. */
-  readonly times?: { readonly backoff: readonly number[], readonly timeout: number }
+  readonly times?: { readonly backoff: readonly number[]; readonly timeout: number }
 }
 
 /** The queue of attempts, and the periodic jobs around it. */
@@ -61,7 +61,7 @@ class DeliveryFailed extends Error {
 }
 
 /** What a job of the queue carries. A type, since an interface is no JsonObject. */
-type AttemptData = { readonly delivery: string, readonly attempt: number }
+type AttemptData = { readonly delivery: string; readonly attempt: number }
 
 /** A failure after which no attempt is of use. */
 interface Verdict extends Sent {
@@ -70,10 +70,10 @@ interface Verdict extends Sent {
 }
 
 /**
- * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, written in the transaction of what they
- * tell; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL and are
- * signed with the secret of that moment (decision 159). A deactivated merchant's are sent all the same: money has moved, and
- * without its key the account has no other way to learn of it.
+ * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, written in the transaction of what
+ * they tell; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL
+ * and are signed with the secret of that moment (decision 159). A deactivated merchant's are sent all the same: money
+ * has moved, and without its key the account has no other way to learn of it.
  */
 export class Webhooks {
   readonly #parts: WebhooksParts
@@ -82,23 +82,40 @@ export class Webhooks {
   /** Milliseconds that an attempt is taken for alive. */
   readonly #alive: number
 
-  constructor (parts: WebhooksParts) {
+  constructor(parts: WebhooksParts) {
     this.#parts = parts
     this.#times = parts.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
     this.#alive = this.#times.timeout + AROUND
-    this.#attempts = parts.metrics.counter('boltgate_webhook_attempts_total', 'Attempts to deliver a webhook, by result: delivered, retried, failed for good.', ['result'])
+    this.#attempts = parts.metrics.counter(
+      'boltgate_webhook_attempts_total',
+      'Attempts to deliver a webhook, by result: delivered, retried, failed for good.',
+      ['result']
+    )
   }
 
-  get jobs (): readonly JobDeclaration[] {
+  get jobs(): readonly JobDeclaration[] {
     return [
-      queue<AttemptData>(WEBHOOK_QUEUE, { title: 'Webhooks to merchants', concurrency: CONCURRENCY, perGroup: PER_MERCHANT, expiry: this.#alive, poll: 500 }, ({ id, data }, signal) => this.attempt(data, id, signal)),
+      queue<AttemptData>(
+        WEBHOOK_QUEUE,
+        {
+          title: 'Webhooks to merchants',
+          concurrency: CONCURRENCY,
+          perGroup: PER_MERCHANT,
+          expiry: this.#alive,
+          poll: 500
+        },
+        ({ id, data }, signal) => this.attempt(data, id, signal)
+      ),
       periodic(RECOVERY, LOST, 'Finds webhooks whose attempt was lost', () => this.recover()),
       periodic(PURGE, 3_600_000, 'Deletes webhook deliveries after 30 days', () => this.purge())
     ]
   }
 
-  /** Writes the event of a payment's change; to be called in its transaction (`OnPaymentChange`). Once for each invoice and status. */
-  async paymentChanged (sql: TransactionSql, { payment, tellMerchant }: PaymentChange): Promise<void> {
+  /**
+   * Writes the event of a payment's change; to be called in its transaction (`OnPaymentChange`). Once for each invoice
+   * and status.
+   */
+  async paymentChanged(sql: TransactionSql, { payment, tellMerchant }: PaymentChange): Promise<void> {
     if (!tellMerchant || payment.status === 'unpaid') return
     await this.#add(sql, {
       merchantId: payment.merchantId,
@@ -114,7 +131,7 @@ export class Webhooks {
    * Writes the event of a challenge's first verification; to be called in its transaction (`OnPaid`). Only merchants'
    * challenges have one, those of the producer API and of proxies alike (decision 158).
    */
-  async challengePaid (sql: TransactionSql | Sql, challenge: Challenge): Promise<void> {
+  async challengePaid(sql: TransactionSql | Sql, challenge: Challenge): Promise<void> {
     const merchantId = Number(challenge.merchantId ?? Number.NaN)
     if (!Number.isSafeInteger(merchantId) || (challenge.source !== 'producer' && challenge.source !== 'proxy')) return
     await this.#add(sql, {
@@ -127,8 +144,11 @@ export class Webhooks {
     })
   }
 
-  /** Writes that a shop did not make a paid order; to be called in the transaction that notes it. Once for each order and reason. */
-  async storeOrderFailed (sql: TransactionSql, order: FailedStoreOrder): Promise<void> {
+  /**
+   * Writes that a shop did not make a paid order; to be called in the transaction that notes it. Once for each order
+   * and reason.
+   */
+  async storeOrderFailed(sql: TransactionSql, order: FailedStoreOrder): Promise<void> {
     await this.#add(sql, {
       merchantId: order.merchantId,
       event: 'storefront.order.failed',
@@ -141,10 +161,10 @@ export class Webhooks {
 
   /**
    * Makes one attempt, unless it was made before or is being made. `job` is the id of the queue's job.
-   * @throws DeliveryFailed when it was the last one and failed; the reason of `signal`; what the database throws. After the
-   *   two latter the attempt counts as not made.
+   * @throws DeliveryFailed when it was the last one and failed; the reason of `signal`; what the database throws. After
+   *   the two latter the attempt counts as not made.
    */
-  async attempt ({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
+  async attempt({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
     const { store, clock, log } = this.#parts
     const now = clock.now()
     const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + this.#alive })
@@ -159,14 +179,29 @@ export class Webhooks {
     const result = await this.#finish(delivery, claimed, verdict, job)
     if (result === null) return
     this.#attempts.inc({ result })
-    log.debug({ delivery, merchantId: claimed.merchantId, event: claimed.event, attempt: claimed.attempt, status: verdict.responseStatus, reason: verdict.error, result }, 'webhook')
-    if (result === 'failed') throw new DeliveryFailed(`${claimed.event} to merchant ${claimed.merchantId}, attempt ${claimed.attempt}: ${verdict.error ?? ''}`)
+    log.debug(
+      {
+        delivery,
+        merchantId: claimed.merchantId,
+        event: claimed.event,
+        attempt: claimed.attempt,
+        status: verdict.responseStatus,
+        reason: verdict.error,
+        result
+      },
+      'webhook'
+    )
+    if (result === 'failed')
+      throw new DeliveryFailed(
+        `${claimed.event} to merchant ${claimed.merchantId}, attempt ${claimed.attempt}: ${verdict.error ?? ''}`
+      )
   }
 
   /** A merchant's deliveries, newest first. @throws ValidationError for a `since` that is no time; Unavailable */
-  async list (merchant: Merchant, query: DeliveryQuery): Promise<DeliveryPage> {
+  async list(merchant: Merchant, query: DeliveryQuery): Promise<DeliveryPage> {
     const since = query.since === undefined ? null : readIsoTime(query.since)
-    if (query.since !== undefined && since === null) throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
+    if (query.since !== undefined && since === null)
+      throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
     // Out of range is clamped, never refused (decision 12).
     const page = { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
     const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, status: query.status ?? null, since })
@@ -174,12 +209,12 @@ export class Webhooks {
   }
 
   /**
-   * Has an event sent again, whatever became of it: the same bytes, signed anew, counted as a further attempt. One that is
-   * pending is brought forward and goes on by its schedule; one that was decided gets this one attempt. While an attempt is
-   * under way nothing is added to it.
+   * Has an event sent again, whatever became of it: the same bytes, signed anew, counted as a further attempt. One that
+   * is pending is brought forward and goes on by its schedule; one that was decided gets this one attempt. While an
+   * attempt is under way nothing is added to it.
    * @throws ShortError 404 for an unknown one and for another merchant's alike, 400 without a webhook URL; Unavailable
    */
-  async resend (merchant: Merchant, id: string): Promise<DeliveryView> {
+  async resend(merchant: Merchant, id: string): Promise<DeliveryView> {
     const { database, store, clock } = this.#parts
     if (!isDeliveryId(id)) throw notFound()
     const resent = await database.transaction(async sql => {
@@ -187,7 +222,13 @@ export class Webhooks {
       // Thrown in here, so that nothing of it stays.
       if (made !== null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
       // Not the key of the schedule's own attempt, which may wait for its later time.
-      if (made !== null && made.attempt !== null) await this.#enqueue(sql, merchant.id, { delivery: id, attempt: made.attempt }, { key: `${id}:${made.attempt}:now` })
+      if (made !== null && made.attempt !== null)
+        await this.#enqueue(
+          sql,
+          merchant.id,
+          { delivery: id, attempt: made.attempt },
+          { key: `${id}:${made.attempt}:now` }
+        )
       return made
     })
     if (resent === null) throw notFound()
@@ -195,7 +236,7 @@ export class Webhooks {
   }
 
   /** Adds the jobs of attempts that have been due for a minute, where there are none: a net below the queue's own. */
-  async recover (): Promise<void> {
+  async recover(): Promise<void> {
     const { database, store, clock } = this.#parts
     const now = clock.now()
     for (const { id, merchantId, attempt } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
@@ -205,25 +246,32 @@ export class Webhooks {
   }
 
   /** Deletes what is older than 30 days (decision 173). */
-  async purge (): Promise<void> {
+  async purge(): Promise<void> {
     const before = this.#parts.clock.now() - KEEP
-    while (await this.#parts.store.purge(before, PURGED_AT_ONCE) === PURGED_AT_ONCE) { /* there may be more */ }
+    while ((await this.#parts.store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) {
+      /* there may be more */
+    }
   }
 
-  async #add (sql: TransactionSql | Sql, event: Omit<NewDelivery, 'id' | 'createdAt'>): Promise<void> {
+  async #add(sql: TransactionSql | Sql, event: Omit<NewDelivery, 'id' | 'createdAt'>): Promise<void> {
     const { store, clock, random } = this.#parts
     const createdAt = clock.now()
     const id = rowId(createdAt, random)
-    if (!await store.add(sql, { id, createdAt, ...event })) return
+    if (!(await store.add(sql, { id, createdAt, ...event }))) return
     await this.#enqueue(sql, event.merchantId, { delivery: id, attempt: 1 }, { key: `${id}:1` })
   }
 
-  async #enqueue (sql: TransactionSql | Sql, merchantId: number, data: AttemptData, options: { readonly key: string, readonly startAfter?: number }): Promise<void> {
+  async #enqueue(
+    sql: TransactionSql | Sql,
+    merchantId: number,
+    data: AttemptData,
+    options: { readonly key: string; readonly startAfter?: number }
+  ): Promise<void> {
     await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: String(merchantId) })
   }
 
   /** @throws the reason of `signal`; what reading the merchant throws */
-  async #send (id: string, { merchantId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
+  async #send(id: string, { merchantId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
     const { merchants, call, clock, log } = this.#parts
     const merchant = await merchants.byId(merchantId)
     const url = merchant?.webhookUrl ?? null
@@ -239,9 +287,26 @@ export class Webhooks {
       log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
       return given('The webhook secret cannot be read.', url, false)
     }
-    const headers = ['Content-Type', 'application/json', 'User-Agent', USER_AGENT, 'X-Service-Signature', signature, 'X-Correlation-Id', id]
+    const headers = [
+      'Content-Type',
+      'application/json',
+      'User-Agent',
+      USER_AGENT,
+      'X-Service-Signature',
+      signature,
+      'X-Correlation-Id',
+      id
+    ]
     try {
-      const answer = await call({ method: 'POST', url, headers, body: bytes, timeout: this.#times.timeout, keep: KEPT_RESPONSE_BYTES, signal })
+      const answer = await call({
+        method: 'POST',
+        url,
+        headers,
+        body: bytes,
+        timeout: this.#times.timeout,
+        keep: KEPT_RESPONSE_BYTES,
+        signal
+      })
       return { ...answered(answer), url, final: false }
     } catch (error) {
       signal.throwIfAborted()
@@ -250,28 +315,49 @@ export class Webhooks {
   }
 
   /** Writes how an attempt ended, and adds the next; null when somebody else has written one of this number. */
-  async #finish (id: string, claimed: ClaimedAttempt, verdict: Verdict, job: string): Promise<'delivered' | 'retried' | 'failed' | null> {
+  async #finish(
+    id: string,
+    claimed: ClaimedAttempt,
+    verdict: Verdict,
+    job: string
+  ): Promise<'delivered' | 'retried' | 'failed' | null> {
     const { clock, database, store } = this.#parts
     const endedAt = clock.now()
-    const next = verdict.error === null || verdict.final || !claimed.retries ? null : nextAttemptAt(claimed.attempt, endedAt, this.#times.backoff)
+    const next =
+      verdict.error === null || verdict.final || !claimed.retries
+        ? null
+        : nextAttemptAt(claimed.attempt, endedAt, this.#times.backoff)
     const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
     const { url, responseStatus, responseBody, error } = verdict
     return await database.transaction(async sql => {
       const written = await store.finish(sql, id, claimed.attempt, {
-        status: result === 'retried' ? 'pending' : result, url, responseStatus, responseBody, error, endedAt, nextAttemptAt: next, failedJob: result === 'failed' ? job : null
+        status: result === 'retried' ? 'pending' : result,
+        url,
+        responseStatus,
+        responseBody,
+        error,
+        endedAt,
+        nextAttemptAt: next,
+        failedJob: result === 'failed' ? job : null
       })
       if (!written) return null
       const attempt = claimed.attempt + 1
-      if (next !== null) await this.#enqueue(sql, claimed.merchantId, { delivery: id, attempt }, { key: `${id}:${attempt}`, startAfter: next })
+      if (next !== null)
+        await this.#enqueue(
+          sql,
+          claimed.merchantId,
+          { delivery: id, attempt },
+          { key: `${id}:${attempt}`, startAfter: next }
+        )
       return result
     })
   }
 }
 
-function given (error: string, url: string | null, final: boolean): Verdict {
+function given(error: string, url: string | null, final: boolean): Verdict {
   return { error, url, final, responseStatus: null, responseBody: null }
 }
 
-function notFound (): ShortError {
+function notFound(): ShortError {
   return new ShortError(404, 'Delivery not found')
 }

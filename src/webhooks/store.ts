@@ -61,7 +61,9 @@ export interface DeliveryFilter {
   readonly offset: number
 }
 
-/** What came of asking for a resend: the delivery, and the number of the attempt to add; null while one is under way. */
+/**
+ * What came of asking for a resend: the delivery, and the number of the attempt to add; null while one is under way.
+ */
 export interface Resend {
   readonly delivery: Delivery
   readonly attempt: number | null
@@ -80,30 +82,35 @@ export interface WebhookStore {
    * Writes an event in the transaction that caused it, so that both stand or fall. False, and nothing written, when the
    * merchant has no webhook URL or the event is there already.
    */
-  add (sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean>
+  add(sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean>
   /**
-   * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has ended.
-   * Null for all others. A failed delivery's own job gets a further attempt.
+   * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has
+   * ended. Null for all others. A failed delivery's own job gets a further attempt.
    */
-  claim (claim: Claim): Promise<ClaimedAttempt | null>
+  claim(claim: Claim): Promise<ClaimedAttempt | null>
   /** Gives up a claim whose attempt was not finished, so that another may be made at once. */
-  unclaim (id: string, attempt: number): Promise<void>
-  /** Writes how a claimed attempt ended. False, and nothing written, when an attempt of that number has ended before. */
-  finish (sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
+  unclaim(id: string, attempt: number): Promise<void>
+  /**
+   * Writes how a claimed attempt ended. False, and nothing written, when an attempt of that number has ended before.
+   */
+  finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
   /**
    * Makes one attempt due now: the schedule's next one where it is pending, else a further one that is not followed by
    * others. Null for another merchant's or none. Of two at once the second sees what the first did.
    */
-  resend (sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null>
-  list (merchantId: number, filter: DeliveryFilter): Promise<{ readonly rows: readonly Delivery[], readonly total: number }>
+  resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null>
+  list(
+    merchantId: number,
+    filter: DeliveryFilter
+  ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
   /** Pending ones that were due before `due` and that nobody claims at `now`, the oldest first. */
-  overdue (due: number, now: number, limit: number): Promise<Overdue[]>
+  overdue(due: number, now: number, limit: number): Promise<Overdue[]>
   /** Deletes up to `limit` events from before `before`, except those that are pending; answers how many. */
-  purge (before: number, limit: number): Promise<number>
+  purge(before: number, limit: number): Promise<number>
 }
 
 /** Whether a text can be the id of a delivery: the database cannot even be asked for others. */
-export function isDeliveryId (text: string): boolean {
+export function isDeliveryId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 }
 
@@ -126,7 +133,12 @@ const deliveryRows: Records<Delivery> = records({
 })
 
 const claimRows = records({
-  merchantId: integer(), event: text<WebhookEvent>(), body: text(), attempts: integer(), retries: flag(), status: text<DeliveryStatus>()
+  merchantId: integer(),
+  event: text<WebhookEvent>(),
+  body: text(),
+  attempts: integer(),
+  retries: flag(),
+  status: text<DeliveryStatus>()
 })
 const overdueRows: Records<Overdue> = records({ id: text(), merchantId: integer(), attempt: integer() })
 
@@ -134,11 +146,11 @@ const overdueRows: Records<Overdue> = records({ id: text(), merchantId: integer(
 export class SqlWebhookStore implements WebhookStore {
   readonly #database: Database
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     this.#database = database
   }
 
-  async add (sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean> {
+  async add(sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean> {
     const created = new Date(delivery.createdAt)
     const rows = await sql`
       insert into webhook_deliveries (id, merchant_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
@@ -150,7 +162,7 @@ export class SqlWebhookStore implements WebhookStore {
     return rows.length === 1
   }
 
-  async claim ({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
+  async claim({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
     const claimed = await claimRows.one(this.#database.sql`
       update webhook_deliveries set claimed_until = ${new Date(until)}
       where id = ${id} and (claimed_until is null or claimed_until <= ${new Date(now)})
@@ -161,11 +173,12 @@ export class SqlWebhookStore implements WebhookStore {
     return { merchantId, event, body, attempt: attempts + 1, retries: retries && status === 'pending' }
   }
 
-  async unclaim (id: string, attempt: number): Promise<void> {
-    await this.#database.sql`update webhook_deliveries set claimed_until = null where id = ${id} and attempts = ${attempt - 1}`
+  async unclaim(id: string, attempt: number): Promise<void> {
+    await this.#database
+      .sql`update webhook_deliveries set claimed_until = null where id = ${id} and attempts = ${attempt - 1}`
   }
 
-  async finish (sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean> {
+  async finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean> {
     const ended = new Date(outcome.endedAt)
     const rows = await sql`
       update webhook_deliveries set
@@ -179,11 +192,12 @@ export class SqlWebhookStore implements WebhookStore {
     return rows.length === 1
   }
 
-  async resend (sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
+  async resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
     const [row] = await sql<Array<Row & { readonly claimed_until: Date | null }>>`
       select * from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
     if (row === undefined) return null
-    if (row.claimed_until !== null && row.claimed_until.getTime() > now) return { delivery: deliveryRows.read(row), attempt: null }
+    if (row.claimed_until !== null && row.claimed_until.getTime() > now)
+      return { delivery: deliveryRows.read(row), attempt: null }
     const [changed = row] = await sql`
       update webhook_deliveries set status = 'pending', retries = retries and status = 'pending', next_attempt_at = ${new Date(now)}, failed_job = null
       where id = ${id} returning *`
@@ -191,26 +205,31 @@ export class SqlWebhookStore implements WebhookStore {
     return { delivery, attempt: delivery.attempts + 1 }
   }
 
-  async list (merchantId: number, { status, since, limit, offset }: DeliveryFilter): Promise<{ readonly rows: readonly Delivery[], readonly total: number }> {
+  async list(
+    merchantId: number,
+    { status, since, limit, offset }: DeliveryFilter
+  ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }> {
     const { sql } = this.#database
     const where = sql`
       merchant_id = ${merchantId}
       ${status === null ? sql`` : sql`and status = ${status}`}
       ${since === null ? sql`` : sql`and created_at >= ${new Date(since)}`}`
-    const [count] = await sql<Array<{ total: number }>>`select count(*)::int as total from webhook_deliveries where ${where}`
+    const [count] = await sql<
+      Array<{ total: number }>
+    >`select count(*)::int as total from webhook_deliveries where ${where}`
     const rows = await deliveryRows.all(sql`
       select * from webhook_deliveries where ${where} order by created_at desc, id desc limit ${limit} offset ${offset}`)
     return { rows, total: count?.total ?? 0 }
   }
 
-  async overdue (due: number, now: number, limit: number): Promise<Overdue[]> {
+  async overdue(due: number, now: number, limit: number): Promise<Overdue[]> {
     return await overdueRows.all(this.#database.sql`
       select id, merchant_id, attempts + 1 as attempt from webhook_deliveries
       where status = 'pending' and next_attempt_at < ${new Date(due)} and (claimed_until is null or claimed_until <= ${new Date(now)})
       order by next_attempt_at limit ${limit}`)
   }
 
-  async purge (before: number, limit: number): Promise<number> {
+  async purge(before: number, limit: number): Promise<number> {
     const gone = await this.#database.sql`
       delete from webhook_deliveries where id in (
         select id from webhook_deliveries where created_at < ${new Date(before)} and status <> 'pending' order by created_at limit ${limit})`

@@ -45,27 +45,49 @@ export interface DashboardServer {
 }
 
 /** Starts it; it ends with the test. */
-export async function serveDashboard (t: T, jobs: Jobs): Promise<DashboardServer> {
+export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer> {
   const lines: string[] = []
   const clock = systemClock
-  const log = createLog({ level: 'info', destination: { write: line => { lines.push(line) } } })
+  const log = createLog({
+    level: 'info',
+    destination: {
+      write: line => {
+        lines.push(line)
+      }
+    }
+  })
   const state = new MemoryState(clock)
   const config = await loadConfigText('gateway.yaml', YAML, {}, { plugins: builtInPlugins, internals: ['api'] })
   const services = {
-    clock, log, metrics: new Metrics(), state, policies: config.policies, adminKey: new AdminKey(new Secret(ADMIN_KEY)), authThrottle: new AuthThrottle(state, clock)
+    clock,
+    log,
+    metrics: new Metrics(),
+    state,
+    policies: config.policies,
+    adminKey: new AdminKey(new Secret(ADMIN_KEY)),
+    authThrottle: new AuthThrottle(state, clock)
   }
   const api = new InternalUpstream([...dashboardOperations({ jobs, clock }), ...new PageAssets().operations()])
   // The plugins of these chains use no other service.
-  const snapshot = await compile(config, { services: services as unknown as Services, plugins: builtInPlugins, internals: new Map([['api', api]]), generation: 1 })
+  const snapshot = await compile(config, {
+    services: services as unknown as Services,
+    plugins: builtInPlugins,
+    internals: new Map([['api', api]]),
+    generation: 1
+  })
   const gateway = new Gateway(snapshot)
   const listener = createListener({
     limits: config.server.limits,
     trustedProxies: [],
     clock,
     freshId,
-    handle: (ctx, wire) => { gateway.handle(ctx, wire) },
+    handle: (ctx, wire) => {
+      gateway.handle(ctx, wire)
+    },
     refused: () => {},
-    failed: error => { throw error }
+    failed: error => {
+      throw error
+    }
   })
   await listener.listen('127.0.0.1', 0)
   t.teardown(async () => {

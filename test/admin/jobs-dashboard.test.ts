@@ -11,21 +11,31 @@ import { ADMIN_KEY, serveDashboard } from './jobs-dashboard-server.ts'
 const database = await openAnyDatabase(t)
 const jobs = openJobs(t, database)
 const world = { broken: true, ran: 0 }
-declareQueue<{ delivery: string }>(jobs, 'webhooks', { title: 'Webhooks to merchants', concurrency: 2 }, async ({ data }) => {
-  world.ran++
-  if (world.broken) throw new Error(`<b>${data.delivery}</b>: the receiver said 500`)
-})
+declareQueue<{ delivery: string }>(
+  jobs,
+  'webhooks',
+  { title: 'Webhooks to merchants', concurrency: 2 },
+  async ({ data }) => {
+    world.ran++
+    if (world.broken) throw new Error(`<b>${data.delivery}</b>: the receiver said 500`)
+  }
+)
 declarePeriodic(jobs, 'tidy', 3_600_000, 'Tidies up', async () => {})
 await jobs.start()
 await jobs.enqueue(database.sql, 'webhooks', { delivery: 'first' }, { group: 'merchant 7' })
 await jobs.enqueue(database.sql, 'webhooks', { delivery: 'second' })
 await jobs.enqueue(database.sql, 'webhooks', { delivery: 'later' }, { startAfter: Date.now() + 3_600_000 })
-await eventually('both failed', 5_000, async () => (await jobs.queues()).find(queue => queue.name === 'webhooks')?.failed === 2 ? true : null)
-await eventually('tidied', 5_000, async () => (await jobs.queues()).find(queue => queue.name === 'tidy')?.done === 1 ? true : null)
+await eventually('both failed', 5_000, async () =>
+  (await jobs.queues()).find(queue => queue.name === 'webhooks')?.failed === 2 ? true : null
+)
+await eventually('tidied', 5_000, async () =>
+  (await jobs.queues()).find(queue => queue.name === 'tidy')?.done === 1 ? true : null
+)
 
 await t.test('over HTTP', async t => {
   const { url, lines } = await serveDashboard(t, jobs)
-  const ask = (path: string, init: RequestInit = {}): Promise<Response> => fetch(url + path, { redirect: 'manual', ...init })
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(url + path, { redirect: 'manual', ...init })
   const withKey = { headers: { 'X-Admin-Key': ADMIN_KEY } }
 
   await t.test('the admin key in X-Admin-Key opens it', async t => {
@@ -52,9 +62,18 @@ await t.test('over HTTP', async t => {
     t.notMatch(cookie, 'bgadmin')
     const value = cookie.split(';', 1)[0] ?? ''
     t.equal((await ask('/jobs', { headers: { cookie: `other=1; ${value}` } })).status, 200)
-    t.equal((await ask('/jobs', { headers: { cookie: value.replace(/=\d/, '=9') } })).status, 401, 'a later end is not what was signed')
-    await eventually('the line', 2_000, async () => lines.some(line => line.includes('adminKey=[redacted]')) ? true : null)
-    t.notOk(lines.some(line => line.includes('bgadmin')), 'the log does not have it')
+    t.equal(
+      (await ask('/jobs', { headers: { cookie: value.replace(/=\d/, '=9') } })).status,
+      401,
+      'a later end is not what was signed'
+    )
+    await eventually('the line', 2_000, async () =>
+      lines.some(line => line.includes('adminKey=[redacted]')) ? true : null
+    )
+    t.notOk(
+      lines.some(line => line.includes('bgadmin')),
+      'the log does not have it'
+    )
   })
 
   await t.test('lists by queue and state, in pages; what is not known is refused', async t => {
@@ -65,14 +84,24 @@ await t.test('over HTTP', async t => {
     t.equal((await ask('/jobs?state=lost', withKey)).status, 400)
     t.equal((await ask('/jobs?page=0', withKey)).status, 400)
     t.equal((await ask('/jobs/webhooks/1/retry', { ...withKey, method: 'POST' })).status, 404)
-    t.equal((await ask('/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry', { ...withKey, method: 'POST' })).status, 404)
+    t.equal(
+      (await ask('/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry', { ...withKey, method: 'POST' })).status,
+      404
+    )
   })
 
-  await t.test('a cookie acts for the dashboard\'s own page alone', async t => {
-    const cookie = (await ask(`/jobs?adminKey=${encodeURIComponent(ADMIN_KEY)}`)).headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+  await t.test("a cookie acts for the dashboard's own page alone", async t => {
+    const cookie =
+      (await ask(`/jobs?adminKey=${encodeURIComponent(ADMIN_KEY)}`)).headers.get('set-cookie')?.split(';', 1)[0] ?? ''
     const path = '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'
-    const post = (headers: Record<string, string>): Promise<Response> => ask(path, { method: 'POST', headers: { cookie, ...headers } })
-    for (const foreign of [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site', origin: url }, { origin: 'https://evil.example' }, { origin: 'null' }]) {
+    const post = (headers: Record<string, string>): Promise<Response> =>
+      ask(path, { method: 'POST', headers: { cookie, ...headers } })
+    for (const foreign of [
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site', origin: url },
+      { origin: 'https://evil.example' },
+      { origin: 'null' }
+    ]) {
       t.equal((await post(foreign)).status, 403, JSON.stringify(foreign))
     }
     t.equal((await post({ 'sec-fetch-site': 'same-origin' })).status, 404)
@@ -83,7 +112,8 @@ await t.test('over HTTP', async t => {
   await t.test('the failed-authentication throttle also covers the job dashboard', async t => {
     const { url } = await serveDashboard(t, jobs)
     const wrong = (): Promise<Response> => fetch(`${url}/jobs?adminKey=wrong`, { redirect: 'manual' })
-    for (let n = 1; n <= 21; n++) t.equal((await (n % 2 === 0 ? wrong() : fetch(`${url}/jobs`))).status, 401, `failure ${n}`)
+    for (let n = 1; n <= 21; n++)
+      t.equal((await (n % 2 === 0 ? wrong() : fetch(`${url}/jobs`))).status, 401, `failure ${n}`)
     const blocked = await wrong()
     t.equal(blocked.status, 429)
     t.match(blocked.headers.get('retry-after'), /^[1-9]\d*$/)
@@ -92,8 +122,13 @@ await t.test('over HTTP', async t => {
   })
 
   await t.test('while the database is away it is 503', async t => {
-    const away = async (): Promise<never> => { throw new JobsNotStarted() }
-    const { url } = await serveDashboard(t, Object.assign(Object.create(jobs), { queues: away, list: away, retry: away }))
+    const away = async (): Promise<never> => {
+      throw new JobsNotStarted()
+    }
+    const { url } = await serveDashboard(
+      t,
+      Object.assign(Object.create(jobs), { queues: away, list: away, retry: away })
+    )
     t.equal((await fetch(`${url}/jobs`, withKey)).status, 503)
   })
 })
@@ -103,15 +138,23 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
   const browser = await openBrowser(t)
 
   await t.test('it looks right without an error, bright and dark, wide and narrow', async t => {
-    for (const options of [{ colorScheme: 'light' }, { colorScheme: 'dark', viewport: { width: 360, height: 740 } }] as const) {
+    for (const options of [
+      { colorScheme: 'light' },
+      { colorScheme: 'dark', viewport: { width: 360, height: 740 } }
+    ] as const) {
       const { page, faults } = await openPage(t, browser, options)
       await page.goto(`${url}/jobs?adminKey=${encodeURIComponent(ADMIN_KEY)}`)
       t.equal(page.url(), `${url}/jobs`, 'the key is gone from the address')
       t.equal(await page.title(), '2 failed · Jobs · boltgate')
       t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing sticks out')
-      t.not(await page.locator('.failed .state').first().evaluate('element => getComputedStyle(element).backgroundColor'), 'rgba(0, 0, 0, 0)', 'its style is there')
+      t.not(
+        await page.locator('.failed .state').first().evaluate('element => getComputedStyle(element).backgroundColor'),
+        'rgba(0, 0, 0, 0)',
+        'its style is there'
+      )
       t.same(faults, [])
-      if (process.env['PICTURES'] !== undefined) await page.screenshot({ path: `${process.env['PICTURES']}/jobs-${options.colorScheme}.png`, fullPage: true })
+      if (process.env['PICTURES'] !== undefined)
+        await page.screenshot({ path: `${process.env['PICTURES']}/jobs-${options.colorScheme}.png`, fullPage: true })
     }
   })
 
@@ -125,7 +168,7 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
     t.equal(page.url(), `${url}/jobs?queue=webhooks`)
     await eventually('it is done', 5_000, async () => {
       await page.reload()
-      return await page.locator('.job.done').filter({ hasText: 'first' }).count() === 1 ? true : null
+      return (await page.locator('.job.done').filter({ hasText: 'first' }).count()) === 1 ? true : null
     })
     t.equal(await page.locator('.job.failed').count(), 1, 'the other is left alone')
   })
@@ -134,12 +177,23 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
 t.test('the schedule declares what the domains do, and lets failures be seen', async t => {
   const clock = new ManualClock()
   const asked: string[] = []
-  const note = (name: string) => async (): Promise<void> => { asked.push(name) }
+  const note = (name: string) => async (): Promise<void> => {
+    asked.push(name)
+  }
   const parts = {
     clock,
     payments: { recordExpiries: note('expiries'), purgeReservations: note('reservations') },
-    challenges: { purge: async (): Promise<never> => { throw new Error('away') }, spendLapsed: note('lapsed') },
-    refunds: { followUp: async (now: number): Promise<void> => { asked.push(`refunds at ${now}`) } },
+    challenges: {
+      purge: async (): Promise<never> => {
+        throw new Error('away')
+      },
+      spendLapsed: note('lapsed')
+    },
+    refunds: {
+      followUp: async (now: number): Promise<void> => {
+        asked.push(`refunds at ${now}`)
+      }
+    },
     sandbox: { purge: note('sandbox') }
   }
   t.notOk(schedule({ ...parts, sandbox: null }).some(job => job.name === 'sandbox-purge'))

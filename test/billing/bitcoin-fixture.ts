@@ -39,18 +39,18 @@ export interface Fixture {
   readonly reminders: PlanReminders
   readonly pending: SqlAdminStore
   /** Mails whose transaction was committed, oldest first. */
-  mails (): Promise<Mail[]>
-  account (different?: Partial<CreateMerchant>): Promise<Merchant>
+  mails(): Promise<Mail[]>
+  account(different?: Partial<CreateMerchant>): Promise<Merchant>
   /** Buys a plan with an account's key, or as a stranger from an address of its own. */
-  buy (merchant: Merchant | null, different?: Partial<BitcoinSubscriptionInput>): Promise<BitcoinSubscriptionView>
+  buy(merchant: Merchant | null, different?: Partial<BitcoinSubscriptionInput>): Promise<BitcoinSubscriptionView>
   /** The provider says that the invoice was paid. */
-  settle (made: { readonly paymentHash: string }): Promise<void>
+  settle(made: { readonly paymentHash: string }): Promise<void>
   /** The account as it is now. */
-  now (merchant: Merchant): Promise<Merchant>
+  now(merchant: Merchant): Promise<Merchant>
 }
 
 /** At `start`; the database is shared by the tests of one file, mails and accounts are not. */
-export async function fixture (t: T, start = '2026-11-21T08:30:00.000Z'): Promise<Fixture> {
+export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise<Fixture> {
   const database = await (shared ??= openAnyDatabase(tap))
   const clock = new ManualClock(start)
   const { challenges, payee } = fixtureOn(t, database, clock)
@@ -59,7 +59,17 @@ export async function fixture (t: T, start = '2026-11-21T08:30:00.000Z'): Promis
   const prices = new FixedPrices({ USD: '100000', EUR: '90000', GBP: '80000' }, clock)
   const invoices = new PlanInvoices({ challenges, store, database, prices, clock, random: systemRandom })
   const pending = new SqlAdminStore(database)
-  const common = { store, invoices, merchants, database, clock, log: silentLog, publicUrl: () => 'https://pay.example.com', expiry: () => 3_600_000, payee: () => 'boltgate' }
+  const common = {
+    store,
+    invoices,
+    merchants,
+    database,
+    clock,
+    log: silentLog,
+    publicUrl: () => 'https://pay.example.com',
+    expiry: () => 3_600_000,
+    payee: () => 'boltgate'
+  }
   const plans = new BitcoinPlans({ ...common, pending, prices, random: systemRandom, caps: () => caps })
   challenges.onSettled('subscription', challenge => plans.settled(challenge))
   // In the transaction, as the real outbox: what is rolled back was never sent.
@@ -69,13 +79,31 @@ export async function fixture (t: T, start = '2026-11-21T08:30:00.000Z'): Promis
   const run = `run-${++accounts}`
   const reminders = new PlanReminders({
     ...common,
-    outbox: { queue: async (sql, mail) => { await sql`insert into test_mails (run, mail) values (${run}, ${sql.json({ ...mail })})` } }
+    outbox: {
+      queue: async (sql, mail) => {
+        await sql`insert into test_mails (run, mail) values (${run}, ${sql.json({ ...mail })})`
+      }
+    }
   })
   return {
-    clock, database, payee, merchants, plans, reminders, pending,
-    mails: async () => (await database.sql<{ mail: Mail }[]>`select mail from test_mails where run = ${run} order by n`).map(row => row.mail),
-    account: async (different = {}) => (await merchants.create({ name: 'Acme', email: `acme-${++accounts}@example.com`, ...different })).merchant,
-    buy: (merchant, different = {}) => plans.create({ plan: 'individual', email: merchant?.email ?? `buyer-${++accounts}@example.com`, ...different }, { merchant, client: freshAddress() }),
+    clock,
+    database,
+    payee,
+    merchants,
+    plans,
+    reminders,
+    pending,
+    mails: async () =>
+      (await database.sql<{ mail: Mail }[]>`select mail from test_mails where run = ${run} order by n`).map(
+        row => row.mail
+      ),
+    account: async (different = {}) =>
+      (await merchants.create({ name: 'Acme', email: `acme-${++accounts}@example.com`, ...different })).merchant,
+    buy: (merchant, different = {}) =>
+      plans.create(
+        { plan: 'individual', email: merchant?.email ?? `buyer-${++accounts}@example.com`, ...different },
+        { merchant, client: freshAddress() }
+      ),
     settle: ({ paymentHash }) => challenges.settled(paymentHash),
     now: async ({ id }) => {
       const merchant = await merchants.byId(id)
@@ -86,6 +114,6 @@ export async function fixture (t: T, start = '2026-11-21T08:30:00.000Z'): Promis
 }
 
 /** Milliseconds as ISO 8601; null stays. */
-export function iso (time: number | null): string | null {
+export function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }

@@ -16,14 +16,23 @@ t.test('one period is one calendar month, and month ends keep their day where th
     ['2027-10-31T12:00:00.000', 31, '2027-11-30T12:00:00.000'],
     ['2027-12-15T12:00:00.000', 15, '2028-01-15T12:00:00.000']
   ]
-  for (const [from, anchorDay, to] of rows) t.equal(new Date(monthAfter(at(from), anchorDay)).toISOString(), `${to}Z`, `${from} on day ${anchorDay}`)
+  for (const [from, anchorDay, to] of rows)
+    t.equal(new Date(monthAfter(at(from), anchorDay)).toISOString(), `${to}Z`, `${from} on day ${anchorDay}`)
 })
 
 t.test('period end = max(now, current end) + one month', async t => {
   const now = at('2027-01-31T10:00:00.000')
   t.same(extended(null, now), { end: at('2027-02-28T10:00:00.000'), anchorDay: 31 }, 'none yet: from now')
-  t.same(extended({ end: now - 1, anchorDay: 5 }, now), { end: at('2027-02-28T10:00:00.000'), anchorDay: 31 }, 'over: from now')
-  t.same(extended({ end: at('2027-02-28T09:00:00.000'), anchorDay: 31 }, now), { end: at('2027-03-31T09:00:00.000'), anchorDay: 31 }, 'running: from its end, nothing is lost')
+  t.same(
+    extended({ end: now - 1, anchorDay: 5 }, now),
+    { end: at('2027-02-28T10:00:00.000'), anchorDay: 31 },
+    'over: from now'
+  )
+  t.same(
+    extended({ end: at('2027-02-28T09:00:00.000'), anchorDay: 31 }, now),
+    { end: at('2027-03-31T09:00:00.000'), anchorDay: 31 },
+    'running: from its end, nothing is lost'
+  )
 })
 
 t.test('reminders: 7, 3 and 1 days before the end, at the end, and at the end of the grace', async t => {

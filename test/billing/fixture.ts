@@ -21,7 +21,7 @@ export class ToldProvider {
   /** Waited for between the moment at which a look is taken and its answer. */
   answering: (subscriptionId: string, look: number) => Promise<void> = async () => {}
 
-  async subscription (subscriptionId: string): Promise<BilledSubscription | null> {
+  async subscription(subscriptionId: string): Promise<BilledSubscription | null> {
     const look = ++this.asked
     const seen = this.subscriptions.get(subscriptionId) ?? null
     await this.answering(subscriptionId, look)
@@ -37,25 +37,30 @@ export interface Fixture {
   readonly store: SqlCardSubscriptionStore
   readonly pending: SqlAdminStore
   readonly cards: CardSubscriptions
-  account (more?: Partial<CreateMerchant>): Promise<Merchant>
+  account(more?: Partial<CreateMerchant>): Promise<Merchant>
   /** The account as it is now. */
-  merchant (id: number): Promise<Merchant>
+  merchant(id: number): Promise<Merchant>
   /** How a subscription stands at the provider from now on; made anew, or changed. */
-  stands (different: Partial<BilledSubscription> & { readonly subscriptionId: string }): BilledSubscription
+  stands(different: Partial<BilledSubscription> & { readonly subscriptionId: string }): BilledSubscription
   /** Those that wait for approval, or did, by the id of their subscription. */
-  pended (subscriptionId: string): Promise<PendingSubscription | null>
+  pended(subscriptionId: string): Promise<PendingSubscription | null>
 }
 
 let count = 0
 
 /** A fresh id of a subscription. */
-export function subId (): string {
+export function subId(): string {
   return `sub_${++count}`
 }
 
-export function fixture (database: Database): Fixture {
+export function fixture(database: Database): Fixture {
   const clock = new ManualClock()
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))), clock, plans: () => plans })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
+    clock,
+    plans: () => plans
+  })
   const provider = new ToldProvider()
   const store = new SqlCardSubscriptionStore(database)
   const pending = new SqlAdminStore(database)
@@ -67,22 +72,33 @@ export function fixture (database: Database): Fixture {
     store,
     pending,
     cards,
-    account: async (more = {}) => (await merchants.create({ name: 'Shop', email: `shop-${++count}@example.com`, ...more })).merchant,
-    async merchant (id) {
+    account: async (more = {}) =>
+      (await merchants.create({ name: 'Shop', email: `shop-${++count}@example.com`, ...more })).merchant,
+    async merchant(id) {
       const merchant = await merchants.byId(id)
       if (merchant === null) throw new Error(`there is no merchant ${id}`)
       return merchant
     },
-    stands (different) {
+    stands(different) {
       const { subscriptionId } = different
-      const before = provider.subscriptions.get(subscriptionId) ?? {
-        subscriptionId, customerId: `cus_of_${subscriptionId}`, status: 'active', currentPeriodEnd: clock.now() + 30 * DAY, startedAt: clock.now(), plan: 'individual',
-        merchantId: null, email: `buyer-of-${subscriptionId}@example.com`, customerName: null
-      } as const
+      const before =
+        provider.subscriptions.get(subscriptionId) ??
+        ({
+          subscriptionId,
+          customerId: `cus_of_${subscriptionId}`,
+          status: 'active',
+          currentPeriodEnd: clock.now() + 30 * DAY,
+          startedAt: clock.now(),
+          plan: 'individual',
+          merchantId: null,
+          email: `buyer-of-${subscriptionId}@example.com`,
+          customerName: null
+        } as const)
       const made: BilledSubscription = { ...before, ...different }
       provider.subscriptions.set(subscriptionId, made)
       return made
     },
-    pended: async subscriptionId => (await pending.list(true)).find(one => one.billingSubscriptionId === subscriptionId) ?? null
+    pended: async subscriptionId =>
+      (await pending.list(true)).find(one => one.billingSubscriptionId === subscriptionId) ?? null
   }
 }

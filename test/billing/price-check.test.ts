@@ -10,7 +10,13 @@ import { errorLike } from '../support/error-like.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
-const right: BilledPrice = { priceId: 'price_1', amount: 4900, currency: 'usd', every: { interval: 'month', count: 1 }, isActive: true }
+const right: BilledPrice = {
+  priceId: 'price_1',
+  amount: 4900,
+  currency: 'usd',
+  every: { interval: 'month', count: 1 },
+  isActive: true
+}
 
 interface Rig {
   readonly clock: ManualClock
@@ -21,23 +27,41 @@ interface Rig {
   price: () => Promise<BilledPrice | null>
 }
 
-function rig (price: BilledPrice | null): Rig {
+function rig(price: BilledPrice | null): Rig {
   const lines: string[] = []
   const clock = new ManualClock()
   const metrics = new Metrics()
-  const log = createLog({ level: 'info', destination: { write: line => { lines.push(line) } } })
+  const log = createLog({
+    level: 'info',
+    destination: {
+      write: line => {
+        lines.push(line)
+      }
+    }
+  })
   const provider = {
     price: async () => {
       made.asked++
       return await made.price()
     }
   }
-  const made: Rig = { clock, lines, metrics, asked: 0, price: async () => price, check: new PriceCheck({ provider, clock, log, metrics }) }
+  const made: Rig = {
+    clock,
+    lines,
+    metrics,
+    asked: 0,
+    price: async () => price,
+    check: new PriceCheck({ provider, clock, log, metrics })
+  }
   return made
 }
 
 const wrongPrices: ReadonlyArray<[name: string, price: BilledPrice | null, said: RegExp]> = [
-  ['another amount', { ...right, amount: 5900 }, /4900 of the smallest unit of usd each month, and the price price_1 charges 5900 of the smallest unit of usd each month/],
+  [
+    'another amount',
+    { ...right, amount: 5900 },
+    /4900 of the smallest unit of usd each month, and the price price_1 charges 5900 of the smallest unit of usd each month/
+  ],
   ['another currency', { ...right, currency: 'eur' }, /charges 4900 of the smallest unit of eur/],
   ['another interval', { ...right, every: { interval: 'year', count: 1 } }, /each year/],
   ['every third month', { ...right, every: { interval: 'month', count: 3 } }, /each 3 months/],
@@ -48,14 +72,20 @@ const wrongPrices: ReadonlyArray<[name: string, price: BilledPrice | null, said:
 ]
 
 for (const [name, price, said] of wrongPrices) {
-  t.test(`a price at the provider that is not the listed one (${name}) sells nothing, and the operator is told why`, async t => {
-    const made = rig(price)
-    await made.check.look()
-    await t.rejects(made.check.agree('individual'), errorLike({ name: 'Unavailable', status: 503, message: /cannot be bought by card at the moment: its price/ }))
-    t.match(made.lines.join(''), said)
-    t.match(made.lines.join(''), /"level":"error".*"setting":"billing\.prices\.individual"/)
-    t.match(await made.metrics.render(), /boltgate_billing_price_wrong\{plan="individual"\} 1/)
-  })
+  t.test(
+    `a price at the provider that is not the listed one (${name}) sells nothing, and the operator is told why`,
+    async t => {
+      const made = rig(price)
+      await made.check.look()
+      await t.rejects(
+        made.check.agree('individual'),
+        errorLike({ name: 'Unavailable', status: 503, message: /cannot be bought by card at the moment: its price/ })
+      )
+      t.match(made.lines.join(''), said)
+      t.match(made.lines.join(''), /"level":"error".*"setting":"billing\.prices\.individual"/)
+      t.match(await made.metrics.render(), /boltgate_billing_price_wrong\{plan="individual"\} 1/)
+    }
+  )
 }
 
 t.test('the listed price sells, and is not read again for each buyer', async t => {
@@ -90,11 +120,22 @@ t.test('a price that cannot be read sells nothing', async t => {
 t.test('a price is read as Stripe keeps it', async t => {
   const fake = await startFakeStripe()
   t.teardown(() => fake.close())
-  const open = (individual: string): StripeBilling => new StripeBilling({
-    key: new Secret(fake.key), webhookSecret: new Secret(fake.webhookSecret), prices: { individual }, url: fake.url, timeout: 10_000, clock: new ManualClock()
-  })
+  const open = (individual: string): StripeBilling =>
+    new StripeBilling({
+      key: new Secret(fake.key),
+      webhookSecret: new Secret(fake.webhookSecret),
+      prices: { individual },
+      url: fake.url,
+      timeout: 10_000,
+      clock: new ManualClock()
+    })
   t.same(await open(fake.price).price('individual'), { ...right, priceId: fake.price })
-  fake.prices.set('price_metered', { active: true, unit_amount: 4900, currency: 'usd', recurring: { interval: 'month', interval_count: 1, usage_type: 'metered' } })
+  fake.prices.set('price_metered', {
+    active: true,
+    unit_amount: 4900,
+    currency: 'usd',
+    recurring: { interval: 'month', interval_count: 1, usage_type: 'metered' }
+  })
   t.match(await open('price_metered').price('individual'), { amount: null })
   fake.prices.set('price_once', { active: false, unit_amount: 4900, currency: 'usd', recurring: null })
   t.match(await open('price_once').price('individual'), { every: null, isActive: false })
@@ -105,14 +146,26 @@ t.test('a price is read as Stripe keeps it', async t => {
 
 t.test('a gateway whose plan costs more at Stripe than is listed sells it to nobody', async t => {
   const fake = await startFakeStripe()
-  fake.prices.set(fake.price, { active: true, unit_amount: 9900, currency: 'usd', recurring: { interval: 'month', interval_count: 1, usage_type: 'licensed' } })
+  fake.prices.set(fake.price, {
+    active: true,
+    unit_amount: 9900,
+    currency: 'usd',
+    recurring: { interval: 'month', interval_count: 1, usage_type: 'licensed' }
+  })
   const gateway = await startGateway(t, {
     yaml: defaultYaml({
-      replace: [['billing:    { kind: sandbox }', `billing: { kind: stripe, url: "${fake.url}", key: "${fake.key}", webhookSecret: "${fake.webhookSecret}", prices: { individual: ${fake.price} } }`]]
+      replace: [
+        [
+          'billing:    { kind: sandbox }',
+          `billing: { kind: stripe, url: "${fake.url}", key: "${fake.key}", webhookSecret: "${fake.webhookSecret}", prices: { individual: ${fake.price} } }`
+        ]
+      ]
     })
   })
   t.teardown(() => fake.close())
-  const answer = await gateway.send('POST', '/api/billing/create-checkout-session', { body: { plan: 'individual', email: 'buyer@example.com' } })
+  const answer = await gateway.send('POST', '/api/billing/create-checkout-session', {
+    body: { plan: 'individual', email: 'buyer@example.com' }
+  })
   t.equal(answer.status, 503)
   t.equal(answer.headers['retry-after'], '300')
   t.match(answer.json(), { error: 'Plan not for sale', message: /not the listed one\. The operator finds in the log/ })

@@ -10,17 +10,31 @@ import { DAY } from './fixture.ts'
 t.test('the sandbox of billing', async t => {
   const database = await openAnyDatabase(t)
   const clock = new ManualClock()
-  const open = (): { readonly sandbox: SandboxBilling, readonly heard: BillingEvent[] } => {
-    const sandbox = new SandboxBilling({ database, clock, random: systemRandom, publicUrl: () => 'https://gateway.example' })
+  const open = (): { readonly sandbox: SandboxBilling; readonly heard: BillingEvent[] } => {
+    const sandbox = new SandboxBilling({
+      database,
+      clock,
+      random: systemRandom,
+      publicUrl: () => 'https://gateway.example'
+    })
     const heard: BillingEvent[] = []
-    sandbox.notify = async (signature, body) => { heard.push(sandbox.readEvent(signature, body)) }
+    sandbox.notify = async (signature, body) => {
+      heard.push(sandbox.readEvent(signature, body))
+    }
     return { sandbox, heard }
   }
   const { sandbox, heard } = open()
   let keys = 0
   const request = (): CheckoutRequest => ({
-    plan: 'individual', email: 'buyer@example.com', customerName: 'Buyer', merchantId: null, customerId: null, trialDays: 30,
-    successUrl: 'https://shop.example/done', cancelUrl: 'https://shop.example/left', idempotencyKey: `key-${++keys}`
+    plan: 'individual',
+    email: 'buyer@example.com',
+    customerName: 'Buyer',
+    merchantId: null,
+    customerId: null,
+    trialDays: 30,
+    successUrl: 'https://shop.example/done',
+    cancelUrl: 'https://shop.example/left',
+    idempotencyKey: `key-${++keys}`
   })
   const complete = async (different: Partial<CheckoutRequest> = {}): Promise<string> => {
     const { sessionId } = await sandbox.createCheckout({ ...request(), ...different })
@@ -30,19 +44,32 @@ t.test('the sandbox of billing', async t => {
     return subscriptionId
   }
 
-  await t.test('a checkout is a page with a secret address; completing it reports a subscription, twice completed the same one', async t => {
-    const { sessionId, checkoutUrl } = await sandbox.createCheckout(request())
-    t.equal(checkoutUrl, `https://gateway.example/billing/sandbox/${sessionId}`)
-    t.match(sessionId, /^cs_sandbox_[A-Za-z0-9_-]{43}$/)
-    t.match(await sandbox.session(sessionId), { kind: 'checkout', completed: false, trialDays: 30, email: 'buyer@example.com' })
-    t.equal(await sandbox.complete(sessionId), true)
-    t.equal(await sandbox.complete(sessionId), true)
-    const [first, second] = heard
-    t.match(first, { type: 'checkout.session.completed', subscriptionId: /^sub_sandbox_/ })
-    t.equal(second?.subscriptionId, first?.subscriptionId)
-    t.match(await sandbox.session(sessionId), { completed: true })
-    t.match(await sandbox.subscription(first?.subscriptionId ?? ''), { status: /^trialing$/, plan: 'individual', email: 'buyer@example.com', currentPeriodEnd: clock.now() + 30 * DAY })
-  })
+  await t.test(
+    'a checkout is a page with a secret address; completing it reports a subscription, twice completed the same one',
+    async t => {
+      const { sessionId, checkoutUrl } = await sandbox.createCheckout(request())
+      t.equal(checkoutUrl, `https://gateway.example/billing/sandbox/${sessionId}`)
+      t.match(sessionId, /^cs_sandbox_[A-Za-z0-9_-]{43}$/)
+      t.match(await sandbox.session(sessionId), {
+        kind: 'checkout',
+        completed: false,
+        trialDays: 30,
+        email: 'buyer@example.com'
+      })
+      t.equal(await sandbox.complete(sessionId), true)
+      t.equal(await sandbox.complete(sessionId), true)
+      const [first, second] = heard
+      t.match(first, { type: 'checkout.session.completed', subscriptionId: /^sub_sandbox_/ })
+      t.equal(second?.subscriptionId, first?.subscriptionId)
+      t.match(await sandbox.session(sessionId), { completed: true })
+      t.match(await sandbox.subscription(first?.subscriptionId ?? ''), {
+        status: /^trialing$/,
+        plan: 'individual',
+        email: 'buyer@example.com',
+        currentPeriodEnd: clock.now() + 30 * DAY
+      })
+    }
+  )
 
   await t.test('one idempotency key makes one session', async t => {
     const wanted = request()
@@ -64,35 +91,46 @@ t.test('the sandbox of billing', async t => {
 
   await t.test('the portal shows and cancels what its customer has; canceled stays canceled', async t => {
     const subscriptionId = await complete()
-    const { customerId = '' } = await sandbox.subscription(subscriptionId) ?? {}
+    const { customerId = '' } = (await sandbox.subscription(subscriptionId)) ?? {}
     const sessionId = (await sandbox.portal(customerId, 'https://shop.example/account')).split('/').at(-1) ?? ''
-    t.match(await sandbox.session(sessionId), { kind: 'portal', returnUrl: 'https://shop.example/account', subscriptions: [{ subscriptionId, status: /^trialing$/ }] })
+    t.match(await sandbox.session(sessionId), {
+      kind: 'portal',
+      returnUrl: 'https://shop.example/account',
+      subscriptions: [{ subscriptionId, status: /^trialing$/ }]
+    })
     t.equal(await sandbox.cancel(sessionId), true)
     t.match(heard.at(-1), { type: 'customer.subscription.deleted', subscriptionId })
     clock.advance(40 * DAY)
     t.match(await sandbox.subscription(subscriptionId), { status: /^canceled$/ })
-    await t.rejects(sandbox.portal('cus_unknown', 'https://shop.example'), errorLike({ name: 'BillingError', fault: 'refused' }))
+    await t.rejects(
+      sandbox.portal('cus_unknown', 'https://shop.example'),
+      errorLike({ name: 'BillingError', fault: 'refused' })
+    )
   })
 
-  await t.test('the portal has the card fail and work again: past_due is not renewed by itself, and what is canceled stays so', async t => {
-    const subscriptionId = await complete({ trialDays: 0 })
-    const { customerId = '' } = await sandbox.subscription(subscriptionId) ?? {}
-    const portal = async (): Promise<string> => (await sandbox.portal(customerId, 'https://shop.example/account')).split('/').at(-1) ?? ''
-    t.equal(await sandbox.fail(await portal()), true)
-    t.match(heard.at(-1), { type: 'customer.subscription.updated', subscriptionId })
-    t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
-    clock.advance(40 * DAY)
-    t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
-    t.equal(await sandbox.recover(await portal()), true)
-    t.match(await sandbox.subscription(subscriptionId), { status: 'active' })
-    await sandbox.cancel(await portal())
-    await sandbox.recover(await portal())
-    t.match(await sandbox.subscription(subscriptionId), { status: 'canceled' })
-    t.equal(await sandbox.fail('bps_sandbox_unknown'), false)
-  })
+  await t.test(
+    'the portal has the card fail and work again: past_due is not renewed by itself, and what is canceled stays so',
+    async t => {
+      const subscriptionId = await complete({ trialDays: 0 })
+      const { customerId = '' } = (await sandbox.subscription(subscriptionId)) ?? {}
+      const portal = async (): Promise<string> =>
+        (await sandbox.portal(customerId, 'https://shop.example/account')).split('/').at(-1) ?? ''
+      t.equal(await sandbox.fail(await portal()), true)
+      t.match(heard.at(-1), { type: 'customer.subscription.updated', subscriptionId })
+      t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
+      clock.advance(40 * DAY)
+      t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
+      t.equal(await sandbox.recover(await portal()), true)
+      t.match(await sandbox.subscription(subscriptionId), { status: 'active' })
+      await sandbox.cancel(await portal())
+      await sandbox.recover(await portal())
+      t.match(await sandbox.subscription(subscriptionId), { status: 'canceled' })
+      t.equal(await sandbox.fail('bps_sandbox_unknown'), false)
+    }
+  )
 
   await t.test('a known customer stays the same one', async t => {
-    const { customerId = '' } = await sandbox.subscription(await complete()) ?? {}
+    const { customerId = '' } = (await sandbox.subscription(await complete())) ?? {}
     t.match(await sandbox.subscription(await complete({ customerId, merchantId: 7 })), { customerId, merchantId: 7 })
   })
 
@@ -100,7 +138,9 @@ t.test('the sandbox of billing', async t => {
     const { sessionId } = await sandbox.createCheckout(request())
     const subscriptionId = await complete()
     const sent: Array<readonly [string, Uint8Array]> = []
-    sandbox.notify = async (...signed) => { sent.push(signed) }
+    sandbox.notify = async (...signed) => {
+      sent.push(signed)
+    }
     await sandbox.complete(sessionId)
     const again = open()
     t.match(await again.sandbox.subscription(subscriptionId), { subscriptionId })
@@ -109,7 +149,10 @@ t.test('the sandbox of billing', async t => {
     const [[signature, body] = ['', Buffer.alloc(0)]] = sent
     t.match(sandbox.readEvent(signature, body), { subscriptionId: /^sub_/ })
     t.throws(() => again.sandbox.readEvent(signature, body), errorLike({ fault: 'signature' }))
-    t.throws(() => sandbox.readEvent(signature, Buffer.concat([body, Buffer.from(' ')])), errorLike({ fault: 'signature' }))
+    t.throws(
+      () => sandbox.readEvent(signature, Buffer.concat([body, Buffer.from(' ')])),
+      errorLike({ fault: 'signature' })
+    )
     t.throws(() => sandbox.readEvent(null, body), errorLike({ fault: 'signature' }))
     clock.advance(301_000)
     t.throws(() => sandbox.readEvent(signature, body), errorLike({ fault: 'signature' }), 'after five minutes')

@@ -35,11 +35,11 @@ export class FakePayee implements ChallengePayee {
   readonly #clock: ManualClock
   readonly #key = Buffer.alloc(32, 7)
 
-  constructor (clock: ManualClock) {
+  constructor(clock: ManualClock) {
     this.#clock = clock
   }
 
-  async createInvoice (request: ChargeRequest) {
+  async createInvoice(request: ChargeRequest) {
     this.requests.push(request)
     await this.gate
     await this.budget?.spend('others', null, request.standing ?? 'keyed')
@@ -48,15 +48,18 @@ export class FakePayee implements ChallengePayee {
     const paymentHash = createHash('sha256').update(preimage).digest('hex')
     this.#preimages.set(paymentHash, preimage.toString('hex'))
     const timestamp = Math.floor(this.#clock.now() / 1000)
-    const invoice = encodeInvoice({
-      network: this.network,
-      amountMsat: BigInt(request.amountSats + (this.fault === 'amount' ? 1 : 0)) * 1000n,
-      paymentHash,
-      paymentSecret: randomBytes(32).toString('hex'),
-      timestamp,
-      expirySeconds: request.expirySeconds,
-      description: request.description
-    }, this.#key)
+    const invoice = encodeInvoice(
+      {
+        network: this.network,
+        amountMsat: BigInt(request.amountSats + (this.fault === 'amount' ? 1 : 0)) * 1000n,
+        paymentHash,
+        paymentSecret: randomBytes(32).toString('hex'),
+        timestamp,
+        expirySeconds: request.expirySeconds,
+        description: request.description
+      },
+      this.#key
+    )
     return {
       chargeId: `sbx_${paymentHash.slice(0, 8)}`,
       invoice,
@@ -67,7 +70,7 @@ export class FakePayee implements ChallengePayee {
   }
 
   /** Pays an invoice. */
-  pay (invoice: string): string {
+  pay(invoice: string): string {
     const preimage = this.#preimages.get(decodeInvoice(invoice).paymentHash)
     if (preimage === undefined) throw new Error('an invoice of somebody else')
     return preimage
@@ -87,21 +90,23 @@ export class WatchedStore {
   readonly slow = new Map<keyof ChallengeStore, Promise<void>>()
   readonly store: ChallengeStore
 
-  constructor (database: Database) {
+  constructor(database: Database) {
     const inner = new SqlChallengeStore(database)
     this.store = new Proxy<ChallengeStore>(inner, {
-      get: (_target, name) => async (...args: unknown[]): Promise<unknown> => {
-        // Only methods of the interface are asked for.
-        const method = name as keyof ChallengeStore
-        this.calls.push(method)
-        if (this.broken.has(method)) throw Object.assign(new Error('the database is away'), { code: 'ECONNREFUSED' })
-        await this.slow.get(method)
-        const late = this.late.get(method)
-        const result: unknown = await Reflect.apply(inner[method] as (...args: unknown[]) => unknown, inner, args)
-        await late
-        if (this.deaf.has(method)) throw Object.assign(new Error('the answer was lost'), { code: 'ECONNRESET' })
-        return result
-      }
+      get:
+        (_target, name) =>
+        async (...args: unknown[]): Promise<unknown> => {
+          // Only methods of the interface are asked for.
+          const method = name as keyof ChallengeStore
+          this.calls.push(method)
+          if (this.broken.has(method)) throw Object.assign(new Error('the database is away'), { code: 'ECONNREFUSED' })
+          await this.slow.get(method)
+          const late = this.late.get(method)
+          const result: unknown = await Reflect.apply(inner[method] as (...args: unknown[]) => unknown, inner, args)
+          await late
+          if (this.deaf.has(method)) throw Object.assign(new Error('the answer was lost'), { code: 'ECONNRESET' })
+          return result
+        }
     })
   }
 }
@@ -109,18 +114,41 @@ export class WatchedStore {
 /** Counts what is counted, as text. */
 export class Counted implements ChallengeCounters {
   readonly lines: string[] = []
-  challenge (source: string, again: boolean): void { this.lines.push(`challenge ${source} ${again ? 'again' : 'new'}`) }
-  observed (source: string): void { this.lines.push(`observed ${source}`) }
-  payment (source: string, scheme: string, amountSats: number): void { this.lines.push(`payment ${source} ${scheme} ${amountSats}`) }
-  verified (scheme: string, result: string): void { this.lines.push(`verified ${scheme} ${result}`) }
-  clientGone (credential: string): void { this.lines.push(`client gone: ${credential}`) }
-  ambiguous (count: number): void { this.lines.push(`ambiguous ${count}`) }
+  challenge(source: string, again: boolean): void {
+    this.lines.push(`challenge ${source} ${again ? 'again' : 'new'}`)
+  }
+  observed(source: string): void {
+    this.lines.push(`observed ${source}`)
+  }
+  payment(source: string, scheme: string, amountSats: number): void {
+    this.lines.push(`payment ${source} ${scheme} ${amountSats}`)
+  }
+  verified(scheme: string, result: string): void {
+    this.lines.push(`verified ${scheme} ${result}`)
+  }
+  clientGone(credential: string): void {
+    this.lines.push(`client gone: ${credential}`)
+  }
+  ambiguous(count: number): void {
+    this.lines.push(`ambiguous ${count}`)
+  }
 }
 
 export const settings: ChallengeSettings = {
-  serviceName: 'boltgate', publicHost: 'api.example.com', defaultPrice: 10, tokenValidity: 3_600_000, invoiceExpiry: 600_000,
-  realm: 'api.example.com', schemes: ['l402', 'payment'], orderByClient: true, lsat: false,
-  problemBase: 'https://paymentauth.org/problems', macaroonLocation: 'l402', maxPerClient: 10, maxPerPlace: 40, leaseTimeout: 30_000
+  serviceName: 'boltgate',
+  publicHost: 'api.example.com',
+  defaultPrice: 10,
+  tokenValidity: 3_600_000,
+  invoiceExpiry: 600_000,
+  realm: 'api.example.com',
+  schemes: ['l402', 'payment'],
+  orderByClient: true,
+  lsat: false,
+  problemBase: 'https://paymentauth.org/problems',
+  macaroonLocation: 'l402',
+  maxPerClient: 10,
+  maxPerPlace: 40,
+  leaseTimeout: 30_000
 }
 
 export const master = Buffer.from('a master secret of at least thirty-two bytes')
@@ -133,36 +161,51 @@ export interface Fixture {
   readonly counted: Counted
   readonly challenges: Challenges
   readonly keys: TokenKeyRing
-  /** Resolves when the database has answered what was asked of it until now: the embedded one has a single connection. */
-  asked (): Promise<void>
+  /**
+   * Resolves when the database has answered what was asked of it until now: the embedded one has a single connection.
+   */
+  asked(): Promise<void>
   /** Another gateway on the same database and clock. */
-  another (gateway: string): { readonly challenges: Challenges, readonly watched: WatchedStore }
+  another(gateway: string): { readonly challenges: Challenges; readonly watched: WatchedStore }
 }
 
 let shared: Promise<Database> | null = null
 let networks = 0
 
 /** A client address that no other test of this process has: what one test leaves open must not count in another. */
-export function freshAddress (): string {
+export function freshAddress(): string {
   networks++
   return `198.51.${networks >> 8}.${networks & 255}`
 }
 
 /** The whole service, with a clock of its own, over a database that the tests of one file share. */
-export async function fixture (t: T, changes: Partial<ChallengeSettings> = {}): Promise<Fixture> {
+export async function fixture(t: T, changes: Partial<ChallengeSettings> = {}): Promise<Fixture> {
   shared ??= openTestDatabase(tap)
   return fixtureOn(t, await shared, new ManualClock(), changes)
 }
 
 /** The whole service over a database that is there. */
-export function fixtureOn (t: T, database: Database, clock: ManualClock, changes: Partial<ChallengeSettings> = {}): Fixture {
+export function fixtureOn(
+  t: T,
+  database: Database,
+  clock: ManualClock,
+  changes: Partial<ChallengeSettings> = {}
+): Fixture {
   const payee = new FakePayee(clock)
   const keys = new TokenKeyRing(master)
   const counted = new Counted()
-  const make = (gateway: string): { challenges: Challenges, watched: WatchedStore } => {
+  const make = (gateway: string): { challenges: Challenges; watched: WatchedStore } => {
     const watched = new WatchedStore(database)
     const challenges = new Challenges({
-      database, clock, log: silentLog, payee: () => payee, counters: counted, store: watched.store, gateway, keys, settings: { ...settings, ...changes }
+      database,
+      clock,
+      log: silentLog,
+      payee: () => payee,
+      counters: counted,
+      store: watched.store,
+      gateway,
+      keys,
+      settings: { ...settings, ...changes }
     })
     t.teardown(() => challenges.close())
     return { challenges, watched }
@@ -175,48 +218,88 @@ export function fixtureOn (t: T, database: Database, clock: ManualClock, changes
 }
 
 /** An operator's route as the configuration gives it. */
-export function route (changes: Partial<RouteConfig> = {}): RouteConfig {
+export function route(changes: Partial<RouteConfig> = {}): RouteConfig {
   // The parts that only the compiler of routes looks at are left out.
   return {
-    name: 'quotes', match: { path: ['/v1/*'] }, chain: 'paid', upstream: { kind: 'url', url: 'http://127.0.0.1:1' },
-    price: 10, tokenPath: 'exact', releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method', renewal: 'contract', priceGrace: 0, ...changes
+    name: 'quotes',
+    match: { path: ['/v1/*'] },
+    chain: 'paid',
+    upstream: { kind: 'url', url: 'http://127.0.0.1:1' },
+    price: 10,
+    tokenPath: 'exact',
+    releaseOn: ['5xx', 'client-gone'],
+    afterCrash: 'by-method',
+    renewal: 'contract',
+    priceGrace: 0,
+    ...changes
   } as RouteConfig
 }
 
 /** An offer for `GET /v1/quote`. */
-export function offer (changes: Partial<Offer> = {}): Offer {
+export function offer(changes: Partial<Offer> = {}): Offer {
   return {
-    amountSats: 10, source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:quotes',
-    path: '/v1/quote', tokenPath: '/v1/quote', wildcard: false, method: 'GET', query: '', tokenValiditySeconds: 3600,
-    invoiceExpirySeconds: 600, description: 'A quote', payee: 'platform', bindsDigest: true, renewal: 'contract', order: null, grace: null,
-    releaseOn: ['5xx', 'client-gone'], afterCrash: 'by-method', closed: null, errorMembers: {}, ...changes
+    amountSats: 10,
+    source: 'route',
+    service: 'boltgate:0',
+    merchantId: null,
+    proxyId: null,
+    place: 'route:quotes',
+    path: '/v1/quote',
+    tokenPath: '/v1/quote',
+    wildcard: false,
+    method: 'GET',
+    query: '',
+    tokenValiditySeconds: 3600,
+    invoiceExpirySeconds: 600,
+    description: 'A quote',
+    payee: 'platform',
+    bindsDigest: true,
+    renewal: 'contract',
+    order: null,
+    grace: null,
+    releaseOn: ['5xx', 'client-gone'],
+    afterCrash: 'by-method',
+    closed: null,
+    errorMembers: {},
+    ...changes
   }
 }
 
 /** The parameters of the Payment line among the values of WWW-Authenticate. */
-export function paymentParameters (lines: readonly string[]): Record<string, string> {
+export function paymentParameters(lines: readonly string[]): Record<string, string> {
   const line = lines.find(value => value.startsWith('Payment '))
   if (line === undefined) throw new Error('there is no Payment line')
   return Object.fromEntries([...line.matchAll(/([a-z]+)="([^"]*)"/g)].map(match => [match[1] ?? '', match[2] ?? '']))
 }
 
 /** Macaroon and invoice of the L402 line. */
-export function l402Parameters (lines: readonly string[]): { readonly macaroon: string, readonly invoice: string } {
-  const match = lines.map(value => /^L402 macaroon="([^"]+)", invoice="([^"]+)"/.exec(value)).find(found => found !== null)
+export function l402Parameters(lines: readonly string[]): { readonly macaroon: string; readonly invoice: string } {
+  const match = lines
+    .map(value => /^L402 macaroon="([^"]+)", invoice="([^"]+)"/.exec(value))
+    .find(found => found !== null)
   if (match?.[1] === undefined || match[2] === undefined) throw new Error('there is no L402 line')
   return { macaroon: match[1], invoice: match[2] }
 }
 
 const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
 
-/** A modern credential for the challenge of an answer. `changes` edits what is echoed; an empty text leaves a member out. */
-export function modern (lines: readonly string[], preimage: string, changes: Readonly<Record<string, string>> = {}): string {
+/**
+ * A modern credential for the challenge of an answer. `changes` edits what is echoed; an empty text leaves a member
+ * out.
+ */
+export function modern(
+  lines: readonly string[],
+  preimage: string,
+  changes: Readonly<Record<string, string>> = {}
+): string {
   const parameters = { ...paymentParameters(lines), ...changes }
-  const echoed = Object.fromEntries(Object.entries(parameters).filter(([name, value]) => ECHOED.includes(name) && value !== ''))
+  const echoed = Object.fromEntries(
+    Object.entries(parameters).filter(([name, value]) => ECHOED.includes(name) && value !== '')
+  )
   return `Payment ${encodePaymentToken(echoed, preimage)}`
 }
 
 /** The macaroon with one more caveat, as any holder can make it. */
-export function narrowed (macaroon: string, caveat: string): string {
+export function narrowed(macaroon: string, caveat: string): string {
   return macaroonToBase64(addCaveat(decodeMacaroonBase64(macaroon), caveat))
 }

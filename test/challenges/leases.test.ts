@@ -9,14 +9,16 @@ import { fixture, freshAddress, offer, WatchedStore, type Fixture } from './fixt
 interface Gateway {
   readonly leases: Leases
   readonly watched: WatchedStore
-  take (challenge: Challenge): Promise<Lease | null>
+  take(challenge: Challenge): Promise<Lease | null>
 }
 
-async function paid (f: Fixture): Promise<Challenge> {
-  return (await f.challenges.mint(offer({ place: `place ${freshAddress()}` }), { clientKey: freshAddress(), digest: null })).challenge
+async function paid(f: Fixture): Promise<Challenge> {
+  return (
+    await f.challenges.mint(offer({ place: `place ${freshAddress()}` }), { clientKey: freshAddress(), digest: null })
+  ).challenge
 }
 
-function gateway (t: T, f: Fixture, name: string, clock: Clock = f.clock): Gateway {
+function gateway(t: T, f: Fixture, name: string, clock: Clock = f.clock): Gateway {
   const watched = new WatchedStore(f.database)
   const leases = new Leases({ store: watched.store, clock, log: silentLog, timeout: 30_000, gateway: name })
   t.teardown(() => leases.close())
@@ -24,24 +26,27 @@ function gateway (t: T, f: Fixture, name: string, clock: Clock = f.clock): Gatew
     leases,
     watched,
     take: async challenge => {
-      const taken = await leases.acquire(challenge.paymentHash, (key, by, until, now) => watched.store.lease(f.database.sql, key, by, until, now))
+      const taken = await leases.acquire(challenge.paymentHash, (key, by, until, now) =>
+        watched.store.lease(f.database.sql, key, by, until, now)
+      )
       return taken?.lease ?? null
     }
   }
 }
 
-function held (lease: Lease | null): Lease {
+function held(lease: Lease | null): Lease {
   if (lease === null) throw new Error('the lease was refused')
   return lease
 }
 
-async function until (condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!await condition()) await new Promise(resolve => setImmediate(resolve))
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise(resolve => setImmediate(resolve))
 }
 
-const stateOf = async (f: Fixture, challenge: Challenge): Promise<string | undefined> => (await f.challenges.store.find(challenge.paymentHash))?.state
+const stateOf = async (f: Fixture, challenge: Challenge): Promise<string | undefined> =>
+  (await f.challenges.store.find(challenge.paymentHash))?.state
 
-t.test('a lease is one gateway\'s until it is released, and nobody\'s after it is spent', async t => {
+t.test("a lease is one gateway's until it is released, and nobody's after it is spent", async t => {
   const f = await fixture(t)
   const [one, two] = [gateway(t, f, 'one'), gateway(t, f, 'two')]
   const challenge = await paid(f)
@@ -59,7 +64,7 @@ t.test('a lease is one gateway\'s until it is released, and nobody\'s after it i
   t.equal(await one.take(challenge), null)
 })
 
-t.test('the lease of a gateway that died is free again within 30 seconds, and not before a living one\'s', async t => {
+t.test("the lease of a gateway that died is free again within 30 seconds, and not before a living one's", async t => {
   const f = await fixture(t)
   const living = gateway(t, f, 'living')
   const dead = gateway(t, f, 'dead')
@@ -86,7 +91,12 @@ t.test('a gateway whose clock is ahead cannot take a lease that its holder still
   const f = await fixture(t)
   const holder = gateway(t, f, 'holder')
   holder.watched.broken.add('extend')
-  const ahead: Clock = { now: () => f.clock.now() + 4_900, monotonic: () => f.clock.monotonic(), after: (ms, run) => f.clock.after(ms, run), every: (ms, run) => f.clock.every(ms, run) }
+  const ahead: Clock = {
+    now: () => f.clock.now() + 4_900,
+    monotonic: () => f.clock.monotonic(),
+    after: (ms, run) => f.clock.after(ms, run),
+    every: (ms, run) => f.clock.every(ms, run)
+  }
   const thief = gateway(t, f, 'ahead', ahead)
   const challenge = await paid(f)
   const lease = held(await holder.take(challenge))
@@ -99,7 +109,11 @@ t.test('a gateway whose clock is ahead cannot take a lease that its holder still
 t.test('all held leases are extended with one statement', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'busy')
-  const leases = [held(await g.take(await paid(f))), held(await g.take(await paid(f))), held(await g.take(await paid(f)))]
+  const leases = [
+    held(await g.take(await paid(f))),
+    held(await g.take(await paid(f))),
+    held(await g.take(await paid(f)))
+  ]
   g.watched.calls.length = 0
   f.clock.advance(5_000)
   t.same(g.watched.calls, ['extend'])
@@ -123,7 +137,10 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
   }
   t.equal(await stateOf(f, challenge), 'leased')
   g.watched.broken.clear()
-  await until(() => { f.clock.advance(5_000); return lease.state === 'spent' })
+  await until(() => {
+    f.clock.advance(5_000)
+    return lease.state === 'spent'
+  })
   t.equal(await stateOf(f, challenge), 'spent')
   t.equal(g.leases.open, 0)
 })
@@ -136,10 +153,13 @@ t.test('a spend whose answer is lost is repeated without harm', async t => {
   g.watched.deaf.add('spend')
   void g.leases.spend(lease)
   await until(() => g.watched.calls.includes('spend'))
-  await until(async () => await stateOf(f, challenge) === 'spent')
+  await until(async () => (await stateOf(f, challenge)) === 'spent')
   t.equal(lease.state, 'spending')
   g.watched.deaf.clear()
-  await until(() => { f.clock.advance(1_000); return lease.state === 'spent' })
+  await until(() => {
+    f.clock.advance(1_000)
+    return lease.state === 'spent'
+  })
 })
 
 t.test('what was spent for a head that never went out is given back, in whatever state the write is', async t => {
@@ -162,7 +182,10 @@ t.test('what was spent for a head that never went out is given back, in whatever
   f.clock.advance(2_000)
   await released
   g.watched.broken.clear()
-  await until(async () => { f.clock.advance(1_000); return await stateOf(f, challenge) === 'unspent' })
+  await until(async () => {
+    f.clock.advance(1_000)
+    return (await stateOf(f, challenge)) === 'unspent'
+  })
   t.pass('released when the database was back')
 })
 
@@ -192,7 +215,8 @@ t.test('a lease that the heartbeat finds taken over cannot be spent', async t =>
   const g = gateway(t, f, 'robbed')
   const challenge = await paid(f)
   const lease = held(await g.take(challenge))
-  await f.database.sql`update challenges set lease_id = 'another', lease_gateway = 'another' where payment_hash = ${challenge.paymentHash}`
+  await f.database
+    .sql`update challenges set lease_id = 'another', lease_gateway = 'another' where payment_hash = ${challenge.paymentHash}`
   f.clock.advance(5_000)
   await until(() => lease.state === 'lost')
   await t.rejects(Promise.resolve(g.leases.spend(lease)), Unavailable)
@@ -205,7 +229,7 @@ t.test('a lease whose answer is lost does not keep the payer waiting', async t =
   g.watched.deaf.add('lease')
   await t.rejects(g.take(challenge))
   g.watched.deaf.clear()
-  await until(async () => await stateOf(f, challenge) === 'unspent')
+  await until(async () => (await stateOf(f, challenge)) === 'unspent')
   t.ok(await g.take(challenge))
 })
 

@@ -11,17 +11,17 @@ const HOUR = 3_600_000
 /** A process that asks a price, and for how long it would still take a former one. */
 interface Process {
   readonly prices: OfferedPrices
-  until (amountSats: number): number | null
+  until(amountSats: number): number | null
 }
 
-async function begun (database: Database, clock: ManualClock, amountSats: number): Promise<Process> {
+async function begun(database: Database, clock: ManualClock, amountSats: number): Promise<Process> {
   const prices = new OfferedPrices(database, clock, silentLog)
   prices.ask(new Map([[PLACE, amountSats]]))
   await prices.start()
   return { prices, until: amount => prices.grace(PLACE, HOUR)?.until(amount) ?? null }
 }
 
-async function rig (t: T): Promise<{ database: Database, clock: ManualClock }> {
+async function rig(t: T): Promise<{ database: Database; clock: ManualClock }> {
   const database = await openTestDatabase(t)
   const clock = new ManualClock()
   return { database, clock }

@@ -43,7 +43,7 @@ routes:
 `
 
 /** A configuration of its own; the plan free has 5 challenges a month. */
-export function configuration (): Promise<GatewayConfig> {
+export function configuration(): Promise<GatewayConfig> {
   return loadConfigText('gateway.yaml', yaml, {}, { plugins: pluginFacts, folder: '/srv/gateway' })
 }
 
@@ -62,8 +62,8 @@ export interface Caller {
 export interface ProducerFixture extends Fixture {
   readonly call: Caller
   /** The operations of another gateway on the same database. */
-  elsewhere (): Promise<Caller>
-  merchant (tier?: PlanTier): Promise<Merchant>
+  elsewhere(): Promise<Caller>
+  merchant(tier?: PlanTier): Promise<Merchant>
   /** Proxies that each merchant is said to have. */
   proxies: number
 }
@@ -71,29 +71,37 @@ export interface ProducerFixture extends Fixture {
 let merchants = 0
 
 /** The producer API over the database that the tests of one file share, or over `database`. */
-export async function producer (t: T, changes: Partial<ChallengeSettings> = {}, database?: Database): Promise<ProducerFixture> {
+export async function producer(
+  t: T,
+  changes: Partial<ChallengeSettings> = {},
+  database?: Database
+): Promise<ProducerFixture> {
   const base = database === undefined ? await fixture(t, changes) : fixtureOn(t, database, new ManualClock(), changes)
   const config = await configuration()
   const store = new SqlMerchantStore(base.database)
   const caller = async (challenges: Fixture['challenges']): Promise<Caller> => {
-    const upstream = new InternalUpstream(challengeOperations({
-      challenges,
-      clock: base.clock,
-      database: base.database,
-      config: () => config,
-      publicUrl: () => 'https://gateway.example',
-      countProxies: () => Promise.resolve(made.proxies)
-    }))
+    const upstream = new InternalUpstream(
+      challengeOperations({
+        challenges,
+        clock: base.clock,
+        database: base.database,
+        config: () => config,
+        publicUrl: () => 'https://gateway.example',
+        countProxies: () => Promise.resolve(made.proxies)
+      })
+    )
     const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
     return async (merchant, method, target, body, request = {}) => {
       const headers = { 'content-type': 'application/json', ...request.headers }
       const result = await chain.run({
-        ...request, method, target,
+        ...request,
+        method,
+        target,
         headers,
         ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
         ...(merchant === null ? {} : { principal: { kind: 'merchant' as const, id: String(merchant.id), merchant } })
       })
-      return { ...result, data: result.text === '' ? {} : result.json() as Json }
+      return { ...result, data: result.text === '' ? {} : (result.json() as Json) }
     }
   }
   const made: ProducerFixture = {
@@ -105,10 +113,25 @@ export async function producer (t: T, changes: Partial<ChallengeSettings> = {}, 
       const id = await store.nextId()
       merchants++
       return await store.insert({
-        id, name: 'Acme', email: `acme-${process.pid}-${merchants}@example.com`, keyId: `key${process.pid}x${merchants}`, keyDigest: Buffer.alloc(32), planTier: tier,
-        subscription: { subscriptionStatus: 'active', currentPeriodEnd: null, billingCustomerId: null, billingSubscriptionId: null },
+        id,
+        name: 'Acme',
+        email: `acme-${process.pid}-${merchants}@example.com`,
+        keyId: `key${process.pid}x${merchants}`,
+        keyDigest: Buffer.alloc(32),
+        planTier: tier,
+        subscription: {
+          subscriptionStatus: 'active',
+          currentPeriodEnd: null,
+          billingCustomerId: null,
+          billingSubscriptionId: null
+        },
         flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true },
-        providerChoice: null, primaryKey: null, alternateKey: null, webhookUrl: null, webhookSecret: null, now: base.clock.now()
+        providerChoice: null,
+        primaryKey: null,
+        alternateKey: null,
+        webhookUrl: null,
+        webhookSecret: null,
+        now: base.clock.now()
       })
     }
   }
@@ -119,7 +142,7 @@ export async function producer (t: T, changes: Partial<ChallengeSettings> = {}, 
 export const PROBLEMS = 'https://gateway.example/problems'
 
 /** A member of an answer that must be text. */
-export function text (data: Json, name: string): string {
+export function text(data: Json, name: string): string {
   const value = data[name]
   if (typeof value !== 'string') throw new Error(`${name} is not a text: ${JSON.stringify(data)}`)
   return value

@@ -22,7 +22,9 @@ t.test('the first verification of each payment calls one function, inside the tr
     told.push(`${challenge.paymentHash} ${challenge.scheme}`)
   }
   const [token, single] = [await minted(f), await minted(f)]
-  await Promise.all(Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now())))
+  await Promise.all(
+    Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now()))
+  )
   t.same(told, [`${token.paymentHash} l402`])
   const leased = await f.challenges.claims.lease(single.paymentHash, '7')
   if (leased === null) throw new Error('the lease was refused')
@@ -31,7 +33,7 @@ t.test('the first verification of each payment calls one function, inside the tr
   t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
 })
 
-t.test('a challenge of the operator\'s own tells nobody, and costs no transaction', async t => {
+t.test("a challenge of the operator's own tells nobody, and costs no transaction", async t => {
   const f = await fixture(t)
   f.challenges.onPaid = () => Promise.reject(new Error('nobody is to be told'))
   const [token, single] = [await minted(f), await minted(f)]
@@ -67,24 +69,32 @@ t.test('when that function fails, nothing has been claimed and the answer is 503
   t.match(await f.challenges.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
 })
 
-t.test('a challenge that is being made counts once towards its client\'s cap, also when its row is there already (decision 122)', async t => {
-  const f = await fixture(t, { maxPerClient: 2 })
-  const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
-  const heard = Promise.withResolvers<void>()
-  f.watched.late.set('insert', heard.promise)
-  const first = f.challenges.mint(at, request)
-  const written = async (): Promise<boolean> => (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
-  while (!await written());
-  f.watched.late.clear()
-  const second = f.challenges.mint(at, request)
-  await f.asked()
-  heard.resolve()
-  t.not((await second).challenge.paymentHash, (await first).challenge.paymentHash, 'two clients behind one address pay for one each')
-  t.equal(f.payee.requests.length, 2)
-  t.match(await f.challenges.mint(at, request), { again: true }, 'the third is one too many')
-})
+t.test(
+  "a challenge that is being made counts once towards its client's cap, also when its row is there already (decision 122)",
+  async t => {
+    const f = await fixture(t, { maxPerClient: 2 })
+    const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+    const heard = Promise.withResolvers<void>()
+    f.watched.late.set('insert', heard.promise)
+    const first = f.challenges.mint(at, request)
+    const written = async (): Promise<boolean> =>
+      (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
+    while (!(await written()));
+    f.watched.late.clear()
+    const second = f.challenges.mint(at, request)
+    await f.asked()
+    heard.resolve()
+    t.not(
+      (await second).challenge.paymentHash,
+      (await first).challenge.paymentHash,
+      'two clients behind one address pay for one each'
+    )
+    t.equal(f.payee.requests.length, 2)
+    t.match(await f.challenges.mint(at, request), { again: true }, 'the third is one too many')
+  }
+)
 
-t.test('a challenge that was made while its client\'s rows were counted counts too (decision 122)', async t => {
+t.test("a challenge that was made while its client's rows were counted counts too (decision 122)", async t => {
   const f = await fixture(t, { maxPerClient: 1 })
   const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
   const counted = Promise.withResolvers<void>()
@@ -123,13 +133,33 @@ t.test('the time of payment is that of the first verification and never changes'
   t.equal((await f.challenges.find(challenge.paymentHash))?.paidAt, at)
 })
 
-t.test('a token that is not the row\'s own cannot claim its payment', async t => {
+t.test("a token that is not the row's own cannot claim its payment", async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
   const { paymentHash, chargeId, tokenId } = challenge
-  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId: 'another', tokenId, issuedAfter: null }, '7', f.clock.now()), null)
-  t.equal(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId: '0'.repeat(64), issuedAfter: null }, '7', f.clock.now()), null)
-  t.ok(await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId, issuedAfter: null }, '7', f.clock.now()))
+  t.equal(
+    await f.challenges.claims.claim(
+      paymentHash,
+      'l402',
+      { chargeId: 'another', tokenId, issuedAfter: null },
+      '7',
+      f.clock.now()
+    ),
+    null
+  )
+  t.equal(
+    await f.challenges.claims.claim(
+      paymentHash,
+      'l402',
+      { chargeId, tokenId: '0'.repeat(64), issuedAfter: null },
+      '7',
+      f.clock.now()
+    ),
+    null
+  )
+  t.ok(
+    await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId, issuedAfter: null }, '7', f.clock.now())
+  )
 })
 
 t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {
@@ -150,7 +180,12 @@ t.test('a revocation reaches another process when it is announced, and within 5 
 t.test('keys that are no longer configured make nothing good', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
-  const credential = { kind: 'classic', macaroon: challenge.macaroon, encoding: 'base64', preimage: f.payee.pay(challenge.invoice) } as const
+  const credential = {
+    kind: 'classic',
+    macaroon: challenge.macaroon,
+    encoding: 'base64',
+    preimage: f.payee.pay(challenge.invoice)
+  } as const
   t.notOk('kind' in f.challenges.verifier.genuine(credential))
   const next = Buffer.from('the next master secret, thirty-two bytes at least')
   f.challenges.configure({ settings, keys: new TokenKeyRing(next, [master]) })
@@ -159,16 +194,29 @@ t.test('keys that are no longer configured make nothing good', async t => {
   t.match(f.challenges.verifier.genuine(credential), { status: 401 })
 })
 
-t.test('old rows are deleted when nobody can use them any more, and producers\' are kept', async t => {
+t.test("old rows are deleted when nobody can use them any more, and producers' are kept", async t => {
   const f = await fixture(t)
   const day = 86_400_000
   const [unpaid, long, paid, stranded, producer] = [
-    await minted(f), await minted(f, { tokenValiditySeconds: 10 * 86_400 }), await minted(f), await minted(f), await minted(f, { source: 'producer', merchantId: '5' })
+    await minted(f),
+    await minted(f, { tokenValiditySeconds: 10 * 86_400 }),
+    await minted(f),
+    await minted(f),
+    await minted(f, { source: 'producer', merchantId: '5' })
   ]
   const { sql } = f.database
-  await f.challenges.store.lease(sql, { paymentHash: stranded.paymentHash, leaseId: 'of the dead' }, 'dead', f.clock.now() + 25_000, f.clock.now())
+  await f.challenges.store.lease(
+    sql,
+    { paymentHash: stranded.paymentHash, leaseId: 'of the dead' },
+    'dead',
+    f.clock.now() + 25_000,
+    f.clock.now()
+  )
   await f.challenges.claims.claim(paid.paymentHash, 'l402', null, '7', f.clock.now())
-  const left = async (): Promise<boolean[]> => (await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.challenges.find(row.paymentHash)))).map(row => row !== null)
+  const left = async (): Promise<boolean[]> =>
+    (await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.challenges.find(row.paymentHash)))).map(
+      row => row !== null
+    )
   f.clock.advance(day)
   await f.challenges.purge()
   t.same(await left(), [true, true, true, true, true])
@@ -203,19 +251,41 @@ t.test('paid answers are kept out of shared caches', async t => {
 
 t.test('settings come from the configuration, the realm from publicUrl where none is given', async t => {
   const payment = {
-    realm: '', schemes: ['payment', 'l402'], order: 'auto', serviceName: 'svc', macaroonLocation: 'l402', l402Lsat: false, problemBase: 'https://p.example',
-    tokenValidity: 1, invoiceExpiry: 2, defaultPrice: 3, maxOutstanding: { address: 4, place: 5 }, leaseTimeout: 6
+    realm: '',
+    schemes: ['payment', 'l402'],
+    order: 'auto',
+    serviceName: 'svc',
+    macaroonLocation: 'l402',
+    l402Lsat: false,
+    problemBase: 'https://p.example',
+    tokenValidity: 1,
+    invoiceExpiry: 2,
+    defaultPrice: 3,
+    maxOutstanding: { address: 4, place: 5 },
+    leaseTimeout: 6
   } as const
   // Only what is read of the server's part.
-  const server = { publicUrl: 'https://api.example.net:8443', listen: { host: '127.0.0.1', port: 0 } } as Parameters<typeof challengeSettings>[0]['server']
-  t.match(challengeSettings({ payment, server }), { realm: 'api.example.net', schemes: ['l402', 'payment'], orderByClient: true, maxPerClient: 4, maxPerPlace: 5 })
-  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first', realm: 'r' }, server }), { realm: 'r', schemes: ['payment', 'l402'], orderByClient: false })
+  const server = { publicUrl: 'https://api.example.net:8443', listen: { host: '127.0.0.1', port: 0 } } as Parameters<
+    typeof challengeSettings
+  >[0]['server']
+  t.match(challengeSettings({ payment, server }), {
+    realm: 'api.example.net',
+    schemes: ['l402', 'payment'],
+    orderByClient: true,
+    maxPerClient: 4,
+    maxPerPlace: 5
+  })
+  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first', realm: 'r' }, server }), {
+    realm: 'r',
+    schemes: ['payment', 'l402'],
+    orderByClient: false
+  })
   t.throws(() => challengeSettings({ payment: { ...payment, realm: 'a|b' }, server }), /payment\.realm/)
 })
 
-t.test('a route\'s pattern is sold only where a caveat can say it', async t => {
+t.test("a route's pattern is sold only where a caveat can say it", async t => {
   const f = await fixture(t)
-  const path = (paths: string[]): { tokenPath: string, wildcard: boolean } => {
+  const path = (paths: string[]): { tokenPath: string; wildcard: boolean } => {
     const offers = new RouteOffers(route({ tokenPath: 'pattern', match: { path: paths } }), settings)
     // Only what an offer reads.
     return offers.offer({ path: '/v1/x', method: 'GET', query: '' } as Parameters<typeof offers.offer>[0])
@@ -236,9 +306,12 @@ t.test('what is counted has labels from fixed lists', async t => {
   counters.verified('l402', 'ok')
   const text = await metrics.render()
   for (const line of [
-    'boltgate_challenges_total{source="route",invoice="new"} 1', 'boltgate_payments_total{source="route",scheme="l402"} 1',
-    'boltgate_satoshis_earned_total{source="route",scheme="l402"} 10', 'boltgate_verifications_total{scheme="payment",result="redeemed"} 1',
+    'boltgate_challenges_total{source="route",invoice="new"} 1',
+    'boltgate_payments_total{source="route",scheme="l402"} 1',
+    'boltgate_satoshis_earned_total{source="route",scheme="l402"} 10',
+    'boltgate_verifications_total{scheme="payment",result="redeemed"} 1',
     'boltgate_verifications_total{scheme="l402",result="ok"} 2'
-  ]) t.ok(text.includes(line), line)
+  ])
+    t.ok(text.includes(line), line)
   t.equal(UNPAID.kind, 'none')
 })

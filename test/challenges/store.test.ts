@@ -9,22 +9,59 @@ import { fixtureOn, offer } from './fixture.ts'
 
 const NOW = Date.parse('2026-11-21T00:00:00.123Z')
 
-function challenge (changes: Partial<NewChallenge> = {}): NewChallenge {
+function challenge(changes: Partial<NewChallenge> = {}): NewChallenge {
   return {
-    paymentHash: randomBytes(32).toString('hex'), source: 'route', service: 'boltgate:0', merchantId: null, proxyId: null, place: 'route:a',
-    resource: '/a', path: '/a', method: 'GET', query: '', amountSats: 1_000_000_000, digest: null, binding: 'b',
-    payment: { id: 'id', realm: 'r', request: 'q', expires: '2026-11-21T00:10:00Z' }, macaroon: 'AAAA', tokenId: '0'.repeat(64), invoice: 'lnbcrt1',
-    network: 'regtest', chargeId: 'c', providerSlot: 'primary', providerKind: 'sandbox', clientKey: '203.0.113.1', idempotencyKey: null,
-    description: 'd', createdAt: NOW, expiresAt: NOW + 600_000, tokenExpiresAt: NOW + 3_600_000, ...changes
+    paymentHash: randomBytes(32).toString('hex'),
+    source: 'route',
+    service: 'boltgate:0',
+    merchantId: null,
+    proxyId: null,
+    place: 'route:a',
+    resource: '/a',
+    path: '/a',
+    method: 'GET',
+    query: '',
+    amountSats: 1_000_000_000,
+    digest: null,
+    binding: 'b',
+    payment: { id: 'id', realm: 'r', request: 'q', expires: '2026-11-21T00:10:00Z' },
+    macaroon: 'AAAA',
+    tokenId: '0'.repeat(64),
+    invoice: 'lnbcrt1',
+    network: 'regtest',
+    chargeId: 'c',
+    providerSlot: 'primary',
+    providerKind: 'sandbox',
+    clientKey: '203.0.113.1',
+    idempotencyKey: null,
+    description: 'd',
+    createdAt: NOW,
+    expiresAt: NOW + 600_000,
+    tokenExpiresAt: NOW + 3_600_000,
+    ...changes
   }
 }
 
 await eachDatabase(t, 'a row reads as it was written, and its payment hash is unique', async (t, database) => {
   const store = new SqlChallengeStore(database)
-  for (const row of [challenge(), challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' })]) {
+  for (const row of [
+    challenge(),
+    challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' })
+  ]) {
     await store.insert(database.sql, row)
-    t.same(await store.find(row.paymentHash), { ...row, state: 'unspent', scheme: null, paidAt: null, leaseId: null, leaseUntil: null, leaseIsFinal: false })
-    const again = await store.insert(database.sql, row).then(() => null, (error: unknown) => error)
+    t.same(await store.find(row.paymentHash), {
+      ...row,
+      state: 'unspent',
+      scheme: null,
+      paidAt: null,
+      leaseId: null,
+      leaseUntil: null,
+      leaseIsFinal: false
+    })
+    const again = await store.insert(database.sql, row).then(
+      () => null,
+      (error: unknown) => error
+    )
     t.ok(isUniqueViolation(again))
   }
   t.equal(await store.find('0'.repeat(64)), null)
@@ -33,10 +70,21 @@ await eachDatabase(t, 'a row reads as it was written, and its payment hash is un
 await eachDatabase(t, 'a row that is not sound is never written', async (t, database) => {
   const store = new SqlChallengeStore(database)
   for (const bad of [
-    { paymentHash: 'A'.repeat(64) }, { paymentHash: '0'.repeat(63) }, { tokenId: `${'0'.repeat(63)}g` }, { tokenId: '' },
-    { amountSats: 0 }, { amountSats: -1 }, { amountSats: 1.5 }, { amountSats: 21e14 + 1 }, { amountSats: NaN }
+    { paymentHash: 'A'.repeat(64) },
+    { paymentHash: '0'.repeat(63) },
+    { tokenId: `${'0'.repeat(63)}g` },
+    { tokenId: '' },
+    { amountSats: 0 },
+    { amountSats: -1 },
+    { amountSats: 1.5 },
+    { amountSats: 21e14 + 1 },
+    { amountSats: NaN }
   ]) {
-    await t.rejects(store.insert(database.sql, challenge(bad)), { message: /of a challenge must be/ }, JSON.stringify(bad))
+    await t.rejects(
+      store.insert(database.sql, challenge(bad)),
+      { message: /of a challenge must be/ },
+      JSON.stringify(bad)
+    )
   }
   t.same(await database.sql`select payment_hash from challenges`, [])
 })
@@ -47,53 +95,89 @@ await eachDatabase(t, 'the database itself refuses a state that no payment can h
   await store.insert(database.sql, row)
   const { sql } = database
   for (const set of [
-    sql`state = 'lost'`, sql`state = 'spent'`, sql`state = 'spent', scheme = 'l402'`, sql`state = 'leased', scheme = 'payment'`,
-    sql`state = 'leased', scheme = 'payment', lease_id = 'a', lease_gateway = 'g'`, sql`state = 'leased', lease_id = 'a', lease_gateway = 'g', lease_until = now()`
-  ]) await t.rejects(sql`update challenges set ${set} where payment_hash = ${row.paymentHash}`, { message: /challenges_states/ })
+    sql`state = 'lost'`,
+    sql`state = 'spent'`,
+    sql`state = 'spent', scheme = 'l402'`,
+    sql`state = 'leased', scheme = 'payment'`,
+    sql`state = 'leased', scheme = 'payment', lease_id = 'a', lease_gateway = 'g'`,
+    sql`state = 'leased', lease_id = 'a', lease_gateway = 'g', lease_until = now()`
+  ])
+    await t.rejects(sql`update challenges set ${set} where payment_hash = ${row.paymentHash}`, {
+      message: /challenges_states/
+    })
   t.equal((await store.find(row.paymentHash))?.state, 'unspent')
 })
 
 await eachDatabase(t, 'no index names a column that a spend, a release or a heartbeat changes', async (t, database) => {
-  const indexes = await database.sql<{ indexdef: string }[]>`select indexdef from pg_indexes where tablename = 'challenges'`
+  const indexes = await database.sql<
+    { indexdef: string }[]
+  >`select indexdef from pg_indexes where tablename = 'challenges'`
   t.ok(indexes.length > 3)
   for (const { indexdef } of indexes) t.notMatch(indexdef, /state|spent_at|lease/)
 })
 
-await eachDatabase(t, "a client's open invoices are found by the client, whatever the database knows of the rows", async (t, database) => {
-  const store = new SqlChallengeStore(database)
-  for (let client = 0; client < 50; client++) await store.insert(database.sql, challenge({ clientKey: `203.0.113.${client}` }))
-  const indexes = await database.sql<{ indexname: string, condition: string }[]>`
+await eachDatabase(
+  t,
+  "a client's open invoices are found by the client, whatever the database knows of the rows",
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    for (let client = 0; client < 50; client++)
+      await store.insert(database.sql, challenge({ clientKey: `203.0.113.${client}` }))
+    const indexes = await database.sql<{ indexname: string; condition: string }[]>`
     select indexname, pg_get_expr(indpred, indrelid) as condition from pg_indexes join pg_index on indexrelid = indexname::regclass where indexname like 'challenges_open%'`
-  t.same(indexes.map(({ indexname }) => indexname), ['challenges_open'])
-  for (const { condition } of indexes) {
-    const plan = await database.sql.unsafe(`explain select 1 from challenges where client_key = '203.0.113.7' and place = 'route:a' and ${condition} and expires_at > '2026-11-21'`)
-    t.match(JSON.stringify(plan), /challenges_open/)
+    t.same(
+      indexes.map(({ indexname }) => indexname),
+      ['challenges_open']
+    )
+    for (const { condition } of indexes) {
+      const plan = await database.sql.unsafe(
+        `explain select 1 from challenges where client_key = '203.0.113.7' and place = 'route:a' and ${condition} and expires_at > '2026-11-21'`
+      )
+      t.match(JSON.stringify(plan), /challenges_open/)
+    }
   }
-})
+)
 
-await eachDatabase(t, 'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first', async (t, database) => {
-  const store = new SqlChallengeStore(database)
-  const row = challenge()
-  await store.insert(database.sql, row)
-  const attempts = await Promise.all(Array.from({ length: 60 }, async (_none, index) => {
-    const claimed = index % 2 === 0
-      ? await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `lease-${index}` }, 'gateway', NOW + 20_000, NOW)
-      : await store.claim(database.sql, row.paymentHash, index % 4 === 1 ? 'l402' : 'payment-legacy', null, NOW)
-    return claimed
-  }))
-  const won = attempts.filter(attempt => attempt !== null)
-  t.equal(new Set(won.map(attempt => attempt.challenge.scheme)).size, 1)
-  t.equal(won.filter(attempt => attempt.first).length, 1)
-  const stored = await store.find(row.paymentHash)
-  if (stored?.scheme === 'payment') t.equal(won.length, 1, 'one lease')
-  else t.ok(won.length > 1, 'a scheme that may be repeated')
-})
+await eachDatabase(
+  t,
+  'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first',
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    const row = challenge()
+    await store.insert(database.sql, row)
+    const attempts = await Promise.all(
+      Array.from({ length: 60 }, async (_none, index) => {
+        const claimed =
+          index % 2 === 0
+            ? await store.lease(
+                database.sql,
+                { paymentHash: row.paymentHash, leaseId: `lease-${index}` },
+                'gateway',
+                NOW + 20_000,
+                NOW
+              )
+            : await store.claim(database.sql, row.paymentHash, index % 4 === 1 ? 'l402' : 'payment-legacy', null, NOW)
+        return claimed
+      })
+    )
+    const won = attempts.filter(attempt => attempt !== null)
+    t.equal(new Set(won.map(attempt => attempt.challenge.scheme)).size, 1)
+    t.equal(won.filter(attempt => attempt.first).length, 1)
+    const stored = await store.find(row.paymentHash)
+    if (stored?.scheme === 'payment') t.equal(won.length, 1, 'one lease')
+    else t.ok(won.length > 1, 'a scheme that may be repeated')
+  }
+)
 
 await eachDatabase(t, 'two gateways redeem one credential once', async (t, database) => {
   const f = fixtureOn(t, database, new ManualClock())
   const other = f.another('gateway-2').challenges
   const { challenge } = await f.challenges.mint(offer(), { clientKey: 'c', digest: null })
-  const taken = await Promise.all(Array.from({ length: 500 }, (_none, index) => (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash, null)))
+  const taken = await Promise.all(
+    Array.from({ length: 500 }, (_none, index) =>
+      (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash, null)
+    )
+  )
   t.equal(taken.filter(lease => lease !== null).length, 1)
   t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
 })
@@ -105,7 +189,10 @@ await eachDatabase(t, 'spending and releasing touch exactly the leases that are 
     await store.insert(database.sql, row)
     await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `l${index}` }, 'g', NOW + 20_000, NOW)
   }
-  const key = (index: 0 | 1 | 2, leaseId = `l${index}`): { paymentHash: string, leaseId: string } => ({ paymentHash: rows[index].paymentHash, leaseId })
+  const key = (index: 0 | 1 | 2, leaseId = `l${index}`): { paymentHash: string; leaseId: string } => ({
+    paymentHash: rows[index].paymentHash,
+    leaseId
+  })
   t.same(await store.spend([key(0), key(1, 'not mine')], NOW), ['l0'])
   t.same(await store.spend([key(0)], NOW), ['l0'], 'repeating is harmless')
   t.same((await store.extend('g', [key(0), key(1), key(2)], NOW + 40_000)).sort(), ['l1', 'l2'])
@@ -114,25 +201,63 @@ await eachDatabase(t, 'spending and releasing touch exactly the leases that are 
   await store.release([key(1), key(2, 'not mine')])
   const states = await Promise.all(rows.map(async row => (await store.find(row.paymentHash))?.state))
   t.same(states, ['spent', 'unspent', 'leased'])
-  t.equal(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_000), null, 'not before it has lapsed')
-  t.match(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_001), { first: false, challenge: { leaseId: 'next' } })
+  t.equal(
+    await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_000),
+    null,
+    'not before it has lapsed'
+  )
+  t.match(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_001), {
+    first: false,
+    challenge: { leaseId: 'next' }
+  })
   await store.release([key(2)])
-  t.match(await store.find(rows[2].paymentHash), { state: 'leased', leaseId: 'next' }, 'the former holder cannot release it')
+  t.match(
+    await store.find(rows[2].paymentHash),
+    { state: 'leased', leaseId: 'next' },
+    'the former holder cannot release it'
+  )
 })
 
 await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', async (t, database) => {
   const store = new SqlChallengeStore(database)
   const [newest, paid, expired, leased, soon, plain] = [
-    challenge({ createdAt: NOW + 1 }), challenge({ createdAt: NOW + 2 }), challenge({ expiresAt: NOW - 1 }), challenge({ createdAt: NOW + 3 }),
-    challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 }), challenge()
+    challenge({ createdAt: NOW + 1 }),
+    challenge({ createdAt: NOW + 2 }),
+    challenge({ expiresAt: NOW - 1 }),
+    challenge({ createdAt: NOW + 3 }),
+    challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 }),
+    challenge()
   ]
-  for (const row of [newest, paid, expired, leased, soon, plain, challenge({ binding: 'other' }), challenge({ clientKey: 'other' }), challenge({ place: 'route:b' })]) await store.insert(database.sql, row)
+  for (const row of [
+    newest,
+    paid,
+    expired,
+    leased,
+    soon,
+    plain,
+    challenge({ binding: 'other' }),
+    challenge({ clientKey: 'other' }),
+    challenge({ place: 'route:b' })
+  ])
+    await store.insert(database.sql, row)
   await store.claim(database.sql, paid.paymentHash, 'l402', null, NOW)
   await store.lease(database.sql, { paymentHash: leased.paymentHash, leaseId: 'l' }, 'g', NOW + 1, NOW)
   await store.release([{ paymentHash: leased.paymentHash, leaseId: 'l' }])
-  const query = { clientKey: '203.0.113.1', binding: 'b', place: 'route:a', requestLimit: 3, placeLimit: 100, now: NOW, payableUntil: NOW + 120_000 }
+  const query = {
+    clientKey: '203.0.113.1',
+    binding: 'b',
+    place: 'route:a',
+    requestLimit: 3,
+    placeLimit: 100,
+    now: NOW,
+    payableUntil: NOW + 120_000
+  }
   const open = [newest, soon, plain].map(row => row.paymentHash).sort()
-  const of = (found: Outstanding, binding: string): string[] => found.open.filter(one => one.binding === binding).map(one => one.paymentHash).sort()
+  const of = (found: Outstanding, binding: string): string[] =>
+    found.open
+      .filter(one => one.binding === binding)
+      .map(one => one.paymentHash)
+      .sort()
   const found = await store.outstanding(query)
   t.match(found, { firstExpiry: NOW + 119_000, newest: { paymentHash: newest.paymentHash } })
   t.same(of(found, 'b'), open)

@@ -5,10 +5,17 @@ import { main } from '../../src/main.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { buy, defaultYaml, startGateway } from '../support/gateway.ts'
 
-async function run (...args: string[]): Promise<{ code: number, out: string, err: string }> {
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []
   const err: string[] = []
-  const code = await main(args, { print: line => { out.push(line) }, complain: line => { err.push(line) } })
+  const code = await main(args, {
+    print: line => {
+      out.push(line)
+    },
+    complain: line => {
+      err.push(line)
+    }
+  })
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
@@ -17,7 +24,11 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   for (const scheme of ['l402', 'payment']) {
     const { code, out, err } = await run('pay', `${gateway.url}/demo/quote`, '--scheme', scheme)
     t.equal(code, 0, err)
-    t.match(out, /^> GET [^]*< 402\n[^]*www-authenticate: L402 [^]*Paid; the preimage is [0-9a-f]{64}\n[^]*> Authorization: [^]*< 200\n/, scheme)
+    t.match(
+      out,
+      /^> GET [^]*< 402\n[^]*www-authenticate: L402 [^]*Paid; the preimage is [0-9a-f]{64}\n[^]*> Authorization: [^]*< 200\n/,
+      scheme
+    )
     t.match(out, scheme === 'l402' ? /Authorization: L402 / : /payment-receipt: /)
   }
   const posted = await run('pay', `${gateway.url}/demo/echo`, '-X', 'POST', '-d', '{"a":1}', '-H', 'X-A: b')
@@ -29,14 +40,34 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   t.equal(minted.code, 0, minted.err)
   const credentials = minted.out.split('\n')
   t.equal(new Set(credentials).size, 2, 'two different ones')
-  for (const authorization of credentials) t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
-  const modern = await run('mint', '--count', '3', '--url', gateway.url, '--path', '/demo/echo', '--scheme', 'payment', '-d', '{"a":1}', '--parallel', '2')
+  for (const authorization of credentials)
+    t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
+  const modern = await run(
+    'mint',
+    '--count',
+    '3',
+    '--url',
+    gateway.url,
+    '--path',
+    '/demo/echo',
+    '--scheme',
+    'payment',
+    '-d',
+    '{"a":1}',
+    '--parallel',
+    '2'
+  )
   t.equal(modern.code, 0, modern.err)
   t.equal(new Set(modern.out.split('\n')).size, 3, 'three different ones, though two were asked for at once')
   for (const authorization of modern.out.split('\n')) {
-    const send = (): ReturnType<typeof gateway.send> => gateway.send('POST', '/demo/echo', { headers: { authorization }, body: { a: 1 } })
+    const send = (): ReturnType<typeof gateway.send> =>
+      gateway.send('POST', '/demo/echo', { headers: { authorization }, body: { a: 1 } })
     const answers = [await send(), await send()]
-    t.same(answers.map(({ status }) => status), [200, 402], 'each is good once')
+    t.same(
+      answers.map(({ status }) => status),
+      [200, 402],
+      'each is good once'
+    )
   }
 })
 
@@ -61,7 +92,8 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
   }
   t.equal((await run()).code, 2)
   t.equal((await run('--help')).code, 0)
-  for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'revoke', 'keys', 'openapi', 'docs']) t.match((await run(command, '--help')).out, new RegExp(`^boltgate ${command}`))
+  for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'revoke', 'keys', 'openapi', 'docs'])
+    t.match((await run(command, '--help')).out, new RegExp(`^boltgate ${command}`))
   const away = await run('pay', 'http://127.0.0.1:1/')
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
@@ -80,7 +112,10 @@ t.test('check, routes, docs and openapi describe a configuration', async t => {
   const broken = await run('check', '-c', bad)
   t.equal(broken.code, 1)
   t.equal(broken.err.split('\n').filter(line => /bad\.yaml:\d+:\d+: /.test(line)).length, 2, broken.err)
-  t.match((await run('routes', '-c', good)).out, /^METHOD +HOST +PATH[^]*any +any +\/demo\/\* +10 sats +demo +line \d+ +paid: correlation → /)
+  t.match(
+    (await run('routes', '-c', good)).out,
+    /^METHOD +HOST +PATH[^]*any +any +\/demo\/\* +10 sats +demo +line \d+ +paid: correlation → /
+  )
   t.match((await run('docs')).out, /drainTimeout/)
   const described = await run('openapi', '-c', good)
   t.match(JSON.parse(described.out), { openapi: /^3\.1/ })

@@ -11,18 +11,30 @@ import { temporaryFolder } from '../support/database.ts'
 import { RawClient } from '../support/raw-client.ts'
 
 /** Runs the command line to its end. */
-async function run (args: readonly string[], env: Readonly<Record<string, string>>): Promise<{ code: number | null, out: string, err: string }> {
-  const child = spawn(process.execPath, [join(rootFolder, 'src/cli/boltgate.mjs'), ...args], { cwd: rootFolder, env: { PATH: process.env['PATH'] ?? '', ...env } })
+async function run(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>
+): Promise<{ code: number | null; out: string; err: string }> {
+  const child = spawn(process.execPath, [join(rootFolder, 'src/cli/boltgate.mjs'), ...args], {
+    cwd: rootFolder,
+    env: { PATH: process.env['PATH'] ?? '', ...env }
+  })
   let out = ''
   let err = ''
-  child.stdout.on('data', text => { out += String(text) })
-  child.stderr.on('data', text => { err += String(text) })
-  const code = await new Promise<number | null>(resolve => { child.on('close', resolve) })
+  child.stdout.on('data', text => {
+    out += String(text)
+  })
+  child.stderr.on('data', text => {
+    err += String(text)
+  })
+  const code = await new Promise<number | null>(resolve => {
+    child.on('close', resolve)
+  })
   return { code, out, err }
 }
 
 /** An upstream that answers when it is told to, or at once for /quick. */
-async function slowUpstream (t: T) {
+async function slowUpstream(t: T) {
   const waiting: ServerResponse[] = []
   const server = createServer((req, res) => {
     if (req.url === '/free/quick') res.end('quick')
@@ -31,28 +43,42 @@ async function slowUpstream (t: T) {
       waiting.push(res)
     }
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  return { waiting, port: (server.address() as AddressInfo /* it listens on TCP */).port }
+  return { waiting, port: (server.address() as AddressInfo) /* it listens on TCP */.port }
 }
 
-const withRoute = (port: number, extra = '', more: ReadonlyArray<readonly [string, string]> = []): string => defaultYaml({
-  replace: [['routes:\n', `routes:\n  - match: { path: /free/* }\n    chain: public\n    upstream: { url: "http://127.0.0.1:${port}" }\n${extra}`], ...more]
-})
+const withRoute = (port: number, extra = '', more: ReadonlyArray<readonly [string, string]> = []): string =>
+  defaultYaml({
+    replace: [
+      [
+        'routes:\n',
+        `routes:\n  - match: { path: /free/* }\n    chain: public\n    upstream: { url: "http://127.0.0.1:${port}" }\n${extra}`
+      ],
+      ...more
+    ]
+  })
 
 t.test('reloading under load drops nothing, and a stream outlives it', async t => {
   const { waiting, port } = await slowUpstream(t)
   const plain = withRoute(port)
   const gateway = await spawnGateway(t, { yaml: plain })
   t.equal(statSync(join(gateway.data, 'keys.json')).mode & 0o777, 0o600)
-  t.match(JSON.parse(readFileSync(join(gateway.data, 'keys.json'), 'utf8')), { adminKey: /^bgadmin_/, merchant: { id: Number, apiKey: String } })
+  t.match(JSON.parse(readFileSync(join(gateway.data, 'keys.json'), 'utf8')), {
+    adminKey: /^bgadmin_/,
+    merchant: { id: Number, apiKey: String }
+  })
 
   const own = Number(new URL(gateway.url).port)
   const stream = await RawClient.connect(own)
-  t.teardown(() => { stream.close() })
+  t.teardown(() => {
+    stream.close()
+  })
   stream.send('GET /free/stream HTTP/1.1\r\nHost: a\r\n\r\n')
   await stream.until('begun')
 
@@ -79,9 +105,12 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
       t.match(line['msg'], /gateway\.yaml:\d+:\d+: .*pryce/, 'a broken file is told by line and column')
     }
     const before = reloads()
-    const extra = round % 2 === 0 ? '' : `  - match: { path: /more/* }\n    price: ${round} sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`
+    const extra =
+      round % 2 === 0
+        ? ''
+        : `  - match: { path: /more/* }\n    price: ${round} sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`
     writeFileSync(gateway.file, withRoute(port, extra, [['price: 10 sats', `price: ${round + 10} sats`]]))
-    await eventually(`reload ${round}`, 60_000, async () => reloads() > before ? true : null)
+    await eventually(`reload ${round}`, 60_000, async () => (reloads() > before ? true : null))
     t.equal((await gateway.send('GET', '/more/x')).status, round % 2 === 0 ? 404 : 402, `reload ${round} is in force`)
   }
   over.abort()
@@ -93,14 +122,16 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
 
   const before = reloads()
   gateway.kill('SIGHUP')
-  await eventually('SIGHUP', 60_000, async () => reloads() > before ? true : null)
+  await eventually('SIGHUP', 60_000, async () => (reloads() > before ? true : null))
   writeFileSync(gateway.file, withRoute(port, '', [['mode: development', 'log: { level: warn }\nmode: development']]))
   t.ok(await gateway.line(line => String(line['msg']).startsWith('log has changed; it takes effect after a restart')))
 })
 
 t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stuck one is cut', async t => {
   const { waiting, port } = await slowUpstream(t)
-  const gateway = await spawnGateway(t, { yaml: withRoute(port, '', [['server:\n', 'server:\n  limits: { drainTimeout: 3s }\n']]) })
+  const gateway = await spawnGateway(t, {
+    yaml: withRoute(port, '', [['server:\n', 'server:\n  limits: { drainTimeout: 3s }\n']])
+  })
   const own = Number(new URL(gateway.url).port)
 
   const folder = await run(['start'], { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: gateway.data })
@@ -113,7 +144,9 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
 
   const two = await Promise.all([RawClient.connect(own), RawClient.connect(own)])
   for (const client of two) {
-    t.teardown(() => { client.close() })
+    t.teardown(() => {
+      client.close()
+    })
     client.send('GET /free/slow HTTP/1.1\r\nHost: a\r\n\r\n')
     await client.until('begun')
   }
@@ -121,7 +154,7 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
   await gateway.line(line => String(line['msg']).startsWith('stopping'))
   await eventually('a closed port', 60_000, async () => {
     try {
-      (await RawClient.connect(own)).close()
+      ;(await RawClient.connect(own)).close()
       return null
     } catch {
       // Refused: what is waited for.
@@ -158,17 +191,27 @@ t.test('a plugin file that has changed is used after a reload, and the old one i
     })`
   writeFileSync(file, code('one'))
   const { waiting, port } = await slowUpstream(t)
-  const yaml = withRoute(port, '', [['chains:\n', `chains:\n  mine: [ correlation, ${JSON.stringify(file)} ]\n`], ['chain: public\n', 'chain: mine\n']])
+  const yaml = withRoute(port, '', [
+    ['chains:\n', `chains:\n  mine: [ correlation, ${JSON.stringify(file)} ]\n`],
+    ['chain: public\n', 'chain: mine\n']
+  ])
   const gateway = await spawnGateway(t, { yaml })
   t.equal((await gateway.send('GET', '/free/quick')).headers['x-mine'], 'one')
   const stream = await RawClient.connect(Number(new URL(gateway.url).port))
-  t.teardown(() => { stream.close() })
+  t.teardown(() => {
+    stream.close()
+  })
   stream.send('GET /free/stream HTTP/1.1\r\nHost: a\r\n\r\n')
   await stream.until('begun')
   writeFileSync(file, code('two'))
   gateway.kill('SIGHUP')
-  await eventually('the new code', 60_000, async () => (await gateway.send('GET', '/free/quick')).headers['x-mine'] === 'two' ? true : null)
-  t.notOk(gateway.log.some(line => line['msg'] === 'one closed'), 'its last request is not over')
+  await eventually('the new code', 60_000, async () =>
+    (await gateway.send('GET', '/free/quick')).headers['x-mine'] === 'two' ? true : null
+  )
+  t.notOk(
+    gateway.log.some(line => line['msg'] === 'one closed'),
+    'its last request is not over'
+  )
   waiting[0]?.end()
   await stream.response()
   t.ok(await gateway.line(line => line['msg'] === 'one closed'))
@@ -180,32 +223,54 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   writeFileSync(file, defaultYaml())
   // The port must be known without reading the output: taken and given back.
   const place = createServer().listen(0, '127.0.0.1')
-  await new Promise(resolve => { place.once('listening', resolve) })
-  const { port } = place.address() as AddressInfo
-  await new Promise(resolve => { place.close(resolve) })
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file], {
-    env: { PATH: process.env['PATH'] ?? '', HOST: '127.0.0.1', PORT: String(port), BOLTGATE_DATA: data }, stdio: ['ignore', 'pipe', 'inherit']
+  await new Promise(resolve => {
+    place.once('listening', resolve)
   })
-  const ended = new Promise<number | null>(resolve => { child.once('exit', resolve) })
-  t.teardown(() => { child.kill('SIGKILL') })
-  child.stdout.once('data', () => { child.stdout.destroy() })
-  const status = async (): Promise<number | null> => await fetch(`http://127.0.0.1:${port}/ready`).then(answer => answer.status, () => null)
-  await eventually('the gateway being ready', 30_000, async () => await status() === 200 ? true : null)
+  const { port } = place.address() as AddressInfo
+  await new Promise(resolve => {
+    place.close(resolve)
+  })
+  const child = spawn(
+    'env',
+    ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file],
+    {
+      env: { PATH: process.env['PATH'] ?? '', HOST: '127.0.0.1', PORT: String(port), BOLTGATE_DATA: data },
+      stdio: ['ignore', 'pipe', 'inherit']
+    }
+  )
+  const ended = new Promise<number | null>(resolve => {
+    child.once('exit', resolve)
+  })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
+  child.stdout.once('data', () => {
+    child.stdout.destroy()
+  })
+  const status = async (): Promise<number | null> =>
+    await fetch(`http://127.0.0.1:${port}/ready`).then(
+      answer => answer.status,
+      () => null
+    )
+  await eventually('the gateway being ready', 30_000, async () => ((await status()) === 200 ? true : null))
   for (let count = 0; count < 20; count++) await fetch(`http://127.0.0.1:${port}/health`)
   t.equal(await status(), 200)
   child.kill('SIGTERM')
   t.equal(await ended, 0)
 })
 
-t.test('the start tells a newcomer the address, what is sold, one command to try, the shop, and where the keys lie', async t => {
-  const gateway = await spawnGateway(t, { yaml: defaultYaml() })
-  await eventually('the lines for people', 60_000, async () => gateway.said.length >= 5 ? true : null)
-  t.same(gateway.said, [
-    `boltgate is listening on ${gateway.url}`,
-    '  Sells:   /demo/* for 10 sats, and 2 more (npx boltgate routes)',
-    `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
-    `  Shop:    ${gateway.url}/api/storefront/demo/catalog`,
-    `  Keys:    ${join(gateway.data, 'keys.json')}`
-  ])
-  t.equal((await gateway.send('GET', '/api/storefront/demo/catalog')).status, 200, 'and the shop is open')
-})
+t.test(
+  'the start tells a newcomer the address, what is sold, one command to try, the shop, and where the keys lie',
+  async t => {
+    const gateway = await spawnGateway(t, { yaml: defaultYaml() })
+    await eventually('the lines for people', 60_000, async () => (gateway.said.length >= 5 ? true : null))
+    t.same(gateway.said, [
+      `boltgate is listening on ${gateway.url}`,
+      '  Sells:   /demo/* for 10 sats, and 2 more (npx boltgate routes)',
+      `  Try it:  npx boltgate pay ${gateway.url}/demo/quote`,
+      `  Shop:    ${gateway.url}/api/storefront/demo/catalog`,
+      `  Keys:    ${join(gateway.data, 'keys.json')}`
+    ])
+    t.equal((await gateway.send('GET', '/api/storefront/demo/catalog')).status, 200, 'and the shop is open')
+  }
+)

@@ -7,8 +7,17 @@ const none = Type.Object({})
 const list: readonly PluginFacts[] = [
   { name: 'correlation', config: none },
   { name: 'throttle', config: Type.Object({ policy: PolicyName({ default: 'global' }) }), before: ['challenge'] },
-  { name: 'auth', config: Type.Object({ as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')]) }), provides: ['principal'], before: ['idempotency'] },
-  { name: 'idempotency', config: Type.Object({ lifetime: Duration({ default: '1d', maximum: '2d' }) }), needs: ['principal'] },
+  {
+    name: 'auth',
+    config: Type.Object({ as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')]) }),
+    provides: ['principal'],
+    before: ['idempotency']
+  },
+  {
+    name: 'idempotency',
+    config: Type.Object({ lifetime: Duration({ default: '1d', maximum: '2d' }) }),
+    needs: ['principal']
+  },
   { name: 'body-limit', config: Type.Object({ limit: Size({ default: '1MiB', description: 'Largest body.' }) }) },
   { name: 'proxy', config: none, provides: ['target'] },
   { name: 'challenge', config: none, provides: ['payment', 'challenge'] },

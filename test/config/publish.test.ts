@@ -26,7 +26,8 @@ t.test('the published schema accepts what the loader accepts', async t => {
     'policies: { burst: { limit: 3, window: 15m } }',
     'chains: { a: [correlation, { throttle: { policy: read }, mode: observe }, { auth: { as: merchant } }, { idempotency: }, ./own.ts, { ./own.ts: { x: 1 } }, forward], b: [internal] }',
     'routes: [{ match: { path: [/a, /b/*], method: POST }, chain: a, price: 10 sats, upstream: { internal: api } }, { match: { path: /c }, chain: a, upstream: shared }]'
-  ]) t.ok(accepts(text), text)
+  ])
+    t.ok(accepts(text), text)
 })
 
 t.test('the published schema refuses what the loader refuses', async t => {
@@ -42,20 +43,31 @@ t.test('the published schema refuses what the loader refuses', async t => {
     'chains: { a: [{ auth: { as: nobody } }] }',
     'chains: { a: [{ correlation: , disable: true }] }',
     'routes: [{ match: {}, chain: a, upstream: b }]'
-  ]) t.notOk(accepts(text), text)
+  ])
+    t.notOk(accepts(text), text)
 })
 
 /** Every key below a schema, with the description that it lacks or has. */
-function keysOf (schema: Keywords, path = ''): { path: string, described: boolean }[] {
-  const own = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => [{ path: `${path}.${name}`, described: (property.description ?? '') !== '' }, ...keysOf(property, `${path}.${name}`)])
-  const inner = [...Object.values(schema.patternProperties ?? {}), ...schema.anyOf ?? [], ...(schema.items === undefined ? [] : [schema.items].flat())]
+function keysOf(schema: Keywords, path = ''): { path: string; described: boolean }[] {
+  const own = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => [
+    { path: `${path}.${name}`, described: (property.description ?? '') !== '' },
+    ...keysOf(property, `${path}.${name}`)
+  ])
+  const inner = [
+    ...Object.values(schema.patternProperties ?? {}),
+    ...(schema.anyOf ?? []),
+    ...(schema.items === undefined ? [] : [schema.items].flat())
+  ]
   return [...own, ...inner.flatMap(form => keysOf(form, path))]
 }
 
 t.test('every key of the file has a description', async t => {
   const keys = keysOf(keywordsOf(fileSchema()))
   t.ok(keys.length > 80)
-  t.same(keys.filter(key => !key.described), [])
+  t.same(
+    keys.filter(key => !key.described),
+    []
+  )
 })
 
 t.test('the reference page has every key, its type and its default', async t => {
@@ -73,7 +85,8 @@ t.test('the reference page has every key, its type and its default', async t => 
     '### correlation\n\nNo settings.',
     'Provides the principal; stands before `idempotency`.',
     '| `limit` | size | `1MiB` | Largest body. |'
-  ]) t.ok(page.includes(row), row)
+  ])
+    t.ok(page.includes(row), row)
   for (const { path } of keysOf(keywordsOf(fileSchema()))) {
     const last = path.split('.').at(-1) ?? ''
     t.ok(new RegExp(`[\`.]${last}[\`.\\[]|^## ${last}$`, 'm').test(page), path)
@@ -89,6 +102,10 @@ t.test('the loader imports nothing of the gateway but the clock and the codes of
   for (const name of ['load', 'read', 'schema', 'checks', 'chains', 'document', 'watch', 'json-schema', 'reference']) {
     const source = await readFile(new URL(`../../src/config/${name}.ts`, import.meta.url), 'utf8')
     const outside = [...source.matchAll(/from '(\.\.\/[^']+)'/g)].map(match => match[1])
-    t.same(outside.filter(path => path !== '../system/clock.ts' && path !== '../errors/codes.ts'), [], name)
+    t.same(
+      outside.filter(path => path !== '../system/clock.ts' && path !== '../errors/codes.ts'),
+      [],
+      name
+    )
   }
 })

@@ -7,13 +7,28 @@ import { readConfig } from '../../src/config/read.ts'
 import { Duration, formatDuration, formatSize, parseUnit, Price, Size } from '../../src/config/units.ts'
 
 t.test('durations are milliseconds', async t => {
-  for (const [text, ms] of [['500ms', 500], ['30s', 30_000], ['10m', 600_000], ['1h', 3_600_000], ['24h', 86_400_000], ['2d', 172_800_000], ['0s', 0]] as const) {
+  for (const [text, ms] of [
+    ['500ms', 500],
+    ['30s', 30_000],
+    ['10m', 600_000],
+    ['1h', 3_600_000],
+    ['24h', 86_400_000],
+    ['2d', 172_800_000],
+    ['0s', 0]
+  ] as const) {
     t.equal(parseUnit('duration', text), ms, text)
   }
 })
 
 t.test('sizes are bytes, and KB is not KiB', async t => {
-  for (const [text, bytes] of [['7B', 7], ['64KiB', 65_536], ['1MiB', 1_048_576], ['10MB', 10_000_000], ['1KB', 1000], ['2GiB', 2_147_483_648]] as const) {
+  for (const [text, bytes] of [
+    ['7B', 7],
+    ['64KiB', 65_536],
+    ['1MiB', 1_048_576],
+    ['10MB', 10_000_000],
+    ['1KB', 1000],
+    ['2GiB', 2_147_483_648]
+  ] as const) {
     t.equal(parseUnit('size', text), bytes, text)
   }
 })
@@ -24,7 +39,22 @@ t.test('prices are satoshis', async t => {
 })
 
 t.test('what is no exact value with a known unit is refused', async t => {
-  for (const text of ['', '10', 's', '-1s', '1.5h', '1 w', '1S', ' 1s', '1s ', '1  s', '1e3s', '99999999999999999s', '1constructor', '1toString']) {
+  for (const text of [
+    '',
+    '10',
+    's',
+    '-1s',
+    '1.5h',
+    '1 w',
+    '1S',
+    ' 1s',
+    '1s ',
+    '1  s',
+    '1e3s',
+    '99999999999999999s',
+    '1constructor',
+    '1toString'
+  ]) {
     t.equal(parseUnit('duration', text), undefined, text)
   }
   t.equal(parseUnit('size', '1kib'), undefined)
@@ -32,7 +62,8 @@ t.test('what is no exact value with a known unit is refused', async t => {
 })
 
 t.test('formatting gives back what was parsed', async t => {
-  for (const text of ['500ms', '90s', '10m', '1h', '2d']) t.equal(formatDuration(parseUnit('duration', text) ?? -1), text)
+  for (const text of ['500ms', '90s', '10m', '1h', '2d'])
+    t.equal(formatDuration(parseUnit('duration', text) ?? -1), text)
   for (const text of ['7B', '64KiB', '1MiB', '3GiB']) t.equal(formatSize(parseUnit('size', text) ?? -1), text)
 })
 
@@ -59,10 +90,15 @@ t.test('any schema is read: defaults are filled in and units become numbers', as
 })
 
 t.test('a list may be empty only where its default is', async t => {
-  const schema = Type.Object({ some: List(Type.String(), { default: ['a'] }), any: List(Type.String(), { default: [] }) })
+  const schema = Type.Object({
+    some: List(Type.String(), { default: ['a'] }),
+    any: List(Type.String(), { default: [] })
+  })
   t.same(readConfig(schema, {}), { value: { some: ['a'], any: [] }, problems: [], references: [] })
   t.same(readConfig(schema, { any: [] }).problems, [])
-  t.same(readConfig(schema, { some: [] }, noOrigin('x.yaml')).problems.map(formatProblem), ['x.yaml:1:1: some: found an empty list; allowed: a text, or a list of such [BG_CONFIG_VALUE]'])
+  t.same(readConfig(schema, { some: [] }, noOrigin('x.yaml')).problems.map(formatProblem), [
+    'x.yaml:1:1: some: found an empty list; allowed: a text, or a list of such [BG_CONFIG_VALUE]'
+  ])
 })
 
 t.test('a default is not shared between two readings', async t => {
@@ -71,20 +107,31 @@ t.test('a default is not shared between two readings', async t => {
 })
 
 t.test('a schema that says nothing about other keys is strict about them', async t => {
-  t.same(lines({ weit: '1s' }), ['x.yaml:1:1: weit: found the unknown key "weit"; allowed: wait, most, cost, names, nested, token. Did you mean "wait"? [BG_CONFIG_UNKNOWN_KEY]'])
+  t.same(lines({ weit: '1s' }), [
+    'x.yaml:1:1: weit: found the unknown key "weit"; allowed: wait, most, cost, names, nested, token. Did you mean "wait"? [BG_CONFIG_UNKNOWN_KEY]'
+  ])
 })
 
 t.test('bounds are told in the unit of the value', async t => {
-  t.same(lines({ wait: '2m' }), ['x.yaml:1:1: wait: found "2m"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 0ms to 1m [BG_CONFIG_VALUE]'])
+  t.same(lines({ wait: '2m' }), [
+    'x.yaml:1:1: wait: found "2m"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 0ms to 1m [BG_CONFIG_VALUE]'
+  ])
 })
 
 t.test('a keyword that the reader does not know is still kept to', async t => {
-  const schema = Type.Object({ a: Type.Optional(Type.Integer()), b: Type.Optional(Type.Integer()) }, { minProperties: 1 })
+  const schema = Type.Object(
+    { a: Type.Optional(Type.Integer()), b: Type.Optional(Type.Integer()) },
+    { minProperties: 1 }
+  )
   t.equal(readConfig(schema, {}).problems.length, 1)
   t.equal(readConfig(schema, { b: 1 }).problems.length, 0)
 })
 
 t.test('a secret is never shown', async t => {
-  t.same(lines({ token: 'hunter2' }), ['x.yaml:1:1: token: found a secret of 7 characters; allowed: a text of at least 8 characters [BG_CONFIG_VALUE]'])
-  t.same(lines({ token: 1234567 }), ['x.yaml:1:1: token: found a number; allowed: a text of at least 8 characters [BG_CONFIG_VALUE]'])
+  t.same(lines({ token: 'hunter2' }), [
+    'x.yaml:1:1: token: found a secret of 7 characters; allowed: a text of at least 8 characters [BG_CONFIG_VALUE]'
+  ])
+  t.same(lines({ token: 1234567 }), [
+    'x.yaml:1:1: token: found a number; allowed: a text of at least 8 characters [BG_CONFIG_VALUE]'
+  ])
 })

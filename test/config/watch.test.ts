@@ -8,7 +8,7 @@ import { watchConfig, type WatchOptions } from '../../src/config/watch.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 /** A watcher over a file that exists only in this object. */
-async function scene (options: Partial<WatchOptions> = {}) {
+async function scene(options: Partial<WatchOptions> = {}) {
   const clock = new ManualClock()
   const signals = new EventEmitter()
   const file: { text: string | undefined } = { text: 'a: 1' }
@@ -19,11 +19,19 @@ async function scene (options: Partial<WatchOptions> = {}) {
     file: '/srv/gateway/gateway.yaml',
     clock,
     signals,
-    onChange: reason => { reasons.push(reason) },
-    onError: error => { errors.push(error) },
-    watch (path, event) {
+    onChange: reason => {
+      reasons.push(reason)
+    },
+    onError: error => {
+      errors.push(error)
+    },
+    watch(path, event) {
       Object.assign(folder, { path, event })
-      return { close: () => { folder.closed = true } }
+      return {
+        close: () => {
+          folder.closed = true
+        }
+      }
     },
     read: async () => {
       if (file.text === undefined) throw new Error('ENOENT')
@@ -83,10 +91,12 @@ t.test('a change during a callback is served after it, never beside it', async t
   const gates: (() => void)[] = []
   const reasons: string[] = []
   const { signals, settle } = await scene({
-    async onChange (reason) {
+    async onChange(reason) {
       reasons.push(reason)
       most = Math.max(most, ++running)
-      await new Promise<void>(resolve => { gates.push(resolve) })
+      await new Promise<void>(resolve => {
+        gates.push(resolve)
+      })
       running--
     }
   })
@@ -106,17 +116,28 @@ t.test('a change during a callback is served after it, never beside it', async t
 
 t.test('what a callback throws is told, and watching goes on', async t => {
   let calls = 0
-  const { signals, errors, settle } = await scene({ onChange: () => { if (++calls === 1) throw new Error('bad file') } })
+  const { signals, errors, settle } = await scene({
+    onChange: () => {
+      if (++calls === 1) throw new Error('bad file')
+    }
+  })
   signals.emit('SIGHUP')
   await settle(0)
-  t.same(errors.map(error => error.message), ['bad file'])
+  t.same(
+    errors.map(error => error.message),
+    ['bad file']
+  )
   signals.emit('SIGHUP')
   await settle(0)
   t.equal(calls, 2)
 })
 
 t.test('without folder watches SIGHUP still works, and the lack is told', async t => {
-  const { signals, errors, reasons, settle } = await scene({ watch: () => { throw new Error('EMFILE') } })
+  const { signals, errors, reasons, settle } = await scene({
+    watch: () => {
+      throw new Error('EMFILE')
+    }
+  })
   t.match(errors, [{ message: 'gateway.yaml is not watched for changes; use SIGHUP' }])
   signals.emit('SIGHUP')
   await settle(0)
@@ -141,13 +162,30 @@ t.test('a real file that an editor replaces by a rename is noticed, twice', asyn
   const file = join(folder, 'gateway.yaml')
   await writeFile(file, 'a: 1')
   const calls = new EventEmitter()
-  const watch = await watchConfig({ file, clock: systemClock, quiet: 1, signals: new EventEmitter(), onChange: reason => { calls.emit('change', reason) }, onError: error => { throw error } })
-  t.teardown(() => { watch.close() })
+  const watch = await watchConfig({
+    file,
+    clock: systemClock,
+    quiet: 1,
+    signals: new EventEmitter(),
+    onChange: reason => {
+      calls.emit('change', reason)
+    },
+    onError: error => {
+      throw error
+    }
+  })
+  t.teardown(() => {
+    watch.close()
+  })
   // The watcher keeps no process alive; this timer does while the test waits.
   const alive = setInterval(() => {}, 1000)
-  t.teardown(() => { clearInterval(alive) })
+  t.teardown(() => {
+    clearInterval(alive)
+  })
   for (const text of ['a: 2', 'a: 3']) {
-    const changed = new Promise(resolve => { calls.once('change', resolve) })
+    const changed = new Promise(resolve => {
+      calls.once('change', resolve)
+    })
     await writeFile(`${file}.new`, text)
     await rename(`${file}.new`, file)
     t.equal(await changed, 'saved')

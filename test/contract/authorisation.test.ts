@@ -12,21 +12,55 @@ import { flaky } from '../faults/flaky-database.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { credentialOf, defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 
-/** Who asks; in this order, so that what the right one changes is changed last. `owner` is the merchant whose things are asked for. */
+/**
+ * Who asks; in this order, so that what the right one changes is changed last. `owner` is the merchant whose things are
+ * asked for.
+ */
 const CALLERS = ['none', 'wrong', 'inactive', 'other', 'owner', 'admin'] as const
-type Caller = typeof CALLERS[number]
+type Caller = (typeof CALLERS)[number]
 type Verdicts = Readonly<Record<Caller, number>>
 
 /** A merchant's operation: another merchant is answered `other`; the admin key is nothing here (decision 29). */
-const merchant = (right: number, other: number = right): Verdicts => ({ none: 401, wrong: 401, inactive: 401, other, admin: 401, owner: right })
+const merchant = (right: number, other: number = right): Verdicts => ({
+  none: 401,
+  wrong: 401,
+  inactive: 401,
+  other,
+  admin: 401,
+  owner: right
+})
 /** The admin's: no merchant's key is anything here. */
-const admin = (right: number): Verdicts => ({ none: 401, wrong: 401, inactive: 401, other: 401, owner: 401, admin: right })
+const admin = (right: number): Verdicts => ({
+  none: 401,
+  wrong: 401,
+  inactive: 401,
+  other: 401,
+  owner: 401,
+  admin: right
+})
 /** Nobody's key is looked at. */
-const anyone = (status: number): Verdicts => ({ none: status, wrong: status, inactive: status, other: status, owner: status, admin: status })
+const anyone = (status: number): Verdicts => ({
+  none: status,
+  wrong: status,
+  inactive: status,
+  other: status,
+  owner: status,
+  admin: status
+})
 /** A key may be left out, but one that is sent must be the admin's. */
-const adminOrNone = (right: number, none: number): Verdicts => ({ none, wrong: 401, inactive: 401, other: 401, owner: 401, admin: right })
+const adminOrNone = (right: number, none: number): Verdicts => ({
+  none,
+  wrong: 401,
+  inactive: 401,
+  other: 401,
+  owner: 401,
+  admin: right
+})
 
-/** Whom each class of operations refuses with 401, whatever else it asks for; a verdict that lets one of them in is a hole. */
+/**
+ * Whom each class of operations refuses with 401, whatever else it asks for; a verdict that lets one of them in is a
+ * hole.
+ */
 const REFUSED: Readonly<Record<Access, readonly Caller[]>> = {
   merchant: ['none', 'wrong', 'inactive', 'admin'],
   admin: ['none', 'wrong', 'inactive', 'other', 'owner'],
@@ -45,18 +79,18 @@ interface Setting {
   readonly owner: Account
   readonly other: Account
   /** Asks as the owner, from an address that no failure is counted for. */
-  asOwner (method: string, path: string, body?: object): Promise<Record<string, unknown>>
-  payment (paid?: boolean): Promise<Readonly<Record<'invoiceId' | 'orderId' | 'payUrl', string>>>
-  proxy (): Promise<string>
-  challenge (): Promise<Readonly<Record<'invoice' | 'macaroon' | 'paymentHash' | 'resource' | 'mppChallenge', string>>>
-  refund (): Promise<Readonly<Record<'invoiceId' | 'refundId', string>>>
-  pending (): Promise<number>
+  asOwner(method: string, path: string, body?: object): Promise<Record<string, unknown>>
+  payment(paid?: boolean): Promise<Readonly<Record<'invoiceId' | 'orderId' | 'payUrl', string>>>
+  proxy(): Promise<string>
+  challenge(): Promise<Readonly<Record<'invoice' | 'macaroon' | 'paymentHash' | 'resource' | 'mppChallenge', string>>>
+  refund(): Promise<Readonly<Record<'invoiceId' | 'refundId', string>>>
+  pending(): Promise<number>
   /** Slug of the owner's new store. */
-  store (): Promise<string>
+  store(): Promise<string>
   /** Id of a new order in a new store of the owner's. */
-  storeOrder (): Promise<string>
+  storeOrder(): Promise<string>
   /** Id of a webhook that was written for the owner. */
-  delivery (): Promise<string>
+  delivery(): Promise<string>
 }
 
 /** What is asked for. */
@@ -75,17 +109,22 @@ interface Row {
   readonly header?: 'x-admin-key'
   /** What a 401 says where no key is asked for. */
   readonly refusal?: string
-  ask (setting: Setting): Asked | Promise<Asked>
+  ask(setting: Setting): Asked | Promise<Asked>
 }
 
-const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({ verdicts, ask: () => body === undefined ? { path } : { path, body } })
+const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({
+  verdicts,
+  ask: () => (body === undefined ? { path } : { path, body })
+})
 const row = (verdicts: Verdicts, ask: Row['ask']): Row => ({ verdicts, ask })
 const dashboard = (verdicts: Verdicts, path: string): Row => ({ ...plain(verdicts, path), header: 'x-admin-key' })
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 const unique = (): string => randomBytes(6).toString('hex')
 const preimageOf = ({ gateway }: Setting, invoice: string): Promise<string> => gateway.pay(invoice)
 
-/** What is sent to an operation, and the verdict on it. One that is not listed is held to what its class refuses alone. */
+/**
+ * What is sent to an operation, and the verdict on it. One that is not listed is held to what its class refuses alone.
+ */
 const rows: Readonly<Record<string, Row>> = {
   getHealth: plain(anyone(200), '/health'),
   getReady: plain(adminOrNone(200, 200), '/ready'),
@@ -102,33 +141,64 @@ const rows: Readonly<Record<string, Row>> = {
   getDemoQuote: plain(anyone(402), '/demo/quote'),
   getDemoCharge: plain(anyone(402), '/demo/charge'),
   postDemoEcho: plain(anyone(402), '/demo/echo', {}),
-  setSandboxState: row(adminOrNone(200, 403), async f => ({ path: '/sandbox/state', body: { invoice: (await f.challenge()).invoice, state: 'processing' }, mine: 'paymentHash' })),
-  paySandboxInvoice: row(adminOrNone(200, 403), async f => ({ path: '/sandbox/pay', body: { invoice: (await f.challenge()).invoice }, mine: 'preimage' })),
+  setSandboxState: row(adminOrNone(200, 403), async f => ({
+    path: '/sandbox/state',
+    body: { invoice: (await f.challenge()).invoice, state: 'processing' },
+    mine: 'paymentHash'
+  })),
+  paySandboxInvoice: row(adminOrNone(200, 403), async f => ({
+    path: '/sandbox/pay',
+    body: { invoice: (await f.challenge()).invoice },
+    mine: 'preimage'
+  })),
 
   createChallenge: plain(merchant(200), '/api/l402/challenges', { resource: 'a', priceSats: 1 }),
-  listChallenges: row(merchant(200), async f => ({ path: '/api/l402/challenges', mine: (await f.challenge()).paymentHash })),
+  listChallenges: row(merchant(200), async f => ({
+    path: '/api/l402/challenges',
+    mine: (await f.challenge()).paymentHash
+  })),
   getChallenge: row(merchant(200, 404), async f => {
     const { paymentHash } = await f.challenge()
     return { path: `/api/l402/challenges/${paymentHash}`, mine: paymentHash }
   }),
   listEndpoints: row(merchant(200), async f => ({ path: '/api/l402/endpoints', mine: (await f.challenge()).resource })),
-  retireEndpoint: row(merchant(204, 404), async f => ({ path: '/api/l402/endpoints/retire', body: { resource: (await f.challenge()).resource } })),
+  retireEndpoint: row(merchant(204, 404), async f => ({
+    path: '/api/l402/endpoints/retire',
+    body: { resource: (await f.challenge()).resource }
+  })),
   verifyToken: row(merchant(200), async f => {
     const { macaroon, invoice } = await f.challenge()
-    return { path: '/api/l402/challenges/verify', body: { macaroon, preimage: await preimageOf(f, invoice) }, mine: '"valid":true' }
+    return {
+      path: '/api/l402/challenges/verify',
+      body: { macaroon, preimage: await preimageOf(f, invoice) },
+      mine: '"valid":true'
+    }
   }),
   verifyCredential: row(merchant(200), async f => {
     const { mppChallenge, invoice } = await f.challenge()
     const challenge = readChallengeLine(mppChallenge)
     if (challenge === null) throw new Error('the challenge has no Payment line')
-    return { path: '/api/l402/challenges/verify-credential', body: { credential: credentialOf(challenge, await preimageOf(f, invoice)) }, mine: '"valid":true' }
+    return {
+      path: '/api/l402/challenges/verify-credential',
+      body: { credential: credentialOf(challenge, await preimageOf(f, invoice)) },
+      mine: '"valid":true'
+    }
   }),
 
-  revokeToken: row(merchant(204, 404), async f => ({ path: `/api/merchant/tokens/${(await f.challenge()).paymentHash}` })),
+  revokeToken: row(merchant(204, 404), async f => ({
+    path: `/api/merchant/tokens/${(await f.challenge()).paymentHash}`
+  })),
   revokeTokens: plain(merchant(200), '/api/merchant/tokens'),
-  revokeProxyTokens: row(merchant(200, 404), async f => ({ path: `/api/proxy/${await f.proxy()}/tokens`, mine: 'issuedUntil' })),
+  revokeProxyTokens: row(merchant(200, 404), async f => ({
+    path: `/api/proxy/${await f.proxy()}/tokens`,
+    mine: 'issuedUntil'
+  })),
 
-  createProxy: plain(merchant(201), '/api/proxy', { name: 'a', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }),
+  createProxy: plain(merchant(201), '/api/proxy', {
+    name: 'a',
+    targetBaseUrl: 'https://api.example.com',
+    defaultPriceSats: 1
+  }),
   listProxies: row(merchant(200), async f => ({ path: '/api/proxy', mine: await f.proxy() })),
   getProxy: row(merchant(200, 404), async f => {
     const proxyId = await f.proxy()
@@ -149,9 +219,15 @@ const rows: Readonly<Record<string, Row>> = {
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
   validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),
   validateAlternateKey: plain(merchant(200), '/api/merchant/validate-alternate'),
-  regenerateKey: row(merchant(200), f => ({ path: '/api/merchant/regenerate-key', mine: `"merchantId":${f.owner.id},` })),
+  regenerateKey: row(merchant(200), f => ({
+    path: '/api/merchant/regenerate-key',
+    mine: `"merchantId":${f.owner.id},`
+  })),
 
-  createPayment: row(merchant(201), () => ({ path: '/api/payments', body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' } })),
+  createPayment: row(merchant(201), () => ({
+    path: '/api/payments',
+    body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }
+  })),
   getPayment: row(merchant(200, 404), async f => {
     const { invoiceId } = await f.payment()
     return { path: `/api/payments/${invoiceId}`, mine: invoiceId }
@@ -166,7 +242,11 @@ const rows: Readonly<Record<string, Row>> = {
     return { path: `/api/payments/${invoiceId}/sync`, mine: invoiceId }
   }),
 
-  createRefund: row(merchant(201, 400), async f => ({ path: '/api/refunds', body: { invoiceId: (await f.payment(true)).invoiceId, refundAddress: address, amountSatoshis: 1 }, mine: 'refundId' })),
+  createRefund: row(merchant(201, 400), async f => ({
+    path: '/api/refunds',
+    body: { invoiceId: (await f.payment(true)).invoiceId, refundAddress: address, amountSatoshis: 1 },
+    mine: 'refundId'
+  })),
   listRefunds: row(merchant(200), async f => ({ path: '/api/refunds', mine: (await f.refund()).refundId })),
   listRefundsOfInvoice: row(merchant(200, 404), async f => {
     const { invoiceId, refundId } = await f.refund()
@@ -181,8 +261,13 @@ const rows: Readonly<Record<string, Row>> = {
     return { path: `/api/refunds/${refundId}/sync`, mine: refundId }
   }),
 
-  listWebhookDeliveries: row(merchant(200), async f => ({ path: '/api/merchant/webhooks/deliveries', mine: await f.delivery() })),
-  resendWebhookDelivery: row(merchant(202, 404), async f => ({ path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend` })),
+  listWebhookDeliveries: row(merchant(200), async f => ({
+    path: '/api/merchant/webhooks/deliveries',
+    mine: await f.delivery()
+  })),
+  resendWebhookDelivery: row(merchant(202, 404), async f => ({
+    path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend`
+  })),
   // The sandbox sends no notifications; what real kinds send is judged by its signature.
   receivePrimaryNotification: plain(anyone(400), '/api/webhooks/primary', {}),
   receiveAlternateNotification: plain(anyone(400), '/api/webhooks/alternate', {}),
@@ -199,14 +284,23 @@ const rows: Readonly<Record<string, Row>> = {
 
   getBillingPricing: plain(anyone(200), '/api/billing/pricing'),
   // A key may be left out; one that is sent must be a merchant's.
-  createBillingCheckout: row({ ...anyone(200), wrong: 401, inactive: 401, admin: 401 }, () => ({ path: '/api/billing/create-checkout-session', body: { plan: 'individual', email: `${unique()}@example.com` } })),
+  createBillingCheckout: row({ ...anyone(200), wrong: 401, inactive: 401, admin: 401 }, () => ({
+    path: '/api/billing/create-checkout-session',
+    body: { plan: 'individual', email: `${unique()}@example.com` }
+  })),
   // The accounts pay by no card.
   createCustomerPortal: plain(merchant(400), '/api/billing/customer-portal', { returnUrl: 'https://example.com' }),
   // What is not signed is refused, whoever sends it.
   receiveBillingNotification: { ...plain(anyone(401), '/api/webhooks/billing', {}), refusal: 'Unauthorized' },
   getBitcoinPricing: plain(anyone(200), '/api/bitcoin/pricing'),
-  createBitcoinSubscription: row({ ...anyone(201), wrong: 401, inactive: 401, admin: 401 }, () => ({ path: '/api/bitcoin/create-subscription', body: { plan: 'individual', email: `${unique()}@example.com` } })),
-  createCheckoutSession: row(merchant(201), () => ({ path: '/api/checkout/sessions', body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' } })),
+  createBitcoinSubscription: row({ ...anyone(201), wrong: 401, inactive: 401, admin: 401 }, () => ({
+    path: '/api/bitcoin/create-subscription',
+    body: { plan: 'individual', email: `${unique()}@example.com` }
+  })),
+  createCheckoutSession: row(merchant(201), () => ({
+    path: '/api/checkout/sessions',
+    body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }
+  })),
   // Signing in goes by links and cookies; an API key opens nothing here.
   requestMagicLink: row(anyone(202), f => ({ path: '/api/auth/magic-link', body: { email: f.owner.email } })),
   getSession: { ...plain(anyone(401), '/api/auth/session'), refusal: 'Not signed in' },
@@ -228,37 +322,79 @@ const rows: Readonly<Record<string, Row>> = {
   getStoreCatalog: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/catalog` })),
   getStoreManifest: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/llms.txt` })),
   // Without the buyer's place.
-  checkOut: row(anyone(400), async f => ({ path: `/api/storefront/${await f.store()}/checkout`, body: { items: [{ variantId: 10101, quantity: 1 }] } })),
+  checkOut: row(anyone(400), async f => ({
+    path: `/api/storefront/${await f.store()}/checkout`,
+    body: { items: [{ variantId: 10101, quantity: 1 }] }
+  })),
   claimOrder: row(anyone(404), async f => ({
     path: `/api/storefront/${await f.store()}/claim`,
-    body: { claimToken: 'A'.repeat(43), email: 'a@example.com', shippingAddress: { firstName: 'A', lastName: 'B', address1: 'C', city: 'D', country: 'US' } }
+    body: {
+      claimToken: 'A'.repeat(43),
+      email: 'a@example.com',
+      shippingAddress: { firstName: 'A', lastName: 'B', address1: 'C', city: 'D', country: 'US' }
+    }
   })),
   askForRefund: row(anyone(404), async f => ({
-    path: `/api/storefront/${await f.store()}/refund-request`, body: { claimToken: 'A'.repeat(43), refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' }
+    path: `/api/storefront/${await f.store()}/refund-request`,
+    body: { claimToken: 'A'.repeat(43), refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' }
   })),
-  getStoreOrder: row(anyone(404), async f => ({ path: `/api/storefront/${await f.store()}/orders/01a1ff70-dd2e-711d-b419-983214ef9bd0?claimToken=${'A'.repeat(43)}` })),
+  getStoreOrder: row(anyone(404), async f => ({
+    path: `/api/storefront/${await f.store()}/orders/01a1ff70-dd2e-711d-b419-983214ef9bd0?claimToken=${'A'.repeat(43)}`
+  })),
   // What is not signed is refused, whoever sends it.
-  receiveStoreNotification: { ...row(anyone(401), async f => ({ path: `/api/webhooks/storefront/${await f.store()}`, body: {} })), refusal: 'Unauthorized' },
+  receiveStoreNotification: {
+    ...row(anyone(401), async f => ({ path: `/api/webhooks/storefront/${await f.store()}`, body: {} })),
+    refusal: 'Unauthorized'
+  },
   getShopPage: row(anyone(200), async f => ({ path: `/storefront/${await f.store()}` })),
   // The token of the address is the authorisation; what is sent here is no form.
-  getClaimPage: row(anyone(404), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}` })),
-  claimOnPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`, body: {} })),
-  askForRefundOnPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}/claim-refund?claimToken=${'A'.repeat(43)}`, body: {} })),
+  getClaimPage: row(anyone(404), async f => ({
+    path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`
+  })),
+  claimOnPage: row(anyone(415), async f => ({
+    path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`,
+    body: {}
+  })),
+  askForRefundOnPage: row(anyone(415), async f => ({
+    path: `/storefront/${await f.store()}/claim-refund?claimToken=${'A'.repeat(43)}`,
+    body: {}
+  })),
   getStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', mine: await f.store() })),
   createStorefront: row(merchant(201, 409), async f => {
     // The other has one already.
     const body = { slug: `shop-${unique()}`, storefrontDomain: 'books.example.com' }
-    await f.gateway.send('POST', '/api/merchant/storefront', { headers: { 'x-api-key': f.other.apiKey }, body: { ...body, slug: `shop-${unique()}` } })
+    await f.gateway.send('POST', '/api/merchant/storefront', {
+      headers: { 'x-api-key': f.other.apiKey },
+      body: { ...body, slug: `shop-${unique()}` }
+    })
     return { path: '/api/merchant/storefront', body, mine: body.slug }
   }),
-  updateStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', body: { domesticOnly: true }, mine: await f.store() })),
-  invalidateStorefrontCache: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront/invalidate-cache', mine: await f.store() })),
-  refreshStorefrontShopInfo: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront/refresh-shop-info', mine: await f.store() })),
-  getStorefrontStats: row(merchant(200), async f => ({ path: '/api/merchant/storefront/stats', mine: await f.store() })),
-  listStorefrontOrders: row(merchant(200), async f => ({ path: '/api/merchant/storefront/orders', mine: await f.storeOrder() })),
+  updateStorefront: row(merchant(200, 404), async f => ({
+    path: '/api/merchant/storefront',
+    body: { domesticOnly: true },
+    mine: await f.store()
+  })),
+  invalidateStorefrontCache: row(merchant(200, 404), async f => ({
+    path: '/api/merchant/storefront/invalidate-cache',
+    mine: await f.store()
+  })),
+  refreshStorefrontShopInfo: row(merchant(200, 404), async f => ({
+    path: '/api/merchant/storefront/refresh-shop-info',
+    mine: await f.store()
+  })),
+  getStorefrontStats: row(merchant(200), async f => ({
+    path: '/api/merchant/storefront/stats',
+    mine: await f.store()
+  })),
+  listStorefrontOrders: row(merchant(200), async f => ({
+    path: '/api/merchant/storefront/orders',
+    mine: await f.storeOrder()
+  })),
   adminListTroubledOrders: row(admin(200), () => ({ path: '/api/admin/storefront/orders' })),
   // Nobody has claimed the order.
-  adminRetryStorefrontOrder: row(admin(400), async f => ({ path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry` })),
+  adminRetryStorefrontOrder: row(admin(400), async f => ({
+    path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry`
+  })),
 
   adminListRefunds: row(admin(200), () => ({ path: '/api/admin/refunds' })),
   adminGetRefund: row(admin(200), async f => {
@@ -266,28 +402,57 @@ const rows: Readonly<Record<string, Row>> = {
     return { path: `/api/admin/refunds/${refundId}`, mine: refundId }
   }),
   adminSettleRefund: row(admin(200), async f => ({
-    path: `/api/admin/refunds/${(await f.refund()).refundId}/settle`, body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
+    path: `/api/admin/refunds/${(await f.refund()).refundId}/settle`,
+    body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
   })),
 
   adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
-  adminCreateMerchant: row(admin(201), () => ({ path: '/api/admin/merchants', body: { name: 'a', email: `${unique()}@example.com` }, mine: 'apiKey' })),
+  adminCreateMerchant: row(admin(201), () => ({
+    path: '/api/admin/merchants',
+    body: { name: 'a', email: `${unique()}@example.com` },
+    mine: 'apiKey'
+  })),
   adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),
-  adminUpdateMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, body: { name: 'b' }, mine: f.owner.email })),
-  adminRegenerateKey: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}/regenerate-key`, mine: 'apiKey' })),
+  adminUpdateMerchant: row(admin(200), f => ({
+    path: `/api/admin/merchants/${f.owner.id}`,
+    body: { name: 'b' },
+    mine: f.owner.email
+  })),
+  adminRegenerateKey: row(admin(200), f => ({
+    path: `/api/admin/merchants/${f.owner.id}/regenerate-key`,
+    mine: 'apiKey'
+  })),
   adminRevokeToken: row(admin(204), async f => ({ path: `/api/admin/tokens/${(await f.challenge()).paymentHash}` })),
-  adminRevokeProxyTokens: row(admin(200), async f => ({ path: `/api/admin/proxies/${await f.proxy()}/tokens`, mine: 'issuedUntil' })),
-  adminRevokeMerchantTokens: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}/tokens`, mine: 'issuedUntil' })),
+  adminRevokeProxyTokens: row(admin(200), async f => ({
+    path: `/api/admin/proxies/${await f.proxy()}/tokens`,
+    mine: 'issuedUntil'
+  })),
+  adminRevokeMerchantTokens: row(admin(200), f => ({
+    path: `/api/admin/merchants/${f.owner.id}/tokens`,
+    mine: 'issuedUntil'
+  })),
   adminDeactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/deactivate` })),
   adminReactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/reactivate` })),
-  adminListPendingSubscriptions: row(admin(200), async f => ({ path: '/api/admin/pending-subscriptions', mine: `"id":${await f.pending()},` })),
-  adminGetPendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}`, mine: 'billingSubscriptionId' })),
-  adminApprovePendingSubscription: row(admin(200), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/approve`, mine: 'apiKey' })),
-  adminRejectPendingSubscription: row(admin(204), async f => ({ path: `/api/admin/pending-subscriptions/${await f.pending()}/reject` }))
+  adminListPendingSubscriptions: row(admin(200), async f => ({
+    path: '/api/admin/pending-subscriptions',
+    mine: `"id":${await f.pending()},`
+  })),
+  adminGetPendingSubscription: row(admin(200), async f => ({
+    path: `/api/admin/pending-subscriptions/${await f.pending()}`,
+    mine: 'billingSubscriptionId'
+  })),
+  adminApprovePendingSubscription: row(admin(200), async f => ({
+    path: `/api/admin/pending-subscriptions/${await f.pending()}/approve`,
+    mine: 'apiKey'
+  })),
+  adminRejectPendingSubscription: row(admin(204), async f => ({
+    path: `/api/admin/pending-subscriptions/${await f.pending()}/reject`
+  }))
 }
 
 /** The cookie of somebody who is signed in to the owner's account. */
-async function signedIn ({ gateway, owner }: Setting): Promise<string> {
+async function signedIn({ gateway, owner }: Setting): Promise<string> {
   const token = randomBytes(32).toString('base64url')
   await gateway.database.sql`
     insert into sign_in_sessions (digest, merchant_id, created_at, expires_at)
@@ -296,13 +461,15 @@ async function signedIn ({ gateway, owner }: Setting): Promise<string> {
 }
 
 /** The page of a new checkout of the sandbox, for nobody's account. */
-async function checkoutPage ({ gateway }: Setting): Promise<string> {
-  const answer = await gateway.send('POST', '/api/billing/create-checkout-session', { body: { plan: 'individual', email: `${unique()}@example.com` } })
+async function checkoutPage({ gateway }: Setting): Promise<string> {
+  const answer = await gateway.send('POST', '/api/billing/create-checkout-session', {
+    body: { plan: 'individual', email: `${unique()}@example.com` }
+  })
   return new URL((answer.json() as { checkoutUrl: string }).checkoutUrl).pathname
 }
 
 /** The address of what the pay page loads. */
-async function assetOf (f: Setting, ending: string): Promise<string> {
+async function assetOf(f: Setting, ending: string): Promise<string> {
   const page = await f.gateway.send('GET', (await f.payment()).payUrl)
   const found = new RegExp(`/assets/[^"]+\\.${ending}`).exec(page.text)
   if (found === null) throw new Error(`the page loads no ${ending}`)
@@ -316,10 +483,10 @@ interface Opened {
   readonly gateway: TestGateway
   readonly operations: readonly AnyOperation[]
   readonly ask: Ask
-  account (name: string): Promise<Account>
+  account(name: string): Promise<Account>
 }
 
-async function open (t: Test, database?: Database): Promise<Opened> {
+async function open(t: Test, database?: Database): Promise<Opened> {
   const master = randomBytes(32).toString('hex')
   const gateway = await startGateway(t, {
     env: { BOLTGATE_SECRET: master },
@@ -327,7 +494,12 @@ async function open (t: Test, database?: Database): Promise<Opened> {
     ...(database === undefined ? {} : { database })
   })
   const merchants = new Merchants({
-    store: new SqlMerchantStore(gateway.database), sealer: new Sealer(new KeyRing(new Secret(master), [])), clock: systemClock, plans: () => { throw new Error('plans are not asked for') }
+    store: new SqlMerchantStore(gateway.database),
+    sealer: new Sealer(new KeyRing(new Secret(master), [])),
+    clock: systemClock,
+    plans: () => {
+      throw new Error('plans are not asked for')
+    }
   })
   let from = 0
   return {
@@ -335,113 +507,214 @@ async function open (t: Test, database?: Database): Promise<Opened> {
     operations: gateway.operations,
     account: async name => {
       const email = `${name}-${unique()}@example.com`
-      const { merchant: { id }, apiKey } = await merchants.create({ name, email, tier: 'individual', flags: { l402Enabled: true, refundsEnabled: true }, primaryApiKey: new Secret('sandbox-account-key') })
+      const {
+        merchant: { id },
+        apiKey
+      } = await merchants.create({
+        name,
+        email,
+        tier: 'individual',
+        flags: { l402Enabled: true, refundsEnabled: true },
+        primaryApiKey: new Secret('sandbox-account-key')
+      })
       return { id, email, apiKey: apiKey.reveal() }
     },
     ask: (method, { path, body, cookie }, key, header = 'x-api-key') => {
       from++
-      return gateway.send(method, path, { headers: { 'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`, ...(key === null ? {} : { [header]: key }), ...(cookie === undefined ? {} : { cookie }) }, ...(body === undefined ? {} : { body }) })
+      return gateway.send(method, path, {
+        headers: {
+          'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`,
+          ...(key === null ? {} : { [header]: key }),
+          ...(cookie === undefined ? {} : { cookie })
+        },
+        ...(body === undefined ? {} : { body })
+      })
     }
   }
 }
 
-t.test('the authorisation matrix: every operation × no key, wrong key, an inactive merchant\'s, another merchant\'s, the admin\'s and the right key', async t => {
-  const { gateway, operations, ask, account } = await open(t)
-  t.same(Object.keys(rows).filter(id => operations.every(operation => operation.id !== id)), [], 'every verdict is on an operation that is mounted')
+t.test(
+  "the authorisation matrix: every operation × no key, wrong key, an inactive merchant's, another merchant's, the admin's and the right key",
+  async t => {
+    const { gateway, operations, ask, account } = await open(t)
+    t.same(
+      Object.keys(rows).filter(id => operations.every(operation => operation.id !== id)),
+      [],
+      'every verdict is on an operation that is mounted'
+    )
 
-  for (const { id, method, path, access } of operations) {
-    const known = rows[id]
-    if (known === undefined) {
-      await t.test(`${id}, by its class alone`, async t => {
-        t.not(REFUSED[access].length, 0, 'what anybody may call has a verdict of its own')
-        for (const caller of REFUSED[access]) {
-          const key = { none: null, wrong: 'nonsense', inactive: 'nonsense', other: gateway.merchant.apiKey, admin: gateway.adminKey, owner: gateway.merchant.apiKey }[caller]
-          t.equal((await ask(method, { path: path.replaceAll(/:[A-Za-z]+/g, '1') }, key)).status, 401, caller)
+    for (const { id, method, path, access } of operations) {
+      const known = rows[id]
+      if (known === undefined) {
+        await t.test(`${id}, by its class alone`, async t => {
+          t.not(REFUSED[access].length, 0, 'what anybody may call has a verdict of its own')
+          for (const caller of REFUSED[access]) {
+            const key = {
+              none: null,
+              wrong: 'nonsense',
+              inactive: 'nonsense',
+              other: gateway.merchant.apiKey,
+              admin: gateway.adminKey,
+              owner: gateway.merchant.apiKey
+            }[caller]
+            t.equal((await ask(method, { path: path.replaceAll(/:[A-Za-z]+/g, '1') }, key)).status, 401, caller)
+          }
+        })
+        continue
+      }
+      await t.test(id, async t => {
+        for (const caller of REFUSED[access])
+          t.equal(known.verdicts[caller], 401, `${caller} is refused by every operation for ${access}`)
+        const [owner, other, inactive] = (await Promise.all(['owner', 'other', 'inactive'].map(account))) as [
+          Account,
+          Account,
+          Account
+        ] /* one for each name */
+        await gateway.database.sql`update merchants set is_active = false where id = ${inactive.id}`
+        const asked = await known.ask(setting(gateway, owner, other, ask))
+        const keys: Readonly<Record<Caller, string | null>> = {
+          none: null,
+          wrong: 'nonsense',
+          inactive: inactive.apiKey,
+          other: other.apiKey,
+          admin: gateway.adminKey,
+          owner: owner.apiKey
+        }
+        const order =
+          known.verdicts.admin < 400
+            ? CALLERS
+            : [...CALLERS].sort((a, b) => Number(a === 'owner') - Number(b === 'owner'))
+        const before = await stored(gateway, owner.id)
+        for (const caller of order) {
+          const expected = known.verdicts[caller]
+          const answer = await ask(method, asked, keys[caller], known.header)
+          t.equal(
+            answer.status,
+            expected,
+            `${caller}: ${expected}${answer.status === expected ? '' : ` ${answer.text}`}`
+          )
+          if (answer.status === 401)
+            t.match(
+              answer.json(),
+              { error: known.refusal ?? (caller === 'none' ? 'API key required' : 'Invalid API key'), message: String },
+              `${caller}: says why`
+            )
+          const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
+          if (asked.mine !== undefined)
+            t.equal(
+              answer.text.includes(asked.mine),
+              right && answer.status < 300,
+              `${caller}: ${right ? 'is given' : 'is not given'} what is the owner's`
+            )
+          if (!right) t.same(await stored(gateway, owner.id), before, `${caller}: changes nothing of the owner's`)
         }
       })
-      continue
     }
-    await t.test(id, async t => {
-      for (const caller of REFUSED[access]) t.equal(known.verdicts[caller], 401, `${caller} is refused by every operation for ${access}`)
-      const [owner, other, inactive] = await Promise.all(['owner', 'other', 'inactive'].map(account)) as [Account, Account, Account] /* one for each name */
-      await gateway.database.sql`update merchants set is_active = false where id = ${inactive.id}`
-      const asked = await known.ask(setting(gateway, owner, other, ask))
-      const keys: Readonly<Record<Caller, string | null>> = { none: null, wrong: 'nonsense', inactive: inactive.apiKey, other: other.apiKey, admin: gateway.adminKey, owner: owner.apiKey }
-      const order = known.verdicts.admin < 400 ? CALLERS : [...CALLERS].sort((a, b) => Number(a === 'owner') - Number(b === 'owner'))
-      const before = await stored(gateway, owner.id)
-      for (const caller of order) {
-        const expected = known.verdicts[caller]
-        const answer = await ask(method, asked, keys[caller], known.header)
-        t.equal(answer.status, expected, `${caller}: ${expected}${answer.status === expected ? '' : ` ${answer.text}`}`)
-        if (answer.status === 401) t.match(answer.json(), { error: known.refusal ?? (caller === 'none' ? 'API key required' : 'Invalid API key'), message: String }, `${caller}: says why`)
-        const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
-        if (asked.mine !== undefined) t.equal(answer.text.includes(asked.mine), right && answer.status < 300, `${caller}: ${right ? 'is given' : 'is not given'} what is the owner's`)
-        if (!right) t.same(await stored(gateway, owner.id), before, `${caller}: changes nothing of the owner's`)
-      }
-    })
   }
-})
+)
 
 /** Those that answer without the database, or say themselves that it is away. */
 const WITHOUT_DATABASE = new Set(['getHealth', 'getReady'])
-/** An order id whose create has lost the database stays held for two minutes (decision 45): each of these asks for another. */
+/**
+ * An order id whose create has lost the database stays held for two minutes (decision 45): each of these asks for
+ * another.
+ */
 const ASKED_ANEW = new Set(['createPayment', 'createCheckoutSession'])
 
-t.test('a database that is lost at any statement of any operation is 503 with Retry-After, and nothing is half done', async t => {
-  const database = flaky(await openAnyDatabase(t, { migrations: [] }))
-  const { gateway, operations, ask, account } = await open(t, database)
-  for (const { id, method } of operations) {
-    const known = rows[id]
-    if (known === undefined || WITHOUT_DATABASE.has(id)) continue
-    await t.test(id, async t => {
-      const [owner, other] = await Promise.all(['owner', 'other'].map(account)) as [Account, Account] /* one for each name */
-      const f = setting(gateway, owner, other, ask)
-      const asked = await known.ask(f)
-      const { verdicts } = known
-      const caller = verdicts.owner < 400 || verdicts.none >= 400 && verdicts.admin >= 400 ? 'owner' : verdicts.admin < 400 ? 'admin' : 'none'
-      const key = { owner: owner.apiKey, admin: gateway.adminKey, none: null }[caller]
-      for (let statements = 0; ; statements++) {
-        const refused = database.refused
-        database.goesAfter = statements
-        const answer = await ask(method, ASKED_ANEW.has(id) ? await known.ask(f) : asked, key, known.header).finally(() => {
-          database.goesAfter = Number.POSITIVE_INFINITY
-          database.away = false
-        })
-        // Some go on without what they lost, such as a refund whose money is on its way.
-        if (database.refused === refused || answer.status === verdicts[caller]) {
-          t.equal(answer.status, verdicts[caller], `with its database: ${answer.text.slice(0, 300)}`)
-          break
+t.test(
+  'a database that is lost at any statement of any operation is 503 with Retry-After, and nothing is half done',
+  async t => {
+    const database = flaky(await openAnyDatabase(t, { migrations: [] }))
+    const { gateway, operations, ask, account } = await open(t, database)
+    for (const { id, method } of operations) {
+      const known = rows[id]
+      if (known === undefined || WITHOUT_DATABASE.has(id)) continue
+      await t.test(id, async t => {
+        const [owner, other] = (await Promise.all(['owner', 'other'].map(account))) as [
+          Account,
+          Account
+        ] /* one for each name */
+        const f = setting(gateway, owner, other, ask)
+        const asked = await known.ask(f)
+        const { verdicts } = known
+        const caller =
+          verdicts.owner < 400 || (verdicts.none >= 400 && verdicts.admin >= 400)
+            ? 'owner'
+            : verdicts.admin < 400
+              ? 'admin'
+              : 'none'
+        const key = { owner: owner.apiKey, admin: gateway.adminKey, none: null }[caller]
+        for (let statements = 0; ; statements++) {
+          const refused = database.refused
+          database.goesAfter = statements
+          const answer = await ask(method, ASKED_ANEW.has(id) ? await known.ask(f) : asked, key, known.header).finally(
+            () => {
+              database.goesAfter = Number.POSITIVE_INFINITY
+              database.away = false
+            }
+          )
+          // Some go on without what they lost, such as a refund whose money is on its way.
+          if (database.refused === refused || answer.status === verdicts[caller]) {
+            t.equal(answer.status, verdicts[caller], `with its database: ${answer.text.slice(0, 300)}`)
+            break
+          }
+          t.equal(answer.status, 503, `lost after ${statements} statements: ${answer.text.slice(0, 300)}`)
+          t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `lost after ${statements} statements: Retry-After`)
+          if (answer.status !== 503) break
         }
-        t.equal(answer.status, 503, `lost after ${statements} statements: ${answer.text.slice(0, 300)}`)
-        t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `lost after ${statements} statements: Retry-After`)
-        if (answer.status !== 503) break
-      }
-    })
+      })
+    }
   }
-})
+)
 
 /** Everything that belongs to a merchant, as it is stored. */
-async function stored (gateway: TestGateway, merchantId: number): Promise<unknown> {
+async function stored(gateway: TestGateway, merchantId: number): Promise<unknown> {
   const { sql } = gateway.database
   const of = async (table: string, column: string): Promise<unknown[]> =>
-    [...await sql<{ row: unknown }[]>`select to_jsonb(entry) as row from ${sql(table)} entry where ${sql(column)} = ${merchantId} order by to_jsonb(entry)::text`].map(({ row }) => row)
-  const tables = ['payments', 'refunds', 'proxies', 'challenges', 'producer_endpoints', 'storefronts', 'storefront_orders', 'bitcoin_subscriptions']
+    [
+      ...(await sql<
+        { row: unknown }[]
+      >`select to_jsonb(entry) as row from ${sql(table)} entry where ${sql(column)} = ${merchantId} order by to_jsonb(entry)::text`)
+    ].map(({ row }) => row)
+  const tables = [
+    'payments',
+    'refunds',
+    'proxies',
+    'challenges',
+    'producer_endpoints',
+    'storefronts',
+    'storefront_orders',
+    'bitcoin_subscriptions'
+  ]
   return Promise.all([of('merchants', 'id'), ...tables.map(table => of(table, 'merchant_id'))])
 }
 
-function setting (gateway: TestGateway, owner: Account, other: Account, ask: (method: string, asked: Asked, key: string) => Promise<Answer>): Setting {
+function setting(
+  gateway: TestGateway,
+  owner: Account,
+  other: Account,
+  ask: (method: string, asked: Asked, key: string) => Promise<Answer>
+): Setting {
   const asOwner: Setting['asOwner'] = async (method, path, body) => {
     const answer = await ask(method, body === undefined ? { path } : { path, body }, owner.apiKey)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
     return answer.json() as Record<string, unknown>
   }
   const payment: Setting['payment'] = async (paid = false) => {
-    const made = await asOwner('POST', '/api/payments', { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }) as Record<'invoiceId' | 'orderId' | 'payUrl' | 'lightningInvoice', string>
+    const made = (await asOwner('POST', '/api/payments', {
+      orderId: `order-${unique()}`,
+      amount: '0.0001',
+      currency: 'BTC'
+    })) as Record<'invoiceId' | 'orderId' | 'payUrl' | 'lightningInvoice', string>
     if (paid) await gateway.pay(made.lightningInvoice)
     return made
   }
   const store: Setting['store'] = async () => {
-    const { slug } = await asOwner('POST', '/api/merchant/storefront', { slug: `shop-${unique()}`, storefrontDomain: 'books.example.com', adminApiToken: 'sandbox-token' })
+    const { slug } = await asOwner('POST', '/api/merchant/storefront', {
+      slug: `shop-${unique()}`,
+      storefrontDomain: 'books.example.com',
+      adminApiToken: 'sandbox-token'
+    })
     return String(slug)
   }
   return {
@@ -452,23 +725,46 @@ function setting (gateway: TestGateway, owner: Account, other: Account, ask: (me
     payment,
     store,
     storeOrder: async () => {
-      const answer = await gateway.send('POST', `/api/storefront/${await store()}/checkout`, { headers: { 'x-buyer-location': 'US-CA-94107' }, body: { items: [{ variantId: 10101, quantity: 1 }] } })
+      const answer = await gateway.send('POST', `/api/storefront/${await store()}/checkout`, {
+        headers: { 'x-buyer-location': 'US-CA-94107' },
+        body: { items: [{ variantId: 10101, quantity: 1 }] }
+      })
       return (answer.json() as { orderId: string }).orderId
     },
-    proxy: async () => String((await asOwner('POST', '/api/proxy', { name: 'a', targetBaseUrl: gateway.url, defaultPriceSats: 1 }))['proxyId']),
-    challenge: async () => await asOwner('POST', '/api/l402/challenges', { resource: `resource-${unique()}`, priceSats: 1 }) as Awaited<ReturnType<Setting['challenge']>>,
+    proxy: async () =>
+      String(
+        (await asOwner('POST', '/api/proxy', { name: 'a', targetBaseUrl: gateway.url, defaultPriceSats: 1 }))['proxyId']
+      ),
+    challenge: async () =>
+      (await asOwner('POST', '/api/l402/challenges', { resource: `resource-${unique()}`, priceSats: 1 })) as Awaited<
+        ReturnType<Setting['challenge']>
+      >,
     delivery: async () => {
       await asOwner('PUT', '/api/merchant/webhook-url', { webhookUrl: 'http://localhost:9000' })
       await payment(true)
-      const { deliveries } = await asOwner('GET', '/api/merchant/webhooks/deliveries') as { deliveries: [{ id: string }] }
+      const { deliveries } = (await asOwner('GET', '/api/merchant/webhooks/deliveries')) as {
+        deliveries: [{ id: string }]
+      }
       return deliveries[0].id
     },
     refund: async () => {
       const { invoiceId } = await payment(true)
-      return await asOwner('POST', '/api/refunds', { invoiceId, refundAddress: address, amountSatoshis: 1 }) as Awaited<ReturnType<Setting['refund']>>
+      return (await asOwner('POST', '/api/refunds', {
+        invoiceId,
+        refundAddress: address,
+        amountSatoshis: 1
+      })) as Awaited<ReturnType<Setting['refund']>>
     },
     pending: async () => {
-      const subscription = { email: `buyer-${unique()}@example.com`, customerName: null, billingCustomerId: null, billingSubscriptionId: `sub_${unique()}`, planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null } as const
+      const subscription = {
+        email: `buyer-${unique()}@example.com`,
+        customerName: null,
+        billingCustomerId: null,
+        billingSubscriptionId: `sub_${unique()}`,
+        planTier: 'individual',
+        subscriptionStatus: 'active',
+        currentPeriodEnd: null
+      } as const
       return (await new SqlAdminStore(gateway.database).insert(subscription, Date.now())).id
     }
   }

@@ -5,7 +5,13 @@ import { takesGzip } from '../../src/discovery/document.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 
 type Json = Record<string, unknown>
-type Operation = Json & { operationId?: string, tags?: string[], 'x-payment-info'?: { offers: Json[] }, responses: Json, requestBody?: Json }
+type Operation = Json & {
+  operationId?: string
+  tags?: string[]
+  'x-payment-info'?: { offers: Json[] }
+  responses: Json
+  requestBody?: Json
+}
 type Document = Json & {
   paths: Record<string, Record<string, Operation>>
   'x-service-info': Json
@@ -18,13 +24,19 @@ const LIMIT = 64 * 1024
 
 t.test('the short document prices what is for sale, and the whole one everything', async t => {
   const yaml = defaultYaml({
-    replace: [['  # Whatever nothing else', '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  - { match: { path: /unnamed, method: GET }, chain: paid, upstream: { url: "http://127.0.0.1:9" } }\n  # Whatever nothing else']]
+    replace: [
+      [
+        '  # Whatever nothing else',
+        '  - match: { path: /own/:item/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "http://127.0.0.1:9" }\n  - { match: { path: /unnamed, method: GET }, chain: paid, upstream: { url: "http://127.0.0.1:9" } }\n  # Whatever nothing else'
+      ]
+    ]
   })
   const gateway = await startGateway(t, { yaml })
   const read = async (path: string): Promise<Document> => (await gateway.send('GET', path)).json() as Document
   const sale = await read('/openapi.json')
   const whole = await read('/api/openapi.json')
-  const amountOf = (document: Document, method: string, path: string): unknown => document.paths[path]?.[method]?.['x-payment-info']?.offers[0]?.['amount']
+  const amountOf = (document: Document, method: string, path: string): unknown =>
+    document.paths[path]?.[method]?.['x-payment-info']?.offers[0]?.['amount']
 
   await t.test('each paid operation that exists by default has its price, null where it varies', async t => {
     t.equal(amountOf(whole, 'get', '/demo/quote'), '10')
@@ -35,7 +47,8 @@ t.test('the short document prices what is for sale, and the whole one everything
     t.equal(amountOf(whole, 'post', '/api/storefront/{slug}/checkout'), null)
     for (const item of Object.values(whole.paths)) {
       for (const operation of Object.values(item)) {
-        if (operation['x-payment-info'] !== undefined) t.ok('402' in operation.responses, `${operation.operationId} declares its 402`)
+        if (operation['x-payment-info'] !== undefined)
+          t.ok('402' in operation.responses, `${operation.operationId} declares its 402`)
       }
     }
   })
@@ -52,33 +65,52 @@ t.test('the short document prices what is for sale, and the whole one everything
   })
 
   await t.test('a route for any method is described with each of them', async t => {
-    t.strictSame(Object.keys(sale.paths['/own/{item}/{path}'] ?? {}).sort(), ['delete', 'get', 'parameters', 'patch', 'post', 'put'])
-    for (const method of ['get', 'post', 'put', 'patch', 'delete']) t.equal(amountOf(sale, method, '/own/{item}/{path}'), '7', method)
+    t.strictSame(Object.keys(sale.paths['/own/{item}/{path}'] ?? {}).sort(), [
+      'delete',
+      'get',
+      'parameters',
+      'patch',
+      'post',
+      'put'
+    ])
+    for (const method of ['get', 'post', 'put', 'patch', 'delete'])
+      t.equal(amountOf(sale, method, '/own/{item}/{path}'), '7', method)
   })
 
-  await t.test('the short document offers only what can be paid as it stands, and fits where registries stop reading', async t => {
-    t.ok(Buffer.byteLength(JSON.stringify(sale)) < LIMIT)
-    t.notOk(Object.keys(sale.paths).some(path => path.startsWith('/l402/proxy/') || path.startsWith('/api/payments')))
-    for (const item of Object.values(sale.paths)) {
-      for (const operation of Object.values(item)) {
-        for (const offer of operation['x-payment-info']?.offers ?? []) t.type(offer['amount'], 'string')
+  await t.test(
+    'the short document offers only what can be paid as it stands, and fits where registries stop reading',
+    async t => {
+      t.ok(Buffer.byteLength(JSON.stringify(sale)) < LIMIT)
+      t.notOk(Object.keys(sale.paths).some(path => path.startsWith('/l402/proxy/') || path.startsWith('/api/payments')))
+      for (const item of Object.values(sale.paths)) {
+        for (const operation of Object.values(item)) {
+          for (const offer of operation['x-payment-info']?.offers ?? []) t.type(offer['amount'], 'string')
+        }
       }
+      t.match(JSON.stringify(sale['info']), /\/api\/openapi\.json/)
     }
-    t.match(JSON.stringify(sale['info']), /\/api\/openapi\.json/)
-  })
+  )
 
   await t.test('both say where to read on, and that what names no security is open', async t => {
     for (const document of [sale, whole]) {
-      t.match(document['x-service-info'], { categories: ['api'], docs: { apiReference: `${gateway.url}/api/openapi.json`, llms: `${gateway.url}/llms.txt` } })
+      t.match(document['x-service-info'], {
+        categories: ['api'],
+        docs: { apiReference: `${gateway.url}/api/openapi.json`, llms: `${gateway.url}/llms.txt` }
+      })
       t.strictSame(document.security, [])
     }
-    t.same(Object.keys(whole.webhooks ?? {}), ['payment.status', 'l402.challenge.paid', 'storefront.order.failed'], 'every request that merchants are sent')
+    t.same(
+      Object.keys(whole.webhooks ?? {}),
+      ['payment.status', 'l402.challenge.paid', 'storefront.order.failed'],
+      'every request that merchants are sent'
+    )
   })
 
   await t.test('amounts have a type, resources a name, and nothing that is named is missing', async t => {
     for (const document of [sale, whole]) {
       const components = document.components as Record<string, Json>
-      for (const [, kind = '', name = ''] of JSON.stringify(document).matchAll(/"#\/components\/([^/"]+)\/([^"]+)"/g)) t.ok(components[kind]?.[name], `${kind} ${name}`)
+      for (const [, kind = '', name = ''] of JSON.stringify(document).matchAll(/"#\/components\/([^/"]+)\/([^"]+)"/g))
+        t.ok(components[kind]?.[name], `${kind} ${name}`)
     }
     t.match(JSON.stringify(whole), /"amount":\{"type":"number"/)
   })
@@ -89,20 +121,39 @@ t.test('the short document prices what is for sale, and the whole one everything
       t.match(headers, { 'content-encoding': 'gzip', vary: 'Accept-Encoding' })
       t.ok((JSON.parse(gunzipSync(Buffer.from(await body.arrayBuffer())).toString()) as Document).paths)
     }
-    t.equal((await gateway.send('GET', '/openapi.json', { headers: { 'accept-encoding': 'gzip;q=0, *' } })).headers['content-encoding'], undefined)
+    t.equal(
+      (await gateway.send('GET', '/openapi.json', { headers: { 'accept-encoding': 'gzip;q=0, *' } })).headers[
+        'content-encoding'
+      ],
+      undefined
+    )
   })
 
   await t.test('llms.txt tells of stores, plans and the merchant API', async t => {
     const { text } = await gateway.send('GET', '/llms.txt')
     t.match(text, `${gateway.url}/api/storefront/demo/llms.txt`)
-    for (const part of ['/api/billing/pricing', '/api/openapi.json', '/api/l402/challenges', '/own/{item}/{path} (any method): 7 sats']) t.ok(text.includes(part), part)
+    for (const part of [
+      '/api/billing/pricing',
+      '/api/openapi.json',
+      '/api/l402/challenges',
+      '/own/{item}/{path} (any method): 7 sats'
+    ])
+      t.ok(text.includes(part), part)
   })
 
   await t.test('L402 clients find service, price and endpoints at the well-known address', async t => {
     const manifest = (await gateway.send('GET', '/.well-known/l402.json')).json() as { endpoints: Json[] }
-    t.match(manifest, { service: { name: 'boltgate', base_url: gateway.url, categories: ['api'] }, l402: { default_price_sats: 10 } })
-    t.match(manifest.endpoints.find(endpoint => endpoint['path'] === '/l402/test/ping'), { method: 'GET', pricing: { base_price_sats: 1 } })
-    const proxy = manifest.endpoints.find(endpoint => String(endpoint['path']).startsWith('/l402/proxy/')) as { pricing: Json }
+    t.match(manifest, {
+      service: { name: 'boltgate', base_url: gateway.url, categories: ['api'] },
+      l402: { default_price_sats: 10 }
+    })
+    t.match(
+      manifest.endpoints.find(endpoint => endpoint['path'] === '/l402/test/ping'),
+      { method: 'GET', pricing: { base_price_sats: 1 } }
+    )
+    const proxy = manifest.endpoints.find(endpoint => String(endpoint['path']).startsWith('/l402/proxy/')) as {
+      pricing: Json
+    }
     t.strictSame(proxy.pricing, { model: 'varies' }, 'no price is invented')
   })
 
@@ -114,8 +165,17 @@ t.test('the short document prices what is for sale, and the whole one everything
 
 t.test('takesGzip reads Accept-Encoding as RFC 9110 says', async t => {
   const rows: ReadonlyArray<readonly [string | undefined, boolean]> = [
-    [undefined, false], ['', false], ['gzip', true], ['br, GZIP', true], ['gzip;q=0', false], ['gzip;q=0.0, *', false], ['*', true],
-    ['*;q=0', false], ['gzip;q=0.5', true], ['deflate', false], ['x-gzip', true]
+    [undefined, false],
+    ['', false],
+    ['gzip', true],
+    ['br, GZIP', true],
+    ['gzip;q=0', false],
+    ['gzip;q=0.0, *', false],
+    ['*', true],
+    ['*;q=0', false],
+    ['gzip;q=0.5', true],
+    ['deflate', false],
+    ['x-gzip', true]
   ]
   for (const [accepted, expected] of rows) t.equal(takesGzip(accepted), expected, String(accepted))
 })

@@ -23,11 +23,13 @@ const shape = Type.Object({
   level: Type.Optional(Type.Union(Array.from({ length: 12 }, (_, i) => Type.Literal(`l${i}`)))),
   map: Type.Optional(Type.Record(Type.String(), Type.String())),
   mail: Type.Optional(Type.String({ pattern: '^.+@.+$', 'x-rule': 'Must be an email address.' })),
-  lines: Type.Optional(Type.Array(Type.Object({ text: Type.String({ pattern: '^[a-z]*$', 'x-rule': 'Must be in small letters.' }) }))),
+  lines: Type.Optional(
+    Type.Array(Type.Object({ text: Type.String({ pattern: '^[a-z]*$', 'x-rule': 'Must be in small letters.' }) }))
+  ),
   code: Type.Optional(Type.String({ pattern: '^[A-Z]{3}$' }))
 })
 
-function faults (value: unknown): Readonly<Record<string, readonly string[]>> {
+function faults(value: unknown): Readonly<Record<string, readonly string[]>> {
   try {
     bodyReader(shape)(Buffer.from(JSON.stringify(value)))
     return {}
@@ -43,16 +45,34 @@ const messages: ReadonlyArray<readonly [row: string, given: object, expected: ob
   ['a single value is named', { kind: 'two' }, { Kind: ['Must be one.'] }],
   ['an enumeration names its values', { unit: 'eur' }, { Unit: ['Must be one of: sat, btc.'] }],
   ['a union of types names the types', { amount: true }, { Amount: ['Must be a string or a number.'] }],
-  ['a member inside a union keeps its own fault', { address: { city: '' } }, { 'Address.City': ['Must not be empty.'] }],
+  [
+    'a member inside a union keeps its own fault',
+    { address: { city: '' } },
+    { 'Address.City': ['Must not be empty.'] }
+  ],
   ['a missing member inside a union as well', { address: {} }, { 'Address.City': ['This field is required.'] }],
   ['null is not named as a choice', { address: 5 }, { Address: ['Must be an object.'] }],
   ['nor where it is one of two types', { note: 5 }, { Note: ['Must be a string.'] }],
-  ['a long union does not use up the report', { level: 'x', unit: 'eur', note: 'long' }, {
-    Level: ['Must be one of: l0, l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, l11.'], Unit: ['Must be one of: sat, btc.'], Note: ['Must have at most 3 characters.']
-  }],
-  ['a pattern is put in words where its schema has them', { mail: 'me', lines: [{ text: 'a' }, { text: 'A' }] }, { Mail: ['Must be an email address.'], 'Lines[1].Text': ['Must be in small letters.'] }],
+  [
+    'a long union does not use up the report',
+    { level: 'x', unit: 'eur', note: 'long' },
+    {
+      Level: ['Must be one of: l0, l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, l11.'],
+      Unit: ['Must be one of: sat, btc.'],
+      Note: ['Must have at most 3 characters.']
+    }
+  ],
+  [
+    'a pattern is put in words where its schema has them',
+    { mail: 'me', lines: [{ text: 'a' }, { text: 'A' }] },
+    { Mail: ['Must be an email address.'], 'Lines[1].Text': ['Must be in small letters.'] }
+  ],
   ['and else shown', { code: 'eur' }, { Code: ['Must match the pattern ^[A-Z]{3}$.'] }],
-  ['names of Object.prototype are ordinary names', { map: { constructor: 1, toString: 'x' } }, { 'Map.Constructor': ['Must be a string.'] }],
+  [
+    'names of Object.prototype are ordinary names',
+    { map: { constructor: 1, toString: 'x' } },
+    { 'Map.Constructor': ['Must be a string.'] }
+  ],
   ['null members are absent', { side: null, unit: null, address: null }, {}],
   ['unknown members are ignored', { whatever: { deep: [1] } }, {}]
 ]
@@ -67,15 +87,23 @@ t.test('an integer of a query is read however long it is (decision 12)', t => {
   t.same(read('take=007'), { take: 7 })
   t.same(read(`take=${'9'.repeat(400)}`), { take: Number.MAX_SAFE_INTEGER })
   t.same(read(`take=-${'9'.repeat(20)}`), { take: Number.MIN_SAFE_INTEGER })
-  for (const text of ['1.0', '1e3', '0x1', '%201', '+1', '--1']) t.throws(() => read(`take=${text}`), ValidationError, text)
+  for (const text of ['1.0', '1e3', '0x1', '%201', '+1', '--1'])
+    t.throws(() => read(`take=${text}`), ValidationError, text)
   t.end()
 })
 
 t.test('a boolean of a query is true or false in any case, as other languages write it', t => {
   const read = queryReader(Type.Object({ all: Type.Optional(Type.Boolean()) }))
-  for (const [text, all] of [['true', true], ['True', true], ['FALSE', false], ['false', false]] as const) t.same(read(`all=${text}`), { all }, text)
+  for (const [text, all] of [
+    ['true', true],
+    ['True', true],
+    ['FALSE', false],
+    ['false', false]
+  ] as const)
+    t.same(read(`all=${text}`), { all }, text)
   t.same(read('all='), {}, 'nothing is absent')
-  for (const text of ['1', '0', 'yes', 'on', 'null', 'true ', 'untrue']) t.throws(() => read(`all=${text}`), ValidationError, text)
+  for (const text of ['1', '0', 'yes', 'on', 'null', 'true ', 'untrue'])
+    t.throws(() => read(`all=${text}`), ValidationError, text)
   t.end()
 })
 
@@ -98,7 +126,7 @@ t.test('routes are found by what an upstream would take the path for', t => {
 })
 
 /** Runs hooks in front of an answer. */
-async function run (hooks: Hooks, request: { method?: string, target?: string }, answer: HarnessAnswer = {}) {
+async function run(hooks: Hooks, request: { method?: string; target?: string }, answer: HarnessAnswer = {}) {
   const plugin = definePlugin({ name: 'p', config: Type.Object({}), setup: () => hooks })
   return (await harness([{ plugin }], { answer })).run(request)
 }
@@ -126,21 +154,48 @@ t.test('a condition cannot be got round by another spelling of path or method', 
 
 t.test('an entry that observes decides and logs, and changes nothing', async t => {
   const said: unknown[] = []
-  const log: Log = { ...silentLog, warn: (...args: unknown[]) => { said.push(args) } }
+  const log: Log = {
+    ...silentLog,
+    warn: (...args: unknown[]) => {
+      said.push(args)
+    }
+  }
   const told: string[] = []
-  const entry = { plugin: 'p', config: {}, disabled: false, mode: 'observe', at: { file: 'f', line: 1, column: 1 } } as const
-  const result = await run(observing({
-    request () { throw new ValidationError({ A: ['No.'] }) },
-    upstream () { told.push('upstream') },
-    response (_ctx, head) {
-      told.push(`response ${head.status}`)
-      head.status = 500
-      head.headers.set('X-Changed', '1')
-      throw new Error('refused on the way up')
-    },
-    chunk () { throw new Error('a watcher') },
-    done (_ctx, outcome) { told.push(`done ${outcome.status}`) }
-  }, entry, log), {}, { status: 200, body: 'ok' })
+  const entry = {
+    plugin: 'p',
+    config: {},
+    disabled: false,
+    mode: 'observe',
+    at: { file: 'f', line: 1, column: 1 }
+  } as const
+  const result = await run(
+    observing(
+      {
+        request() {
+          throw new ValidationError({ A: ['No.'] })
+        },
+        upstream() {
+          told.push('upstream')
+        },
+        response(_ctx, head) {
+          told.push(`response ${head.status}`)
+          head.status = 500
+          head.headers.set('X-Changed', '1')
+          throw new Error('refused on the way up')
+        },
+        chunk() {
+          throw new Error('a watcher')
+        },
+        done(_ctx, outcome) {
+          told.push(`done ${outcome.status}`)
+        }
+      },
+      entry,
+      log
+    ),
+    {},
+    { status: 200, body: 'ok' }
+  )
   t.equal(result.status, 200)
   t.equal(result.text, 'ok')
   t.notOk(result.headers.has('x-changed'))
@@ -149,28 +204,53 @@ t.test('an entry that observes decides and logs, and changes nothing', async t =
 })
 
 t.test('the end of a chain has no condition, and is not only observed', async t => {
-  const yaml = (entry: string): string => `chains:\n  c: [ correlation, ${entry} ]\nroutes:\n  - match: { path: /* }\n    chain: c\n    upstream: { url: "http://127.0.0.1:1" }\n`
-  const load = (entry: string) => loadConfigText('gateway.yaml', yaml(entry), {}, { plugins: builtInPlugins, internals: [], folder: '.', importPlugin: () => Promise.reject(new Error('none')) })
+  const yaml = (entry: string): string =>
+    `chains:\n  c: [ correlation, ${entry} ]\nroutes:\n  - match: { path: /* }\n    chain: c\n    upstream: { url: "http://127.0.0.1:1" }\n`
+  const load = (entry: string) =>
+    loadConfigText(
+      'gateway.yaml',
+      yaml(entry),
+      {},
+      { plugins: builtInPlugins, internals: [], folder: '.', importPlugin: () => Promise.reject(new Error('none')) }
+    )
   await t.resolves(load('forward'))
   await t.rejects(load('{ forward: {}, when: { method: GET } }'), { message: /a condition at "forward"/ })
   await t.rejects(load('{ forward: {}, mode: observe }'), { message: /mode: observe at "forward"/ })
 })
 
 t.test('a body limit that nothing enforces is a mistake', async t => {
-  const yaml = (chain: string): string => `chains:\n  c: [ ${chain} ]\nroutes:\n  - match: { path: /* }\n    chain: c\n    bodyLimit: 1MiB\n    upstream: { url: "http://127.0.0.1:1" }\n`
-  const load = (chain: string) => loadConfigText('gateway.yaml', yaml(chain), {}, { plugins: builtInPlugins, internals: [], folder: '.', importPlugin: () => Promise.reject(new Error('none')) })
+  const yaml = (chain: string): string =>
+    `chains:\n  c: [ ${chain} ]\nroutes:\n  - match: { path: /* }\n    chain: c\n    bodyLimit: 1MiB\n    upstream: { url: "http://127.0.0.1:1" }\n`
+  const load = (chain: string) =>
+    loadConfigText(
+      'gateway.yaml',
+      yaml(chain),
+      {},
+      { plugins: builtInPlugins, internals: [], folder: '.', importPlugin: () => Promise.reject(new Error('none')) }
+    )
   await t.resolves(load('body-limit'))
   await t.rejects(load('correlation'), { message: /:6:5: routes\[0\]\.bodyLimit: found a body limit/ })
   await t.rejects(load('{ body-limit: {}, disabled: true }'), { message: /found a body limit/ })
 })
 
 const secret = defineOperation({
-  id: 'getSecret', method: 'GET', path: '/secret', summary: '', tag: 't', access: 'admin',
+  id: 'getSecret',
+  method: 'GET',
+  path: '/secret',
+  summary: '',
+  tag: 't',
+  access: 'admin',
   answers: { 200: { description: '', schema: Type.Object({ secret: Type.String() }) } },
   handle: () => ({ status: 200, body: { secret: 'x' } })
 })
 const echo = defineOperation({
-  id: 'echo', method: 'POST', path: '/echo', summary: '', tag: 't', access: 'public', body: Type.Unknown(),
+  id: 'echo',
+  method: 'POST',
+  path: '/echo',
+  summary: '',
+  tag: 't',
+  access: 'public',
+  body: Type.Unknown(),
   answers: { 200: { description: '', schema: Type.Unknown() } },
   handle: ({ body }) => ({ status: 200, body })
 })
@@ -179,24 +259,43 @@ t.test('an operation is not open because a route forgot to authenticate', async 
   const upstream = new InternalUpstream([secret])
   const chain = await harness([], { answer: ctx => upstream.handle(ctx), mode: 'production' })
   t.equal((await chain.run({ target: '/secret' })).status, 500)
-  t.equal((await chain.run({ target: '/secret', principal: { kind: 'merchant', id: '1' } as never /* of another kind */ })).status, 500)
+  t.equal(
+    (await chain.run({ target: '/secret', principal: { kind: 'merchant', id: '1' } as never /* of another kind */ }))
+      .status,
+    500
+  )
   const admin = await chain.run({ target: '/secret', principal: { kind: 'admin', id: 'admin' } })
   t.equal(admin.status, 200)
   t.same(JSON.parse(admin.text), { secret: 'x' })
 })
 
-t.test('an operation takes 1 MiB (decision 172), and 64 KiB of what anybody may send, where its chain sets no smaller limit', async t => {
-  for (const [access, limit] of [['merchant', 1_048_576], ['public', 65_536], ['credential', 65_536]] as const) {
-    const upstream = new InternalUpstream([{ ...echo, access }])
-    const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-    const principal = { kind: 'merchant', id: '1' } as never /* of another kind */
-    const send = (size: number, chunked: boolean) => chain.run({ method: 'POST', target: '/echo', headers: { 'content-type': 'application/json' }, body: `"${'x'.repeat(size - 2)}"`, chunked, principal })
-    for (const chunked of [false, true]) {
-      t.equal((await send(limit, chunked)).status, 200, `${access}, chunked: ${chunked}`)
-      t.equal((await send(limit + 1, chunked)).status, 413, `${access}, chunked: ${chunked}`)
+t.test(
+  'an operation takes 1 MiB (decision 172), and 64 KiB of what anybody may send, where its chain sets no smaller limit',
+  async t => {
+    for (const [access, limit] of [
+      ['merchant', 1_048_576],
+      ['public', 65_536],
+      ['credential', 65_536]
+    ] as const) {
+      const upstream = new InternalUpstream([{ ...echo, access }])
+      const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
+      const principal = { kind: 'merchant', id: '1' } as never /* of another kind */
+      const send = (size: number, chunked: boolean) =>
+        chain.run({
+          method: 'POST',
+          target: '/echo',
+          headers: { 'content-type': 'application/json' },
+          body: `"${'x'.repeat(size - 2)}"`,
+          chunked,
+          principal
+        })
+      for (const chunked of [false, true]) {
+        t.equal((await send(limit, chunked)).status, 200, `${access}, chunked: ${chunked}`)
+        t.equal((await send(limit + 1, chunked)).status, 413, `${access}, chunked: ${chunked}`)
+      }
     }
   }
-})
+)
 
 t.test('a chunked body that turns out to be empty is missing, not of a wrong type (decision 5)', async t => {
   const upstream = new InternalUpstream([echo])

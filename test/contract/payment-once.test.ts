@@ -17,16 +17,27 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
   const database = await openTestDatabase(t, { clock })
   const data = temporaryFolder(t)
   const [first, second] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
-  const start = (master: string, previous: string): Promise<TestGateway> => startGateway(t, {
-    clock, database, data, env: { BOLTGATE_SECRET: master },
-    yaml: shopYaml(upstream.origin, { replace: [['  master: "${BOLTGATE_SECRET:-}"', `  previous: [ ${previous} ]\n  master: "\${BOLTGATE_SECRET:-}"`]] })
-  })
+  const start = (master: string, previous: string): Promise<TestGateway> =>
+    startGateway(t, {
+      clock,
+      database,
+      data,
+      env: { BOLTGATE_SECRET: master },
+      yaml: shopYaml(upstream.origin, {
+        replace: [
+          ['  master: "${BOLTGATE_SECRET:-}"', `  previous: [ ${previous} ]\n  master: "\${BOLTGATE_SECRET:-}"`]
+        ]
+      })
+    })
   // Connections of its own: the clock is moved past every idle limit.
-  const call = (gateway: TestGateway, credential: string): Promise<number> => new Promise((resolve, reject) => {
-    get(`${gateway.url}/paid/a`, { agent: false, headers: { authorization: credential } }, answer => {
-      answer.resume().on('end', () => { resolve(answer.statusCode ?? 0) })
-    }).on('error', reject)
-  })
+  const call = (gateway: TestGateway, credential: string): Promise<number> =>
+    new Promise((resolve, reject) => {
+      get(`${gateway.url}/paid/a`, { agent: false, headers: { authorization: credential } }, answer => {
+        answer.resume().on('end', () => {
+          resolve(answer.statusCode ?? 0)
+        })
+      }).on('error', reject)
+    })
 
   const before = await start(first, '')
   const token = await buy(before, '/paid/a')
@@ -54,10 +65,19 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
   clock.advance(40 * DAY)
   await new JobTable(database).bringForward('challenges-purge')
   await eventually('the purge has run', 30_000, async () => {
-    const [row] = await database.sql<{ left: number }[]>`select count(*)::int as left from challenges where scheme is not null`
+    const [row] = await database.sql<
+      { left: number }[]
+    >`select count(*)::int as left from challenges where scheme is not null`
     return row?.left === 0 ? true : null
   })
-  for (const [credential, status] of [[token, 403], [spent, 402], [unused, 402], [legacy, 402], [alsoModern, 402]] as const) t.equal(await call(after, credential), status, 'a purged row makes nothing good again')
+  for (const [credential, status] of [
+    [token, 403],
+    [spent, 402],
+    [unused, 402],
+    [legacy, 402],
+    [alsoModern, 402]
+  ] as const)
+    t.equal(await call(after, credential), status, 'a purged row makes nothing good again')
   t.equal(upstream.hits.length, sold)
   await after.close()
 
@@ -66,21 +86,37 @@ t.test('one payment is one purchase, after a restart, a rotation of keys and the
   t.equal(upstream.hits.length, sold)
 })
 
-t.test('first uses at the same moment, by every scheme: one scheme wins, and a single-use credential is delivered once', async t => {
-  const upstream = await countingUpstream(t)
-  const gateway = await startGateway(t, { yaml: shopYaml(upstream.origin) })
-  for (let round = 0; round < 4; round++) {
-    const answer = await gateway.send('GET', '/paid/a')
-    const [l402, payment] = [challengeOf(answer, 'l402'), challengeOf(answer, 'payment')]
-    const preimage = await gateway.pay(l402.parameters.get('invoice') ?? '')
-    const credentials = { l402: credentialOf(l402, preimage), modern: credentialOf(payment, preimage), legacy: `Payment method="lightning", preimage="${preimage}"` }
-    const uses = [...Object.entries(credentials), ...Object.entries(credentials).toReversed(), ...Object.entries(credentials)]
-    const before = upstream.hits.length
-    const results = await Promise.all(uses.map(async ([scheme, value]) => ({ scheme, status: (await gateway.send('GET', '/paid/a', authorization(value))).status })))
-    const winners = new Set(results.filter(result => result.status === 200).map(result => result.scheme))
-    t.equal(winners.size, 1, [...winners].join())
-    const delivered = results.filter(result => result.status === 200).length
-    t.equal(delivered, winners.has('modern') ? 1 : 3)
-    t.equal(upstream.hits.length - before, delivered)
+t.test(
+  'first uses at the same moment, by every scheme: one scheme wins, and a single-use credential is delivered once',
+  async t => {
+    const upstream = await countingUpstream(t)
+    const gateway = await startGateway(t, { yaml: shopYaml(upstream.origin) })
+    for (let round = 0; round < 4; round++) {
+      const answer = await gateway.send('GET', '/paid/a')
+      const [l402, payment] = [challengeOf(answer, 'l402'), challengeOf(answer, 'payment')]
+      const preimage = await gateway.pay(l402.parameters.get('invoice') ?? '')
+      const credentials = {
+        l402: credentialOf(l402, preimage),
+        modern: credentialOf(payment, preimage),
+        legacy: `Payment method="lightning", preimage="${preimage}"`
+      }
+      const uses = [
+        ...Object.entries(credentials),
+        ...Object.entries(credentials).toReversed(),
+        ...Object.entries(credentials)
+      ]
+      const before = upstream.hits.length
+      const results = await Promise.all(
+        uses.map(async ([scheme, value]) => ({
+          scheme,
+          status: (await gateway.send('GET', '/paid/a', authorization(value))).status
+        }))
+      )
+      const winners = new Set(results.filter(result => result.status === 200).map(result => result.scheme))
+      t.equal(winners.size, 1, [...winners].join())
+      const delivered = results.filter(result => result.status === 200).length
+      t.equal(delivered, winners.has('modern') ? 1 : 3)
+      t.equal(upstream.hits.length - before, delivered)
+    }
   }
-})
+)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { startGateway } from '../support/gateway.ts'
 import { release, told, waitingNow } from './stage-plugin.ts'
 
-function yaml (generation: string): string {
+function yaml(generation: string): string {
   return `chains:
   c: [ { ./test/contract/stage-plugin.ts: { generation: ${generation} } } ]
 routes:
@@ -15,23 +15,31 @@ routes:
 }
 
 /** Waits until something has come about, for at most half a minute. */
-async function until (holds: () => boolean): Promise<void> {
+async function until(holds: () => boolean): Promise<void> {
   for (let tries = 0; !holds(); tries++) {
     if (tries > 3_000) throw new Error('it has not come about')
     await pause(10)
   }
 }
 
-t.test('an answer that cannot be written is a 500 with its correlation id, not a broken connection (contract, Errors: Unhandled)', async t => {
-  const gateway = await startGateway(t, { yaml: yaml('first') })
-  for (const path of ['/bad-value', '/bad-name']) {
-    const answer = await gateway.send('GET', path, { headers: { 'x-correlation-id': 'c-1' } })
-    t.equal(answer.status, 500, path)
-    t.match(answer.json(), { error: 'An unexpected error occurred', correlationId: 'c-1', timestamp: /Z$/, exceptionType: String })
-    t.equal(answer.headers['x-correlation-id'], 'c-1')
-    t.equal(answer.headers['x-api-version'], '1.0.0')
+t.test(
+  'an answer that cannot be written is a 500 with its correlation id, not a broken connection (contract, Errors: Unhandled)',
+  async t => {
+    const gateway = await startGateway(t, { yaml: yaml('first') })
+    for (const path of ['/bad-value', '/bad-name']) {
+      const answer = await gateway.send('GET', path, { headers: { 'x-correlation-id': 'c-1' } })
+      t.equal(answer.status, 500, path)
+      t.match(answer.json(), {
+        error: 'An unexpected error occurred',
+        correlationId: 'c-1',
+        timestamp: /Z$/,
+        exceptionType: String
+      })
+      t.equal(answer.headers['x-correlation-id'], 'c-1')
+      t.equal(answer.headers['x-api-version'], '1.0.0')
+    }
   }
-})
+)
 
 t.test('a request that waits in a plugin keeps its generation over a reload, which closes after it', async t => {
   const gateway = await startGateway(t, { yaml: yaml('first') })
@@ -55,5 +63,9 @@ t.test('a request that waits in a plugin keeps its generation over a reload, whi
   await until(() => told.includes('close first'))
   t.same(told.filter(text => text.includes('first')).sort(), ['close first', 'done first 200', 'done first 499'])
   t.equal(told.filter(text => text.startsWith('close first')).length, 1, 'closed once')
-  t.equal(told.indexOf('close first'), Math.max(...told.map((text, at) => text.includes('first') ? at : -1)), 'and last')
+  t.equal(
+    told.indexOf('close first'),
+    Math.max(...told.map((text, at) => (text.includes('first') ? at : -1))),
+    'and last'
+  )
 })

@@ -6,7 +6,9 @@ import type { AnyOperation } from '../../src/gateway/operation.ts'
 import { Router } from '../../src/gateway/router.ts'
 import { rootFolder, startGateway } from '../support/gateway.ts'
 
-/** How a file leads to an operation: whose key, the policy that counts it, the gate, whether a repetition is replayed. */
+/**
+ * How a file leads to an operation: whose key, the policy that counts it, the gate, whether a repetition is replayed.
+ */
 interface Way {
   readonly key: string
   readonly policy: string | null
@@ -14,14 +16,19 @@ interface Way {
   readonly idempotent: boolean
 }
 
-const way = (key: string, policy: string | null, gate: string | null = null, idempotent = false): Way => ({ key, policy, gate, idempotent })
+const way = (key: string, policy: string | null, gate: string | null = null, idempotent = false): Way => ({
+  key,
+  policy,
+  gate,
+  idempotent
+})
 
 /** One line of the rules: the first whose method and path an operation has says how it is counted and gated. */
 type Rule = readonly [method: RegExp, path: RegExp, way: Partial<Way>]
 
 /**
- * Limits, "Applies to", closed by decisions 30 and 31; gates by decision 36, idempotency by the contract's Limits. The key is not
- * theirs: it follows from an operation's access, below.
+ * Limits, "Applies to", closed by decisions 30 and 31; gates by decision 36, idempotency by the contract's Limits. The
+ * key is not theirs: it follows from an operation's access, below.
  */
 const RULES: readonly Rule[] = [
   // Probes (decision 22).
@@ -57,16 +64,20 @@ const RULES: readonly Rule[] = [
   [/./, /./, { policy: 'global' }]
 ]
 
-/** Addresses whose key may be left out, but one that is sent must be good; and the dashboard's, which a browser logs in to. */
+/**
+ * Addresses whose key may be left out, but one that is sent must be good; and the dashboard's, which a browser logs in
+ * to.
+ */
 const KEYS: ReadonlyArray<readonly [path: RegExp, key: string]> = [
   [/^\/(ready|metrics|sandbox\/(pay|state))$/, 'admin if any'],
   [/^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, 'merchant if any'],
   [/^\/jobs/, 'dashboard']
 ]
 
-function expected ({ method, path, access }: AnyOperation): Way {
+function expected({ method, path, access }: AnyOperation): Way {
   const rule = RULES.find(([methods, paths]) => methods.test(method) && paths.test(path))?.[2]
-  const key = KEYS.find(([paths]) => paths.test(path))?.[1] ?? (access === 'merchant' || access === 'admin' ? access : 'none')
+  const key =
+    KEYS.find(([paths]) => paths.test(path))?.[1] ?? (access === 'merchant' || access === 'admin' ? access : 'none')
   return { ...way(key, null), ...rule }
 }
 
@@ -75,19 +86,24 @@ const SAME_SITE = /^\/(storefront|pay|assets|billing|sign-in|jobs|api\/auth|api\
 
 type Settings = Readonly<Record<string, unknown>>
 
-function settingsOf (chain: readonly ChainEntryConfig[], plugin: string): Settings | null {
+function settingsOf(chain: readonly ChainEntryConfig[], plugin: string): Settings | null {
   const entries = chain.filter(entry => entry.plugin === plugin)
-  if (entries.length > 1) throw new Error(`${plugin} stands twice; "each request is counted by exactly one policy" (decision 30)`)
+  if (entries.length > 1)
+    throw new Error(`${plugin} stands twice; "each request is counted by exactly one policy" (decision 30)`)
   // A loaded entry's settings are an object.
-  return entries[0] === undefined ? null : entries[0].config as Settings
+  return entries[0] === undefined ? null : (entries[0].config as Settings)
 }
 
-function wayOf (chain: readonly ChainEntryConfig[]): Way {
+function wayOf(chain: readonly ChainEntryConfig[]): Way {
   const auth = settingsOf(chain, 'auth')
   const gate = settingsOf(chain, 'subscription-gate')
   const policy = settingsOf(chain, 'throttle')?.['policy']
   return {
-    key: chain.some(entry => entry.plugin === 'dashboard-auth') ? 'dashboard' : auth === null ? 'none' : `${String(auth['as'])}${auth['optional'] === true ? ' if any' : ''}`,
+    key: chain.some(entry => entry.plugin === 'dashboard-auth')
+      ? 'dashboard'
+      : auth === null
+        ? 'none'
+        : `${String(auth['as'])}${auth['optional'] === true ? ' if any' : ''}`,
     policy: typeof policy === 'string' ? policy : null,
     gate: gate === null ? null : String(gate['feature'] ?? 'account'),
     idempotent: settingsOf(chain, 'idempotency') !== null
@@ -97,10 +113,17 @@ function wayOf (chain: readonly ChainEntryConfig[]): Way {
 /** Decision 35: what refuses earlier stands earlier. Of the priced chains only that nobody pays for a 429. */
 const KEYED = ['body-limit', 'auth', 'throttle', 'subscription-gate', 'idempotency']
 
-function chainsByRequest ({ routes, chains }: GatewayConfig): (method: string, path: string) => readonly ChainEntryConfig[] {
+function chainsByRequest({
+  routes,
+  chains
+}: GatewayConfig): (method: string, path: string) => readonly ChainEntryConfig[] {
   const router = new Router<readonly ChainEntryConfig[]>()
   for (const { match, chain } of routes) {
-    for (const path of match.path) router.add({ host: null, methods: match.method ?? [], path }, (chains[chain] ?? []).filter(entry => !entry.disabled))
+    for (const path of match.path)
+      router.add(
+        { host: null, methods: match.method ?? [], path },
+        (chains[chain] ?? []).filter(entry => !entry.disabled)
+      )
   }
   return (method, path) => {
     const found = router.find('', method, path)
@@ -112,7 +135,10 @@ function chainsByRequest ({ routes, chains }: GatewayConfig): (method: string, p
 const AS_IT_COMES = `${rootFolder}/gateway.yaml`
 const ALL_SPELT_OUT = `${rootFolder}/test/config/spelled-out.yaml`
 
-for (const [name, file] of [['as gateway.yaml comes', AS_IT_COMES], ['in a file from before that spells all of it out', ALL_SPELT_OUT]] as const) {
+for (const [name, file] of [
+  ['as gateway.yaml comes', AS_IT_COMES],
+  ['in a file from before that spells all of it out', ALL_SPELT_OUT]
+] as const) {
   t.test(`Limits | Policy | Applies to: who counts, gates and replays which operation, ${name}`, async t => {
     const loaded = await loadWithPlugins(file, {})
     const { operations } = await rehearse(loaded)
@@ -124,33 +150,58 @@ for (const [name, file] of [['as gateway.yaml comes', AS_IT_COMES], ['in a file 
       const names = chain.map(entry => entry.plugin)
       const auth = settingsOf(chain, 'auth')
       if (auth !== null && auth['optional'] !== true) {
-        t.same(names.filter(name => KEYED.includes(name)), KEYED.filter(name => names.includes(name)), `${id} refuses in the order of decision 35`)
+        t.same(
+          names.filter(name => KEYED.includes(name)),
+          KEYED.filter(name => names.includes(name)),
+          `${id} refuses in the order of decision 35`
+        )
         if (method !== 'GET') t.ok(names.includes('body-limit'), `${id} takes no endless body`)
       }
       t.equal(names.includes('challenge'), access === 'credential', `${id} asks for payment where it is sold`)
-      if (names.includes('challenge')) t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${id} is counted before an invoice is made`)
+      if (names.includes('challenge'))
+        t.ok(names.indexOf('throttle') < names.indexOf('challenge'), `${id} is counted before an invoice is made`)
       // A merchant's key may be left out: then it is a stranger's browser that asks.
       const isOpen = auth === null || (auth['as'] === 'merchant' && auth['optional'] === true)
-      t.equal(names.includes('cors'), isOpen && !SAME_SITE.test(path), `${id}: browsers of other sites may call what needs no key, and nothing else`)
+      t.equal(
+        names.includes('cors'),
+        isOpen && !SAME_SITE.test(path),
+        `${id}: browsers of other sites may call what needs no key, and nothing else`
+      )
     }
   })
 }
 
 t.test('the document lists every operation that is mounted, and no other', async t => {
   const gateway = await startGateway(t)
-  const { paths } = (await gateway.send('GET', '/api/openapi.json')).json() as { paths: Record<string, Record<string, { operationId?: string, tags?: string[] }>> }
-  const listed = Object.values(paths).flatMap(item => Object.values(item).flatMap(({ operationId, tags = [] }) => operationId === undefined || tags.includes('Paid') ? [] : [operationId]))
+  const { paths } = (await gateway.send('GET', '/api/openapi.json')).json() as {
+    paths: Record<string, Record<string, { operationId?: string; tags?: string[] }>>
+  }
+  const listed = Object.values(paths).flatMap(item =>
+    Object.values(item).flatMap(({ operationId, tags = [] }) =>
+      operationId === undefined || tags.includes('Paid') ? [] : [operationId]
+    )
+  )
   t.same(listed.sort(), gateway.operations.map(({ id }) => id).sort())
   t.ok(listed.length > 110, `${listed.length} operations`)
 })
 
 t.test('Limits | Policy | Limit | Window', async t => {
-  const { config: { policies } } = await loadWithPlugins(`${rootFolder}/gateway.yaml`, {})
+  const {
+    config: { policies }
+  } = await loadWithPlugins(`${rootFolder}/gateway.yaml`, {})
   const rows: ReadonlyArray<readonly [string, number, number, number | undefined]> = [
-    ['global', 100, 60_000, undefined], ['read', 200, 60_000, undefined], ['payment-create', 10, 60_000, undefined], ['write', 20, 60_000, undefined],
-    ['checkout-create', 5, 60_000, undefined], ['admin', 30, 60_000, undefined], ['webhook', 100, 60_000, 4], ['l402-proxy', 100, 60_000, undefined],
+    ['global', 100, 60_000, undefined],
+    ['read', 200, 60_000, undefined],
+    ['payment-create', 10, 60_000, undefined],
+    ['write', 20, 60_000, undefined],
+    ['checkout-create', 5, 60_000, undefined],
+    ['admin', 30, 60_000, undefined],
+    ['webhook', 100, 60_000, 4],
+    ['l402-proxy', 100, 60_000, undefined],
     ['magic-link', 3, 900_000, undefined]
   ]
-  for (const [name, limit, window, sliding] of rows) t.match(policies[name], { limit, window, ...(sliding === undefined ? {} : { sliding }) }, name)
-  for (const [name, , , sliding] of rows) if (sliding === undefined) t.equal(policies[name]?.sliding, undefined, `${name} is a fixed window`)
+  for (const [name, limit, window, sliding] of rows)
+    t.match(policies[name], { limit, window, ...(sliding === undefined ? {} : { sliding }) }, name)
+  for (const [name, , , sliding] of rows)
+    if (sliding === undefined) t.equal(policies[name]?.sliding, undefined, `${name} is a fixed window`)
 })

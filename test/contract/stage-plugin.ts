@@ -1,23 +1,26 @@
 import { definePlugin, Type, type Reply } from '../../src/index.ts'
 
-interface Stage { readonly waiting: (() => void)[], readonly told: string[] }
+interface Stage {
+  readonly waiting: (() => void)[]
+  readonly told: string[]
+}
 
 // Each import of the file is a module of its own; what test and plugins share stands outside of them.
 const shared = globalThis as { stage?: Stage }
-const { waiting, told } = shared.stage ??= { waiting: [], told: [] }
+const { waiting, told } = (shared.stage ??= { waiting: [], told: [] })
 
 /** What the plugin was told, in order. */
 export { told }
 
 /** Lets the requests that wait at the plugin go on; answers how many there were. */
-export function release (): number {
+export function release(): number {
   const count = waiting.length
   for (const go of waiting.splice(0)) go()
   return count
 }
 
 /** How many requests wait at the plugin. */
-export function waitingNow (): number {
+export function waitingNow(): number {
   return waiting.length
 }
 
@@ -25,20 +28,27 @@ export function waitingNow (): number {
 export default definePlugin({
   name: 'stage',
   config: Type.Object({ generation: Type.String({ default: '' }) }),
-  setup ({ generation }) {
+  setup({ generation }) {
     return {
-      async request (ctx): Promise<Reply | void> {
+      async request(ctx): Promise<Reply | void> {
         if (ctx.path === '/bad-value') return { status: 200, headers: ['X-Bad', 'caf\u{1F600}'], body: 'x' }
         if (ctx.path === '/bad-name') return { status: 200, headers: ['X Bad', 'x'], body: 'x' }
-        if (ctx.path === '/wait') await new Promise<void>(resolve => { waiting.push(resolve) })
+        if (ctx.path === '/wait')
+          await new Promise<void>(resolve => {
+            waiting.push(resolve)
+          })
         return { status: 200, headers: ['X-Generation', generation], body: generation }
       },
-      async response (_ctx, head) {
+      async response(_ctx, head) {
         await Promise.resolve()
         head.headers.append('X-Seen', generation)
       },
-      done (_ctx, outcome) { told.push(`done ${generation} ${outcome.status}`) },
-      close () { told.push(`close ${generation}`) }
+      done(_ctx, outcome) {
+        told.push(`done ${generation} ${outcome.status}`)
+      },
+      close() {
+        told.push(`close ${generation}`)
+      }
     }
   }
 })

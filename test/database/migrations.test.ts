@@ -8,60 +8,128 @@ import { eachDatabase } from '../support/database.ts'
 const empty = { migrations: [] }
 const options = { clock: new ManualClock(), log: silentLog }
 
-const first: Migration = { name: '0001-apples', async up (sql) { await sql`create table apples (id integer primary key)` } }
-const second: Migration = { name: '0002-pears', sql: 'create table pears (id integer primary key); insert into pears values (1)' }
-
-await eachDatabase(t, 'migrations run once, in order, and are recorded', async (t, database) => {
-  t.same(await migrate(database, [first, second], options), ['0001-apples', '0002-pears'])
-  t.same(await migrate(database, [first, second], options), [])
-  t.same(await database.sql`select id from pears`, [{ id: 1 }])
-  const rows = await database.sql`select name, applied_at from schema_migrations order by name`
-  t.same(rows, [
-    { name: '0001-apples', applied_at: new Date('2026-11-21T00:00:00.000Z') },
-    { name: '0002-pears', applied_at: new Date('2026-11-21T00:00:00.000Z') }
-  ])
-}, empty)
-
-await eachDatabase(t, 'a failing migration leaves nothing of its run behind', async (t, database) => {
-  const failing: Migration = { name: '0002-broken', async up (sql) { await sql`create table half (id integer)`; await sql`select no_such_column from half` } }
-  await t.rejects(migrate(database, [first, failing], options), { name: 'MigrationError', message: /0002-broken failed and nothing was changed/ })
-  t.same(await database.sql`select to_regclass('apples') as apples, to_regclass('half') as half, to_regclass('schema_migrations') as record`, [{ apples: null, half: null, record: null }])
-  t.same(await migrate(database, [first, second], options), ['0001-apples', '0002-pears'])
-}, empty)
-
-await eachDatabase(t, 'a database that a newer version has used is refused', async (t, database) => {
-  await migrate(database, [first, second], options)
-  await t.rejects(migrate(database, [first], options), { name: 'MigrationError', message: /0002-pears, which this version does not know/ })
-}, empty)
-
-await eachDatabase(t, 'a migration that was changed after it ran is refused; layout and comments do not count', async (t, database) => {
-  await migrate(database, [first, second], options)
-  const reformatted: Migration = {
-    name: '0001-apples',
-    up: async function (sql) {
-      // The same statement, written otherwise.
-      await sql`create table apples
-        (id integer primary key)`;
-    }
+const first: Migration = {
+  name: '0001-apples',
+  async up(sql) {
+    await sql`create table apples (id integer primary key)`
   }
-  t.same(await migrate(database, [reformatted, second], options), [])
-  const changed: Migration = { name: '0001-apples', async up (sql) { await sql`create table apples (id bigint primary key)` } }
-  await t.rejects(migrate(database, [changed, second], options), { name: 'MigrationError', message: /0001-apples is not the one that was applied/ })
-  const changedText: Migration = { name: '0002-pears', sql: 'create table pears (id bigint primary key)' }
-  await t.rejects(migrate(database, [first, changedText], options), { name: 'MigrationError', message: /0002-pears is not the one/ })
-}, empty)
+}
+const second: Migration = {
+  name: '0002-pears',
+  sql: 'create table pears (id integer primary key); insert into pears values (1)'
+}
 
-await eachDatabase(t, 'gateways that start at once run each migration once', async (t, database) => {
-  const results = await Promise.all(Array.from({ length: 6 }, () => migrate(database, [first, second], options)))
-  t.same(results.flat().toSorted(), ['0001-apples', '0002-pears'])
-}, empty)
+await eachDatabase(
+  t,
+  'migrations run once, in order, and are recorded',
+  async (t, database) => {
+    t.same(await migrate(database, [first, second], options), ['0001-apples', '0002-pears'])
+    t.same(await migrate(database, [first, second], options), [])
+    t.same(await database.sql`select id from pears`, [{ id: 1 }])
+    const rows = await database.sql`select name, applied_at from schema_migrations order by name`
+    t.same(rows, [
+      { name: '0001-apples', applied_at: new Date('2026-11-21T00:00:00.000Z') },
+      { name: '0002-pears', applied_at: new Date('2026-11-21T00:00:00.000Z') }
+    ])
+  },
+  empty
+)
 
-await eachDatabase(t, 'names out of order, doubled or malformed are refused', async (t, database) => {
-  for (const list of [[second, first], [first, first], [{ ...first, name: '1-apples' }]]) await t.rejects(migrate(database, list, options), MigrationError)
-}, empty)
+await eachDatabase(
+  t,
+  'a failing migration leaves nothing of its run behind',
+  async (t, database) => {
+    const failing: Migration = {
+      name: '0002-broken',
+      async up(sql) {
+        await sql`create table half (id integer)`
+        await sql`select no_such_column from half`
+      }
+    }
+    await t.rejects(migrate(database, [first, failing], options), {
+      name: 'MigrationError',
+      message: /0002-broken failed and nothing was changed/
+    })
+    t.same(
+      await database.sql`select to_regclass('apples') as apples, to_regclass('half') as half, to_regclass('schema_migrations') as record`,
+      [{ apples: null, half: null, record: null }]
+    )
+    t.same(await migrate(database, [first, second], options), ['0001-apples', '0002-pears'])
+  },
+  empty
+)
+
+await eachDatabase(
+  t,
+  'a database that a newer version has used is refused',
+  async (t, database) => {
+    await migrate(database, [first, second], options)
+    await t.rejects(migrate(database, [first], options), {
+      name: 'MigrationError',
+      message: /0002-pears, which this version does not know/
+    })
+  },
+  empty
+)
+
+await eachDatabase(
+  t,
+  'a migration that was changed after it ran is refused; layout and comments do not count',
+  async (t, database) => {
+    await migrate(database, [first, second], options)
+    const reformatted: Migration = {
+      name: '0001-apples',
+      up: async function (sql) {
+        // The same statement, written otherwise.
+        await sql`create table apples
+        (id integer primary key)`
+      }
+    }
+    t.same(await migrate(database, [reformatted, second], options), [])
+    const changed: Migration = {
+      name: '0001-apples',
+      async up(sql) {
+        await sql`create table apples (id bigint primary key)`
+      }
+    }
+    await t.rejects(migrate(database, [changed, second], options), {
+      name: 'MigrationError',
+      message: /0001-apples is not the one that was applied/
+    })
+    const changedText: Migration = { name: '0002-pears', sql: 'create table pears (id bigint primary key)' }
+    await t.rejects(migrate(database, [first, changedText], options), {
+      name: 'MigrationError',
+      message: /0002-pears is not the one/
+    })
+  },
+  empty
+)
+
+await eachDatabase(
+  t,
+  'gateways that start at once run each migration once',
+  async (t, database) => {
+    const results = await Promise.all(Array.from({ length: 6 }, () => migrate(database, [first, second], options)))
+    t.same(results.flat().toSorted(), ['0001-apples', '0002-pears'])
+  },
+  empty
+)
+
+await eachDatabase(
+  t,
+  'names out of order, doubled or malformed are refused',
+  async (t, database) => {
+    for (const list of [[second, first], [first, first], [{ ...first, name: '1-apples' }]])
+      await t.rejects(migrate(database, list, options), MigrationError)
+  },
+  empty
+)
 
 await eachDatabase(t, 'all released migrations run on a new database', async (t, database) => {
   t.same(await migrate(database, released, options), [], 'the test database has them all')
   const rows = await database.sql`select name from schema_migrations order by name`
-  t.same(rows.map(row => row['name']), released.map(migration => migration.name))
+  t.same(
+    rows.map(row => row['name']),
+    released.map(migration => migration.name)
+  )
 })

@@ -11,14 +11,27 @@ import { imageName } from '../../src/database/pglite/image.ts'
 import { packFolder, unpackInto } from '../../src/database/pglite/tar.ts'
 import { temporaryFolder } from '../support/database.ts'
 
-function recordingLog (): { log: Log, warnings: string[] } {
+function recordingLog(): { log: Log; warnings: string[] } {
   const warnings: string[] = []
-  return { log: { ...silentLog, warn: (first: object | string, message?: string) => { warnings.push(message ?? String(first)) } }, warnings }
+  return {
+    log: {
+      ...silentLog,
+      warn: (first: object | string, message?: string) => {
+        warnings.push(message ?? String(first))
+      }
+    },
+    warnings
+  }
 }
 
 /** The files and folders below `folder` with their permissions, in octal. */
-function modes (folder: string): Map<string, string> {
-  return new Map(readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => [name, (statSync(join(folder, name)).mode & 0o777).toString(8)]))
+function modes(folder: string): Map<string, string> {
+  return new Map(
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(name => [
+      name,
+      (statSync(join(folder, name)).mode & 0o777).toString(8)
+    ])
+  )
 }
 
 t.test('a folder comes out of its tar as it went in, for its owner alone', async t => {
@@ -32,8 +45,15 @@ t.test('a folder comes out of its tar as it went in, for its owner alone', async
   t.equal(tar.length % 512, 0)
   unpackInto(to, tar)
   t.equal(statSync(to).mode & 0o777, 0o700)
-  t.same([...modes(to)].sort(), [['a', '700'], ['a/empty', '700'], ['a/exactly', '600'], ['a/nothing', '600'], ['odd', '600']])
-  for (const name of ['a/nothing', 'a/exactly', 'odd']) t.same(readFileSync(join(to, name)), readFileSync(join(from, name)), name)
+  t.same([...modes(to)].sort(), [
+    ['a', '700'],
+    ['a/empty', '700'],
+    ['a/exactly', '600'],
+    ['a/nothing', '600'],
+    ['odd', '600']
+  ])
+  for (const name of ['a/nothing', 'a/exactly', 'odd'])
+    t.same(readFileSync(join(to, name)), readFileSync(join(from, name)), name)
 })
 
 t.test('a tar that is damaged, cut or leads out of the folder is refused', async t => {
@@ -42,13 +62,28 @@ t.test('a tar that is damaged, cut or leads out of the folder is refused', async
   const tar = packFolder(from)
   const changed = Buffer.from(tar)
   changed.write('1', 130)
-  t.throws(() => { unpackInto(join(temporaryFolder(t), 'to'), changed) }, { message: 'The image is damaged at byte 0' })
+  t.throws(
+    () => {
+      unpackInto(join(temporaryFolder(t), 'to'), changed)
+    },
+    { message: 'The image is damaged at byte 0' }
+  )
   const long = temporaryFolder(t)
   writeFileSync(join(long, 'file'), Buffer.alloc(5000))
-  t.throws(() => { unpackInto(join(temporaryFolder(t), 'to'), packFolder(long).subarray(0, 1024)) }, { message: 'The image is damaged at byte 0' })
+  t.throws(
+    () => {
+      unpackInto(join(temporaryFolder(t), 'to'), packFolder(long).subarray(0, 1024))
+    },
+    { message: 'The image is damaged at byte 0' }
+  )
   const out = Buffer.from(tar)
   out.write('../x', 0)
-  t.throws(() => { unpackInto(join(temporaryFolder(t), 'to'), out) }, { message: 'The image is damaged at byte 0' })
+  t.throws(
+    () => {
+      unpackInto(join(temporaryFolder(t), 'to'), out)
+    },
+    { message: 'The image is damaged at byte 0' }
+  )
 })
 
 t.test('the image is another one for other migrations', async t => {
@@ -56,22 +91,31 @@ t.test('the image is another one for other migrations', async t => {
   t.equal(imageName('one'), imageName('one'))
 })
 
-t.test('a database that begins with the image has all tables, none of anybody\'s rows, and is open to its owner alone', async t => {
-  const dataDir = temporaryFolder(t)
-  chmodSync(dataDir, 0o755)
-  const { log, warnings } = recordingLog()
-  const database = await openDatabase({ url: 'pglite:', dataDir, log, clock: systemClock, image: await makeImage() })
-  t.teardown(() => database.close())
-  t.same(await migrate(database, migrations, { clock: systemClock, log: silentLog }), [], 'nothing is left to do')
-  t.same(await database.sql`select count(*)::int as n from merchants`, [{ n: 0 }])
-  t.same(await database.sql`select datname as name from pg_database`, [{ name: 'postgres' }], 'nor what other databases would be copied from')
-  await database.sql`create table later (n integer)`
-  t.equal(statSync(join(dataDir, 'database')).mode & 0o777, 0o700)
-  // PostgreSQL itself gives a few caches 0644; nobody comes through the folder to them.
-  const open = [...modes(join(dataDir, 'database'))].filter(([name, mode]) => /[2367]$|[2367].$/.test(mode) || (!name.endsWith('.init') && !mode.endsWith('00')))
-  t.same(open, [], 'what the database made itself as well')
-  t.same(warnings, [])
-})
+t.test(
+  "a database that begins with the image has all tables, none of anybody's rows, and is open to its owner alone",
+  async t => {
+    const dataDir = temporaryFolder(t)
+    chmodSync(dataDir, 0o755)
+    const { log, warnings } = recordingLog()
+    const database = await openDatabase({ url: 'pglite:', dataDir, log, clock: systemClock, image: await makeImage() })
+    t.teardown(() => database.close())
+    t.same(await migrate(database, migrations, { clock: systemClock, log: silentLog }), [], 'nothing is left to do')
+    t.same(await database.sql`select count(*)::int as n from merchants`, [{ n: 0 }])
+    t.same(
+      await database.sql`select datname as name from pg_database`,
+      [{ name: 'postgres' }],
+      'nor what other databases would be copied from'
+    )
+    await database.sql`create table later (n integer)`
+    t.equal(statSync(join(dataDir, 'database')).mode & 0o777, 0o700)
+    // PostgreSQL itself gives a few caches 0644; nobody comes through the folder to them.
+    const open = [...modes(join(dataDir, 'database'))].filter(
+      ([name, mode]) => /[2367]$|[2367].$/.test(mode) || (!name.endsWith('.init') && !mode.endsWith('00'))
+    )
+    t.same(open, [], 'what the database made itself as well')
+    t.same(warnings, [])
+  }
+)
 
 t.test('an image that cannot be read costs the time of making a database, and is told', async t => {
   const dataDir = temporaryFolder(t)

@@ -7,7 +7,7 @@ import { answerTo, isIdle, Upkeep, type ProtocolExecutor } from '../../src/datab
 const ready = (status: string): Buffer => Buffer.from(`Z\0\0\0\x05${status}`, 'latin1')
 
 /** A database that notes what it is asked, and answers in two pieces of the same memory, as PGlite does. */
-function recording (): { readonly database: ProtocolExecutor, readonly asked: string[] } {
+function recording(): { readonly database: ProtocolExecutor; readonly asked: string[] } {
   const asked: string[] = []
   const memory = Buffer.alloc(6)
   return {
@@ -25,41 +25,54 @@ function recording (): { readonly database: ProtocolExecutor, readonly asked: st
   }
 }
 
-t.test('an answer is whole, and taken where PGlite keeps nothing of it; only a start-up message has another way', async t => {
-  const { database, asked } = recording()
-  t.equal(Buffer.from(await answerTo(database, Buffer.from('Qabc'))).toString(), 'onetwotwo')
-  t.same(await answerTo(database, Buffer.from('\0\0\0\x08', 'latin1')), ready('I'))
-  t.same(asked, ['Qabc', 'kept \0\0\0\x08'])
-})
+t.test(
+  'an answer is whole, and taken where PGlite keeps nothing of it; only a start-up message has another way',
+  async t => {
+    const { database, asked } = recording()
+    t.equal(Buffer.from(await answerTo(database, Buffer.from('Qabc'))).toString(), 'onetwotwo')
+    t.same(await answerTo(database, Buffer.from('\0\0\0\x08', 'latin1')), ready('I'))
+    t.same(asked, ['Qabc', 'kept \0\0\0\x08'])
+  }
+)
 
 t.test('a session is idle after "ready for query" outside a transaction alone', async t => {
   t.ok(isIdle(ready('I')))
   t.ok(isIdle(Buffer.concat([Buffer.from('C…'), ready('I')])))
-  for (const other of [ready('T'), ready('E'), Buffer.alloc(0), Buffer.from('1\0\0\0\x04', 'latin1'), Buffer.concat([ready('I'), Buffer.from('x')])]) t.notOk(isIdle(other))
+  for (const other of [
+    ready('T'),
+    ready('E'),
+    Buffer.alloc(0),
+    Buffer.from('1\0\0\0\x04', 'latin1'),
+    Buffer.concat([ready('I'), Buffer.from('x')])
+  ])
+    t.notOk(isIdle(other))
 })
 
-t.test('the log is cut each 20,000 messages and tables are cleaned each 200,000, when no transaction is open', async t => {
-  const { database, asked } = recording()
-  const upkeep = new Upkeep()
-  let turns = 0
-  const messages = async (count: number, idle = true): Promise<void> => {
-    for (let n = 0; n < count; n++) {
-      if (!upkeep.due() || !idle) continue
-      turns++
-      await upkeep.run(database)
+t.test(
+  'the log is cut each 20,000 messages and tables are cleaned each 200,000, when no transaction is open',
+  async t => {
+    const { database, asked } = recording()
+    const upkeep = new Upkeep()
+    let turns = 0
+    const messages = async (count: number, idle = true): Promise<void> => {
+      for (let n = 0; n < count; n++) {
+        if (!upkeep.due() || !idle) continue
+        turns++
+        await upkeep.run(database)
+      }
     }
+    await messages(19_999)
+    t.same(asked, [])
+    t.equal(turns, 19, 'V8 had its turns')
+    await messages(5_000, false)
+    t.same(asked, [], 'a transaction is not disturbed')
+    await messages(1)
+    t.same(asked, ['Q\0\0\0\x0fcheckpoint\0'])
+    await messages(180_000)
+    t.equal(asked.filter(text => text.includes('checkpoint')).length, 10)
+    t.equal(asked.filter(text => text.includes('vacuum analyze')).length, 1)
   }
-  await messages(19_999)
-  t.same(asked, [])
-  t.equal(turns, 19, 'V8 had its turns')
-  await messages(5_000, false)
-  t.same(asked, [], 'a transaction is not disturbed')
-  await messages(1)
-  t.same(asked, ['Q\0\0\0\x0fcheckpoint\0'])
-  await messages(180_000)
-  t.equal(asked.filter(text => text.includes('checkpoint')).length, 10)
-  t.equal(asked.filter(text => text.includes('vacuum analyze')).length, 1)
-})
+)
 
 t.test('PGlite keeps what execProtocolRaw answered for ever, and nothing of what answerTo had', async t => {
   const database = await PGlite.create()

@@ -1,5 +1,20 @@
 import t from 'tap'
-import { amount, bytes, column, flag, group, integer, json, ofRow, optional, records, text, texts, moment, together } from '../../src/database/rows.ts'
+import {
+  amount,
+  bytes,
+  column,
+  flag,
+  group,
+  integer,
+  json,
+  ofRow,
+  optional,
+  records,
+  text,
+  texts,
+  moment,
+  together
+} from '../../src/database/rows.ts'
 import { openAnyDatabase } from '../support/database.ts'
 
 const things = records({
@@ -11,13 +26,20 @@ const things = records({
   soldAt: optional(moment()),
   digest: bytes(),
   tags: texts(),
-  parts: json((stored: ReadonlyArray<{ readonly n: number, readonly m?: number }>): ReadonlyArray<{ readonly n: number, readonly m: number }> =>
-    stored.map(({ n, m = 0 }) => ({ n, m }))),
+  parts: json(
+    (
+      stored: ReadonlyArray<{ readonly n: number; readonly m?: number }>
+    ): ReadonlyArray<{ readonly n: number; readonly m: number }> => stored.map(({ n, m = 0 }) => ({ n, m }))
+  ),
   isOpen: flag(),
   place: group({ country: text(), zip: optional(text()) }),
   failure: together({ reason: text('failure_code'), at: moment('failed_at') }),
-  secret: ofRow('secret', (sealed, id: number) => `${sealed} of ${id}`, whole => whole.split(' ')[0] ?? ''),
-  renewal: column(null, (stored: string) => stored === '402' ? 402 : stored, String)
+  secret: ofRow(
+    'secret',
+    (sealed, id: number) => `${sealed} of ${id}`,
+    whole => whole.split(' ')[0] ?? ''
+  ),
+  renewal: column(null, (stored: string) => (stored === '402' ? 402 : stored), String)
 })
 
 const one = {
@@ -42,11 +64,27 @@ t.test('what is written is read as it was, on every kind of column', async t => 
   await sql`
     create table things (id integer primary key, short_name text, remark text, price_sats bigint, made_at timestamptz, sold_at timestamptz, digest bytea,
       tags text[], parts jsonb, is_open boolean, country text, zip text, failure_code text, failed_at timestamptz, secret text, renewal text)`
-  const two = { ...one, id: 8, note: 'sold', soldAt: 0, failure: { reason: 'away', at: 5 }, secret: 'sealed of 8', renewal: 'default' } as const
+  const two = {
+    ...one,
+    id: 8,
+    note: 'sold',
+    soldAt: 0,
+    failure: { reason: 'away', at: 5 },
+    secret: 'sealed of 8',
+    renewal: 'default'
+  } as const
   for (const thing of [one, two]) await sql`insert into things ${sql(things.write(sql, thing))}`
   t.same(await things.all(sql`select * from things order by id`), [one, two])
-  t.same(await things.one(sql`select ${sql(things.names)} from things where id = 8`), two, 'its names are the columns that it reads')
+  t.same(
+    await things.one(sql`select ${sql(things.names)} from things where id = 8`),
+    two,
+    'its names are the columns that it reads'
+  )
   t.equal(await things.one(sql`select * from things where id = 9`), null)
   await sql`update things set ${sql(things.write(sql, { note: null, failure: null, soldAt: undefined }))} where id = 8`
-  t.same(await things.one(sql`select * from things where id = 8`), { ...two, note: null, failure: null }, 'a change writes what it names, and nothing that is undefined')
+  t.same(
+    await things.one(sql`select * from things where id = 8`),
+    { ...two, note: null, failure: null },
+    'a change writes what it names, and nothing that is undefined'
+  )
 })

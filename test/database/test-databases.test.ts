@@ -3,7 +3,7 @@ import t from 'tap'
 import type { Database } from '../../src/database/database.ts'
 import { eachDatabase } from '../support/database.ts'
 
-async function state ({ sql }: Database): Promise<unknown> {
+async function state({ sql }: Database): Promise<unknown> {
   const [row] = await sql`
     select (select count(*)::int from merchants) as merchants, (select count(*)::int from schema_migrations) as migrations,
       (select json_agg(v) from boltgate_jobs.version v) as jobs, (select json_agg(last_value) from pg_sequences) as sequences,
@@ -18,20 +18,26 @@ async function state ({ sql }: Database): Promise<unknown> {
 const asNew = new Map<string, unknown>()
 
 for (const leave of ['nothing', 'rows and a session', 'nothing', 'a table', 'nothing'] as const) {
-  await eachDatabase(t, `a database that will be left with ${leave} begins as the first one did`, async (t, database) => {
-    const found = await state(database)
-    if (!asNew.has(database.kind)) asNew.set(database.kind, found)
-    t.same(found, asNew.get(database.kind))
-    const { sql } = database
-    if (leave === 'a table') await sql`create table tests_own as select 1 as one`
-    if (leave !== 'rows and a session') return
-    await sql`insert into merchants (name, email, key_id, key_digest, key_created_at, created_at, updated_at)
+  await eachDatabase(
+    t,
+    `a database that will be left with ${leave} begins as the first one did`,
+    async (t, database) => {
+      const found = await state(database)
+      if (!asNew.has(database.kind)) asNew.set(database.kind, found)
+      t.same(found, asNew.get(database.kind))
+      const { sql } = database
+      if (leave === 'a table') await sql`create table tests_own as select 1 as one`
+      if (leave !== 'rows and a session') return
+      await sql`insert into merchants (name, email, key_id, key_digest, key_created_at, created_at, updated_at)
       values ('a', 'a@example.org', 'a', sha256('a'), to_timestamp(0), to_timestamp(0), to_timestamp(0))`
-    await sql`delete from schema_migrations`
-    await sql`update boltgate_jobs.version set version = 0`
-    await sql.unsafe('set timezone to \'Asia/Tokyo\'; set statement_timeout to 1234567; create temporary table tests_temporary (one int); prepare tests_statement as select 1')
-    await sql`select pg_advisory_lock(4711)`
-    await database.listen('tests_channel', () => {})
-    t.not(JSON.stringify(await state(database)), JSON.stringify(found), 'it left something')
-  })
+      await sql`delete from schema_migrations`
+      await sql`update boltgate_jobs.version set version = 0`
+      await sql.unsafe(
+        "set timezone to 'Asia/Tokyo'; set statement_timeout to 1234567; create temporary table tests_temporary (one int); prepare tests_statement as select 1"
+      )
+      await sql`select pg_advisory_lock(4711)`
+      await database.listen('tests_channel', () => {})
+      t.not(JSON.stringify(await state(database)), JSON.stringify(found), 'it left something')
+    }
+  )
 }

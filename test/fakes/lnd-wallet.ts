@@ -6,7 +6,7 @@ import type { Clock } from '../../src/system/clock.ts'
 export class LndError extends Error {
   readonly code: number
 
-  constructor (code: number, message: string) {
+  constructor(code: number, message: string) {
     super(message)
     this.code = code
   }
@@ -79,46 +79,76 @@ export class LndWallet {
   /** How many were settled; a test sets it back, as a rebuilt node's is. */
   settled = 0
 
-  constructor (clock: Clock) {
+  constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  addInvoice (valueSats: number, memo: string, expiry: number): HeldInvoice {
-    if (Buffer.byteLength(memo) > LONGEST_MEMO) throw new LndError(2, `memo too large: ${Buffer.byteLength(memo)} bytes (maxsize=${LONGEST_MEMO})`)
-    if (expiry > LONGEST_EXPIRY) throw new LndError(2, `expiry of ${expiry} seconds greater than max expiry of ${LONGEST_EXPIRY} seconds`)
+  addInvoice(valueSats: number, memo: string, expiry: number): HeldInvoice {
+    if (Buffer.byteLength(memo) > LONGEST_MEMO)
+      throw new LndError(2, `memo too large: ${Buffer.byteLength(memo)} bytes (maxsize=${LONGEST_MEMO})`)
+    if (expiry > LONGEST_EXPIRY)
+      throw new LndError(2, `expiry of ${expiry} seconds greater than max expiry of ${LONGEST_EXPIRY} seconds`)
     const expirySeconds = expiry === 0 ? DEFAULT_EXPIRY : expiry
     const preimage = randomBytes(32)
     const paymentHash = hash('sha256', preimage, 'hex')
     const timestamp = Math.floor(this.#clock.now() / 1000)
-    const invoice = encodeInvoice({
-      network: 'regtest', ...(valueSats === 0 ? {} : { amountMsat: BigInt(valueSats) * 1000n }), paymentHash, paymentSecret: randomBytes(32).toString('hex'), timestamp, expirySeconds, description: memo
-    }, nodeKey)
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        ...(valueSats === 0 ? {} : { amountMsat: BigInt(valueSats) * 1000n }),
+        paymentHash,
+        paymentSecret: randomBytes(32).toString('hex'),
+        timestamp,
+        expirySeconds,
+        description: memo
+      },
+      nodeKey
+    )
     const held: HeldInvoice = {
-      addIndex: this.invoices.size + 1, paymentHash, preimage: preimage.toString('hex'), invoice, memo, valueSats, expirySeconds, createdAt: timestamp * 1000, state: 'OPEN', settledAt: null, settleIndex: 0, paidSats: 0
+      addIndex: this.invoices.size + 1,
+      paymentHash,
+      preimage: preimage.toString('hex'),
+      invoice,
+      memo,
+      valueSats,
+      expirySeconds,
+      createdAt: timestamp * 1000,
+      state: 'OPEN',
+      settledAt: null,
+      settleIndex: 0,
+      paidSats: 0
     }
     this.invoices.set(paymentHash, held)
     return held
   }
 
-  invoice (paymentHash: string): HeldInvoice {
+  invoice(paymentHash: string): HeldInvoice {
     const held = this.invoices.get(paymentHash)
     if (held === undefined) throw new LndError(5, 'unable to locate invoice')
     return held
   }
 
   /** A payer's HTLCs arrive; answers the preimage. */
-  settle (paymentHash: string, paidSats = this.invoice(paymentHash).valueSats): string {
+  settle(paymentHash: string, paidSats = this.invoice(paymentHash).valueSats): string {
     const held = this.invoice(paymentHash)
-    Object.assign(held, { state: 'SETTLED', settledAt: this.#clock.now(), settleIndex: held.settleIndex === 0 ? ++this.settled : held.settleIndex, paidSats })
+    Object.assign(held, {
+      state: 'SETTLED',
+      settledAt: this.#clock.now(),
+      settleIndex: held.settleIndex === 0 ? ++this.settled : held.settleIndex,
+      paidSats
+    })
     return held.preimage
   }
 
   /** `tracked` false: refused before it became a payment of the node. */
-  pay (invoice: string, amountSats: number | null): HeldPayment {
+  pay(invoice: string, amountSats: number | null): HeldPayment {
     const decoded = decodeInvoice(invoice)
-    if (decoded.expiresAt * 1000 <= this.#clock.now()) throw new LndError(2, `invoice expired. Valid until ${new Date(decoded.expiresAt * 1000).toISOString()}`)
-    if (decoded.amountSats === null && amountSats === null) throw new LndError(2, 'amount must be specified when paying a zero amount invoice')
-    if (decoded.amountSats !== null && amountSats !== null) throw new LndError(2, 'amount must not be specified when paying a non-zero  amount invoice')
+    if (decoded.expiresAt * 1000 <= this.#clock.now())
+      throw new LndError(2, `invoice expired. Valid until ${new Date(decoded.expiresAt * 1000).toISOString()}`)
+    if (decoded.amountSats === null && amountSats === null)
+      throw new LndError(2, 'amount must be specified when paying a zero amount invoice')
+    if (decoded.amountSats !== null && amountSats !== null)
+      throw new LndError(2, 'amount must not be specified when paying a non-zero  amount invoice')
     if (this.invoices.has(decoded.paymentHash)) throw new LndError(2, 'self-payments not allowed')
     const before = this.payments.get(decoded.paymentHash)
     if (before?.status === 'SUCCEEDED') throw new LndError(6, 'invoice is already paid')
@@ -140,26 +170,39 @@ export class LndWallet {
     return payment
   }
 
-  sendCoins (address: string, amountSats: number, label: string): HeldTransaction {
+  sendCoins(address: string, amountSats: number, label: string): HeldTransaction {
     if (label.length > 500) throw new LndError(2, `label too long: ${label.length}`)
     if (amountSats + 200 > this.funds) throw new LndError(2, 'insufficient funds available to construct transaction')
     this.funds -= amountSats + 200
-    const transaction = { hash: randomBytes(32).toString('hex'), label, address, amountSats, feeSats: 200, at: this.#clock.now(), height: 0 }
+    const transaction = {
+      hash: randomBytes(32).toString('hex'),
+      label,
+      address,
+      amountSats,
+      feeSats: 200,
+      at: this.#clock.now(),
+      height: 0
+    }
     this.transactions.push(transaction)
     return transaction
   }
 
   /** Everything without a block gets one. */
-  mine (): void {
+  mine(): void {
     const height = Math.max(TIP, ...this.transactions.map(one => one.height)) + 1
     for (const one of this.transactions) if (one.height === 0) one.height = height
   }
 
-  /** As lnd lists them: those in blocks, backwards when `start` is above `end`, then those without one where either is -1. */
-  list (start: number, end: number): readonly HeldTransaction[] {
+  /**
+   * As lnd lists them: those in blocks, backwards when `start` is above `end`, then those without one where either is
+   * -1.
+   */
+  list(start: number, end: number): readonly HeldTransaction[] {
     const top = end === -1 ? Number.MAX_SAFE_INTEGER : end
     const [low, high] = start > top ? [top, start] : [start, top]
-    const mined = this.transactions.filter(({ height }) => height > 0 && height >= low && height <= high).sort((a, b) => start > top ? b.height - a.height : a.height - b.height)
+    const mined = this.transactions
+      .filter(({ height }) => height > 0 && height >= low && height <= high)
+      .sort((a, b) => (start > top ? b.height - a.height : a.height - b.height))
     return start === -1 || end === -1 ? [...mined, ...this.transactions.filter(({ height }) => height === 0)] : mined
   }
 }

@@ -8,15 +8,40 @@ import { selfSigned } from './certificate.ts'
 import { LndError, LndWallet, type HeldInvoice, type HeldPayment } from './lnd-wallet.ts'
 
 /** What a macaroon may do, in lnd's own spelling. */
-export type Permission = 'info:read' | 'invoices:read' | 'invoices:write' | 'offchain:read' | 'offchain:write' | 'onchain:read' | 'onchain:write'
+export type Permission =
+  | 'info:read'
+  | 'invoices:read'
+  | 'invoices:write'
+  | 'offchain:read'
+  | 'offchain:write'
+  | 'onchain:read'
+  | 'onchain:write'
 
-const EVERYTHING: readonly Permission[] = ['info:read', 'invoices:read', 'invoices:write', 'offchain:read', 'offchain:write', 'onchain:read', 'onchain:write']
+const EVERYTHING: readonly Permission[] = [
+  'info:read',
+  'invoices:read',
+  'invoices:write',
+  'offchain:read',
+  'offchain:write',
+  'onchain:read',
+  'onchain:write'
+]
 
 /**
- * What goes wrong with one request; `lost after` has acted before the connection breaks, and so has `going down after`, which
- * lnd's REST side answers when the other side goes away under it.
+ * What goes wrong with one request; `lost after` has acted before the connection breaks, and so has `going down after`,
+ * which lnd's REST side answers when the other side goes away under it.
  */
-export type Fault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'html as 404' | 'locked' | 'server error' | 'going down' | 'going down after'
+export type Fault =
+  | 'hang'
+  | 'hang after'
+  | 'lost before'
+  | 'lost after'
+  | 'html'
+  | 'html as 404'
+  | 'locked'
+  | 'server error'
+  | 'going down'
+  | 'going down after'
 
 /** How the fake is made. */
 export interface FakeLndOptions {
@@ -31,7 +56,11 @@ export interface FakeLndOptions {
 }
 
 /** One request as it came. */
-export interface SeenRequest { readonly method: string, readonly path: string, readonly body: unknown }
+export interface SeenRequest {
+  readonly method: string
+  readonly path: string
+  readonly body: unknown
+}
 
 /** A fake node. */
 export interface FakeLnd {
@@ -44,22 +73,26 @@ export interface FakeLnd {
   /** Told when a request is left without an answer: a test moves its clock here. */
   onHang: () => void
   /** A key: an lndconnect address with a macaroon of these permissions, all unless said. */
-  key (permissions?: readonly Permission[], host?: string): string
+  key(permissions?: readonly Permission[], host?: string): string
   /** The macaroon of a key is no longer good: its root key was deleted. */
-  revoke (key: string): void
+  revoke(key: string): void
   /** The next request whose `METHOD /path` fits goes wrong. */
-  fail (fault: Fault, on?: RegExp): void
-  close (): Promise<void>
+  fail(fault: Fault, on?: RegExp): void
+  close(): Promise<void>
 }
 
-interface Call { readonly url: URL, readonly body: Readonly<Record<string, unknown>>, readonly id: string }
+interface Call {
+  readonly url: URL
+  readonly body: Readonly<Record<string, unknown>>
+  readonly id: string
+}
 interface Route {
   readonly method: string
   readonly path: RegExp
   readonly needs: Permission
   /** Members that a body or query may have. */
   readonly members: readonly string[]
-  run (call: Call): object | LndStream
+  run(call: Call): object | LndStream
 }
 
 /** Lines of a stream; one that stays open is ended by the client. */
@@ -67,7 +100,7 @@ class LndStream {
   readonly lines: readonly object[]
   readonly isOpen: boolean
 
-  constructor (lines: readonly object[], isOpen: boolean) {
+  constructor(lines: readonly object[], isOpen: boolean) {
     this.lines = lines
     this.isOpen = isOpen
   }
@@ -77,63 +110,112 @@ const STATUSES: Readonly<Record<number, number>> = { 2: 500, 3: 400, 5: 404, 6: 
 const HTML = '<!DOCTYPE html><html><body>Bad gateway</body></html>'
 
 /** Starts an lnd node without Lightning on loopback: its REST API as providers.md and lnd's own source have it. */
-export async function startFakeLnd (options: FakeLndOptions = {}): Promise<FakeLnd> {
+export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLnd> {
   const clock = options.clock ?? systemClock
   const wallet = new LndWallet(clock)
   const macaroons = new Map<string, ReadonlySet<Permission>>()
   const requests: SeenRequest[] = []
-  const faults: Array<{ readonly fault: Fault, readonly on: RegExp }> = []
-  const tls = selfSigned({ names: options.names ?? ['localhost', '127.0.0.1'], ...(options.until === undefined ? {} : { until: options.until, from: options.until - 1000 }) })
+  const faults: Array<{ readonly fault: Fault; readonly on: RegExp }> = []
+  const tls = selfSigned({
+    names: options.names ?? ['localhost', '127.0.0.1'],
+    ...(options.until === undefined ? {} : { until: options.until, from: options.until - 1000 })
+  })
   const routes = routesOf(wallet, clock)
 
   const server = createServer({ cert: tls.certificate, key: tls.key }, (request, response) => {
-    serve(request, response).catch((error: unknown) => { response.destroy(error instanceof Error ? error : undefined) })
+    serve(request, response).catch((error: unknown) => {
+      response.destroy(error instanceof Error ? error : undefined)
+    })
   })
-  // lnd leaves idle connections open; Node would end them after five seconds, in the middle of a test that signs hundreds of invoices.
+  // lnd leaves idle connections open; Node would end them after five seconds, in the middle of a test that signs
+  // hundreds of invoices.
   server.keepAliveTimeout = 0
 
-  async function serve (request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', fake.url)
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
     const text = Buffer.concat(pieces).toString('utf8')
     const name = `${request.method ?? ''} ${url.pathname}`
     const at = faults.findIndex(({ on }) => on.test(name))
-    const fault = at === -1 ? null : faults.splice(at, 1)[0]?.fault ?? null
-    requests.push({ method: request.method ?? '', path: request.url ?? '', body: text === '' ? null : JSON.parse(text) as unknown })
-    if (fault === 'hang') { fake.onHang(); return }
-    if (fault === 'lost before') { response.destroy(); return }
-    if (fault === 'html' || fault === 'html as 404') { response.writeHead(fault === 'html' ? 502 : 404, { 'content-type': 'text/html' }).end(HTML); return }
-    if (fault === 'server error') { answerError(response, new LndError(2, 'unable to query the database'), false); return }
-    if (fault === 'locked') { answerError(response, new LndError(2, 'wallet locked, unlock it to enable full RPC access'), false); return }
-    if (fault === 'going down') { answerError(response, new LndError(14, 'error reading from server: EOF'), false); return }
+    const fault = at === -1 ? null : (faults.splice(at, 1)[0]?.fault ?? null)
+    requests.push({
+      method: request.method ?? '',
+      path: request.url ?? '',
+      body: text === '' ? null : (JSON.parse(text) as unknown)
+    })
+    if (fault === 'hang') {
+      fake.onHang()
+      return
+    }
+    if (fault === 'lost before') {
+      response.destroy()
+      return
+    }
+    if (fault === 'html' || fault === 'html as 404') {
+      response.writeHead(fault === 'html' ? 502 : 404, { 'content-type': 'text/html' }).end(HTML)
+      return
+    }
+    if (fault === 'server error') {
+      answerError(response, new LndError(2, 'unable to query the database'), false)
+      return
+    }
+    if (fault === 'locked') {
+      answerError(response, new LndError(2, 'wallet locked, unlock it to enable full RPC access'), false)
+      return
+    }
+    if (fault === 'going down') {
+      answerError(response, new LndError(14, 'error reading from server: EOF'), false)
+      return
+    }
     try {
       const answer = act(request, url, text)
-      if (fault === 'going down after') { answerError(response, new LndError(14, 'error reading from server: EOF'), false); return }
-      if (fault === 'hang after') { fake.onHang(); return }
-      if (fault === 'lost after') { response.destroy(); return }
+      if (fault === 'going down after') {
+        answerError(response, new LndError(14, 'error reading from server: EOF'), false)
+        return
+      }
+      if (fault === 'hang after') {
+        fake.onHang()
+        return
+      }
+      if (fault === 'lost after') {
+        response.destroy()
+        return
+      }
       response.writeHead(200, { 'content-type': 'application/json' })
-      if (!(answer instanceof LndStream)) { response.end(JSON.stringify(answer)); return }
+      if (!(answer instanceof LndStream)) {
+        response.end(JSON.stringify(answer))
+        return
+      }
       for (const line of answer.lines) response.write(`${JSON.stringify({ result: line })}\n`)
       // lnd's REST side sends no head before the first line.
       if (answer.isOpen) fake.onHang()
       else response.end()
     } catch (error) {
       if (!(error instanceof LndError)) throw error
-      if (fault === 'lost after') { response.destroy(); return }
+      if (fault === 'lost after') {
+        response.destroy()
+        return
+      }
       answerError(response, error, /router/.test(url.pathname))
     }
   }
 
-  function act (request: IncomingMessage, url: URL, text: string): object | LndStream {
+  function act(request: IncomingMessage, url: URL, text: string): object | LndStream {
     const route = routes.find(({ method, path }) => method === request.method && path.test(url.pathname))
     if (route === undefined) throw new LndError(5, 'Not Found')
     const macaroon = request.headers['grpc-metadata-macaroon']
     if (macaroon === undefined) throw new LndError(2, 'expected 1 macaroon, got 0')
     const permissions = macaroons.get(String(macaroon))
-    if (permissions === undefined) throw new LndError(2, 'verification failed: signature mismatch after caveat verification')
+    if (permissions === undefined)
+      throw new LndError(2, 'verification failed: signature mismatch after caveat verification')
     if (!permissions.has(route.needs)) throw new LndError(options.older === true ? 2 : 7, 'permission denied')
-    const body = text === '' ? {} : JSON.parse(text) as Readonly<Record<string, unknown>> /* REST takes objects alone; their members are checked next */
+    const body =
+      text === ''
+        ? {}
+        : (JSON.parse(text) as Readonly<
+            Record<string, unknown>
+          >) /* REST takes objects alone; their members are checked next */
     const unknown = [...Object.keys(body), ...url.searchParams.keys()].find(member => !route.members.includes(member))
     if (unknown !== undefined) throw new LndError(3, `proto: (line 1:2): unknown field "${unknown}"`)
     try {
@@ -159,8 +241,12 @@ export async function startFakeLnd (options: FakeLndOptions = {}): Promise<FakeL
       macaroons.set(macaroon.toString('hex'), new Set(permissions))
       return lndConnect(`${host}:${port}`, tls.certificate, macaroon)
     },
-    revoke: key => { macaroons.delete(Buffer.from(new URL(key).searchParams.get('macaroon') ?? '', 'base64url').toString('hex')) },
-    fail: (fault, on = /./) => { faults.push({ fault, on }) },
+    revoke: key => {
+      macaroons.delete(Buffer.from(new URL(key).searchParams.get('macaroon') ?? '', 'base64url').toString('hex'))
+    },
+    fail: (fault, on = /./) => {
+      faults.push({ fault, on })
+    },
     close: async () => {
       server.closeAllConnections()
       server.close()
@@ -171,35 +257,40 @@ export async function startFakeLnd (options: FakeLndOptions = {}): Promise<FakeL
 }
 
 /** The lndconnect address of a node, as `lncli` and wallets write it. */
-export function lndConnect (host: string, certificate: string | null, macaroon: Uint8Array): string {
-  const der = certificate === null ? null : Buffer.from(certificate.replaceAll(/-----[^-]*-----|\s/g, ''), 'base64').toString('base64url')
+export function lndConnect(host: string, certificate: string | null, macaroon: Uint8Array): string {
+  const der =
+    certificate === null
+      ? null
+      : Buffer.from(certificate.replaceAll(/-----[^-]*-----|\s/g, ''), 'base64').toString('base64url')
   return `lndconnect://${host}?${der === null ? '' : `cert=${der}&`}macaroon=${Buffer.from(macaroon).toString('base64url')}`
 }
 
 /** A stream wraps its error once more, before its first line under the error's own status. */
-function answerError (response: ServerResponse, { code, message }: LndError, isStream: boolean): void {
+function answerError(response: ServerResponse, { code, message }: LndError, isStream: boolean): void {
   const error = { code, message, details: [] }
-  response.writeHead(STATUSES[code] ?? 500, { 'content-type': 'application/json' }).end(JSON.stringify(isStream ? { error } : error))
+  response
+    .writeHead(STATUSES[code] ?? 500, { 'content-type': 'application/json' })
+    .end(JSON.stringify(isStream ? { error } : error))
 }
 
-function integer (value: unknown, fallback = 0): number {
+function integer(value: unknown, fallback = 0): number {
   if (value === undefined || value === null) return fallback
   const number = Number(value)
   if (!Number.isSafeInteger(number)) throw new LndError(3, `invalid value for int64 type: ${JSON.stringify(value)}`)
   return number
 }
 
-function string (value: unknown): string {
+function string(value: unknown): string {
   if (value === undefined) return ''
   if (typeof value !== 'string') throw new LndError(3, `invalid value for string type: ${JSON.stringify(value)}`)
   return value
 }
 
-function base64 (hex: string): string {
+function base64(hex: string): string {
   return Buffer.from(hex, 'hex').toString('base64')
 }
 
-function invoiceView (held: HeldInvoice, now: number): object {
+function invoiceView(held: HeldInvoice, now: number): object {
   // lnd's watcher cancels what has expired.
   const state = held.state === 'OPEN' && held.createdAt + held.expirySeconds * 1000 <= now ? 'CANCELED' : held.state
   return {
@@ -222,7 +313,7 @@ function invoiceView (held: HeldInvoice, now: number): object {
   }
 }
 
-function paymentView (held: HeldPayment): object {
+function paymentView(held: HeldPayment): object {
   return {
     payment_hash: held.paymentHash,
     value_sat: String(held.valueSats),
@@ -231,99 +322,179 @@ function paymentView (held: HeldPayment): object {
     fee_sat: String(held.feeSats),
     fee_msat: String(held.feeSats * 1000),
     creation_time_ns: String(BigInt(held.createdAt) * 1_000_000n),
-    htlcs: held.resolvedAt === null ? [] : [{ status: held.status, resolve_time_ns: String(BigInt(held.resolvedAt) * 1_000_000n + 123n) }],
+    htlcs:
+      held.resolvedAt === null
+        ? []
+        : [{ status: held.status, resolve_time_ns: String(BigInt(held.resolvedAt) * 1_000_000n + 123n) }],
     failure_reason: held.failureReason
   }
 }
 
-function track (payment: HeldPayment, noInflight: boolean): LndStream {
+function track(payment: HeldPayment, noInflight: boolean): LndStream {
   const isOpen = payment.status === 'IN_FLIGHT'
   return new LndStream(isOpen && noInflight ? [] : [paymentView(payment)], isOpen)
 }
 
-function routesOf (wallet: LndWallet, clock: Clock): readonly Route[] {
+function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
   return [
-    { method: 'GET', path: /^\/v1\/getinfo$/, needs: 'info:read', members: [], run: () => ({ alias: 'fake', version: '0.20.0-beta', synced_to_chain: true }) },
     {
-      method: 'GET', path: /^\/v1\/channels$/, needs: 'offchain:read', members: ['active_only', 'inactive_only', 'public_only', 'private_only', 'peer'],
+      method: 'GET',
+      path: /^\/v1\/getinfo$/,
+      needs: 'info:read',
+      members: [],
+      run: () => ({ alias: 'fake', version: '0.20.0-beta', synced_to_chain: true })
+    },
+    {
+      method: 'GET',
+      path: /^\/v1\/channels$/,
+      needs: 'offchain:read',
+      members: ['active_only', 'inactive_only', 'public_only', 'private_only', 'peer'],
       run: ({ url }) => {
-        const wanted = wallet.channels.filter(({ isPrivate }) => isPrivate ? url.searchParams.get('public_only') !== 'true' : url.searchParams.get('private_only') !== 'true')
+        const wanted = wallet.channels.filter(({ isPrivate }) =>
+          isPrivate ? url.searchParams.get('public_only') !== 'true' : url.searchParams.get('private_only') !== 'true'
+        )
         return { channels: wanted.map(({ isPrivate }) => ({ active: true, private: isPrivate })) }
       }
     },
     {
-      method: 'POST', path: /^\/v1\/invoices$/, needs: 'invoices:write', members: ['value', 'value_msat', 'memo', 'expiry', 'private', 'description_hash'],
+      method: 'POST',
+      path: /^\/v1\/invoices$/,
+      needs: 'invoices:write',
+      members: ['value', 'value_msat', 'memo', 'expiry', 'private', 'description_hash'],
       run: ({ body }) => {
         const held = wallet.addInvoice(integer(body['value']), string(body['memo']), integer(body['expiry']))
-        return { r_hash: base64(held.paymentHash), payment_request: held.invoice, add_index: String(held.addIndex), payment_addr: base64(held.preimage) }
+        return {
+          r_hash: base64(held.paymentHash),
+          payment_request: held.invoice,
+          add_index: String(held.addIndex),
+          payment_addr: base64(held.preimage)
+        }
       }
     },
     {
-      method: 'GET', path: /^\/v1\/invoices$/, needs: 'invoices:read', members: ['reversed', 'num_max_invoices', 'index_offset', 'creation_date_start', 'creation_date_end', 'pending_only'],
+      method: 'GET',
+      path: /^\/v1\/invoices$/,
+      needs: 'invoices:read',
+      members: [
+        'reversed',
+        'num_max_invoices',
+        'index_offset',
+        'creation_date_start',
+        'creation_date_end',
+        'pending_only'
+      ],
       run: ({ url }) => {
         const offset = integer(url.searchParams.get('index_offset'))
         const start = integer(url.searchParams.get('creation_date_start')) * 1000
         const isReversed = url.searchParams.get('reversed') === 'true'
         const all = [...wallet.invoices.values()].filter(held => held.createdAt >= start)
         const most = integer(url.searchParams.get('num_max_invoices')) || 100
-        const page = isReversed ? all.filter(held => offset === 0 || held.addIndex < offset).slice(-most) : all.filter(held => held.addIndex > offset).slice(0, most)
-        return { invoices: page.map(held => invoiceView(held, clock.now())), first_index_offset: String(page[0]?.addIndex ?? 0), last_index_offset: String(page.at(-1)?.addIndex ?? 0) }
+        const page = isReversed
+          ? all.filter(held => offset === 0 || held.addIndex < offset).slice(-most)
+          : all.filter(held => held.addIndex > offset).slice(0, most)
+        return {
+          invoices: page.map(held => invoiceView(held, clock.now())),
+          first_index_offset: String(page[0]?.addIndex ?? 0),
+          last_index_offset: String(page.at(-1)?.addIndex ?? 0)
+        }
       }
     },
     {
-      method: 'GET', path: /^\/v1\/invoices\/subscribe$/, needs: 'invoices:read', members: ['add_index', 'settle_index'],
-      // Backlogs begin behind an index; 0 asks for none, so that the first of all is in none (invoices/invoiceregistry.go).
+      method: 'GET',
+      path: /^\/v1\/invoices\/subscribe$/,
+      needs: 'invoices:read',
+      members: ['add_index', 'settle_index'],
+      // Backlogs begin behind an index; 0 asks for none, so that the first of all is in none
+      // (invoices/invoiceregistry.go).
       run: ({ url }) => {
         const all = [...wallet.invoices.values()]
         const added = integer(url.searchParams.get('add_index'))
         const settled = integer(url.searchParams.get('settle_index'))
-        return new LndStream([
-          ...added === 0 ? [] : all.filter(held => held.addIndex > added),
-          ...settled === 0 ? [] : all.filter(held => held.settleIndex > settled).toSorted((one, other) => one.settleIndex - other.settleIndex)
-        ].map(held => invoiceView(held, clock.now())), true)
+        return new LndStream(
+          [
+            ...(added === 0 ? [] : all.filter(held => held.addIndex > added)),
+            ...(settled === 0
+              ? []
+              : all
+                  .filter(held => held.settleIndex > settled)
+                  .toSorted((one, other) => one.settleIndex - other.settleIndex))
+          ].map(held => invoiceView(held, clock.now())),
+          true
+        )
       }
     },
     {
-      method: 'GET', path: /^\/v1\/invoice\/([^/]+)$/, needs: 'invoices:read', members: [],
+      method: 'GET',
+      path: /^\/v1\/invoice\/([^/]+)$/,
+      needs: 'invoices:read',
+      members: [],
       run: ({ id }) => {
-        if (!/^[0-9a-f]{64}$/i.test(id)) throw new LndError(2, `payment hash must be exactly 32 bytes, is instead ${id.length / 2}`)
+        if (!/^[0-9a-f]{64}$/i.test(id))
+          throw new LndError(2, `payment hash must be exactly 32 bytes, is instead ${id.length / 2}`)
         return invoiceView(wallet.invoice(id.toLowerCase()), clock.now())
       }
     },
     {
-      method: 'POST', path: /^\/v2\/router\/send$/, needs: 'offchain:write', members: ['payment_request', 'timeout_seconds', 'fee_limit_sat', 'no_inflight_updates', 'amt'],
+      method: 'POST',
+      path: /^\/v2\/router\/send$/,
+      needs: 'offchain:write',
+      members: ['payment_request', 'timeout_seconds', 'fee_limit_sat', 'no_inflight_updates', 'amt'],
       run: ({ body }) => {
         if (integer(body['timeout_seconds']) < 1) throw new LndError(2, 'timeout_seconds must be specified')
         // Without a limit lnd takes only routes that cost nothing.
         if (integer(body['fee_limit_sat']) < 2) wallet.outcome = 'FAILURE_REASON_NO_ROUTE'
-        const payment = wallet.pay(string(body['payment_request']), body['amt'] === undefined ? null : integer(body['amt']))
+        const payment = wallet.pay(
+          string(body['payment_request']),
+          body['amt'] === undefined ? null : integer(body['amt'])
+        )
         return track(payment, body['no_inflight_updates'] === true)
       }
     },
     {
-      method: 'GET', path: /^\/v2\/router\/track\/([^/]+)$/, needs: 'offchain:read', members: ['no_inflight_updates'],
+      method: 'GET',
+      path: /^\/v2\/router\/track\/([^/]+)$/,
+      needs: 'offchain:read',
+      members: ['no_inflight_updates'],
       run: ({ id, url }) => {
         // Go's decoder insists on the padding.
-        if (!/^[A-Za-z0-9_-]{43}=$/.test(decodeURIComponent(id))) throw new LndError(3, 'type mismatch, parameter: payment_hash, error: illegal base64 data')
+        if (!/^[A-Za-z0-9_-]{43}=$/.test(decodeURIComponent(id)))
+          throw new LndError(3, 'type mismatch, parameter: payment_hash, error: illegal base64 data')
         const payment = wallet.payments.get(Buffer.from(decodeURIComponent(id), 'base64').toString('hex'))
-        if (payment === undefined) throw new LndError(5, 'payment isn\'t initiated')
+        if (payment === undefined) throw new LndError(5, "payment isn't initiated")
         return track(payment, url.searchParams.get('no_inflight_updates') === 'true')
       }
     },
     {
-      method: 'POST', path: /^\/v1\/transactions$/, needs: 'onchain:write', members: ['addr', 'amount', 'target_conf', 'sat_per_vbyte', 'label', 'spend_unconfirmed', 'min_confs'],
-      run: ({ body }) => ({ txid: wallet.sendCoins(string(body['addr']), integer(body['amount']), string(body['label'])).hash })
+      method: 'POST',
+      path: /^\/v1\/transactions$/,
+      needs: 'onchain:write',
+      members: ['addr', 'amount', 'target_conf', 'sat_per_vbyte', 'label', 'spend_unconfirmed', 'min_confs'],
+      run: ({ body }) => ({
+        txid: wallet.sendCoins(string(body['addr']), integer(body['amount']), string(body['label'])).hash
+      })
     },
     {
-      method: 'GET', path: /^\/v1\/transactions$/, needs: 'onchain:read', members: ['start_height', 'end_height', 'index_offset', 'max_transactions'],
+      method: 'GET',
+      path: /^\/v1\/transactions$/,
+      needs: 'onchain:read',
+      members: ['start_height', 'end_height', 'index_offset', 'max_transactions'],
       run: ({ url }) => {
-        const all = wallet.list(integer(url.searchParams.get('start_height')), integer(url.searchParams.get('end_height')) || -1)
+        const all = wallet.list(
+          integer(url.searchParams.get('start_height')),
+          integer(url.searchParams.get('end_height')) || -1
+        )
         const offset = integer(url.searchParams.get('index_offset'))
         const most = integer(url.searchParams.get('max_transactions')) || all.length
         const page = all.slice(offset, offset + most)
         return {
           transactions: page.map(one => ({
-            tx_hash: one.hash, amount: String(-one.amountSats - one.feeSats), num_confirmations: one.height === 0 ? 0 : 1, block_height: one.height, time_stamp: String(Math.floor(one.at / 1000)), total_fees: String(one.feeSats), label: one.label
+            tx_hash: one.hash,
+            amount: String(-one.amountSats - one.feeSats),
+            num_confirmations: one.height === 0 ? 0 : 1,
+            block_height: one.height,
+            time_stamp: String(Math.floor(one.at / 1000)),
+            total_fees: String(one.feeSats),
+            label: one.label
           })),
           last_index: String(offset + page.length - 1),
           first_index: String(offset)

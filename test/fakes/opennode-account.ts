@@ -1,7 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { bech32 } from '@scure/base'
 import { AddressError, readAddress } from '../../src/lightning/address.ts'
-import { decodeInvoice, encodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
+import {
+  decodeInvoice,
+  encodeInvoice,
+  InvoiceError,
+  type Invoice,
+  type InvoiceNetwork
+} from '../../src/lightning/bolt11.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
 import type { Clock } from '../../src/system/clock.ts'
 
@@ -12,14 +18,21 @@ export type ChargeStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'ref
 export class Refusal extends Error {
   readonly status: number
 
-  constructor (status: number, message: string) {
+  constructor(status: number, message: string) {
     super(message)
     this.status = status
   }
 }
 
 /** A transaction on the chain that paid towards a charge. */
-export interface ChainPayment { readonly address: string, readonly created_at: number, settled_at: number | null, readonly tx: string, status: 'pending' | 'confirmed', readonly amount: number }
+export interface ChainPayment {
+  readonly address: string
+  readonly created_at: number
+  settled_at: number | null
+  readonly tx: string
+  status: 'pending' | 'confirmed'
+  readonly amount: number
+}
 
 /** A charge as it is kept; `view` is what goes over the wire. */
 export interface HeldCharge {
@@ -63,17 +76,56 @@ export interface HeldWithdrawal {
 }
 
 /** A refund of an underpayment as it is kept. */
-export interface HeldRefund { readonly id: string, readonly checkout_id: string, readonly address: string, readonly amount: string, readonly created_at: number, status: 'pending' | 'confirmed', fee: string | null, tx: string | null, processed_at: string | null }
+export interface HeldRefund {
+  readonly id: string
+  readonly checkout_id: string
+  readonly address: string
+  readonly amount: string
+  readonly created_at: number
+  status: 'pending' | 'confirmed'
+  fee: string | null
+  tx: string | null
+  processed_at: string | null
+}
 
-const CHARGE_FIELDS = new Set(['amount', 'currency', 'description', 'customer_email', 'notif_email', 'customer_name', 'order_id', 'callback_url', 'success_url', 'auto_settle', 'ttl', 'metadata', 'split_to_btc_bps', 'notify_receiver', 'kyc_required', 'desc_hash'])
-const WITHDRAWAL_FIELDS = new Set(['type', 'address', 'payreq', 'amount', 'currency', 'callback_url', 'wallet', 'auto_confirm', 'custom_id'])
+const CHARGE_FIELDS = new Set([
+  'amount',
+  'currency',
+  'description',
+  'customer_email',
+  'notif_email',
+  'customer_name',
+  'order_id',
+  'callback_url',
+  'success_url',
+  'auto_settle',
+  'ttl',
+  'metadata',
+  'split_to_btc_bps',
+  'notify_receiver',
+  'kyc_required',
+  'desc_hash'
+])
+const WITHDRAWAL_FIELDS = new Set([
+  'type',
+  'address',
+  'payreq',
+  'amount',
+  'currency',
+  'callback_url',
+  'wallet',
+  'auto_confirm',
+  'custom_id'
+])
 const REFUND_FIELDS = new Set(['checkout_id', 'address', 'email'])
 /** Satoshis of one whole unit. */
 const SATS_PER_UNIT: Readonly<Record<string, number>> = { USD: 2_000, EUR: 2_200, GBP: 2_500 }
 const LARGEST_INVOICE = 500_000_000
 const nodeKey = Buffer.alloc(32, 7)
 
-/** One account at the provider: its charges, withdrawals and balance, with the rules that providers.md gives for them. */
+/**
+ * One account at the provider: its charges, withdrawals and balance, with the rules that providers.md gives for them.
+ */
 export class FakeAccount {
   readonly charges = new Map<string, HeldCharge>()
   readonly withdrawals = new Map<string, HeldWithdrawal>()
@@ -87,19 +139,30 @@ export class FakeAccount {
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
 
-  constructor (clock: Clock, network: InvoiceNetwork) {
+  constructor(clock: Clock, network: InvoiceNetwork) {
     this.#clock = clock
     this.#network = network
   }
 
   /** `POST /v1/charges`. @throws Refusal 400 */
-  createCharge (key: string, body: Readonly<Record<string, unknown>>): HeldCharge {
+  createCharge(key: string, body: Readonly<Record<string, unknown>>): HeldCharge {
     refuseUnknown(body, CHARGE_FIELDS)
-    const { amount, currency, ttl = 1440, description = 'N/A', callback_url: callbackUrl, order_id: orderId, auto_settle: autoSettle = false } = body
+    const {
+      amount,
+      currency,
+      ttl = 1440,
+      description = 'N/A',
+      callback_url: callbackUrl,
+      order_id: orderId,
+      auto_settle: autoSettle = false
+    } = body
     if (typeof amount !== 'number' || !(amount > 0)) throw new Refusal(400, 'Amount must be a number greater than zero')
-    if (currency !== undefined && (typeof currency !== 'string' || SATS_PER_UNIT[currency] === undefined)) throw new Refusal(400, 'Currency is not supported')
-    if (currency === undefined && !Number.isSafeInteger(amount)) throw new Refusal(400, 'Amount in satoshis must be an integer')
-    if (typeof ttl !== 'number' || !Number.isInteger(ttl) || ttl < 10 || ttl > 1440) throw new Refusal(400, 'ttl must be between 10 and 1440')
+    if (currency !== undefined && (typeof currency !== 'string' || SATS_PER_UNIT[currency] === undefined))
+      throw new Refusal(400, 'Currency is not supported')
+    if (currency === undefined && !Number.isSafeInteger(amount))
+      throw new Refusal(400, 'Amount in satoshis must be an integer')
+    if (typeof ttl !== 'number' || !Number.isInteger(ttl) || ttl < 10 || ttl > 1440)
+      throw new Refusal(400, 'ttl must be between 10 and 1440')
     if (typeof description !== 'string') throw new Refusal(400, 'Description must be a string')
     if (typeof autoSettle !== 'boolean') throw new Refusal(400, 'auto_settle must be a boolean')
     if (callbackUrl !== undefined && !isHttpUrl(callbackUrl)) throw new Refusal(400, 'callback_url must be a valid URL')
@@ -121,15 +184,21 @@ export class FakeAccount {
       createdAt,
       expiresAt: createdAt + ttl * 60,
       address: randomAddress(this.#network),
-      payreq: sats > LARGEST_INVOICE ? null : encodeInvoice({
-        network: this.#network,
-        amountMsat: BigInt(sats) * 1000n,
-        paymentHash: paymentHashOf(preimage),
-        paymentSecret: randomBytes(32).toString('hex'),
-        timestamp: createdAt,
-        expirySeconds: ttl * 60,
-        description
-      }, nodeKey),
+      payreq:
+        sats > LARGEST_INVOICE
+          ? null
+          : encodeInvoice(
+              {
+                network: this.#network,
+                amountMsat: BigInt(sats) * 1000n,
+                paymentHash: paymentHashOf(preimage),
+                paymentSecret: randomBytes(32).toString('hex'),
+                timestamp: createdAt,
+                expirySeconds: ttl * 60,
+                description
+              },
+              nodeKey
+            ),
       preimage,
       transactions: [],
       status: 'unpaid',
@@ -141,7 +210,7 @@ export class FakeAccount {
   }
 
   /** @throws Refusal 404 */
-  charge (id: string): HeldCharge {
+  charge(id: string): HeldCharge {
     const charge = this.charges.get(id)
     if (charge === undefined) throw new Refusal(404, 'Charge not found')
     if (charge.status === 'unpaid' && charge.expiresAt <= this.#seconds()) charge.status = 'expired'
@@ -149,37 +218,49 @@ export class FakeAccount {
   }
 
   /** `GET /v1/charges`: the paid ones, newest first. */
-  listed (): HeldCharge[] {
+  listed(): HeldCharge[] {
     return [...this.charges.values()].filter(({ status }) => status !== 'unpaid' && status !== 'expired').toReversed()
   }
 
   /** Pays over Lightning: whole, at once and for good. */
-  payLightning (id: string): HeldCharge {
+  payLightning(id: string): HeldCharge {
     const charge = this.charge(id)
-    if (charge.payreq === null || charge.status !== 'unpaid') throw new Error(`a charge that is ${charge.status} cannot be paid over Lightning`)
+    if (charge.payreq === null || charge.status !== 'unpaid')
+      throw new Error(`a charge that is ${charge.status} cannot be paid over Lightning`)
     this.balance += charge.amount
     return Object.assign(charge, { status: 'paid', settledAt: this.#seconds() })
   }
 
   /** A transaction of `amount` satoshis is seen; it is enough, or the charge is underpaid. Also after the expiry. */
-  seeTransaction (id: string, amount: number): HeldCharge {
+  seeTransaction(id: string, amount: number): HeldCharge {
     const charge = this.charge(id)
-    charge.transactions.push({ address: charge.address, created_at: this.#seconds(), settled_at: null, tx: randomBytes(32).toString('hex'), status: 'pending', amount })
+    charge.transactions.push({
+      address: charge.address,
+      created_at: this.#seconds(),
+      settled_at: null,
+      tx: randomBytes(32).toString('hex'),
+      status: 'pending',
+      amount
+    })
     const received = charge.transactions.reduce((sum, transaction) => sum + transaction.amount, 0)
-    return Object.assign(charge, { missing: Math.max(charge.amount - received, 0), status: received < charge.amount ? 'underpaid' : 'processing' })
+    return Object.assign(charge, {
+      missing: Math.max(charge.amount - received, 0),
+      status: received < charge.amount ? 'underpaid' : 'processing'
+    })
   }
 
   /** The transactions of a charge are in a block. */
-  confirmChain (id: string): HeldCharge {
+  confirmChain(id: string): HeldCharge {
     const charge = this.charge(id)
-    for (const transaction of charge.transactions) Object.assign(transaction, { settled_at: this.#seconds(), status: 'confirmed' })
+    for (const transaction of charge.transactions)
+      Object.assign(transaction, { settled_at: this.#seconds(), status: 'confirmed' })
     if (charge.status !== 'processing') return charge
     this.balance += charge.amount
     return Object.assign(charge, { status: 'paid', settledAt: this.#seconds() })
   }
 
   /** `POST /v2/withdrawals`: taken, not sent yet. @throws Refusal 400 */
-  createWithdrawal (key: string, body: Readonly<Record<string, unknown>>): HeldWithdrawal {
+  createWithdrawal(key: string, body: Readonly<Record<string, unknown>>): HeldWithdrawal {
     refuseUnknown(body, WITHDRAWAL_FIELDS)
     const { type, custom_id: customId, callback_url: callbackUrl } = body
     if (type !== 'ln' && type !== 'chain') throw new Refusal(400, 'Withdrawal type is not valid')
@@ -189,93 +270,128 @@ export class FakeAccount {
     if (amount > this.balance) throw new Refusal(400, 'Insufficient balance')
     this.balance -= amount
     const withdrawal: HeldWithdrawal = {
-      id: randomUUID(), type, amount, destination, key, customId: customId ?? null, callbackUrl: callbackUrl ?? null, status: 'pending', fee: 0, tx: null, error: null, processedAt: null
+      id: randomUUID(),
+      type,
+      amount,
+      destination,
+      key,
+      customId: customId ?? null,
+      callbackUrl: callbackUrl ?? null,
+      status: 'pending',
+      fee: 0,
+      tx: null,
+      error: null,
+      processedAt: null
     }
     this.withdrawals.set(withdrawal.id, withdrawal)
     return withdrawal
   }
 
-  #lightningTerms (body: Readonly<Record<string, unknown>>): { amount: number, destination: string } {
+  #lightningTerms(body: Readonly<Record<string, unknown>>): { amount: number; destination: string } {
     const destination = body[this.invoiceField]
     if (typeof destination !== 'string') throw new Refusal(400, `${this.invoiceField} must be a Lightning invoice`)
     const invoice = readInvoice(destination)
     if (invoice.network !== this.#network) throw new Refusal(400, 'Invalid Lightning invoice')
     if (invoice.expiresAt <= this.#seconds()) throw new Refusal(400, 'Invoice is expired')
-    const isTaken = [...this.withdrawals.values()].some(other => other.destination === destination && other.status !== 'failed')
+    const isTaken = [...this.withdrawals.values()].some(
+      other => other.destination === destination && other.status !== 'failed'
+    )
     if (isTaken) throw new Refusal(400, 'Invoice is already paid')
-    if (invoice.amountSats !== null && body['amount'] !== undefined) throw new Refusal(400, 'Amount must not be set when the invoice has one')
+    if (invoice.amountSats !== null && body['amount'] !== undefined)
+      throw new Refusal(400, 'Amount must not be set when the invoice has one')
     return { amount: invoice.amountSats ?? requireSats(body['amount']), destination }
   }
 
-  #chainTerms (body: Readonly<Record<string, unknown>>): { amount: number, destination: string } {
+  #chainTerms(body: Readonly<Record<string, unknown>>): { amount: number; destination: string } {
     const { address } = body
-    if (typeof address !== 'string' || !isBitcoinAddress(address, this.#network)) throw new Refusal(400, 'Invalid bitcoin address')
+    if (typeof address !== 'string' || !isBitcoinAddress(address, this.#network))
+      throw new Refusal(400, 'Invalid bitcoin address')
     return { amount: requireSats(body['amount']), destination: address }
   }
 
   /** @throws Refusal 404 */
-  withdrawal (id: string): HeldWithdrawal {
+  withdrawal(id: string): HeldWithdrawal {
     const withdrawal = this.withdrawals.get(id)
     if (withdrawal === undefined) throw new Refusal(404, 'Withdrawal not found')
     return withdrawal
   }
 
   /** A withdrawal has got further. What has failed goes back to the balance. */
-  moveWithdrawal (id: string, status: HeldWithdrawal['status'], error = 'no_route'): HeldWithdrawal {
+  moveWithdrawal(id: string, status: HeldWithdrawal['status'], error = 'no_route'): HeldWithdrawal {
     const withdrawal = this.withdrawal(id)
     if (status === 'failed') {
       this.balance += withdrawal.amount
       return Object.assign(withdrawal, { status, error, processedAt: this.#seconds() })
     }
     const tx = withdrawal.type === 'chain' && status === 'confirmed' ? randomBytes(32).toString('hex') : null
-    return Object.assign(withdrawal, { status, tx, fee: status === 'confirmed' ? 3 : 0, processedAt: status === 'confirmed' ? this.#seconds() : null })
+    return Object.assign(withdrawal, {
+      status,
+      tx,
+      fee: status === 'confirmed' ? 3 : 0,
+      processedAt: status === 'confirmed' ? this.#seconds() : null
+    })
   }
 
   /** `POST /v1/refunds`: gives an underpayment back, less 200 satoshis. @throws Refusal 400, 404 */
-  createRefund (body: Readonly<Record<string, unknown>>): HeldRefund {
+  createRefund(body: Readonly<Record<string, unknown>>): HeldRefund {
     refuseUnknown(body, REFUND_FIELDS)
     const { checkout_id: chargeId, address } = body
     if (typeof chargeId !== 'string') throw new Refusal(400, 'checkout_id is required')
-    if (typeof address !== 'string' || !isBitcoinAddress(address, this.#network)) throw new Refusal(400, 'Invalid bitcoin address')
+    if (typeof address !== 'string' || !isBitcoinAddress(address, this.#network))
+      throw new Refusal(400, 'Invalid bitcoin address')
     const charge = this.charge(chargeId)
     if (charge.status !== 'underpaid') throw new Refusal(400, 'Only underpaid charges can be refunded')
     charge.status = 'refunded'
     const refund: HeldRefund = {
-      id: randomUUID(), checkout_id: chargeId, address, amount: String(charge.amount - charge.missing), created_at: this.#seconds(), status: 'pending', fee: null, tx: null, processed_at: null
+      id: randomUUID(),
+      checkout_id: chargeId,
+      address,
+      amount: String(charge.amount - charge.missing),
+      created_at: this.#seconds(),
+      status: 'pending',
+      fee: null,
+      tx: null,
+      processed_at: null
     }
     this.refunds.set(refund.id, refund)
     return refund
   }
 
   /** @throws Refusal 404 */
-  refund (id: string): HeldRefund {
+  refund(id: string): HeldRefund {
     const refund = this.refunds.get(id)
     if (refund === undefined) throw new Refusal(404, 'Refund not found')
     return refund
   }
 
   /** A refund has been broadcast. */
-  confirmRefund (id: string): HeldRefund {
-    return Object.assign(this.refund(id), { status: 'confirmed', fee: '200', tx: randomBytes(32).toString('hex'), processed_at: String(this.#seconds()) })
+  confirmRefund(id: string): HeldRefund {
+    return Object.assign(this.refund(id), {
+      status: 'confirmed',
+      fee: '200',
+      tx: randomBytes(32).toString('hex'),
+      processed_at: String(this.#seconds())
+    })
   }
 
-  #seconds (): number {
+  #seconds(): number {
     return Math.floor(this.#clock.now() / 1000)
   }
 }
 
-function refuseUnknown (body: Readonly<Record<string, unknown>>, known: ReadonlySet<string>): void {
+function refuseUnknown(body: Readonly<Record<string, unknown>>, known: ReadonlySet<string>): void {
   // The real one may well pass over them; a fake that does would hide a misspelt name.
   const unknown = Object.keys(body).find(name => !known.has(name))
   if (unknown !== undefined) throw new Refusal(400, `"${unknown}" is not allowed`)
 }
 
-function requireSats (amount: unknown): number {
-  if (typeof amount !== 'number' || !Number.isSafeInteger(amount) || amount < 1) throw new Refusal(400, 'Amount must be a number of satoshis')
+function requireSats(amount: unknown): number {
+  if (typeof amount !== 'number' || !Number.isSafeInteger(amount) || amount < 1)
+    throw new Refusal(400, 'Amount must be a number of satoshis')
   return amount
 }
 
-function readInvoice (text: string): Invoice {
+function readInvoice(text: string): Invoice {
   try {
     return decodeInvoice(text)
   } catch (error) {
@@ -284,11 +400,11 @@ function readInvoice (text: string): Invoice {
   }
 }
 
-function isHttpUrl (value: unknown): value is string {
+function isHttpUrl(value: unknown): value is string {
   return typeof value === 'string' && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)
 }
 
-function isBitcoinAddress (text: string, network: InvoiceNetwork): boolean {
+function isBitcoinAddress(text: string, network: InvoiceNetwork): boolean {
   try {
     return readAddress(text).networks.includes(network)
   } catch (error) {
@@ -297,8 +413,13 @@ function isBitcoinAddress (text: string, network: InvoiceNetwork): boolean {
   }
 }
 
-const ADDRESS_PREFIXES: Readonly<Record<InvoiceNetwork, string>> = { mainnet: 'bc', testnet: 'tb', signet: 'tb', regtest: 'bcrt' }
+const ADDRESS_PREFIXES: Readonly<Record<InvoiceNetwork, string>> = {
+  mainnet: 'bc',
+  testnet: 'tb',
+  signet: 'tb',
+  regtest: 'bcrt'
+}
 
-function randomAddress (network: InvoiceNetwork): string {
+function randomAddress(network: InvoiceNetwork): string {
   return bech32.encode(ADDRESS_PREFIXES[network], [0, ...bech32.toWords(randomBytes(20))])
 }

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { HeldCharge, HeldWithdrawal } from './opennode-account.ts'
 
 /** A charge as `GET /v1/charge/{id}` and `POST /v1/charges` show it. */
-export function chargeView (charge: HeldCharge, checkoutHost: string): object {
+export function chargeView(charge: HeldCharge, checkoutHost: string): object {
   const onChain = charge.transactions.at(-1)
   return {
     id: charge.id,
@@ -22,8 +22,20 @@ export function chargeView (charge: HeldCharge, checkoutHost: string): object {
     success_url: null,
     auto_settle: charge.autoSettle,
     hosted_checkout_url: `${checkoutHost}/${charge.id}`,
-    chain_invoice: { address: charge.address, ...onChain === undefined ? {} : { settled_at: onChain.settled_at, tx: onChain.tx } },
-    ...charge.payreq === null ? {} : { lightning_invoice: { payreq: charge.payreq, created_at: charge.createdAt, expires_at: charge.expiresAt, settled_at: onChain === undefined ? charge.settledAt : null } },
+    chain_invoice: {
+      address: charge.address,
+      ...(onChain === undefined ? {} : { settled_at: onChain.settled_at, tx: onChain.tx })
+    },
+    ...(charge.payreq === null
+      ? {}
+      : {
+          lightning_invoice: {
+            payreq: charge.payreq,
+            created_at: charge.createdAt,
+            expires_at: charge.expiresAt,
+            settled_at: onChain === undefined ? charge.settledAt : null
+          }
+        }),
     transactions: charge.transactions,
     uri: `bitcoin:${charge.address}?amount=${(charge.amount / 1e8).toFixed(8)}`,
     ttl: charge.ttl
@@ -31,7 +43,7 @@ export function chargeView (charge: HeldCharge, checkoutHost: string): object {
 }
 
 /** A withdrawal as it is shown: of Lightning `reference` is the invoice, of the chain the transaction. */
-export function withdrawalView (withdrawal: HeldWithdrawal, withCustomId: boolean): object {
+export function withdrawalView(withdrawal: HeldWithdrawal, withCustomId: boolean): object {
   return {
     id: withdrawal.id,
     type: withdrawal.type,
@@ -41,13 +53,13 @@ export function withdrawalView (withdrawal: HeldWithdrawal, withCustomId: boolea
     fiat_value: 0,
     status: withdrawal.status,
     processed_at: withdrawal.processedAt,
-    ...withdrawal.error === null ? {} : { error: withdrawal.error },
-    ...withCustomId ? { custom_id: withdrawal.customId } : {}
+    ...(withdrawal.error === null ? {} : { error: withdrawal.error }),
+    ...(withCustomId ? { custom_id: withdrawal.customId } : {})
   }
 }
 
 /** The form that is posted to `callback_url` about a charge; all values are texts. */
-export function chargeForm (charge: HeldCharge): URLSearchParams {
+export function chargeForm(charge: HeldCharge): URLSearchParams {
   const form = new URLSearchParams({
     id: charge.id,
     callback_url: charge.callbackUrl ?? '',
@@ -65,18 +77,19 @@ export function chargeForm (charge: HeldCharge): URLSearchParams {
   form.set('missing_amt', String(charge.missing))
   form.set('overpaid_by', '0')
   charge.transactions.forEach((transaction, index) => {
-    for (const [name, value] of Object.entries(transaction)) form.set(`transactions[${index}][${name}]`, String(value ?? ''))
+    for (const [name, value] of Object.entries(transaction))
+      form.set(`transactions[${index}][${name}]`, String(value ?? ''))
   })
   return form
 }
 
 /** The form that is posted about a withdrawal. */
-export function withdrawalForm (withdrawal: HeldWithdrawal): URLSearchParams {
+export function withdrawalForm(withdrawal: HeldWithdrawal): URLSearchParams {
   return new URLSearchParams({
     id: withdrawal.id,
     type: withdrawal.type,
     amount: String(withdrawal.amount),
-    reference: withdrawal.type === 'ln' ? withdrawal.destination : withdrawal.tx ?? '',
+    reference: withdrawal.type === 'ln' ? withdrawal.destination : (withdrawal.tx ?? ''),
     processed_at: String(withdrawal.processedAt ?? ''),
     address: withdrawal.destination,
     fee: String(withdrawal.fee),
@@ -87,6 +100,6 @@ export function withdrawalForm (withdrawal: HeldWithdrawal): URLSearchParams {
 }
 
 /** `hashed_order`: signs the id alone. */
-export function signature (key: string, id: string): string {
+export function signature(key: string, id: string): string {
   return createHmac('sha256', key).update(id).digest('hex')
 }

@@ -12,10 +12,21 @@ export type Permission = 'Read' | 'Invoices' | 'Withdrawals'
 const EVERYTHING: readonly Permission[] = ['Read', 'Invoices', 'Withdrawals']
 
 /**
- * What goes wrong with a request. `lost after` has acted when the connection breaks, `lost before` has not; `hang after` has
- * acted and never answers.
+ * What goes wrong with a request. `lost after` has acted when the connection breaks, `lost before` has not; `hang
+ * after` has acted and never answers.
  */
-export type Fault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'html as 200' | 'html as 403' | 'server error' | 'server error after' | 'rate limit' | 'empty'
+export type Fault =
+  | 'hang'
+  | 'hang after'
+  | 'lost before'
+  | 'lost after'
+  | 'html'
+  | 'html as 200'
+  | 'html as 403'
+  | 'server error'
+  | 'server error after'
+  | 'rate limit'
+  | 'empty'
 
 /** How the fake is made. */
 export interface FakeOpenNodeOptions {
@@ -28,16 +39,39 @@ export interface FakeOpenNodeOptions {
 }
 
 /** One request as it came. */
-export interface SeenRequest { readonly method: string, readonly path: string, readonly authorization: string | undefined, readonly body: unknown }
+export interface SeenRequest {
+  readonly method: string
+  readonly path: string
+  readonly authorization: string | undefined
+  readonly body: unknown
+}
 
 /** A notification that was sent; `status` is the receiver's answer, null when it could not be reached. */
-export interface SentNotification { readonly url: string, readonly form: string, readonly status: number | null }
+export interface SentNotification {
+  readonly url: string
+  readonly form: string
+  readonly status: number | null
+}
 
-interface Key { readonly account: FakeAccount, readonly permissions: ReadonlySet<Permission> }
-interface Call { readonly key: string, readonly account: FakeAccount, readonly body: Readonly<Record<string, unknown>>, readonly id: string }
-interface Route { readonly method: string, readonly path: RegExp, readonly needs: Permission, readonly run: (call: Call) => { readonly status: number, readonly body: object } }
+interface Key {
+  readonly account: FakeAccount
+  readonly permissions: ReadonlySet<Permission>
+}
+interface Call {
+  readonly key: string
+  readonly account: FakeAccount
+  readonly body: Readonly<Record<string, unknown>>
+  readonly id: string
+}
+interface Route {
+  readonly method: string
+  readonly path: RegExp
+  readonly needs: Permission
+  readonly run: (call: Call) => { readonly status: number; readonly body: object }
+}
 
-const HTML = '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>'
+const HTML =
+  '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>'
 
 /** A server on loopback that speaks OpenNode's API as providers.md describes it. */
 export class FakeOpenNode {
@@ -56,17 +90,19 @@ export class FakeOpenNode {
   readonly #network: InvoiceNetwork
   readonly #server: Server
   readonly #routes: readonly Route[]
-  #faults: Array<{ readonly fault: Fault, readonly on: RegExp }> = []
+  #faults: Array<{ readonly fault: Fault; readonly on: RegExp }> = []
 
-  constructor (options: FakeOpenNodeOptions = {}) {
+  constructor(options: FakeOpenNodeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#network = options.network ?? 'regtest'
     this.account = this.addKey(options.key ?? 'opennode-test-key')
-    this.#server = createServer((request, response) => { void this.#serve(request, response) })
+    this.#server = createServer((request, response) => {
+      void this.#serve(request, response)
+    })
     this.#routes = this.#table()
   }
 
-  async listen (port: number): Promise<this> {
+  async listen(port: number): Promise<this> {
     this.#server.listen(port, '127.0.0.1')
     await once(this.#server, 'listening')
     // A server that listens on TCP has an address object.
@@ -75,28 +111,32 @@ export class FakeOpenNode {
   }
 
   /** Makes a key with these permissions, of an account of its own unless one is named. */
-  addKey (key: string, permissions: readonly Permission[] = EVERYTHING, account = new FakeAccount(this.#clock, this.#network)): FakeAccount {
+  addKey(
+    key: string,
+    permissions: readonly Permission[] = EVERYTHING,
+    account = new FakeAccount(this.#clock, this.#network)
+  ): FakeAccount {
     this.#keys.set(key, { account, permissions: new Set(permissions) })
     return account
   }
 
   /** The key is gone: expired, or deleted by its owner. */
-  revokeKey (key: string): void {
+  revokeKey(key: string): void {
     this.#keys.delete(key)
   }
 
   /** The next request whose `METHOD /path` fits goes wrong; several are used up in order. */
-  fail (fault: Fault, on = /./): void {
+  fail(fault: Fault, on = /./): void {
     this.#faults.push({ fault, on })
   }
 
   /** Every fault that waits is forgotten. */
-  heal (): void {
+  heal(): void {
     this.#faults = []
   }
 
   /** Pays the charge of an invoice over Lightning and notifies; answers the preimage, as a payer gets it. */
-  async pay (payreq: string): Promise<string> {
+  async pay(payreq: string): Promise<string> {
     const charge = [...this.account.charges.values()].find(held => held.payreq === payreq)
     if (charge === undefined) throw new Error('no charge has this invoice')
     await this.notify(this.account.payLightning(charge.id))
@@ -104,84 +144,157 @@ export class FakeOpenNode {
   }
 
   /** Sees a transaction of `amount` satoshis to the charge, enough or not, and notifies. */
-  async payOnChain (chargeId: string, amount: number): Promise<void> {
+  async payOnChain(chargeId: string, amount: number): Promise<void> {
     await this.notify(this.account.seeTransaction(chargeId, amount))
   }
 
   /** The charge's transactions are confirmed; notifies. */
-  async confirm (chargeId: string): Promise<void> {
+  async confirm(chargeId: string): Promise<void> {
     await this.notify(this.account.confirmChain(chargeId))
   }
 
   /** The charge is put into a state by hand, and notifies. */
-  async become (chargeId: string, status: HeldCharge['status']): Promise<void> {
+  async become(chargeId: string, status: HeldCharge['status']): Promise<void> {
     await this.notify(Object.assign(this.account.charge(chargeId), { status }))
   }
 
   /** Posts the charge's form to its callback_url, or `form` in its place; a charge without one is told to nobody. */
-  async notify (charge: HeldCharge, form = chargeForm(charge)): Promise<SentNotification | null> {
+  async notify(charge: HeldCharge, form = chargeForm(charge)): Promise<SentNotification | null> {
     return charge.callbackUrl === null ? null : await this.#post(charge.callbackUrl, form)
   }
 
   /** The same with a signature of somebody who does not have the key. */
-  async notifyForged (charge: HeldCharge): Promise<SentNotification | null> {
+  async notifyForged(charge: HeldCharge): Promise<SentNotification | null> {
     const form = chargeForm(charge)
     form.set('hashed_order', chargeForm({ ...charge, key: 'not the key' }).get('hashed_order') ?? '')
     return await this.notify(charge, form)
   }
 
   /** A withdrawal has got further; notifies where it was asked to. */
-  async moveWithdrawal (id: string, status: HeldWithdrawal['status'], error?: string): Promise<void> {
+  async moveWithdrawal(id: string, status: HeldWithdrawal['status'], error?: string): Promise<void> {
     const withdrawal = this.account.moveWithdrawal(id, status, error)
     if (withdrawal.callbackUrl !== null) await this.#post(withdrawal.callbackUrl, withdrawalForm(withdrawal))
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     const closed = once(this.#server, 'close')
     this.#server.close()
     this.#server.closeAllConnections()
     await closed
   }
 
-  async #post (url: string, form: URLSearchParams): Promise<SentNotification> {
+  async #post(url: string, form: URLSearchParams): Promise<SentNotification> {
     const text = form.toString()
-    const status = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: text, redirect: 'manual' })
+    const status = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: text,
+      redirect: 'manual'
+    })
       // Nobody listens there: the real one would not tell us either.
-      .then(answer => answer.status, () => null)
+      .then(
+        answer => answer.status,
+        () => null
+      )
     const sent = { url, form: text, status }
     this.notifications.push(sent)
     return sent
   }
 
-  #table (): Route[] {
+  #table(): Route[] {
     const checkout = 'https://checkout.dev.opennode.com'
-    const withdrawal = ({ account, id }: Call) => ({ status: 200, body: { data: withdrawalView(account.withdrawal(id), account.listsCustomId) } })
+    const withdrawal = ({ account, id }: Call) => ({
+      status: 200,
+      body: { data: withdrawalView(account.withdrawal(id), account.listsCustomId) }
+    })
     return [
-      { method: 'GET', path: /^\/v1\/account\/balance$/, needs: 'Read', run: ({ account }) => ({ status: 200, body: { data: { balance: { BTC: account.balance, USD: 0 } } } }) },
-      { method: 'POST', path: /^\/v1\/charges$/, needs: 'Invoices', run: ({ key, account, body }) => ({ status: 201, body: { data: chargeView(account.createCharge(key, body), checkout) } }) },
-      { method: 'GET', path: /^\/v1\/charges$/, needs: 'Read', run: ({ account }) => ({ status: 200, body: { data: account.listed().map(charge => chargeView(charge, checkout)) } }) },
-      { method: 'GET', path: /^\/v1\/charge\/([^/]+)$/, needs: 'Read', run: ({ account, id }) => ({ status: 200, body: { data: chargeView(account.charge(id), checkout) } }) },
-      { method: 'POST', path: /^\/v2\/withdrawals$/, needs: 'Withdrawals', run: ({ key, account, body }) => ({ status: 201, body: { data: withdrawalView(account.createWithdrawal(key, body), true) } }) },
-      { method: 'GET', path: /^\/v1\/withdrawals$/, needs: 'Read', run: ({ account }) => ({ status: 200, body: { data: [...account.withdrawals.values()].toReversed().map(held => withdrawalView(held, account.listsCustomId)) } }) },
+      {
+        method: 'GET',
+        path: /^\/v1\/account\/balance$/,
+        needs: 'Read',
+        run: ({ account }) => ({ status: 200, body: { data: { balance: { BTC: account.balance, USD: 0 } } } })
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/charges$/,
+        needs: 'Invoices',
+        run: ({ key, account, body }) => ({
+          status: 201,
+          body: { data: chargeView(account.createCharge(key, body), checkout) }
+        })
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/charges$/,
+        needs: 'Read',
+        run: ({ account }) => ({
+          status: 200,
+          body: { data: account.listed().map(charge => chargeView(charge, checkout)) }
+        })
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/charge\/([^/]+)$/,
+        needs: 'Read',
+        run: ({ account, id }) => ({ status: 200, body: { data: chargeView(account.charge(id), checkout) } })
+      },
+      {
+        method: 'POST',
+        path: /^\/v2\/withdrawals$/,
+        needs: 'Withdrawals',
+        run: ({ key, account, body }) => ({
+          status: 201,
+          body: { data: withdrawalView(account.createWithdrawal(key, body), true) }
+        })
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/withdrawals$/,
+        needs: 'Read',
+        run: ({ account }) => ({
+          status: 200,
+          body: {
+            data: [...account.withdrawals.values()]
+              .toReversed()
+              .map(held => withdrawalView(held, account.listsCustomId))
+          }
+        })
+      },
       { method: 'GET', path: /^\/v1\/withdrawal\/([^/]+)$/, needs: 'Read', run: withdrawal },
       { method: 'GET', path: /^\/v2\/withdrawal\/([^/]+)$/, needs: 'Read', run: withdrawal },
-      { method: 'POST', path: /^\/v1\/refunds$/, needs: 'Withdrawals', run: ({ account, body }) => ({ status: 201, body: { data: account.createRefund(body) } }) },
-      { method: 'GET', path: /^\/v1\/refunds$/, needs: 'Read', run: ({ account }) => ({ status: 200, body: { data: [...account.refunds.values()].toReversed() } }) },
-      { method: 'GET', path: /^\/v1\/refund\/([^/]+)$/, needs: 'Read', run: ({ account, id }) => ({ status: 200, body: { data: account.refund(id) } }) }
+      {
+        method: 'POST',
+        path: /^\/v1\/refunds$/,
+        needs: 'Withdrawals',
+        run: ({ account, body }) => ({ status: 201, body: { data: account.createRefund(body) } })
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/refunds$/,
+        needs: 'Read',
+        run: ({ account }) => ({ status: 200, body: { data: [...account.refunds.values()].toReversed() } })
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/refund\/([^/]+)$/,
+        needs: 'Read',
+        run: ({ account, id }) => ({ status: 200, body: { data: account.refund(id) } })
+      }
     ]
   }
 
-  async #serve (request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = '', url: path = '' } = request
     const text = await readBody(request)
     const authorization = request.headers.authorization
     this.requests.push({ method, path, authorization, body: parsed(text) })
     const at = this.#faults.findIndex(({ on }) => on.test(`${method} ${path}`))
-    const fault = at < 0 ? null : this.#faults.splice(at, 1)[0]?.fault ?? null
+    const fault = at < 0 ? null : (this.#faults.splice(at, 1)[0]?.fault ?? null)
     if (fault === 'hang') return this.onHang()
     if (fault === 'lost before') return void request.socket.destroy()
     if (fault === 'server error') return send(response, 500, { success: false, message: 'Internal server error' })
-    if (fault === 'rate limit') return send(response.setHeader('retry-after', '7'), 429, { success: false, message: 'Too many requests' })
+    if (fault === 'rate limit')
+      return send(response.setHeader('retry-after', '7'), 429, { success: false, message: 'Too many requests' })
     if (fault === 'html') return sendHtml(response, 502)
     if (fault === 'html as 403') return sendHtml(response, 403)
     const { status, body } = this.#answer(method, path, authorization, request.headers['content-type'], text)
@@ -193,16 +306,29 @@ export class FakeOpenNode {
     send(response, status, body)
   }
 
-  #answer (method: string, path: string, authorization: string | undefined, type: string | undefined, text: string): { readonly status: number, readonly body: object } {
+  #answer(
+    method: string,
+    path: string,
+    authorization: string | undefined,
+    type: string | undefined,
+    text: string
+  ): { readonly status: number; readonly body: object } {
     try {
       const key = this.#keys.get(authorization ?? '')
       if (key === undefined || authorization === undefined) throw new Refusal(401, 'Failed to authenticate token')
       for (const route of this.#routes) {
         const match = route.method === method ? route.path.exec(path) : null
         if (match === null) continue
-        if (!key.permissions.has(route.needs)) throw new Refusal(this.permissionStatus, 'This key does not have permission to perform this action')
-        if (method === 'POST' && !/^application\/json\b/.test(type ?? '')) throw new Refusal(400, 'Content-Type must be application/json')
-        return route.run({ key: authorization, account: key.account, body: method === 'POST' ? objectOf(text) : {}, id: decodeURIComponent(match[1] ?? '') })
+        if (!key.permissions.has(route.needs))
+          throw new Refusal(this.permissionStatus, 'This key does not have permission to perform this action')
+        if (method === 'POST' && !/^application\/json\b/.test(type ?? ''))
+          throw new Refusal(400, 'Content-Type must be application/json')
+        return route.run({
+          key: authorization,
+          account: key.account,
+          body: method === 'POST' ? objectOf(text) : {},
+          id: decodeURIComponent(match[1] ?? '')
+        })
       }
       throw new Refusal(404, 'Not found')
     } catch (error) {
@@ -213,17 +339,17 @@ export class FakeOpenNode {
 }
 
 /** Starts the fake; `npm run fakes` starts it by hand. */
-export async function startFakeOpenNode (options: FakeOpenNodeOptions = {}): Promise<FakeOpenNode> {
+export async function startFakeOpenNode(options: FakeOpenNodeOptions = {}): Promise<FakeOpenNode> {
   return await new FakeOpenNode(options).listen(options.port ?? 0)
 }
 
-async function readBody (request: IncomingMessage): Promise<string> {
+async function readBody(request: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = []
   for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
   return Buffer.concat(pieces).toString('utf8')
 }
 
-function parsed (text: string): unknown {
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -231,16 +357,16 @@ function parsed (text: string): unknown {
   }
 }
 
-function objectOf (text: string): Readonly<Record<string, unknown>> {
+function objectOf(text: string): Readonly<Record<string, unknown>> {
   const value = parsed(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Refusal(400, 'Invalid JSON')
   return value as Record<string, unknown> // Any object that JSON.parse made.
 }
 
-function send (response: ServerResponse, status: number, body: object): void {
+function send(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' }).end(JSON.stringify(body))
 }
 
-function sendHtml (response: ServerResponse, status: number): void {
+function sendHtml(response: ServerResponse, status: number): void {
   response.writeHead(status, { 'content-type': 'text/html' }).end(HTML)
 }

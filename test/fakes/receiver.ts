@@ -16,7 +16,14 @@ export interface Received {
 }
 
 /** What a receiver answers. `hang`: nothing, ever; `reset`: the connection is broken off. */
-export type ReceiverAnswer = { readonly status: number, readonly headers?: Readonly<Record<string, string>>, readonly body?: string | Uint8Array } | 'hang' | 'reset'
+export type ReceiverAnswer =
+  | {
+      readonly status: number
+      readonly headers?: Readonly<Record<string, string>>
+      readonly body?: string | Uint8Array
+    }
+  | 'hang'
+  | 'reset'
 
 /** How a receiver behaves. */
 export interface ReceiverOptions {
@@ -31,25 +38,34 @@ export interface Receiver {
   /** Everything that came in, in order. */
   readonly received: readonly Received[]
   /** Resolves when at least so many have come in. */
-  until (count: number): Promise<void>
+  until(count: number): Promise<void>
   /** Behaves otherwise from now on. */
-  answer (how: (received: Received) => ReceiverAnswer): void
-  close (): Promise<void>
+  answer(how: (received: Received) => ReceiverAnswer): void
+  close(): Promise<void>
 }
 
 /** Starts a receiver on a free port of the loopback address. */
-export async function startReceiver (options: ReceiverOptions = {}): Promise<Receiver> {
+export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
   let answer = options.answer ?? ((): ReceiverAnswer => ({ status: 200 }))
   const received: Received[] = []
   const waiting = new Set<() => void>()
   const server = createServer((req, res) => {
     const pieces: Buffer[] = []
-    req.on('data', (piece: Buffer) => { pieces.push(piece) })
+    req.on('data', (piece: Buffer) => {
+      pieces.push(piece)
+    })
     // The gateway drops connections that hang; that is what some tests are about.
     req.on('error', () => {})
     req.on('end', () => {
       const body = Buffer.concat(pieces)
-      const one: Received = { path: req.url ?? '', method: req.method ?? '', headers: req.headers, body, text: body.toString('utf8'), at: Date.now() }
+      const one: Received = {
+        path: req.url ?? '',
+        method: req.method ?? '',
+        headers: req.headers,
+        body,
+        text: body.toString('utf8'),
+        at: Date.now()
+      }
       received.push(one)
       const how = answer(one)
       if (how === 'reset') req.socket.destroy()
@@ -64,16 +80,19 @@ export async function startReceiver (options: ReceiverOptions = {}): Promise<Rec
   return {
     url: `http://127.0.0.1:${address.port}`,
     received,
-    until: count => new Promise(resolve => {
-      const look = (): void => {
-        if (received.length < count) return
-        waiting.delete(look)
-        resolve()
-      }
-      waiting.add(look)
-      look()
-    }),
-    answer: how => { answer = how },
+    until: count =>
+      new Promise(resolve => {
+        const look = (): void => {
+          if (received.length < count) return
+          waiting.delete(look)
+          resolve()
+        }
+        waiting.add(look)
+        look()
+      }),
+    answer: how => {
+      answer = how
+    },
     close: async () => {
       server.closeAllConnections()
       server.close()
@@ -83,12 +102,18 @@ export async function startReceiver (options: ReceiverOptions = {}): Promise<Rec
 }
 
 /**
- * Whether a webhook is authentic, as a merchant would check it from the contract alone: over the raw bytes, in constant time,
- * and not older than five minutes at `now`, in milliseconds since the epoch.
+ * Whether a webhook is authentic, as a merchant would check it from the contract alone: over the raw bytes, in constant
+ * time, and not older than five minutes at `now`, in milliseconds since the epoch.
  */
-export function isAuthentic ({ headers, body }: Pick<Received, 'headers' | 'body'>, secret: string, now: number): boolean {
+export function isAuthentic(
+  { headers, body }: Pick<Received, 'headers' | 'body'>,
+  secret: string,
+  now: number
+): boolean {
   const match = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['x-service-signature']))
   if (match?.[1] === undefined || match[2] === undefined) return false
-  const expected = createHmac('sha256', Buffer.from(secret, 'utf8')).update(Buffer.concat([Buffer.from(`${match[1]}.`, 'ascii'), body])).digest()
+  const expected = createHmac('sha256', Buffer.from(secret, 'utf8'))
+    .update(Buffer.concat([Buffer.from(`${match[1]}.`, 'ascii'), body]))
+    .digest()
   return timingSafeEqual(expected, Buffer.from(match[2], 'hex')) && Math.abs(now / 1000 - Number(match[1])) <= 300
 }

@@ -6,8 +6,12 @@ import t from 'tap'
 import { loadConfigText } from '../../src/config/load.ts'
 
 t.test('npm run fakes says how to point gateway.yaml at them, pays by hand, and ends on Ctrl-C', async t => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL('run.ts', import.meta.url)), '0'], { stdio: ['pipe', 'pipe', 'inherit'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  const child = spawn(process.execPath, [fileURLToPath(new URL('run.ts', import.meta.url)), '0'], {
+    stdio: ['pipe', 'pipe', 'inherit']
+  })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   const lines: string[] = []
   const reader = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const until = async (wanted: RegExp): Promise<string> => {
@@ -22,10 +26,17 @@ t.test('npm run fakes says how to point gateway.yaml at them, pays by hand, and 
   const from = lines.indexOf('lightning:')
   const to = lines.findIndex((line, index) => index > from && line === '')
   const config = await loadConfigText('gateway.yaml', lines.slice(from, to).join('\n'), {})
-  t.match(config, { lightning: { primary: { kind: 'strike' }, alternate: { kind: 'opennode' } }, storefront: { kind: 'shopify' } })
+  t.match(config, {
+    lightning: { primary: { kind: 'strike' }, alternate: { kind: 'opennode' } },
+    storefront: { kind: 'shopify' }
+  })
   const { url = '', key = '' } = config.lightning.alternate
-  const answer = await fetch(`${url}/v1/charges`, { method: 'POST', headers: { authorization: key, 'content-type': 'application/json' }, body: JSON.stringify({ amount: 1000, description: 'Tea' }) })
-  const { data } = await answer.json() as { data: { lightning_invoice: { payreq: string } } }
+  const answer = await fetch(`${url}/v1/charges`, {
+    method: 'POST',
+    headers: { authorization: key, 'content-type': 'application/json' },
+    body: JSON.stringify({ amount: 1000, description: 'Tea' })
+  })
+  const { data } = (await answer.json()) as { data: { lightning_invoice: { payreq: string } } }
   child.stdin.write(`pay ${data.lightning_invoice.payreq}\n`)
   t.match(await until(/preimage/), /^paid at opennode; preimage [0-9a-f]{64}$/)
   child.stdin.write('pay lnbc1nonsense\n')
@@ -34,7 +45,15 @@ t.test('npm run fakes says how to point gateway.yaml at them, pays by hand, and 
   t.equal(spot.status, 200)
   child.stdin.write('ship #1001\n')
   await until(/^There is no order #1001\.$/)
-  t.equal((await fetch(`${config.storefront.url}/admin/api/2026-10/graphql.json`, { method: 'POST', body: '{"query":"{ shop { name } }"}' })).status, 401)
+  t.equal(
+    (
+      await fetch(`${config.storefront.url}/admin/api/2026-10/graphql.json`, {
+        method: 'POST',
+        body: '{"query":"{ shop { name } }"}'
+      })
+    ).status,
+    401
+  )
   const ended = once(child, 'exit')
   child.kill('SIGINT')
   t.same(await ended, [0, null])

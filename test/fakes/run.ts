@@ -7,16 +7,20 @@ import { startReceiver } from './receiver.ts'
 import { startFakeShopify } from './shopify.ts'
 import { startFakeStrike, type FakeStrike } from './strike.ts'
 
-// Started by hand: `npm run fakes`, or `npm run fakes -- 9500` for other ports than 9400 and those that follow; 0 takes free ones.
+// Started by hand: `npm run fakes`, or `npm run fakes -- 9500` for other ports than 9400 and those that follow; 0 takes
+// free ones.
 
 const FIRST_PORT = 9400
 const STRIKE_KEY = 'strike-test-key'
 const OPENNODE_KEY = 'opennode-test-key'
 
 const first = Number(process.argv[2] ?? FIRST_PORT)
-if (!Number.isInteger(first) || first < 0 || first > 65_000) throw new Error('The first port must be a number from 0 to 65000.')
-const port = (index: number): number => first === 0 ? 0 : first + index
-const say = (text: string): void => { process.stdout.write(`${text}\n`) }
+if (!Number.isInteger(first) || first < 0 || first > 65_000)
+  throw new Error('The first port must be a number from 0 to 65000.')
+const port = (index: number): number => (first === 0 ? 0 : first + index)
+const say = (text: string): void => {
+  process.stdout.write(`${text}\n`)
+}
 
 const strike = await startFakeStrike({ key: STRIKE_KEY, port: port(0) })
 const opennode = await startFakeOpenNode({ key: OPENNODE_KEY, port: port(1) })
@@ -31,8 +35,12 @@ const receiver = await startReceiver({
 })
 // It keeps what is to be sent until it is told to; the real one sends by itself.
 const deliveries = setInterval(() => {
-  strike.deliver().catch((error: unknown) => { say(`strike could not deliver: ${String(error)}`) })
-  shopify.deliver().catch((error: unknown) => { say(`shopify could not deliver: ${String(error)}`) })
+  strike.deliver().catch((error: unknown) => {
+    say(`strike could not deliver: ${String(error)}`)
+  })
+  shopify.deliver().catch((error: unknown) => {
+    say(`shopify could not deliver: ${String(error)}`)
+  })
 }, 1000)
 
 say(`strike    ${strike.url}   key ${STRIKE_KEY}
@@ -71,14 +79,21 @@ input.on('line', line => {
   const [command = '', invoice = ''] = line.trim().split(/\s+/)
   if (command === '') return
   if (command === 'ship') return say(ship(invoice))
-  if (command !== 'pay') return say(`There is no ${command}. Type "pay" and an invoice, or "ship" and an order's number.`)
-  pay(invoice, { strike, opennode, lnd }).then(say, (error: unknown) => { say(`It could not be paid: ${error instanceof Error ? error.message : String(error)}`) })
+  if (command !== 'pay')
+    return say(`There is no ${command}. Type "pay" and an invoice, or "ship" and an order's number.`)
+  pay(invoice, { strike, opennode, lnd }).then(say, (error: unknown) => {
+    say(`It could not be paid: ${error instanceof Error ? error.message : String(error)}`)
+  })
 })
 
-process.once('SIGINT', () => { void end() })
-process.once('SIGTERM', () => { void end() })
+process.once('SIGINT', () => {
+  void end()
+})
+process.once('SIGTERM', () => {
+  void end()
+})
 
-async function end (): Promise<void> {
+async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
   await Promise.all([strike.close(), opennode.close(), lnd.close(), prices.close(), shopify.close(), receiver.close()])
@@ -86,19 +101,27 @@ async function end (): Promise<void> {
 }
 
 /** Fulfils an order of the shop, with a tracking number, and says so. */
-function ship (name: string): string {
+function ship(name: string): string {
   const order = shopify.shop.orders.find(held => held.name === name || held.name === `#${name}`)
   if (order === undefined) return `There is no order ${name}.`
-  shopify.fulfil(order, { company: 'UPS', number: `1Z${order.id}`, url: `https://www.ups.com/track?tracknum=1Z${order.id}` })
+  shopify.fulfil(order, {
+    company: 'UPS',
+    number: `1Z${order.id}`,
+    url: `https://www.ups.com/track?tracknum=1Z${order.id}`
+  })
   return `${order.name} is on its way with 1Z${order.id}`
 }
 
 /** Pays an invoice that one of them made, and says so. */
-async function pay (invoice: string, fakes: { readonly strike: FakeStrike, readonly opennode: FakeOpenNode, readonly lnd: FakeLnd }): Promise<string> {
+async function pay(
+  invoice: string,
+  fakes: { readonly strike: FakeStrike; readonly opennode: FakeOpenNode; readonly lnd: FakeLnd }
+): Promise<string> {
   const { paymentHash } = decodeInvoice(invoice)
   const request = [...fakes.strike.account.requests.values()].find(held => held.invoice === invoice)
   if (request !== undefined) return `paid at strike; preimage ${fakes.strike.pay(request.id)}`
-  if ([...fakes.opennode.account.charges.values()].some(held => held.payreq === invoice)) return `paid at opennode; preimage ${await fakes.opennode.pay(invoice)}`
+  if ([...fakes.opennode.account.charges.values()].some(held => held.payreq === invoice))
+    return `paid at opennode; preimage ${await fakes.opennode.pay(invoice)}`
   if (fakes.lnd.wallet.invoices.has(paymentHash)) return `paid at lnd; preimage ${fakes.lnd.wallet.settle(paymentHash)}`
   return 'None of them made this invoice.'
 }

@@ -1,15 +1,21 @@
 import type { FakeFulfilment, FakeOrder } from './shopify-shop.ts'
 
 /** A webhook's topic with its body, as REST has it. */
-export interface FakeNotice { readonly topic: string, readonly body: string }
+export interface FakeNotice {
+  readonly topic: string
+  readonly body: string
+}
 
 /** The name of a topic as subscriptions have it, such as ORDERS_FULFILLED of orders/fulfilled. */
-export function topicName (topic: string): string {
+export function topicName(topic: string): string {
   return topic.replace('/', '_').toUpperCase()
 }
 
 /** What a change of an order is told with. */
-export function orderNotice (topic: 'orders/fulfilled' | 'orders/partially_fulfilled' | 'orders/cancelled', order: FakeOrder): FakeNotice {
+export function orderNotice(
+  topic: 'orders/fulfilled' | 'orders/partially_fulfilled' | 'orders/cancelled',
+  order: FakeOrder
+): FakeNotice {
   const body = {
     id: order.id,
     admin_graphql_api_id: `gid://shopify/Order/${order.id}`,
@@ -18,18 +24,27 @@ export function orderNotice (topic: 'orders/fulfilled' | 'orders/partially_fulfi
     cancelled_at: order.cancelledAt,
     created_at: order.createdAt,
     financial_status: 'paid',
-    fulfillment_status: order.fulfillmentStatus === 'FULFILLED' ? 'fulfilled' : order.fulfillmentStatus === 'PARTIALLY_FULFILLED' ? 'partial' : null,
+    fulfillment_status:
+      order.fulfillmentStatus === 'FULFILLED'
+        ? 'fulfilled'
+        : order.fulfillmentStatus === 'PARTIALLY_FULFILLED'
+          ? 'partial'
+          : null,
     fulfillments: order.fulfilments.map(given => fulfilmentBody(order, given)),
     tags: (order.input.tags ?? []).join(', ')
   }
   return { topic, body: JSON.stringify(body) }
 }
 
-export function fulfilmentNotice (topic: 'fulfillments/create' | 'fulfillments/update', order: FakeOrder, given: FakeFulfilment): FakeNotice {
+export function fulfilmentNotice(
+  topic: 'fulfillments/create' | 'fulfillments/update',
+  order: FakeOrder,
+  given: FakeFulfilment
+): FakeNotice {
   return { topic, body: JSON.stringify(fulfilmentBody(order, given)) }
 }
 
-function fulfilmentBody (order: FakeOrder, given: FakeFulfilment): object {
+function fulfilmentBody(order: FakeOrder, given: FakeFulfilment): object {
   return {
     id: given.id,
     order_id: order.id,
@@ -37,7 +52,7 @@ function fulfilmentBody (order: FakeOrder, given: FakeFulfilment): object {
     created_at: given.createdAt,
     updated_at: given.createdAt,
     tracking_company: given.company,
-    shipment_status: given.displayStatus === 'FULFILLED' ? null : given.displayStatus?.toLowerCase() ?? null,
+    shipment_status: given.displayStatus === 'FULFILLED' ? null : (given.displayStatus?.toLowerCase() ?? null),
     tracking_number: given.number,
     tracking_numbers: given.number === null ? [] : [given.number],
     tracking_url: given.url,

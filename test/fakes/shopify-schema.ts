@@ -3,8 +3,18 @@ import { dirname, join } from 'node:path'
 import { findPackageJSON } from 'node:module'
 import { gunzipSync } from 'node:zlib'
 import {
-  buildClientSchema, getNamedType, isCompositeType, isObjectType, isInterfaceType, Kind,
-  type DocumentNode, type FieldNode, type GraphQLNamedType, type GraphQLSchema, type IntrospectionQuery, type SelectionSetNode
+  buildClientSchema,
+  getNamedType,
+  isCompositeType,
+  isObjectType,
+  isInterfaceType,
+  Kind,
+  type DocumentNode,
+  type FieldNode,
+  type GraphQLNamedType,
+  type GraphQLSchema,
+  type IntrospectionQuery,
+  type SelectionSetNode
 } from 'graphql'
 
 /** Versions of the Admin API whose published schema is at hand. */
@@ -13,17 +23,19 @@ export type AdminVersion = '2026-04' | '2026-10'
 const schemas = new Map<AdminVersion, GraphQLSchema>()
 
 /**
- * The schema that Shopify publishes, from the data of a package of theirs. Nothing else of that package is used, and it would bring
- * hundreds: `overrides` in package.json puts one of a few lines in the place of each that it names itself. Reading a schema takes
- * half a second, so each is read once in a process.
+ * The schema that Shopify publishes, from the data of a package of theirs. Nothing else of that package is used, and it
+ * would bring hundreds: `overrides` in package.json puts one of a few lines in the place of each that it names itself.
+ * Reading a schema takes half a second, so each is read once in a process.
  */
-export function adminSchema (version: AdminVersion): GraphQLSchema {
+export function adminSchema(version: AdminVersion): GraphQLSchema {
   const known = schemas.get(version)
   if (known !== undefined) return known
   const manifest = findPackageJSON('@shopify/dev-mcp', import.meta.url)
   if (manifest === undefined) throw new Error('the package @shopify/dev-mcp is not installed')
   const data = join(dirname(manifest), 'dist', 'data', `admin_${version}.json.gz`)
-  const file = JSON.parse(gunzipSync(readFileSync(data)).toString('utf8')) as { data: IntrospectionQuery } /* as the package writes it */
+  const file = JSON.parse(gunzipSync(readFileSync(data)).toString('utf8')) as {
+    data: IntrospectionQuery
+  } /* as the package writes it */
   const schema = buildClientSchema(file.data, { assumeValid: true })
   schemas.set(version, schema)
   return schema
@@ -34,10 +46,14 @@ export const MOST_POINTS = 1000
 const MUTATION_POINTS = 10
 
 /**
- * Points that an operation asks for: one for an object, nothing for a scalar, two and its nodes for a connection, ten for a
- * mutation. The real formula is kinder to connections.
+ * Points that an operation asks for: one for an object, nothing for a scalar, two and its nodes for a connection, ten
+ * for a mutation. The real formula is kinder to connections.
  */
-export function pointsOf (schema: GraphQLSchema, document: DocumentNode, variables: Readonly<Record<string, unknown>>): number {
+export function pointsOf(
+  schema: GraphQLSchema,
+  document: DocumentNode,
+  variables: Readonly<Record<string, unknown>>
+): number {
   let points = 0
   for (const definition of document.definitions) {
     if (definition.kind !== Kind.OPERATION_DEFINITION) continue
@@ -50,11 +66,17 @@ export function pointsOf (schema: GraphQLSchema, document: DocumentNode, variabl
   return points
 }
 
-function selectionPoints (schema: GraphQLSchema, parent: GraphQLNamedType, set: SelectionSetNode, variables: Readonly<Record<string, unknown>>): number {
+function selectionPoints(
+  schema: GraphQLSchema,
+  parent: GraphQLNamedType,
+  set: SelectionSetNode,
+  variables: Readonly<Record<string, unknown>>
+): number {
   let points = 0
   for (const selection of set.selections) {
     if (selection.kind === Kind.INLINE_FRAGMENT) {
-      const type = selection.typeCondition === undefined ? parent : schema.getType(selection.typeCondition.name.value) ?? parent
+      const type =
+        selection.typeCondition === undefined ? parent : (schema.getType(selection.typeCondition.name.value) ?? parent)
       points += selectionPoints(schema, type, selection.selectionSet, variables)
     } else if (selection.kind === Kind.FIELD) {
       points += fieldPoints(schema, parent, selection, variables)
@@ -63,7 +85,12 @@ function selectionPoints (schema: GraphQLSchema, parent: GraphQLNamedType, set: 
   return points
 }
 
-function fieldPoints (schema: GraphQLSchema, parent: GraphQLNamedType, field: FieldNode, variables: Readonly<Record<string, unknown>>): number {
+function fieldPoints(
+  schema: GraphQLSchema,
+  parent: GraphQLNamedType,
+  field: FieldNode,
+  variables: Readonly<Record<string, unknown>>
+): number {
   if (!(isObjectType(parent) || isInterfaceType(parent)) || field.selectionSet === undefined) return 0
   const definition = parent.getFields()[field.name.value]
   if (definition === undefined) return 0
@@ -77,11 +104,16 @@ function fieldPoints (schema: GraphQLSchema, parent: GraphQLNamedType, field: Fi
   return field.name.value === 'nodes' && parent.name.endsWith('Connection') ? 1 + inner : many * (1 + inner)
 }
 
-function timesOf (field: FieldNode, variables: Readonly<Record<string, unknown>>): number {
+function timesOf(field: FieldNode, variables: Readonly<Record<string, unknown>>): number {
   for (const argument of field.arguments ?? []) {
     const name = argument.name.value
     if (name !== 'first' && name !== 'ids') continue
-    const value = argument.value.kind === Kind.VARIABLE ? variables[argument.value.name.value] : argument.value.kind === Kind.INT ? Number(argument.value.value) : 1
+    const value =
+      argument.value.kind === Kind.VARIABLE
+        ? variables[argument.value.name.value]
+        : argument.value.kind === Kind.INT
+          ? Number(argument.value.value)
+          : 1
     return Array.isArray(value) ? value.length : typeof value === 'number' ? value : 1
   }
   return 1

@@ -32,8 +32,22 @@ export interface HeldReceive {
   completed: number | null
 }
 
-export interface HeldQuote { readonly id: string, readonly kind: 'lightning' | 'onchain', readonly sats: number, readonly feeSats: number, readonly target: string, readonly validUntil: number, paymentId: string | null }
-export interface HeldPayment { readonly id: string, readonly quote: HeldQuote, state: 'PENDING' | 'COMPLETED' | 'FAILED', completed: number | null, txnId: string | null }
+export interface HeldQuote {
+  readonly id: string
+  readonly kind: 'lightning' | 'onchain'
+  readonly sats: number
+  readonly feeSats: number
+  readonly target: string
+  readonly validUntil: number
+  paymentId: string | null
+}
+export interface HeldPayment {
+  readonly id: string
+  readonly quote: HeldQuote
+  state: 'PENDING' | 'COMPLETED' | 'FAILED'
+  completed: number | null
+  txnId: string | null
+}
 
 /** The books of one Strike account. */
 export class StrikeAccount {
@@ -52,27 +66,28 @@ export class StrikeAccount {
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
 
-  constructor (clock: Clock, network: InvoiceNetwork) {
+  constructor(clock: Clock, network: InvoiceNetwork) {
     this.#clock = clock
     this.#network = network
   }
 
-  request (id: string): HeldRequest {
+  request(id: string): HeldRequest {
     const held = this.requests.get(id)
     if (held === undefined) throw new StrikeRefusal(404, 'NOT_FOUND', 'The receive request was not found.')
     return held
   }
 
-  createRequest (body: unknown): HeldRequest {
+  createRequest(body: unknown): HeldRequest {
     const given = form(body, ['bolt11', 'onchain', 'targetCurrency'])
     if (given.bolt11 === undefined) throw invalid('bolt11', 'The fake makes requests with a Lightning invoice only.')
     const bolt11 = form(given.bolt11, ['amount', 'description', 'descriptionHash', 'expiryInSeconds'], 'bolt11')
     const requested = money(bolt11.amount, 'bolt11.amount')
     const description = bolt11.description === undefined ? null : text(bolt11.description, 'bolt11.description', 1, 250)
     const expiry = bolt11.expiryInSeconds ?? 3600
-    if (typeof expiry !== 'number' || !Number.isInteger(expiry) || expiry < 1) throw invalid('bolt11.expiryInSeconds', 'A whole number above 0 is expected.')
+    if (typeof expiry !== 'number' || !Number.isInteger(expiry) || expiry < 1)
+      throw invalid('bolt11.expiryInSeconds', 'A whole number above 0 is expected.')
     const price = PRICES[requested.currency]
-    const sats = price === undefined ? satsOf(requested.amount) : Math.ceil(Number(requested.amount) * 1e8 / price)
+    const sats = price === undefined ? satsOf(requested.amount) : Math.ceil((Number(requested.amount) * 1e8) / price)
     const preimage = randomBytes(32)
     const paymentHash = createHash('sha256').update(preimage).digest('hex')
     const timestamp = Math.floor(this.#clock.now() / 1000)
@@ -82,9 +97,18 @@ export class StrikeAccount {
       description,
       requested: { amount: requested.amount, currency: requested.currency },
       sats,
-      invoice: encodeInvoice({
-        network: this.#network, amountMsat: BigInt(sats) * 1000n, paymentHash, paymentSecret: randomBytes(32).toString('hex'), timestamp, expirySeconds: expiry, description: description ?? ''
-      }, NODE_KEY),
+      invoice: encodeInvoice(
+        {
+          network: this.#network,
+          amountMsat: BigInt(sats) * 1000n,
+          paymentHash,
+          paymentSecret: randomBytes(32).toString('hex'),
+          timestamp,
+          expirySeconds: expiry,
+          description: description ?? ''
+        },
+        NODE_KEY
+      ),
       preimage: preimage.toString('hex'),
       paymentHash,
       expiresAt: (timestamp + expiry) * 1000
@@ -94,29 +118,45 @@ export class StrikeAccount {
   }
 
   /** Money comes in for a request; what it asked for unless `received` says otherwise. */
-  receive (requestId: string, type: HeldReceive['type'], state: HeldReceive['state'], received?: Money): HeldReceive {
+  receive(requestId: string, type: HeldReceive['type'], state: HeldReceive['state'], received?: Money): HeldReceive {
     const { sats } = this.request(requestId)
     const now = this.#clock.now()
-    const held: HeldReceive = { id: randomUUID(), requestId, type, state, received: received ?? btc(sats), created: now, completed: state === 'COMPLETED' ? now : null }
+    const held: HeldReceive = {
+      id: randomUUID(),
+      requestId,
+      type,
+      state,
+      received: received ?? btc(sats),
+      created: now,
+      completed: state === 'COMPLETED' ? now : null
+    }
     this.receives.push(held)
     return held
   }
 
-  requestView (held: HeldRequest): object {
+  requestView(held: HeldRequest): object {
     return {
       receiveRequestId: held.id,
       created: iso(held.created),
       bolt11: {
-        invoice: held.invoice, requestedAmount: held.requested, btcAmount: btc(held.sats).amount, description: held.description, paymentHash: held.paymentHash, expires: iso(held.expiresAt)
+        invoice: held.invoice,
+        requestedAmount: held.requested,
+        btcAmount: btc(held.sats).amount,
+        description: held.description,
+        paymentHash: held.paymentHash,
+        expires: iso(held.expiresAt)
       }
     }
   }
 
-  receiveView (held: HeldReceive): object {
+  receiveView(held: HeldReceive): object {
     const request = this.request(held.requestId)
-    const details = held.type === 'LIGHTNING'
-      ? { lightning: { invoice: request.invoice, preimage: request.preimage, paymentHash: request.paymentHash } }
-      : held.type === 'P2P' ? { p2p: { payerAccountId: randomUUID() } } : { onchain: { address: 'bcrt1qfake', transactionId: 'ab'.repeat(32), numberOfConfirmations: 1 } }
+    const details =
+      held.type === 'LIGHTNING'
+        ? { lightning: { invoice: request.invoice, preimage: request.preimage, paymentHash: request.paymentHash } }
+        : held.type === 'P2P'
+          ? { p2p: { payerAccountId: randomUUID() } }
+          : { onchain: { address: 'bcrt1qfake', transactionId: 'ab'.repeat(32), numberOfConfirmations: 1 } }
     return {
       receiveId: held.id,
       receiveRequestId: held.requestId,
@@ -129,20 +169,23 @@ export class StrikeAccount {
     }
   }
 
-  quoteLightning (body: unknown, key: string | undefined): HeldQuote {
+  quoteLightning(body: unknown, key: string | undefined): HeldQuote {
     const given = form(body, ['lnInvoice', 'sourceCurrency', 'amount', 'beneficiary'])
     const target = text(given.lnInvoice, 'lnInvoice', 1, 8000)
     this.#requireNew(key)
     const invoice = decodeInvoice(target)
-    if (given.amount !== undefined && invoice.amountMsat !== null) throw invalid('amount', 'The invoice has an amount of its own.')
+    if (given.amount !== undefined && invoice.amountMsat !== null)
+      throw invalid('amount', 'The invoice has an amount of its own.')
     if (given.amount === undefined && invoice.amountMsat === null) throw invalid('amount', 'The invoice has no amount.')
     const sats = invoice.amountSats ?? satsOf(money(given.amount, 'amount', ['feePolicy']).amount)
-    if (invoice.expiresAt * 1000 <= this.#clock.now()) throw new StrikeRefusal(422, 'INVALID_STATE_FOR_INVOICE_EXPIRED', 'The invoice has expired.')
-    if ([...this.payments.values()].some(payment => payment.quote.target === target && payment.state !== 'FAILED')) throw new StrikeRefusal(422, 'LN_INVOICE_PROCESSED', 'The invoice has been paid.')
+    if (invoice.expiresAt * 1000 <= this.#clock.now())
+      throw new StrikeRefusal(422, 'INVALID_STATE_FOR_INVOICE_EXPIRED', 'The invoice has expired.')
+    if ([...this.payments.values()].some(payment => payment.quote.target === target && payment.state !== 'FAILED'))
+      throw new StrikeRefusal(422, 'LN_INVOICE_PROCESSED', 'The invoice has been paid.')
     return this.#quote('lightning', given, sats, 1, target, key)
   }
 
-  tiers (body: unknown): object {
+  tiers(body: unknown): object {
     const given = form(body, ['btcAddress', 'amount'])
     readAddress(text(given.btcAddress, 'btcAddress', 10, 100))
     money(given.amount, 'amount')
@@ -153,7 +196,7 @@ export class StrikeAccount {
     ]
   }
 
-  quoteChain (body: unknown, key: string | undefined): HeldQuote {
+  quoteChain(body: unknown, key: string | undefined): HeldQuote {
     const given = form(body, ['btcAddress', 'sourceCurrency', 'amount', 'onchainTierId', 'description', 'beneficiary'])
     const target = text(given.btcAddress, 'btcAddress', 10, 100)
     const fee = { tier_fast: 900, tier_standard: 300, tier_free: 0 }[text(given.onchainTierId, 'onchainTierId', 1, 50)]
@@ -163,33 +206,69 @@ export class StrikeAccount {
     return this.#quote('onchain', given, satsOf(money(given.amount, 'amount', ['feePolicy']).amount), fee, target, key)
   }
 
-  #requireNew (key: string | undefined): void {
-    if (key !== undefined && !UUID4.test(key)) throw new StrikeRefusal(400, 'INVALID_DATA', 'The idempotency-key must be a UUID of version 4.')
+  #requireNew(key: string | undefined): void {
+    if (key !== undefined && !UUID4.test(key))
+      throw new StrikeRefusal(400, 'INVALID_DATA', 'The idempotency-key must be a UUID of version 4.')
     const first = key === undefined ? undefined : this.#quoteOfKey.get(key)
-    if (first !== undefined) throw new StrikeRefusal(422, 'DUPLICATE_PAYMENT_QUOTE', 'A payment quote for the idempotency key exists already.', { values: { paymentQuoteId: first } })
+    if (first !== undefined)
+      throw new StrikeRefusal(
+        422,
+        'DUPLICATE_PAYMENT_QUOTE',
+        'A payment quote for the idempotency key exists already.',
+        { values: { paymentQuoteId: first } }
+      )
   }
 
-  #quote (kind: HeldQuote['kind'], given: Json, sats: number, feeSats: number, target: string, key: string | undefined): HeldQuote {
+  #quote(
+    kind: HeldQuote['kind'],
+    given: Json,
+    sats: number,
+    feeSats: number,
+    target: string,
+    key: string | undefined
+  ): HeldQuote {
     if (given.sourceCurrency !== 'BTC') throw invalid('sourceCurrency', 'The fake pays from bitcoin only.')
     if (sats + feeSats > this.balance) throw new StrikeRefusal(422, 'BALANCE_TOO_LOW', 'The balance is too low.')
-    const held: HeldQuote = { id: randomUUID(), kind, sats, feeSats, target, validUntil: this.#clock.now() + QUOTE_LIFE, paymentId: null }
+    const held: HeldQuote = {
+      id: randomUUID(),
+      kind,
+      sats,
+      feeSats,
+      target,
+      validUntil: this.#clock.now() + QUOTE_LIFE,
+      paymentId: null
+    }
     this.quotes.set(held.id, held)
     if (key !== undefined) this.#quoteOfKey.set(key, held.id)
     return held
   }
 
-  quoteView (held: HeldQuote): object {
-    return { paymentQuoteId: held.id, validUntil: iso(held.validUntil), amount: btc(held.sats), totalFee: btc(held.feeSats), totalAmount: btc(held.sats + held.feeSats) }
+  quoteView(held: HeldQuote): object {
+    return {
+      paymentQuoteId: held.id,
+      validUntil: iso(held.validUntil),
+      amount: btc(held.sats),
+      totalFee: btc(held.feeSats),
+      totalAmount: btc(held.sats + held.feeSats)
+    }
   }
 
-  execute (quoteId: string): HeldPayment {
+  execute(quoteId: string): HeldPayment {
     const quote = this.quotes.get(quoteId)
     if (quote === undefined) throw new StrikeRefusal(404, 'NOT_FOUND', 'The payment quote was not found.')
-    if (quote.paymentId !== null) throw new StrikeRefusal(422, 'PAYMENT_PROCESSED', 'The payment has been processed.', { values: { paymentId: quote.paymentId } })
-    if (quote.validUntil <= this.#clock.now()) throw new StrikeRefusal(422, 'PAYMENT_QUOTE_EXPIRED', 'The payment quote has expired.')
+    if (quote.paymentId !== null)
+      throw new StrikeRefusal(422, 'PAYMENT_PROCESSED', 'The payment has been processed.', {
+        values: { paymentId: quote.paymentId }
+      })
+    if (quote.validUntil <= this.#clock.now())
+      throw new StrikeRefusal(422, 'PAYMENT_QUOTE_EXPIRED', 'The payment quote has expired.')
     const isDone = quote.kind === 'lightning' && !this.isSlow
     const held: HeldPayment = {
-      id: this.paymentIds === 'of the quote' ? quote.id : randomUUID(), quote, state: isDone ? 'COMPLETED' : 'PENDING', completed: isDone ? this.#clock.now() : null, txnId: null
+      id: this.paymentIds === 'of the quote' ? quote.id : randomUUID(),
+      quote,
+      state: isDone ? 'COMPLETED' : 'PENDING',
+      completed: isDone ? this.#clock.now() : null,
+      txnId: null
     }
     quote.paymentId = held.id
     this.balance -= quote.sats + quote.feeSats
@@ -198,20 +277,20 @@ export class StrikeAccount {
   }
 
   /** A pending payment gets its outcome. */
-  settle (paymentId: string, state: 'COMPLETED' | 'FAILED'): void {
+  settle(paymentId: string, state: 'COMPLETED' | 'FAILED'): void {
     const held = this.payment(paymentId)
     held.state = state
     held.completed = this.#clock.now()
     if (held.quote.kind === 'onchain' && state === 'COMPLETED') held.txnId = 'cd'.repeat(32)
   }
 
-  payment (id: string): HeldPayment {
+  payment(id: string): HeldPayment {
     const held = this.payments.get(id)
     if (held === undefined) throw new StrikeRefusal(404, 'NOT_FOUND', 'The payment was not found.')
     return held
   }
 
-  paymentView (held: HeldPayment): object {
+  paymentView(held: HeldPayment): object {
     const { quote } = held
     return {
       paymentId: held.id,
@@ -220,11 +299,13 @@ export class StrikeAccount {
       amount: btc(quote.sats),
       totalFee: btc(quote.feeSats),
       totalAmount: btc(quote.sats + quote.feeSats),
-      ...(quote.kind === 'lightning' ? { lightning: { networkFee: btc(quote.feeSats), preImage: 'ef'.repeat(32) } } : { onchain: held.txnId === null ? {} : { txnId: held.txnId } })
+      ...(quote.kind === 'lightning'
+        ? { lightning: { networkFee: btc(quote.feeSats), preImage: 'ef'.repeat(32) } }
+        : { onchain: held.txnId === null ? {} : { txnId: held.txnId } })
     }
   }
 }
 
-function iso (time: number): string {
+function iso(time: number): string {
   return new Date(time).toISOString()
 }

@@ -10,16 +10,35 @@ import { form, invalid, listQuery, StrikeRefusal, text, type Money } from './str
 
 /** The scopes that the fake knows. */
 export const STRIKE_SCOPES = [
-  'partner.receive-request.create', 'partner.receive-request.read', 'partner.webhooks.manage', 'partner.account.profile.read',
-  'partner.payment-quote.lightning.create', 'partner.payment-quote.onchain.create', 'partner.payment-quote.execute', 'partner.payment.read'
+  'partner.receive-request.create',
+  'partner.receive-request.read',
+  'partner.webhooks.manage',
+  'partner.account.profile.read',
+  'partner.payment-quote.lightning.create',
+  'partner.payment-quote.onchain.create',
+  'partner.payment-quote.execute',
+  'partner.payment.read'
 ] as const
-export type StrikeScope = typeof STRIKE_SCOPES[number]
+export type StrikeScope = (typeof STRIKE_SCOPES)[number]
 
 /**
  * What goes wrong with a request. `lost after` has acted when the connection breaks, `lost before` has not; the same of
  * `hang after` and `hang`, which never answer, and of the server errors.
  */
-export type StrikeFault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'html as 200' | 'html as 200 after' | 'html as 403' | 'server error' | 'server error after' | 'empty' | 'huge' | 'redirect'
+export type StrikeFault =
+  | 'hang'
+  | 'hang after'
+  | 'lost before'
+  | 'lost after'
+  | 'html'
+  | 'html as 200'
+  | 'html as 200 after'
+  | 'html as 403'
+  | 'server error'
+  | 'server error after'
+  | 'empty'
+  | 'huge'
+  | 'redirect'
 
 /** How the fake is made. */
 export interface FakeStrikeOptions {
@@ -32,18 +51,57 @@ export interface FakeStrikeOptions {
 }
 
 /** One request as it came; the key is left out. */
-export interface StrikeSeen { readonly method: string, readonly path: string, readonly body: unknown, readonly idempotencyKey: string | undefined }
+export interface StrikeSeen {
+  readonly method: string
+  readonly path: string
+  readonly body: unknown
+  readonly idempotencyKey: string | undefined
+}
 
-interface Subscription { readonly id: string, readonly account: StrikeAccount, readonly webhookUrl: string, readonly webhookVersion: string, readonly secret: string, readonly enabled: boolean, readonly eventTypes: readonly string[], readonly created: number }
-interface Delivery { readonly subscription: Subscription, readonly body: string, attempts: number, due: number }
-interface Key { readonly account: StrikeAccount, readonly scopes: Set<string> }
-interface Call { readonly account: StrikeAccount, readonly body: unknown, readonly query: URLSearchParams, readonly id: string, readonly idempotencyKey: string | undefined }
-interface Route { readonly method: string, readonly path: RegExp, readonly needs: StrikeScope, readonly limit: string, readonly run: (call: Call) => { readonly status: number, readonly body: unknown } }
+interface Subscription {
+  readonly id: string
+  readonly account: StrikeAccount
+  readonly webhookUrl: string
+  readonly webhookVersion: string
+  readonly secret: string
+  readonly enabled: boolean
+  readonly eventTypes: readonly string[]
+  readonly created: number
+}
+interface Delivery {
+  readonly subscription: Subscription
+  readonly body: string
+  attempts: number
+  due: number
+}
+interface Key {
+  readonly account: StrikeAccount
+  readonly scopes: Set<string>
+}
+interface Call {
+  readonly account: StrikeAccount
+  readonly body: unknown
+  readonly query: URLSearchParams
+  readonly id: string
+  readonly idempotencyKey: string | undefined
+}
+interface Route {
+  readonly method: string
+  readonly path: RegExp
+  readonly needs: StrikeScope
+  readonly limit: string
+  readonly run: (call: Call) => { readonly status: number; readonly body: unknown }
+}
 
-const HTML = '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>'
+const HTML =
+  '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>'
 const MAX_ATTEMPTS = 12
 /** Calls from one address and milliseconds, as on the live service; above `others` an hour of lock-out. */
-const LIMITS: Readonly<Record<string, readonly [calls: number, window: number, lockout: number]>> = { quotes: [250, 60_000, 60_000], executions: [250, 60_000, 60_000], others: [1000, 600_000, 3_600_000] }
+const LIMITS: Readonly<Record<string, readonly [calls: number, window: number, lockout: number]>> = {
+  quotes: [250, 60_000, 60_000],
+  executions: [250, 60_000, 60_000],
+  others: [1000, 600_000, 3_600_000]
+}
 
 /** A server on loopback that speaks Strike's API as providers.md describes it. */
 export class FakeStrike {
@@ -68,19 +126,21 @@ export class FakeStrike {
   readonly #routes: readonly Route[]
   readonly #used = new Map<string, number[]>()
   readonly #lockedUntil = new Map<string, number>()
-  #faults: Array<{ readonly fault: StrikeFault, readonly on: RegExp }> = []
-  #refusals: Array<{ readonly refusal: StrikeRefusal, readonly on: RegExp }> = []
+  #faults: Array<{ readonly fault: StrikeFault; readonly on: RegExp }> = []
+  #refusals: Array<{ readonly refusal: StrikeRefusal; readonly on: RegExp }> = []
   #deliveries: Delivery[] = []
 
-  constructor (options: FakeStrikeOptions = {}) {
+  constructor(options: FakeStrikeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#network = options.network ?? 'regtest'
     this.account = this.addKey(options.key ?? 'strike-test-key')
-    this.#server = createServer((request, response) => { void this.#serve(request, response) })
+    this.#server = createServer((request, response) => {
+      void this.#serve(request, response)
+    })
     this.#routes = this.#table()
   }
 
-  async listen (port: number): Promise<this> {
+  async listen(port: number): Promise<this> {
     this.#server.listen(port, '127.0.0.1')
     await once(this.#server, 'listening')
     // A server that listens on TCP has an address object.
@@ -89,51 +149,55 @@ export class FakeStrike {
   }
 
   /** Makes a key with these scopes, of an account of its own unless one is named. */
-  addKey (key: string, scopes: readonly StrikeScope[] = STRIKE_SCOPES, account = new StrikeAccount(this.#clock, this.#network)): StrikeAccount {
+  addKey(
+    key: string,
+    scopes: readonly StrikeScope[] = STRIKE_SCOPES,
+    account = new StrikeAccount(this.#clock, this.#network)
+  ): StrikeAccount {
     this.#keys.set(key, { account, scopes: new Set(scopes) })
     return account
   }
 
   /** The key is gone: expired, or deleted by its owner. */
-  revokeKey (key: string): void {
+  revokeKey(key: string): void {
     this.#keys.delete(key)
   }
 
   /** The next request whose `METHOD /path` fits goes wrong; several are used up in order. */
-  fail (fault: StrikeFault, on = /./): void {
+  fail(fault: StrikeFault, on = /./): void {
     this.#faults.push({ fault, on })
   }
 
   /** The next request whose `METHOD /path` fits is refused with a code of Strike's. */
-  refuse (on: RegExp, status: number, code: string): void {
+  refuse(on: RegExp, status: number, code: string): void {
     this.#refusals.push({ on, refusal: new StrikeRefusal(status, code, 'words') })
   }
 
   /** Every fault that waits is forgotten. */
-  heal (): void {
+  heal(): void {
     this.#faults = []
   }
 
   /** Locks a limit (`quotes`, `executions`, `others`) for so many milliseconds. */
-  lock (limit: string, ms: number): void {
+  lock(limit: string, ms: number): void {
     this.#lockedUntil.set(limit, this.#clock.now() + ms)
   }
 
   /** Pays a request and makes its events; answers the preimage, as a payer over Lightning gets it. */
-  pay (requestId: string, type: HeldReceive['type'] = 'LIGHTNING', received?: Money, account = this.account): string {
+  pay(requestId: string, type: HeldReceive['type'] = 'LIGHTNING', received?: Money, account = this.account): string {
     account.receive(requestId, type, 'COMPLETED', received)
     this.announce('receive-request.receive-completed', requestId, account)
     return account.request(requestId).preimage
   }
 
   /** The same, not final yet. */
-  begin (requestId: string, type: HeldReceive['type'] = 'ONCHAIN', received?: Money, account = this.account): void {
+  begin(requestId: string, type: HeldReceive['type'] = 'ONCHAIN', received?: Money, account = this.account): void {
     account.receive(requestId, type, 'PENDING', received)
     this.announce('receive-request.receive-pending', requestId, account)
   }
 
   /** What was begun for a request is final. */
-  complete (requestId: string, account = this.account): void {
+  complete(requestId: string, account = this.account): void {
     for (const receive of account.receives.filter(held => held.requestId === requestId)) {
       receive.state = 'COMPLETED'
       receive.completed ??= this.#clock.now()
@@ -142,21 +206,32 @@ export class FakeStrike {
   }
 
   /** Queues an event for every subscription of the account that wants its type. */
-  announce (eventType: string, entityId: string, account = this.account): void {
-    const event = { id: randomUUID(), eventType, webhookVersion: 'v1', data: { entityId, changes: [] }, created: new Date(this.#clock.now()).toISOString(), deliverySuccess: null }
+  announce(eventType: string, entityId: string, account = this.account): void {
+    const event = {
+      id: randomUUID(),
+      eventType,
+      webhookVersion: 'v1',
+      data: { entityId, changes: [] },
+      created: new Date(this.#clock.now()).toISOString(),
+      deliverySuccess: null
+    }
     for (const subscription of this.subscriptions) {
-      if (subscription.account !== account || !subscription.enabled || !subscription.eventTypes.includes(eventType)) continue
+      if (subscription.account !== account || !subscription.enabled || !subscription.eventTypes.includes(eventType))
+        continue
       this.#deliveries.push({ subscription, body: JSON.stringify(event), attempts: 0, due: this.#clock.now() })
     }
   }
 
   /** Deliveries that still wait for a 2xx. */
-  get waiting (): number {
+  get waiting(): number {
     return this.#deliveries.length
   }
 
-  /** Tries every delivery that is due by the clock, once: after a failure again in 3 s, 9 s, 27 s …; answers the statuses. */
-  async deliver (): Promise<readonly (number | null)[]> {
+  /**
+   * Tries every delivery that is due by the clock, once: after a failure again in 3 s, 9 s, 27 s …; answers the
+   * statuses.
+   */
+  async deliver(): Promise<readonly (number | null)[]> {
     const due = this.#deliveries.filter(delivery => delivery.due <= this.#clock.now())
     const statuses: Array<number | null> = []
     for (const delivery of due) {
@@ -164,22 +239,32 @@ export class FakeStrike {
       statuses.push(status)
       delivery.attempts++
       delivery.due = this.#clock.now() + 3000 * 3 ** (delivery.attempts - 1)
-      const isOver = (status !== null && ((status >= 200 && status < 300) || status === 410 || status === 501)) || delivery.attempts >= MAX_ATTEMPTS
+      const isOver =
+        (status !== null && ((status >= 200 && status < 300) || status === 410 || status === 501)) ||
+        delivery.attempts >= MAX_ATTEMPTS
       if (isOver) this.#deliveries = this.#deliveries.filter(other => other !== delivery)
     }
     return statuses
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#server.closeAllConnections()
-    await new Promise<void>(resolve => { this.#server.close(() => { resolve() }) })
+    await new Promise<void>(resolve => {
+      this.#server.close(() => {
+        resolve()
+      })
+    })
   }
 
-  async #post ({ subscription, body }: Delivery): Promise<number | null> {
+  async #post({ subscription, body }: Delivery): Promise<number | null> {
     const signature = createHmac('sha256', subscription.secret).update(body).digest('hex').toUpperCase()
     try {
       const answer = await fetch(subscription.webhookUrl, {
-        method: 'POST', headers: { 'content-type': 'application/json', 'x-webhook-signature': signature }, body, signal: AbortSignal.timeout(5000), redirect: 'manual'
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-webhook-signature': signature },
+        body,
+        signal: AbortSignal.timeout(5000),
+        redirect: 'manual'
       })
       await answer.arrayBuffer()
       return answer.status
@@ -189,7 +274,7 @@ export class FakeStrike {
     }
   }
 
-  async #serve (request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://fake')
     const pieces: Buffer[] = []
     request.on('error', () => {})
@@ -200,35 +285,63 @@ export class FakeStrike {
     const idempotencyKey = one(request.headers['idempotency-key'])
     this.requests.push({ method, path: `${url.pathname}${url.search}`, body: peek(raw), idempotencyKey })
     const at = this.#faults.findIndex(({ on }) => on.test(`${method} ${url.pathname}`))
-    const fault = at < 0 ? null : this.#faults.splice(at, 1)[0]?.fault ?? null
+    const fault = at < 0 ? null : (this.#faults.splice(at, 1)[0]?.fault ?? null)
     if (fault !== null && !fault.endsWith('after')) {
       this.#spoil(fault, request, response)
       return
     }
     const { status, headers, body } = this.#answer(method, url, raw, request, idempotencyKey)
     if (fault !== null) this.#spoil(fault, request, response)
-    else response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers }).end(JSON.stringify(this.rewrite?.(`${method} ${url.pathname}`, body) ?? body))
+    else
+      response
+        .writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers })
+        .end(JSON.stringify(this.rewrite?.(`${method} ${url.pathname}`, body) ?? body))
   }
 
-  #spoil (fault: StrikeFault, request: IncomingMessage, response: ServerResponse): void {
+  #spoil(fault: StrikeFault, request: IncomingMessage, response: ServerResponse): void {
     switch (fault) {
       case 'hang':
-      case 'hang after': this.onHang(); break
+      case 'hang after':
+        this.onHang()
+        break
       case 'lost before':
-      case 'lost after': request.socket.destroy(); break
-      case 'html': response.writeHead(502, { 'content-type': 'text/html' }).end(HTML); break
+      case 'lost after':
+        request.socket.destroy()
+        break
+      case 'html':
+        response.writeHead(502, { 'content-type': 'text/html' }).end(HTML)
+        break
       case 'html as 200':
-      case 'html as 200 after': response.writeHead(200, { 'content-type': 'text/html' }).end(HTML); break
-      case 'html as 403': response.writeHead(403, { 'content-type': 'text/html' }).end(HTML); break
+      case 'html as 200 after':
+        response.writeHead(200, { 'content-type': 'text/html' }).end(HTML)
+        break
+      case 'html as 403':
+        response.writeHead(403, { 'content-type': 'text/html' }).end(HTML)
+        break
       case 'server error':
-      case 'server error after': response.writeHead(500).end(JSON.stringify(new StrikeRefusal(500, 'INTERNAL_SERVER_ERROR', 'Something went wrong.').body('trace'))); break
-      case 'empty': response.writeHead(503, { 'retry-after': '17' }).end(); break
-      case 'huge': response.writeHead(200).end(`"${'x'.repeat(2 * 1024 * 1024)}"`); break
-      case 'redirect': response.writeHead(302, { location: `${this.url}/elsewhere` }).end()
+      case 'server error after':
+        response
+          .writeHead(500)
+          .end(JSON.stringify(new StrikeRefusal(500, 'INTERNAL_SERVER_ERROR', 'Something went wrong.').body('trace')))
+        break
+      case 'empty':
+        response.writeHead(503, { 'retry-after': '17' }).end()
+        break
+      case 'huge':
+        response.writeHead(200).end(`"${'x'.repeat(2 * 1024 * 1024)}"`)
+        break
+      case 'redirect':
+        response.writeHead(302, { location: `${this.url}/elsewhere` }).end()
     }
   }
 
-  #answer (method: string, url: URL, raw: string, request: IncomingMessage, idempotencyKey: string | undefined): { status: number, headers: Record<string, string>, body: unknown } {
+  #answer(
+    method: string,
+    url: URL,
+    raw: string,
+    request: IncomingMessage,
+    idempotencyKey: string | undefined
+  ): { status: number; headers: Record<string, string>; body: unknown } {
     try {
       const key = this.#keys.get(/^Bearer (\S+)$/.exec(one(request.headers.authorization) ?? '')?.[1] ?? '')
       const route = this.#routes.find(candidate => candidate.method === method && candidate.path.test(url.pathname))
@@ -238,19 +351,35 @@ export class FakeStrike {
       if (!key.scopes.has(route.needs)) throw new StrikeRefusal(403, 'FORBIDDEN', 'Insufficient permissions.')
       const refused = this.#refusals.findIndex(({ on }) => on.test(`${method} ${url.pathname}`))
       if (refused >= 0) throw this.#refusals.splice(refused, 1)[0]?.refusal ?? new TypeError('found a moment ago')
-      if (raw !== '' && !/^application\/json\b/.test(one(request.headers['content-type']) ?? '')) throw new StrikeRefusal(415, 'UNSUPPORTED_MEDIA_TYPE', 'JSON is expected.')
+      if (raw !== '' && !/^application\/json\b/.test(one(request.headers['content-type']) ?? ''))
+        throw new StrikeRefusal(415, 'UNSUPPORTED_MEDIA_TYPE', 'JSON is expected.')
       const body = raw === '' ? null : safe(raw)
-      const { status, body: answer } = route.run({ account: key.account, body, query: url.searchParams, id: route.path.exec(url.pathname)?.[1] ?? '', idempotencyKey })
+      const { status, body: answer } = route.run({
+        account: key.account,
+        body,
+        query: url.searchParams,
+        id: route.path.exec(url.pathname)?.[1] ?? '',
+        idempotencyKey
+      })
       return { status, headers: {}, body: answer }
     } catch (error) {
-      const refusal = error instanceof InvoiceError ? new StrikeRefusal(422, 'INVALID_LN_INVOICE', error.message) : error instanceof AddressError ? invalid('btcAddress', error.message) : error
+      const refusal =
+        error instanceof InvoiceError
+          ? new StrikeRefusal(422, 'INVALID_LN_INVOICE', error.message)
+          : error instanceof AddressError
+            ? invalid('btcAddress', error.message)
+            : error
       if (!(refusal instanceof StrikeRefusal)) throw error
       const wait = refusal.values?.retryAfter
-      return { status: refusal.status, headers: typeof wait === 'number' ? { 'retry-after': String(wait) } : {}, body: refusal.body(randomUUID()) }
+      return {
+        status: refusal.status,
+        headers: typeof wait === 'number' ? { 'retry-after': String(wait) } : {},
+        body: refusal.body(randomUUID())
+      }
     }
   }
 
-  #count (limit: string): void {
+  #count(limit: string): void {
     const [calls, window, lockout] = LIMITS[limit] ?? [Infinity, 0, 0]
     const now = this.#clock.now()
     const used = (this.#used.get(limit) ?? []).filter(time => time > now - window)
@@ -258,74 +387,189 @@ export class FakeStrike {
     this.#used.set(limit, used)
     if (used.length > calls) this.lock(limit, lockout)
     const left = (this.#lockedUntil.get(limit) ?? 0) - now
-    if (left > 0) throw new StrikeRefusal(429, 'RATE_LIMIT_EXCEEDED', 'Too many requests.', { values: { retryAfter: Math.ceil(left / 1000) } })
+    if (left > 0)
+      throw new StrikeRefusal(429, 'RATE_LIMIT_EXCEEDED', 'Too many requests.', {
+        values: { retryAfter: Math.ceil(left / 1000) }
+      })
   }
 
-  #table (): readonly Route[] {
+  #table(): readonly Route[] {
     const read = 'partner.receive-request.read'
     return [
-      { method: 'GET', path: /^\/v1\/accounts\/profile$/, needs: 'partner.account.profile.read', limit: 'others', run: () => ({ status: 200, body: { id: randomUUID(), handle: 'fake', canReceive: true, currencies: [] } }) },
-      { method: 'POST', path: /^\/v1\/receive-requests$/, needs: 'partner.receive-request.create', limit: 'others', run: ({ account, body }) => ({ status: 201, body: account.requestView(account.createRequest(body)) }) },
       {
-        method: 'GET', path: /^\/v1\/receive-requests$/, needs: read, limit: 'others',
+        method: 'GET',
+        path: /^\/v1\/accounts\/profile$/,
+        needs: 'partner.account.profile.read',
+        limit: 'others',
+        run: () => ({ status: 200, body: { id: randomUUID(), handle: 'fake', canReceive: true, currencies: [] } })
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/receive-requests$/,
+        needs: 'partner.receive-request.create',
+        limit: 'others',
+        run: ({ account, body }) => ({ status: 201, body: account.requestView(account.createRequest(body)) })
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/receive-requests$/,
+        needs: read,
+        limit: 'others',
         run: ({ account, query }) => {
           const { top, skip } = listQuery(query, [])
           const all = [...account.requests.values()].toReversed()
-          return { status: 200, body: { items: all.slice(skip, skip + top).map(held => account.requestView(held)), count: all.length, isCountUnknown: false } }
+          return {
+            status: 200,
+            body: {
+              items: all.slice(skip, skip + top).map(held => account.requestView(held)),
+              count: all.length,
+              isCountUnknown: false
+            }
+          }
         }
       },
-      { method: 'GET', path: /^\/v1\/receive-requests\/receives$/, needs: read, limit: 'others', run: call => this.#receives(call, null) },
-      { method: 'GET', path: /^\/v1\/receive-requests\/([^/]+)\/receives$/, needs: read, limit: 'others', run: call => this.#receives(call, call.account.request(call.id).id) },
-      { method: 'GET', path: /^\/v1\/receive-requests\/([^/]+)$/, needs: read, limit: 'others', run: ({ account, id }) => ({ status: 200, body: account.requestView(account.request(id)) }) },
-      { method: 'POST', path: /^\/v1\/subscriptions$/, needs: 'partner.webhooks.manage', limit: 'others', run: call => ({ status: 201, body: this.#subscribe(call) }) },
-      { method: 'POST', path: /^\/v1\/payment-quotes\/lightning$/, needs: 'partner.payment-quote.lightning.create', limit: 'quotes', run: ({ account, body, idempotencyKey }) => ({ status: 201, body: account.quoteView(account.quoteLightning(body, idempotencyKey)) }) },
-      { method: 'POST', path: /^\/v1\/payment-quotes\/onchain\/tiers$/, needs: 'partner.payment-quote.onchain.create', limit: 'others', run: ({ account, body }) => ({ status: 200, body: account.tiers(body) }) },
-      { method: 'POST', path: /^\/v1\/payment-quotes\/onchain$/, needs: 'partner.payment-quote.onchain.create', limit: 'quotes', run: ({ account, body, idempotencyKey }) => ({ status: 201, body: account.quoteView(account.quoteChain(body, idempotencyKey)) }) },
       {
-        method: 'PATCH', path: /^\/v1\/payment-quotes\/([^/]+)\/execute$/, needs: 'partner.payment-quote.execute', limit: 'executions',
+        method: 'GET',
+        path: /^\/v1\/receive-requests\/receives$/,
+        needs: read,
+        limit: 'others',
+        run: call => this.#receives(call, null)
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/receive-requests\/([^/]+)\/receives$/,
+        needs: read,
+        limit: 'others',
+        run: call => this.#receives(call, call.account.request(call.id).id)
+      },
+      {
+        method: 'GET',
+        path: /^\/v1\/receive-requests\/([^/]+)$/,
+        needs: read,
+        limit: 'others',
+        run: ({ account, id }) => ({ status: 200, body: account.requestView(account.request(id)) })
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/subscriptions$/,
+        needs: 'partner.webhooks.manage',
+        limit: 'others',
+        run: call => ({ status: 201, body: this.#subscribe(call) })
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/payment-quotes\/lightning$/,
+        needs: 'partner.payment-quote.lightning.create',
+        limit: 'quotes',
+        run: ({ account, body, idempotencyKey }) => ({
+          status: 201,
+          body: account.quoteView(account.quoteLightning(body, idempotencyKey))
+        })
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/payment-quotes\/onchain\/tiers$/,
+        needs: 'partner.payment-quote.onchain.create',
+        limit: 'others',
+        run: ({ account, body }) => ({ status: 200, body: account.tiers(body) })
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/payment-quotes\/onchain$/,
+        needs: 'partner.payment-quote.onchain.create',
+        limit: 'quotes',
+        run: ({ account, body, idempotencyKey }) => ({
+          status: 201,
+          body: account.quoteView(account.quoteChain(body, idempotencyKey))
+        })
+      },
+      {
+        method: 'PATCH',
+        path: /^\/v1\/payment-quotes\/([^/]+)\/execute$/,
+        needs: 'partner.payment-quote.execute',
+        limit: 'executions',
         run: ({ account, id }) => {
           const payment = account.execute(id)
           return { status: payment.state === 'PENDING' ? 202 : 200, body: account.paymentView(payment) }
         }
       },
-      { method: 'GET', path: /^\/v1\/payments\/([^/]+)$/, needs: 'partner.payment.read', limit: 'others', run: ({ account, id }) => ({ status: 200, body: account.paymentView(account.payment(id)) }) }
+      {
+        method: 'GET',
+        path: /^\/v1\/payments\/([^/]+)$/,
+        needs: 'partner.payment.read',
+        limit: 'others',
+        run: ({ account, id }) => ({ status: 200, body: account.paymentView(account.payment(id)) })
+      }
     ]
   }
 
-  #receives ({ account, query }: Call, requestId: string | null): { status: number, body: object } {
-    const { top, skip } = listQuery(query, ['$receiveId', '$receiveRequestId', '$onchainAddress', '$bolt11Invoice', '$paymentHash'])
+  #receives({ account, query }: Call, requestId: string | null): { status: number; body: object } {
+    const { top, skip } = listQuery(query, [
+      '$receiveId',
+      '$receiveRequestId',
+      '$onchainAddress',
+      '$bolt11Invoice',
+      '$paymentHash'
+    ])
     const all = account.receives.filter(held => requestId === null || held.requestId === requestId)
     const ordered = this.isOldestFirst ? all : all.toReversed()
-    return { status: 200, body: { items: ordered.slice(skip, skip + top).map(held => account.receiveView(held)), count: all.length, isCountUnknown: false } }
+    return {
+      status: 200,
+      body: {
+        items: ordered.slice(skip, skip + top).map(held => account.receiveView(held)),
+        count: all.length,
+        isCountUnknown: false
+      }
+    }
   }
 
-  #subscribe ({ account, body }: Call): object {
+  #subscribe({ account, body }: Call): object {
     const given = form(body, ['webhookUrl', 'webhookVersion', 'secret', 'enabled', 'eventTypes'])
     const webhookUrl = text(given.webhookUrl, 'webhookUrl', 1, 2000)
-    if (!URL.canParse(webhookUrl) || !(webhookUrl.startsWith('https:') || this.takesPlainWebhooks)) throw invalid('webhookUrl', 'An https address is expected.')
-    if (given.webhookVersion !== 'v1' && given.webhookVersion !== 'v2') throw invalid('webhookVersion', 'v1 or v2 is expected.')
+    if (!URL.canParse(webhookUrl) || !(webhookUrl.startsWith('https:') || this.takesPlainWebhooks))
+      throw invalid('webhookUrl', 'An https address is expected.')
+    if (given.webhookVersion !== 'v1' && given.webhookVersion !== 'v2')
+      throw invalid('webhookVersion', 'v1 or v2 is expected.')
     const secret = text(given.secret, 'secret', 10, 50)
     const { enabled, eventTypes } = given
     if (typeof enabled !== 'boolean') throw invalid('enabled', 'true or false is expected.')
-    if (!Array.isArray(eventTypes) || eventTypes.length === 0 || !eventTypes.every(type => typeof type === 'string')) throw invalid('eventTypes', 'A list of event types is expected.')
-    if (this.subscriptions.filter(held => held.account === account).length >= 50) throw new StrikeRefusal(422, 'QUOTA_EXCEEDED', 'There are 50 subscriptions already.')
-    const held: Subscription = { id: randomUUID(), account, webhookUrl, webhookVersion: given.webhookVersion, secret, enabled, eventTypes, created: this.#clock.now() }
+    if (!Array.isArray(eventTypes) || eventTypes.length === 0 || !eventTypes.every(type => typeof type === 'string'))
+      throw invalid('eventTypes', 'A list of event types is expected.')
+    if (this.subscriptions.filter(held => held.account === account).length >= 50)
+      throw new StrikeRefusal(422, 'QUOTA_EXCEEDED', 'There are 50 subscriptions already.')
+    const held: Subscription = {
+      id: randomUUID(),
+      account,
+      webhookUrl,
+      webhookVersion: given.webhookVersion,
+      secret,
+      enabled,
+      eventTypes,
+      created: this.#clock.now()
+    }
     this.subscriptions.push(held)
-    return { id: held.id, webhookUrl, webhookVersion: held.webhookVersion, enabled, created: new Date(held.created).toISOString(), eventTypes }
+    return {
+      id: held.id,
+      webhookUrl,
+      webhookVersion: held.webhookVersion,
+      enabled,
+      created: new Date(held.created).toISOString(),
+      eventTypes
+    }
   }
 }
 
 /** Starts a fake Strike on a free port of the loopback address. */
-export async function startFakeStrike (options: FakeStrikeOptions = {}): Promise<FakeStrike> {
+export async function startFakeStrike(options: FakeStrikeOptions = {}): Promise<FakeStrike> {
   return await new FakeStrike(options).listen(options.port ?? 0)
 }
 
-function one (header: string | readonly string[] | undefined): string | undefined {
+function one(header: string | readonly string[] | undefined): string | undefined {
   return typeof header === 'string' ? header : header?.[0]
 }
 
 /** For the list of requests: what is no JSON is kept as text. */
-function peek (raw: string): unknown {
+function peek(raw: string): unknown {
   try {
     return raw === '' ? null : safe(raw)
   } catch {
@@ -333,7 +577,7 @@ function peek (raw: string): unknown {
   }
 }
 
-function safe (raw: string): unknown {
+function safe(raw: string): unknown {
   try {
     return JSON.parse(raw)
   } catch (error) {

@@ -6,41 +6,62 @@ import { RawClient } from '../support/raw-client.ts'
 
 const path = '/paid/order'
 
-for (const [method, executions] of [['POST', 3], ['GET', 8]] as const) {
-  void t.test(`a client that leaves before each head of its ${method} has the upstream run ${executions} of 8 times`, async t => {
-    const begun: Array<() => void> = []
-    const upstream = await countingUpstream(t, () => { begun.shift()?.() })
-    const { gateway } = await openShop(t, { upstream, yaml: shopYaml(upstream.origin) })
-    const authorization = await buy(gateway, path, 'payment', { method })
-    for (let time = 0; time < 8; time++) {
-      const arrived = new Promise<void>(resolve => { begun[0] = resolve })
-      const client = await RawClient.connect(Number(new URL(gateway.url).port))
-      client.send(`${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Length: 0\r\n\r\n`)
-      const refused = client.until('402').then(() => 'refused' as const, () => 'closed' as const)
-      const first = await Promise.race([arrived.then(() => 'arrived' as const), refused])
-      client.close()
-      await refused
-      if (first === 'refused') break
-      // Its lease is given up in the background.
-      while ((await gateway.database.sql`select 1 from challenges where state = 'leased'`).length > 0);
+for (const [method, executions] of [
+  ['POST', 3],
+  ['GET', 8]
+] as const) {
+  void t.test(
+    `a client that leaves before each head of its ${method} has the upstream run ${executions} of 8 times`,
+    async t => {
+      const begun: Array<() => void> = []
+      const upstream = await countingUpstream(t, () => {
+        begun.shift()?.()
+      })
+      const { gateway } = await openShop(t, { upstream, yaml: shopYaml(upstream.origin) })
+      const authorization = await buy(gateway, path, 'payment', { method })
+      for (let time = 0; time < 8; time++) {
+        const arrived = new Promise<void>(resolve => {
+          begun[0] = resolve
+        })
+        const client = await RawClient.connect(Number(new URL(gateway.url).port))
+        client.send(
+          `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Length: 0\r\n\r\n`
+        )
+        const refused = client.until('402').then(
+          () => 'refused' as const,
+          () => 'closed' as const
+        )
+        const first = await Promise.race([arrived.then(() => 'arrived' as const), refused])
+        client.close()
+        await refused
+        if (first === 'refused') break
+        // Its lease is given up in the background.
+        while ((await gateway.database.sql`select 1 from challenges where state = 'leased'`).length > 0);
+      }
+      t.equal(upstream.hits.length, executions)
+      const metrics = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+      t.match(
+        metrics.text,
+        new RegExp(`boltgate_clients_gone_total\\{credential="returned"\\} ${method === 'POST' ? 2 : 8}\\n`)
+      )
+      if (method === 'POST') t.match(metrics.text, /boltgate_clients_gone_total\{credential="spent"\} 1\n/)
     }
-    t.equal(upstream.hits.length, executions)
-    const metrics = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
-    t.match(metrics.text, new RegExp(`boltgate_clients_gone_total\\{credential="returned"\\} ${method === 'POST' ? 2 : 8}\\n`))
-    if (method === 'POST') t.match(metrics.text, /boltgate_clients_gone_total\{credential="spent"\} 1\n/)
-  })
+  )
 }
 
-void t.test('an answer that its upstream breaks, and our own refusals, give the credential of a POST back each time', async t => {
-  const upstream = await countingUpstream(t, (req, res) => {
-    if (upstream.hits.length % 2 === 0) req.socket.resetAndDestroy()
-    else res.socket?.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')
-  })
-  const { gateway } = await openShop(t, { upstream, yaml: shopYaml(upstream.origin) })
-  const authorization = await buy(gateway, path, 'payment', { method: 'POST' })
-  for (let time = 0; time < 6; time++) {
-    await gateway.send('POST', path, { headers: { authorization } }).catch(() => null)
-    while ((await gateway.database.sql`select 1 from challenges where state = 'leased'`).length > 0);
+void t.test(
+  'an answer that its upstream breaks, and our own refusals, give the credential of a POST back each time',
+  async t => {
+    const upstream = await countingUpstream(t, (req, res) => {
+      if (upstream.hits.length % 2 === 0) req.socket.resetAndDestroy()
+      else res.socket?.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')
+    })
+    const { gateway } = await openShop(t, { upstream, yaml: shopYaml(upstream.origin) })
+    const authorization = await buy(gateway, path, 'payment', { method: 'POST' })
+    for (let time = 0; time < 6; time++) {
+      await gateway.send('POST', path, { headers: { authorization } }).catch(() => null)
+      while ((await gateway.database.sql`select 1 from challenges where state = 'leased'`).length > 0);
+    }
+    t.equal(upstream.hits.length, 6)
   }
-  t.equal(upstream.hits.length, 6)
-})
+)

@@ -1,7 +1,7 @@
 /**
- * A gateway is killed again and again while clients redeem Payment credentials, and afterwards every credential is shown once
- * more: none of a POST may be good twice, none of a GET that was not answered may be lost. The short form runs in the suite; for
- * the long one say how many kills:
+ * A gateway is killed again and again while clients redeem Payment credentials, and afterwards every credential is
+ * shown once more: none of a POST may be good twice, none of a GET that was not answered may be lost. The short form
+ * runs in the suite; for the long one say how many kills:
  *
  *   KILLS=100 CREDENTIALS=400 CLIENTS=24 TAP_TIMEOUT=9000 node test/faults/kill-campaign.test.ts
  */
@@ -28,7 +28,7 @@ interface Shown {
   underWay: boolean
 }
 
-async function show (gateway: GatewayProcess, one: Shown): Promise<number | null> {
+async function show(gateway: GatewayProcess, one: Shown): Promise<number | null> {
   one.tried = true
   try {
     const answer = await gateway.send(one.method, path, { headers: { authorization: one.authorization } })
@@ -42,14 +42,16 @@ async function show (gateway: GatewayProcess, one: Shown): Promise<number | null
 }
 
 /** Does `work` for each number below `count`, as many at once as there are clients. */
-async function each (count: number, work: (index: number) => Promise<void>): Promise<void> {
+async function each(count: number, work: (index: number) => Promise<void>): Promise<void> {
   let next = 0
-  await Promise.all(Array.from({ length: clients }, async () => {
-    while (next < count) await work(next++)
-  }))
+  await Promise.all(
+    Array.from({ length: clients }, async () => {
+      while (next < count) await work(next++)
+    })
+  )
 }
 
-async function campaign (t: T, start: () => Promise<GatewayProcess>): Promise<void> {
+async function campaign(t: T, start: () => Promise<GatewayProcess>): Promise<void> {
   let gateway = await start()
   const none = (): Record<Shown['method'], number> => ({ GET: 0, POST: 0 })
   const sums = { tried: none(), doubled: none(), lost: none(), underWay: none() }
@@ -61,7 +63,8 @@ async function campaign (t: T, start: () => Promise<GatewayProcess>): Promise<vo
       bought.push({ method, authorization, delivered: 0, tried: false, underWay: false })
     })
     const running = gateway
-    // At any moment between the first answer and the last; within the turns that follow one, by the random milliseconds.
+    // At any moment between the first answer and the last; within the turns that follow one, by the random
+    // milliseconds.
     const last = Math.floor(Math.random() * credentials)
     let answers = 0
     let isKilled = false
@@ -99,16 +102,38 @@ async function campaign (t: T, start: () => Promise<GatewayProcess>): Promise<vo
   t.equal(sums.doubled.POST, 0, 'no POST was good twice')
   t.equal(sums.lost.GET, 0, 'no GET was lost')
   t.ok(sums.doubled.GET <= kills * clients, `${sums.doubled.GET} GETs twice: at most what was under way at each kill`)
-  t.ok(sums.lost.POST <= sums.underWay.POST, `${sums.lost.POST} POSTs spent without an answer, of ${sums.underWay.POST} under way`)
+  t.ok(
+    sums.lost.POST <= sums.underWay.POST,
+    `${sums.lost.POST} POSTs spent without an answer, of ${sums.underWay.POST} under way`
+  )
 }
 
 for (const kind of ['embedded', 'PostgreSQL'] as const) {
-  const skip = kind === 'PostgreSQL' && (process.env['TEST_DATABASE_URL'] ?? '') === '' ? 'TEST_DATABASE_URL is not set' : false
-  void t.test(`${kills} kills of a gateway: no POST is delivered twice and no GET lost (${kind})`, { skip, timeout: 60_000 + kills * 60_000 }, async t => {
-    const upstream = await countingUpstream(t)
-    const yaml = shopYaml(upstream.origin, { replace: [['mode: development', 'payment: { leaseTimeout: 1s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development']] })
-    const data = temporaryFolder(t)
-    const database = kind === 'embedded' ? null : await freshPostgres(t)
-    await campaign(t, () => spawnGateway(t, { yaml, data, documented: false, ...(database === null ? {} : { env: { DATABASE_URL: database } }) }))
-  })
+  const skip =
+    kind === 'PostgreSQL' && (process.env['TEST_DATABASE_URL'] ?? '') === '' ? 'TEST_DATABASE_URL is not set' : false
+  void t.test(
+    `${kills} kills of a gateway: no POST is delivered twice and no GET lost (${kind})`,
+    { skip, timeout: 60_000 + kills * 60_000 },
+    async t => {
+      const upstream = await countingUpstream(t)
+      const yaml = shopYaml(upstream.origin, {
+        replace: [
+          [
+            'mode: development',
+            'payment: { leaseTimeout: 1s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'
+          ]
+        ]
+      })
+      const data = temporaryFolder(t)
+      const database = kind === 'embedded' ? null : await freshPostgres(t)
+      await campaign(t, () =>
+        spawnGateway(t, {
+          yaml,
+          data,
+          documented: false,
+          ...(database === null ? {} : { env: { DATABASE_URL: database } })
+        })
+      )
+    }
+  )
 }

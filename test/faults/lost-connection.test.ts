@@ -1,4 +1,7 @@
-/** A connection that is lost at the worst moment fails what was on it; it never ends the process, nor runs half a transaction. */
+/**
+ * A connection that is lost at the worst moment fails what was on it; it never ends the process, nor runs half a
+ * transaction.
+ */
 import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
@@ -12,47 +15,87 @@ import { openGate, type TcpGate } from './tcp-gate.ts'
 const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
 
-async function behindGate (t: T, connections: number): Promise<{ readonly database: Database, readonly gate: TcpGate }> {
-  const own = new URL(await freshPostgres(t) ?? '')
+async function behindGate(t: T, connections: number): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
+  const own = new URL((await freshPostgres(t)) ?? '')
   const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
   own.hostname = '127.0.0.1'
   own.port = String(gate.port)
-  const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections })
+  const database = await openDatabase({
+    url: own.href,
+    dataDir: tmpdir(),
+    log: silentLog,
+    clock: systemClock,
+    connections
+  })
   t.teardown(() => database.close())
   await database.sql`create table written (n integer)`
   return { database, gate }
 }
 
 /** Errors that nobody caught, which would have ended the process. */
-function uncaught (t: T): unknown[] {
+function uncaught(t: T): unknown[] {
   const errors: unknown[] = []
-  const hear = (error: unknown): void => { errors.push(error) }
+  const hear = (error: unknown): void => {
+    errors.push(error)
+  }
   process.on('unhandledRejection', hear).on('uncaughtException', hear)
-  t.teardown(() => { process.off('unhandledRejection', hear).off('uncaughtException', hear) })
+  t.teardown(() => {
+    process.off('unhandledRejection', hear).off('uncaughtException', hear)
+  })
   return errors
 }
 
-/** Until what an event has set going has run: an unhandled rejection is told after microtasks, a write happens in the next turn. */
-async function turns (): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+/**
+ * Until what an event has set going has run: an unhandled rejection is told after microtasks, a write happens in the
+ * next turn.
+ */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++)
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
 }
 
 interface Moment {
   readonly name: string
   /** Loses the connection and goes on as if nothing had been. */
-  run (tx: TransactionSql, lose: () => Promise<void>): Promise<unknown>
+  run(tx: TransactionSql, lose: () => Promise<void>): Promise<unknown>
 }
 
 const moments: readonly Moment[] = [
   { name: 'while a statement runs', run: async (tx, lose) => Promise.all([tx`select pg_sleep(60)`, lose()]) },
-  { name: 'while no statement runs, and another follows', run: async (tx, lose) => { await lose(); return await tx`insert into written values (2)` } },
-  { name: 'while no statement runs, and none follows', run: async (_tx, lose) => { await lose(); return null } },
-  { name: 'while no statement runs, and it changes its mind', run: async (_tx, lose) => { await lose(); throw new Error('changed my mind') } },
+  {
+    name: 'while no statement runs, and another follows',
+    run: async (tx, lose) => {
+      await lose()
+      return await tx`insert into written values (2)`
+    }
+  },
+  {
+    name: 'while no statement runs, and none follows',
+    run: async (_tx, lose) => {
+      await lose()
+      return null
+    }
+  },
+  {
+    name: 'while no statement runs, and it changes its mind',
+    run: async (_tx, lose) => {
+      await lose()
+      throw new Error('changed my mind')
+    }
+  },
   {
     name: 'while a statement runs whose failure it ignores, and another follows',
-    run: async (tx, lose) => { await Promise.allSettled([tx`select pg_sleep(60)`, lose()]); return await tx`insert into written values (2)` }
+    run: async (tx, lose) => {
+      await Promise.allSettled([tx`select pg_sleep(60)`, lose()])
+      return await tx`insert into written values (2)`
+    }
   },
-  { name: 'inside a savepoint', run: async (tx, lose) => tx.savepoint(async inner => Promise.all([inner`select pg_sleep(60)`, lose()])) },
+  {
+    name: 'inside a savepoint',
+    run: async (tx, lose) => tx.savepoint(async inner => Promise.all([inner`select pg_sleep(60)`, lose()]))
+  },
   {
     name: 'inside a savepoint whose failure it ignores, and another statement follows',
     run: async (tx, lose) => {
@@ -64,67 +107,89 @@ const moments: readonly Moment[] = [
 
 for (const { name, run } of moments) {
   for (const anew of [false, true]) {
-    void t.test(`a transaction that loses its connection ${name} fails as a whole${anew ? ', also when the connection has been made anew' : ''}`, { skip }, async t => {
-      const errors = uncaught(t)
-      const { database, gate } = await behindGate(t, 1)
-      const fault: unknown = await database.transaction(async tx => {
-        await tx`insert into written values (1)`
-        return await run(tx, async () => {
-          gate.cut()
-          await turns()
-          if (!anew) return
-          gate.open()
-          // The only connection of the pool. Not awaited by a statement of the transaction, which may not use the outer handle.
-          while ((await database.health()).status !== 'healthy');
-        })
-      }).catch((error: unknown) => error)
-      gate.open()
-      await turns()
-      t.ok(isConnectionFault(fault), String(fault))
-      while ((await database.health()).status !== 'healthy');
-      t.same(await database.sql`select n from written`, [], 'nothing of it was written')
-      t.same(await database.transaction(async tx => tx`select 3 as n`), [{ n: 3 }], 'the next one works')
-      t.same(errors, [])
-    })
+    void t.test(
+      `a transaction that loses its connection ${name} fails as a whole${anew ? ', also when the connection has been made anew' : ''}`,
+      { skip },
+      async t => {
+        const errors = uncaught(t)
+        const { database, gate } = await behindGate(t, 1)
+        const fault: unknown = await database
+          .transaction(async tx => {
+            await tx`insert into written values (1)`
+            return await run(tx, async () => {
+              gate.cut()
+              await turns()
+              if (!anew) return
+              gate.open()
+              // The only connection of the pool. Not awaited by a statement of the transaction, which may not use the
+              // outer handle.
+              while ((await database.health()).status !== 'healthy');
+            })
+          })
+          .catch((error: unknown) => error)
+        gate.open()
+        await turns()
+        t.ok(isConnectionFault(fault), String(fault))
+        while ((await database.health()).status !== 'healthy');
+        t.same(await database.sql`select n from written`, [], 'nothing of it was written')
+        t.same(await database.transaction(async tx => tx`select 3 as n`), [{ n: 3 }], 'the next one works')
+        t.same(errors, [])
+      }
+    )
   }
 }
 
-void t.test('a connection that is lost at any of its first messages fails only what waited for it', { skip }, async t => {
-  const errors = uncaught(t)
-  const own = new URL(server)
-  const target = { host: own.hostname, port: Number(own.port || 5432) }
-  let letThrough = 0
-  const pairs = new Set<Socket>()
-  // Lets so many pieces of the server's answers through, and then cuts.
-  const gate = createServer(near => {
-    let left = letThrough
-    const far = connect(target)
-    for (const end of [near, far]) {
-      pairs.add(end)
-      end.on('error', () => {}).on('close', () => { near.destroy(); far.destroy() })
-    }
-    near.pipe(far)
-    far.on('data', (bytes: Buffer) => {
-      if (left-- > 0) near.write(bytes)
-      else near.resetAndDestroy()
+void t.test(
+  'a connection that is lost at any of its first messages fails only what waited for it',
+  { skip },
+  async t => {
+    const errors = uncaught(t)
+    const own = new URL(server)
+    const target = { host: own.hostname, port: Number(own.port || 5432) }
+    let letThrough = 0
+    const pairs = new Set<Socket>()
+    // Lets so many pieces of the server's answers through, and then cuts.
+    const gate = createServer(near => {
+      let left = letThrough
+      const far = connect(target)
+      for (const end of [near, far]) {
+        pairs.add(end)
+        end
+          .on('error', () => {})
+          .on('close', () => {
+            near.destroy()
+            far.destroy()
+          })
+      }
+      near.pipe(far)
+      far.on('data', (bytes: Buffer) => {
+        if (left-- > 0) near.write(bytes)
+        else near.resetAndDestroy()
+      })
+    }).listen(0, '127.0.0.1')
+    await once(gate, 'listening')
+    t.teardown(() => {
+      for (const end of pairs) end.destroy()
+      gate.close()
     })
-  }).listen(0, '127.0.0.1')
-  await once(gate, 'listening')
-  t.teardown(() => {
-    for (const end of pairs) end.destroy()
-    gate.close()
-  })
-  const address = gate.address()
-  if (address === null || typeof address === 'string') throw new Error('a server on TCP has an address object')
-  own.hostname = '127.0.0.1'
-  own.port = String(address.port)
-  for (letThrough = 0; letThrough < 4; letThrough++) {
-    const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections: 1 })
-    const outcome: unknown = await database.sql`select ${'a'}::text as a`.catch((error: unknown) => error)
-    if (letThrough === 0) t.ok(isConnectionFault(outcome), String(outcome))
-    else t.ok(isConnectionFault(outcome) || Array.isArray(outcome), String(outcome))
-    await database.close()
-    await turns()
+    const address = gate.address()
+    if (address === null || typeof address === 'string') throw new Error('a server on TCP has an address object')
+    own.hostname = '127.0.0.1'
+    own.port = String(address.port)
+    for (letThrough = 0; letThrough < 4; letThrough++) {
+      const database = await openDatabase({
+        url: own.href,
+        dataDir: tmpdir(),
+        log: silentLog,
+        clock: systemClock,
+        connections: 1
+      })
+      const outcome: unknown = await database.sql`select ${'a'}::text as a`.catch((error: unknown) => error)
+      if (letThrough === 0) t.ok(isConnectionFault(outcome), String(outcome))
+      else t.ok(isConnectionFault(outcome) || Array.isArray(outcome), String(outcome))
+      await database.close()
+      await turns()
+    }
+    t.same(errors, [])
   }
-  t.same(errors, [])
-})
+)

@@ -9,7 +9,7 @@ const path = '/paid/item'
 const WHOLE = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold'
 
 /** An upstream that answers each request with the pieces of `say`, one packet each. */
-async function bareUpstream (t: T): Promise<{ readonly origin: string, say: readonly string[] }> {
+async function bareUpstream(t: T): Promise<{ readonly origin: string; say: readonly string[] }> {
   const sockets = new Set<Socket>()
   const upstream = { origin: '', say: [WHOLE] as readonly string[] }
   const server = createServer(socket => {
@@ -23,7 +23,9 @@ async function bareUpstream (t: T): Promise<{ readonly origin: string, say: read
       }
     })
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
@@ -33,7 +35,7 @@ async function bareUpstream (t: T): Promise<{ readonly origin: string, say: read
 }
 
 /** Sends the request and reads until the connection is over; answers every byte that came. */
-async function receive (gateway: TestGateway, credential: string, more: string): Promise<string> {
+async function receive(gateway: TestGateway, credential: string, more: string): Promise<string> {
   const client = await RawClient.connect(Number(new URL(gateway.url).port))
   client.send(`GET ${path} HTTP/1.1\r\nHost: shop\r\nAuthorization: ${credential}\r\n${more}\r\n`)
   await client.ending()
@@ -42,7 +44,10 @@ async function receive (gateway: TestGateway, credential: string, more: string):
 
 const faults: Record<string, readonly [string, string]> = {
   'a chunk without a size': ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', 'zz\r\n'],
-  'a first chunk that is longer than its size': ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\nabc\r\n']
+  'a first chunk that is longer than its size': [
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
+    '1\r\nabc\r\n'
+  ]
 }
 // The second has a form that only node:http reads, so that both writers of answers are tried.
 const lanes = { 'on the fast lane': '', 'over node:http': 'Transfer-Encoding: chunked\r\n\r\n0\r\n' }
@@ -56,7 +61,9 @@ for (const [what, [head, broken]] of Object.entries(faults)) {
       upstream.say = [head + broken]
       t.equal(await receive(gateway, credential, more), '')
       upstream.say = [WHOLE]
-      await eventually('it is good again', 10_000, async () => (await gateway.send('GET', path, { headers: { authorization: credential } })).status === 200 ? true : null)
+      await eventually('it is good again', 10_000, async () =>
+        (await gateway.send('GET', path, { headers: { authorization: credential } })).status === 200 ? true : null
+      )
       t.equal((await gateway.send('GET', path, { headers: { authorization: credential } })).status, 402, 'once')
     })
   }

@@ -1,11 +1,12 @@
 /**
- * PostgreSQL stands still for random times under a random load, and the pool is whole after each. The short form runs in the
- * suite; for the long one say how many pauses, and how long the longest and the silence that is borne are, in milliseconds:
+ * PostgreSQL stands still for random times under a random load, and the pool is whole after each. The short form runs
+ * in the suite; for the long one say how many pauses, and how long the longest and the silence that is borne are, in
+ * milliseconds:
  *
  *   PAUSES=200 LONGEST_PAUSE=30000 SILENCE=10000 TAP_TIMEOUT=9000 node test/faults/pauses.test.ts
  *
- * With POSTMASTER, the id of the process of an own server (that of TEST_DATABASE_URL), the server itself is stopped by SIGSTOP
- * with all its children; without it the network in front of it stands still.
+ * With POSTMASTER, the id of the process of an own server (that of TEST_DATABASE_URL), the server itself is stopped by
+ * SIGSTOP with all its children; without it the network in front of it stands still.
  */
 import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +28,7 @@ const postmaster = number('POSTMASTER', 0)
 const connections = 10
 
 /** Stops or continues a server and the processes that it has started. */
-function signalServer (signal: 'SIGSTOP' | 'SIGCONT'): void {
+function signalServer(signal: 'SIGSTOP' | 'SIGCONT'): void {
   process.kill(postmaster, signal)
   const children = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, 'latin1')
   for (const child of children.trim().split(' ').filter(Boolean)) {
@@ -41,14 +42,15 @@ function signalServer (signal: 'SIGSTOP' | 'SIGCONT'): void {
 }
 
 /** Asks at random times until stopped; whatever fails must be a fault of the connection. */
-async function load (database: Database, stopped: () => boolean, wrong: (error: unknown) => void): Promise<number> {
+async function load(database: Database, stopped: () => boolean, wrong: (error: unknown) => void): Promise<number> {
   const open = new Set<Promise<unknown>>()
   let asked = 0
   while (!stopped()) {
     const n = asked++
-    const one = Math.random() < 0.8
-      ? database.sql<{ n: number }[]>`select ${n}::int as n`.then(([row]) => row?.n)
-      : database.transaction(tx => tx<{ n: number }[]>`select ${n}::int as n, pg_sleep(0.01)`).then(([row]) => row?.n)
+    const one =
+      Math.random() < 0.8
+        ? database.sql<{ n: number }[]>`select ${n}::int as n`.then(([row]) => row?.n)
+        : database.transaction(tx => tx<{ n: number }[]>`select ${n}::int as n, pg_sleep(0.01)`).then(([row]) => row?.n)
     const seen = (async () => {
       try {
         const got = await one
@@ -59,52 +61,75 @@ async function load (database: Database, stopped: () => boolean, wrong: (error: 
     })()
     open.add(seen)
     void seen.finally(() => open.delete(seen))
-    await wait(Math.random() * silence / 50)
+    await wait((Math.random() * silence) / 50)
   }
   await Promise.all(open)
   return asked
 }
 
-void t.test(`the pool is whole after each of ${pauses} random pauses of up to ${longest} ms`, { skip, timeout: 30_000 + pauses * (2 * longest + 10 * silence) }, async t => {
-  const own = new URL(await freshPostgres(t) ?? '')
-  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
-  own.hostname = '127.0.0.1'
-  own.port = String(gate.port)
-  const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections, silence })
-  t.teardown(() => database.close())
-  let stopped = false
-  const wrong: unknown[] = []
-  const loaded = load(database, () => stopped, error => { wrong.push(error) })
-  let slowest = 0
-  for (let pause = 0; pause < pauses; pause++) {
-    await wait(Math.random() * silence)
-    const still = longest / 30 + Math.random() * longest * 29 / 30
-    if (postmaster > 0) signalServer('SIGSTOP')
-    else gate.stall()
-    await wait(still)
-    if (postmaster > 0) signalServer('SIGCONT')
-    else gate.open()
-    const begun = performance.now()
-    // As many transactions at once as there are connections: each must be there.
-    const whole = async (): Promise<boolean> => {
-      const arrived = Promise.withResolvers<void>()
-      let inside = 0
-      const all = Array.from({ length: connections }, () => database.transaction(async () => {
-        if (++inside === connections) arrived.resolve()
-        await arrived.promise
-      }).finally(() => { arrived.resolve() }))
-      await Promise.allSettled(all)
-      return inside === connections
+void t.test(
+  `the pool is whole after each of ${pauses} random pauses of up to ${longest} ms`,
+  { skip, timeout: 30_000 + pauses * (2 * longest + 10 * silence) },
+  async t => {
+    const own = new URL((await freshPostgres(t)) ?? '')
+    const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
+    own.hostname = '127.0.0.1'
+    own.port = String(gate.port)
+    const database = await openDatabase({
+      url: own.href,
+      dataDir: tmpdir(),
+      log: silentLog,
+      clock: systemClock,
+      connections,
+      silence
+    })
+    t.teardown(() => database.close())
+    let stopped = false
+    const wrong: unknown[] = []
+    const loaded = load(
+      database,
+      () => stopped,
+      error => {
+        wrong.push(error)
+      }
+    )
+    let slowest = 0
+    for (let pause = 0; pause < pauses; pause++) {
+      await wait(Math.random() * silence)
+      const still = longest / 30 + (Math.random() * longest * 29) / 30
+      if (postmaster > 0) signalServer('SIGSTOP')
+      else gate.stall()
+      await wait(still)
+      if (postmaster > 0) signalServer('SIGCONT')
+      else gate.open()
+      const begun = performance.now()
+      // As many transactions at once as there are connections: each must be there.
+      const whole = async (): Promise<boolean> => {
+        const arrived = Promise.withResolvers<void>()
+        let inside = 0
+        const all = Array.from({ length: connections }, () =>
+          database
+            .transaction(async () => {
+              if (++inside === connections) arrived.resolve()
+              await arrived.promise
+            })
+            .finally(() => {
+              arrived.resolve()
+            })
+        )
+        await Promise.allSettled(all)
+        return inside === connections
+      }
+      let healed = await whole()
+      while (!healed && performance.now() - begun < 5_000 + 4 * silence) healed = await whole()
+      const took = performance.now() - begun
+      slowest = Math.max(slowest, took)
+      t.ok(healed, `after ${Math.round(still)} ms it was whole within ${Math.round(took)} ms`)
+      if (!healed) break
     }
-    let healed = await whole()
-    while (!healed && performance.now() - begun < 5_000 + 4 * silence) healed = await whole()
-    const took = performance.now() - begun
-    slowest = Math.max(slowest, took)
-    t.ok(healed, `after ${Math.round(still)} ms it was whole within ${Math.round(took)} ms`)
-    if (!healed) break
+    stopped = true
+    const asked = await loaded
+    t.same(wrong, [], "nothing failed in another way, and no answer was another statement's")
+    t.comment(`${pauses} pauses, ${asked} statements; whole again after ${Math.round(slowest)} ms at most`)
   }
-  stopped = true
-  const asked = await loaded
-  t.same(wrong, [], 'nothing failed in another way, and no answer was another statement\'s')
-  t.comment(`${pauses} pauses, ${asked} statements; whole again after ${Math.round(slowest)} ms at most`)
-})
+)

@@ -15,14 +15,20 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
   const proxy = await shop.proxy()
   const paid = await buy(gateway, '/paid/item')
   const honest = SandboxProvider.prototype.createCharge
-  t.teardown(() => { SandboxProvider.prototype.createCharge = honest })
+  t.teardown(() => {
+    SandboxProvider.prototype.createCharge = honest
+  })
   let last: Charge | null = null
   let hangs = Promise.withResolvers<void>()
   const swap: Create = async (make, request) => {
     const charge = await make()
     const foreign = last ?? charge
     last = charge
-    return { ...charge, invoice: foreign.invoice === charge.invoice ? (await honest.call(sandbox(), null, request)).invoice : foreign.invoice }
+    return {
+      ...charge,
+      invoice:
+        foreign.invoice === charge.invoice ? (await honest.call(sandbox(), null, request)).invoice : foreign.invoice
+    }
   }
   let seen: SandboxProvider | null = null
   const sandbox = (): SandboxProvider => {
@@ -30,24 +36,53 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
     return seen
   }
   const rows: ReadonlyArray<readonly [name: string, create: Create]> = [
-    ['throws', async () => { throw new Error('secret-provider-detail') }],
-    ['throws what is no error', async () => { throw 'secret-provider-detail' }], // oxlint-disable-line no-throw-literal -- a library may
-    ['is unavailable', async () => { throw new ProviderUnavailable('The payment provider cannot be reached at the moment.', 9) }],
-    ['refuses its key', async () => { throw new ProviderRefused('key', 'The provider does not accept this key.') }],
-    ['hangs', async () => {
-      hangs.resolve()
-      return new Promise<Charge>(() => {})
-    }],
-    ['asks for another amount', async (_make, request) => honest.call(sandbox(), null, { ...request, amountSats: request.amountSats + 1 })],
+    [
+      'throws',
+      async () => {
+        throw new Error('secret-provider-detail')
+      }
+    ],
+    [
+      'throws what is no error',
+      async () => {
+        throw 'secret-provider-detail'
+      }
+    ], // oxlint-disable-line no-throw-literal -- a library may
+    [
+      'is unavailable',
+      async () => {
+        throw new ProviderUnavailable('The payment provider cannot be reached at the moment.', 9)
+      }
+    ],
+    [
+      'refuses its key',
+      async () => {
+        throw new ProviderRefused('key', 'The provider does not accept this key.')
+      }
+    ],
+    [
+      'hangs',
+      async () => {
+        hangs.resolve()
+        return new Promise<Charge>(() => {})
+      }
+    ],
+    [
+      'asks for another amount',
+      async (_make, request) => honest.call(sandbox(), null, { ...request, amountSats: request.amountSats + 1 })
+    ],
     ['gives another invoice than it says', swap],
-    ['says another network', async make => ({ ...await make(), network: 'mainnet' })],
-    ['gives an invoice that has expired', async (_make, request) => {
-      const charge = await honest.call(sandbox(), null, { ...request, expirySeconds: 1 })
-      clock.advance(2_000)
-      return charge
-    }],
-    ['gives what is no invoice', async make => ({ ...await make(), invoice: 'lnbcrt1secret-provider-detail' })],
-    ['gives nothing', async make => ({ ...await make(), invoice: '' })]
+    ['says another network', async make => ({ ...(await make()), network: 'mainnet' })],
+    [
+      'gives an invoice that has expired',
+      async (_make, request) => {
+        const charge = await honest.call(sandbox(), null, { ...request, expirySeconds: 1 })
+        clock.advance(2_000)
+        return charge
+      }
+    ],
+    ['gives what is no invoice', async make => ({ ...(await make()), invoice: 'lnbcrt1secret-provider-detail' })],
+    ['gives nothing', async make => ({ ...(await make()), invoice: '' })]
   ]
   const asks = [
     ['a route', 'GET', '/paid/item', undefined],
@@ -61,11 +96,17 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
         seen = this // oxlint-disable-line typescript/no-this-alias -- the rows call it outside
         return create(() => honest.call(this, key, request), request)
       }
-      t.teardown(() => { SandboxProvider.prototype.createCharge = honest })
+      t.teardown(() => {
+        SandboxProvider.prototype.createCharge = honest
+      })
       for (const [what, method, path, body] of asks) {
         hangs = Promise.withResolvers<void>()
         const before = upstream.hits.length
-        const asked = gateway.send(method, path, body === undefined ? {} : { headers: { 'x-api-key': gateway.merchant.apiKey }, body })
+        const asked = gateway.send(
+          method,
+          path,
+          body === undefined ? {} : { headers: { 'x-api-key': gateway.merchant.apiKey }, body }
+        )
         if (name === 'hangs') {
           await hangs.promise
           clock.advance(20_000)
@@ -80,6 +121,14 @@ t.test('a provider that fails is 503 with Retry-After everywhere a price is aske
     })
   }
   const fresh = await buy(gateway, '/paid/item')
-  t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization: fresh } })).status, 200, 'afterwards it sells again')
-  t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization: paid } })).status, 200, 'what was bought before was never touched')
+  t.equal(
+    (await gateway.send('GET', '/paid/item', { headers: { authorization: fresh } })).status,
+    200,
+    'afterwards it sells again'
+  )
+  t.equal(
+    (await gateway.send('GET', '/paid/item', { headers: { authorization: paid } })).status,
+    200,
+    'what was bought before was never touched'
+  )
 })

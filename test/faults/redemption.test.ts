@@ -14,42 +14,75 @@ const path = '/paid/item'
 type Gateway = Pick<TestGateway, 'send' | 'pay' | 'url'>
 
 /** Shows one credential many times at once to all gateways, and checks that it was good once. */
-async function race (t: T, gateways: readonly Gateway[], credential: string, hits: readonly string[], refusals: readonly number[]): Promise<Map<number, number>> {
+async function race(
+  t: T,
+  gateways: readonly Gateway[],
+  credential: string,
+  hits: readonly string[],
+  refusals: readonly number[]
+): Promise<Map<number, number>> {
   const before = hits.length
-  const answers = await Promise.all(Array.from({ length: REDEMPTIONS }, (_, index) => {
-    const gateway = gateways[index % gateways.length]
-    if (gateway === undefined) throw new Error('there is at least one gateway')
-    return gateway.send('GET', path, { headers: { authorization: credential } })
-  }))
+  const answers = await Promise.all(
+    Array.from({ length: REDEMPTIONS }, (_, index) => {
+      const gateway = gateways[index % gateways.length]
+      if (gateway === undefined) throw new Error('there is at least one gateway')
+      return gateway.send('GET', path, { headers: { authorization: credential } })
+    })
+  )
   const counts = new Map<number, number>()
   for (const { status } of answers) counts.set(status, (counts.get(status) ?? 0) + 1)
   const found = JSON.stringify([...counts])
   t.equal(counts.get(200), 1, `exactly one is delivered: ${found}`)
   t.equal(hits.length, before + 1, 'one request reached the upstream')
-  t.same([...counts.keys()].filter(status => status !== 200 && !refusals.includes(status)), [], `every other is refused with ${refusals.join(' or ')}: ${found}`)
+  t.same(
+    [...counts.keys()].filter(status => status !== 200 && !refusals.includes(status)),
+    [],
+    `every other is refused with ${refusals.join(' or ')}: ${found}`
+  )
   const others = answers.filter(answer => answer.status !== 200)
-  t.same(others.filter(answer => !wellFormedRefusal(answer)), [], 'every refusal is one that a client can go on from')
-  t.notOk(others.some(answer => answer.headers['payment-receipt'] !== undefined), 'one receipt')
-  t.ok(others.filter(answer => answer.status === 402).every(answer => (answer.json() as { type: string }).type.endsWith('/verification-failed')), 'the problem says why')
+  t.same(
+    others.filter(answer => !wellFormedRefusal(answer)),
+    [],
+    'every refusal is one that a client can go on from'
+  )
+  t.notOk(
+    others.some(answer => answer.headers['payment-receipt'] !== undefined),
+    'one receipt'
+  )
+  t.ok(
+    others
+      .filter(answer => answer.status === 402)
+      .every(answer => (answer.json() as { type: string }).type.endsWith('/verification-failed')),
+    'the problem says why'
+  )
   t.match(answers.find(answer => answer.status === 200)?.headers, { 'payment-receipt': String })
   return counts
 }
 
-t.test('2,000 concurrent redemptions of one Payment credential over the embedded database: one is delivered', async t => {
-  const { gateway, upstream } = await openShop(t)
-  await race(t, [gateway], await buy(gateway, path, 'payment'), upstream.hits, [402])
-})
+t.test(
+  '2,000 concurrent redemptions of one Payment credential over the embedded database: one is delivered',
+  async t => {
+    const { gateway, upstream } = await openShop(t)
+    await race(t, [gateway], await buy(gateway, path, 'payment'), upstream.hits, [402])
+  }
+)
 
-t.test('where a client\'s cap on open invoices in a place is reached, the refusals are 429 with Retry-After', async t => {
-  const upstream = await countingUpstream(t)
-  const { gateway } = await openShop(t, {
-    upstream, yaml: shopYaml(upstream.origin, { replace: [['mode: development', 'payment: { maxOutstanding: { address: 10, place: 10 } }\nmode: development']] })
-  })
-  const credential = await buy(gateway, path, 'payment')
-  for (let other = 0; other < 10; other++) t.equal((await gateway.send('GET', `${path}?other=${other}`)).status, 402)
-  const counts = await race(t, [gateway], credential, upstream.hits, [429])
-  t.equal(counts.get(429), REDEMPTIONS - 1)
-})
+t.test(
+  "where a client's cap on open invoices in a place is reached, the refusals are 429 with Retry-After",
+  async t => {
+    const upstream = await countingUpstream(t)
+    const { gateway } = await openShop(t, {
+      upstream,
+      yaml: shopYaml(upstream.origin, {
+        replace: [['mode: development', 'payment: { maxOutstanding: { address: 10, place: 10 } }\nmode: development']]
+      })
+    })
+    const credential = await buy(gateway, path, 'payment')
+    for (let other = 0; other < 10; other++) t.equal((await gateway.send('GET', `${path}?other=${other}`)).status, 402)
+    const counts = await race(t, [gateway], credential, upstream.hits, [429])
+    t.equal(counts.get(429), REDEMPTIONS - 1)
+  }
+)
 
 t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: one is delivered', async t => {
   const database = await freshPostgres(t)
@@ -67,36 +100,95 @@ t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: 
   await race(t, [first, second], await buy(first, path, 'payment'), upstream.hits, [402])
   await race(t, [first, second], await buy(second, path, 'payment'), upstream.hits, [402])
   const classic = await buy(first, path)
-  for (const gateway of [first, second]) t.equal((await gateway.send('GET', path, { headers: { authorization: classic } })).status, 200, 'a classic token works at both')
+  for (const gateway of [first, second])
+    t.equal(
+      (await gateway.send('GET', path, { headers: { authorization: classic } })).status,
+      200,
+      'a classic token works at both'
+    )
 })
 
 /** A shop whose upstream answers as the test wants at the moment. */
-async function moodyShop (t: T, more: { route?: string } = {}) {
-  let mood: RequestListener = (_req, res) => { res.end('sold') }
-  const upstream = await countingUpstream(t, (req, res) => { mood(req, res) })
+async function moodyShop(t: T, more: { route?: string } = {}) {
+  let mood: RequestListener = (_req, res) => {
+    res.end('sold')
+  }
+  const upstream = await countingUpstream(t, (req, res) => {
+    mood(req, res)
+  })
   const yaml = shopYaml(upstream.origin, {
     route: `  - { match: { path: /slow/* }, price: 7 sats, chain: paid, upstream: { url: "${upstream.origin}", timeout: 200ms } }\n  - { match: { path: /fussy/* }, price: 7 sats, chain: paid, upstream: { url: "${upstream.origin}" }, releaseOn: [ 4xx, 5xx ] }\n  - { match: { path: /kept/* }, price: 7 sats, chain: paid, upstream: { url: "${upstream.origin}" }, releaseOn: [ 4xx ] }\n${more.route ?? ''}`
   })
   const shop = await openShop(t, { upstream, yaml })
-  return { ...shop, become (next: RequestListener) { mood = next } }
+  return {
+    ...shop,
+    become(next: RequestListener) {
+      mood = next
+    }
+  }
 }
 
-const sold: RequestListener = (_req, res) => { res.end('sold') }
+const sold: RequestListener = (_req, res) => {
+  res.end('sold')
+}
 
 t.test('what an upstream does to a Payment credential', async t => {
   const shop = await moodyShop(t)
   const { gateway, become } = shop
   const proxy = await shop.proxy()
-  const status = (code: number): RequestListener => (_req, res) => {
-    res.statusCode = code
-    res.end('no')
-  }
+  const status =
+    (code: number): RequestListener =>
+    (_req, res) => {
+      res.statusCode = code
+      res.end('no')
+    }
   const rows: Array<[name: string, at: string, mood: RequestListener, answer: number, retry: number]> = [
-    ['dies before its first byte', '/paid/item', req => { req.socket.resetAndDestroy() }, 502, 200],
-    ['closes before its first byte', '/paid/item', req => { req.socket.end() }, 502, 200],
-    ['dies before its first byte, behind a proxy', `${proxy.path}/item`, req => { req.socket.resetAndDestroy() }, 502, 200],
-    ['dies inside its head', '/paid/item', req => { req.socket.write('HTTP/1.1 200 OK\r\nContent-Le'); req.socket.end() }, 502, 200],
-    ['answers what is no HTTP', '/paid/item', req => { req.socket.end('SSH-2.0-x\r\n') }, 502, 200],
+    [
+      'dies before its first byte',
+      '/paid/item',
+      req => {
+        req.socket.resetAndDestroy()
+      },
+      502,
+      200
+    ],
+    [
+      'closes before its first byte',
+      '/paid/item',
+      req => {
+        req.socket.end()
+      },
+      502,
+      200
+    ],
+    [
+      'dies before its first byte, behind a proxy',
+      `${proxy.path}/item`,
+      req => {
+        req.socket.resetAndDestroy()
+      },
+      502,
+      200
+    ],
+    [
+      'dies inside its head',
+      '/paid/item',
+      req => {
+        req.socket.write('HTTP/1.1 200 OK\r\nContent-Le')
+        req.socket.end()
+      },
+      502,
+      200
+    ],
+    [
+      'answers what is no HTTP',
+      '/paid/item',
+      req => {
+        req.socket.end('SSH-2.0-x\r\n')
+      },
+      502,
+      200
+    ],
     ['answers not in time', '/slow/item', () => {}, 504, 200],
     ['answers 500', '/paid/item', status(500), 500, 200],
     ['answers 503', '/paid/item', status(503), 503, 200],
@@ -104,41 +196,74 @@ t.test('what an upstream does to a Payment credential', async t => {
     ['answers 404', '/paid/item', status(404), 404, 402],
     ['answers 400 behind a proxy', `${proxy.path}/item`, status(400), 400, 402],
     ['answers 204', '/paid/item', status(204), 204, 402],
-    ['redirects', '/paid/item', (_req, res) => { res.writeHead(302, { location: 'https://example.com/' }).end() }, 302, 402],
+    [
+      'redirects',
+      '/paid/item',
+      (_req, res) => {
+        res.writeHead(302, { location: 'https://example.com/' }).end()
+      },
+      302,
+      402
+    ],
     ['answers 404 where 4xx are released', '/fussy/item', status(404), 404, 200],
     ['answers 500 where 4xx and 5xx are released', '/fussy/item', status(500), 500, 200],
     ['answers 200 where 4xx are released', '/fussy/item', status(200), 200, 402],
     ['answers 500 where only 4xx are released', '/kept/item', status(500), 500, 402],
-    ['dies before its first byte where only 4xx are released', '/kept/item', req => { req.socket.resetAndDestroy() }, 502, 200]
+    [
+      'dies before its first byte where only 4xx are released',
+      '/kept/item',
+      req => {
+        req.socket.resetAndDestroy()
+      },
+      502,
+      200
+    ]
   ]
   for (const [name, at, mood, answer, retry] of rows) {
-    await t.test(`an upstream that ${name}: ${answer}, and the credential is ${retry === 200 ? 'good again' : 'spent'}`, async t => {
-      const authorization = await buy(gateway, at, 'payment')
-      become(mood)
-      const first = await gateway.send('GET', at, { headers: { authorization } })
-      t.equal(first.status, answer, first.text)
-      t.equal(first.headers['payment-receipt'] !== undefined, answer >= 200 && answer < 300, 'a receipt on 2xx only')
-      t.equal(first.headers['www-authenticate'], undefined, 'never a new price for a fault')
-      become(sold)
-      const second = await gateway.send('GET', at, { headers: { authorization } })
-      t.equal(second.status, retry, `at once afterwards: ${second.text}`)
-      if (retry === 200) {
-        t.ok(second.headers['payment-receipt'], 'with its receipt')
-        t.equal((await gateway.send('GET', at, { headers: { authorization } })).status, 402, 'and then it is spent')
+    await t.test(
+      `an upstream that ${name}: ${answer}, and the credential is ${retry === 200 ? 'good again' : 'spent'}`,
+      async t => {
+        const authorization = await buy(gateway, at, 'payment')
+        become(mood)
+        const first = await gateway.send('GET', at, { headers: { authorization } })
+        t.equal(first.status, answer, first.text)
+        t.equal(first.headers['payment-receipt'] !== undefined, answer >= 200 && answer < 300, 'a receipt on 2xx only')
+        t.equal(first.headers['www-authenticate'], undefined, 'never a new price for a fault')
+        become(sold)
+        const second = await gateway.send('GET', at, { headers: { authorization } })
+        t.equal(second.status, retry, `at once afterwards: ${second.text}`)
+        if (retry === 200) {
+          t.ok(second.headers['payment-receipt'], 'with its receipt')
+          t.equal((await gateway.send('GET', at, { headers: { authorization } })).status, 402, 'and then it is spent')
+        }
       }
-    })
+    )
   }
 
   await t.test('an upstream that is not there: 502, and the credential is good once it is', async t => {
-    const server = createServer((_req, res) => { res.end('back') })
-    const port = await new Promise<number>(resolve => { server.listen(0, '127.0.0.1', () => { resolve((server.address() as net.AddressInfo /* TCP */).port) }) })
+    const server = createServer((_req, res) => {
+      res.end('back')
+    })
+    const port = await new Promise<number>(resolve => {
+      server.listen(0, '127.0.0.1', () => {
+        resolve((server.address() as net.AddressInfo) /* TCP */.port)
+      })
+    })
     const away = await shop.proxy({ targetBaseUrl: `http://127.0.0.1:${port}` })
     const authorization = await buy(gateway, `${away.path}/x`, 'payment')
-    await new Promise<void>(resolve => { server.close(() => { resolve() }) })
+    await new Promise<void>(resolve => {
+      server.close(() => {
+        resolve()
+      })
+    })
     const first = await gateway.send('GET', `${away.path}/x`, { headers: { authorization } })
     t.equal(first.status, 502)
     t.match(first.json(), { error: String, message: String, proxy_id: away.id, details: 'connection refused' })
-    await new Promise<void>(resolve => { server.listen(port, '127.0.0.1', () => { resolve() }) })
+    await new Promise<void>(resolve => {
+      server.listen(port, '127.0.0.1', () => {
+        resolve()
+      })
+    })
     t.teardown(() => {
       server.closeAllConnections()
       server.close()
@@ -151,7 +276,9 @@ t.test('what an upstream does to a Payment credential', async t => {
     const arrived = Promise.withResolvers<void>()
     const aborted = Promise.withResolvers<void>()
     become(req => {
-      req.socket.on('close', () => { aborted.resolve() })
+      req.socket.on('close', () => {
+        aborted.resolve()
+      })
       arrived.resolve()
     })
     const client = await RawClient.connect(Number(new URL(gateway.url).port))
@@ -163,7 +290,9 @@ t.test('what an upstream does to a Payment credential', async t => {
     client.close()
     await aborted.promise
     become(sold)
-    await eventually('the credential works again', 60_000, async () => (await gateway.send('GET', '/paid/item', { headers: { authorization } })).status === 200 ? true : null)
+    await eventually('the credential works again', 60_000, async () =>
+      (await gateway.send('GET', '/paid/item', { headers: { authorization } })).status === 200 ? true : null
+    )
     t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)
   })
 
@@ -172,7 +301,9 @@ t.test('what an upstream does to a Payment credential', async t => {
     const closed = Promise.withResolvers<void>()
     become((req, res) => {
       res.write('begun')
-      req.socket.on('close', () => { closed.resolve() })
+      req.socket.on('close', () => {
+        closed.resolve()
+      })
     })
     const client = await RawClient.connect(Number(new URL(gateway.url).port))
     client.send(`GET /paid/item HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
@@ -186,17 +317,27 @@ t.test('what an upstream does to a Payment credential', async t => {
   await t.test('fifty clients that leave at once, and the retry, deliver once', async t => {
     const authorization = await buy(gateway, '/paid/item', 'payment')
     const before = shop.upstream.hits.length
-    become((_req, res) => { setImmediate(() => { res.end('sold') }) })
-    const clients = await Promise.all(Array.from({ length: 50 }, () => RawClient.connect(Number(new URL(gateway.url).port))))
-    for (const client of clients) client.send(`GET /paid/item HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
+    become((_req, res) => {
+      setImmediate(() => {
+        res.end('sold')
+      })
+    })
+    const clients = await Promise.all(
+      Array.from({ length: 50 }, () => RawClient.connect(Number(new URL(gateway.url).port)))
+    )
+    for (const client of clients)
+      client.send(`GET /paid/item HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
     for (const [index, client] of clients.entries()) if (index % 2 === 0) client.close()
-    const kept: Array<Pick<Answer, 'status'>> = await Promise.all(clients.filter((_, index) => index % 2 === 1).map(client => client.response()))
+    const kept: Array<Pick<Answer, 'status'>> = await Promise.all(
+      clients.filter((_, index) => index % 2 === 1).map(client => client.response())
+    )
     for (const client of clients) client.close()
     t.ok(kept.filter(answer => answer.status === 200).length <= 1, 'never two deliveries')
     become(sold)
     let last = 0
     if (!kept.some(answer => answer.status === 200)) {
-      // It went to one that had left: then it is given back, or was delivered to a socket that had not been seen to close.
+      // It went to one that had left: then it is given back, or was delivered to a socket that had not been seen to
+      // close.
       last = (await gateway.send('GET', '/paid/item', { headers: { authorization } })).status
       t.ok(last === 200 || last === 402)
     }

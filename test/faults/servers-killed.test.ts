@@ -1,7 +1,7 @@
 /**
- * PostgreSQL and Redis are killed and stopped at random moments while clients buy: what was delivered stays spent, what was not
- * is good afterwards, once, and the gateway sells again by itself. The short form runs in the suite, on servers of its own where
- * they are installed; for the long one say how often:
+ * PostgreSQL and Redis are killed and stopped at random moments while clients buy: what was delivered stays spent, what
+ * was not is good afterwards, once, and the gateway sells again by itself. The short form runs in the suite, on servers
+ * of its own where they are installed; for the long one say how often:
  *
  *   POSTGRES_KILLS=100 REDIS_KILLS=50 REDIS_PAUSES=200 TAP_TIMEOUT=9000 node test/faults/servers-killed.test.ts
  */
@@ -40,24 +40,30 @@ class Buyers {
   readonly bought: Bought[] = []
   refused = 0
 
-  constructor (t: T, gateway: GatewayProcess) {
+  constructor(t: T, gateway: GatewayProcess) {
     this.#t = t
     this.#gateway = gateway
   }
 
   /** Null where the gateway says that it cannot at the moment (503, and when to come again); nothing else may come. */
-  async #ask (method: string, way: string, expected: readonly number[], options: Parameters<GatewayProcess['send']>[2] = {}): Promise<Answer | null> {
+  async #ask(
+    method: string,
+    way: string,
+    expected: readonly number[],
+    options: Parameters<GatewayProcess['send']>[2] = {}
+  ): Promise<Answer | null> {
     const answer = await this.#gateway.send(method, way, options)
     if (expected.includes(answer.status)) return answer
     this.refused++
-    if (answer.status !== 503 || !wellFormedRefusal(answer)) this.#t.fail(`${method} ${way} was answered ${answer.status}: ${answer.text}`)
+    if (answer.status !== 503 || !wellFormedRefusal(answer))
+      this.#t.fail(`${method} ${way} was answered ${answer.status}: ${answer.text}`)
     // Whoever is told to come later does not come at once.
     await wait(100)
     return null
   }
 
   /** Buys one credential, if it is sold. */
-  async buy (method: Bought['method']): Promise<Bought | null> {
+  async buy(method: Bought['method']): Promise<Bought | null> {
     const offer = await this.#ask(method, path, [402])
     if (offer === null) return null
     const challenge = challengeOf(offer, 'payment')
@@ -71,14 +77,14 @@ class Buyers {
   }
 
   /** Shows a credential; null where it cannot be judged yet. */
-  async show (one: Bought): Promise<number | null> {
+  async show(one: Bought): Promise<number | null> {
     const answer = await this.#ask(one.method, path, [200, 402], { headers: { authorization: one.authorization } })
     if (answer?.status === 200) one.delivered++
     return answer === null || (answer.status === 402 && /another request/.test(answer.text)) ? null : answer.status
   }
 }
 
-async function campaign (t: T, gateway: GatewayProcess, { times, begin, end }: Harm): Promise<void> {
+async function campaign(t: T, gateway: GatewayProcess, { times, begin, end }: Harm): Promise<void> {
   const sums = { bought: 0, refused: 0, doubled: 0, lost: 0, slowest: 0 }
   for (let time = 0; time < times; time++) {
     const buyers = new Buyers(t, gateway)
@@ -97,7 +103,7 @@ async function campaign (t: T, gateway: GatewayProcess, { times, begin, end }: H
     const ended = performance.now()
     await eventually('it sells again', 30_000, async () => {
       const one = await buyers.buy('POST')
-      return one !== null && await buyers.show(one) === 200 ? true : null
+      return one !== null && (await buyers.show(one)) === 200 ? true : null
     })
     sums.slowest = Math.max(sums.slowest, Math.round(performance.now() - ended))
     stopped = true
@@ -116,33 +122,69 @@ async function campaign (t: T, gateway: GatewayProcess, { times, begin, end }: H
 }
 
 /** A gateway on servers of the test's own; null where they are not installed. */
-async function onOwnServers (t: T): Promise<{ readonly gateway: GatewayProcess, readonly postgres: OwnServer, readonly redis: OwnServer } | null> {
+async function onOwnServers(
+  t: T
+): Promise<{ readonly gateway: GatewayProcess; readonly postgres: OwnServer; readonly redis: OwnServer } | null> {
   const postgres = await ownPostgres(t)
   const redis = await ownRedis(t)
   if (postgres === null || redis === null) return null
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
-    replace: [['mode: development', 'payment: { leaseTimeout: 2s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development']]
+    replace: [
+      [
+        'mode: development',
+        'payment: { leaseTimeout: 2s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'
+      ]
+    ]
   })
-  const gateway = await spawnGateway(t, { yaml, documented: false, env: { DATABASE_URL: postgres.url, REDIS_URL: redis.url } })
+  const gateway = await spawnGateway(t, {
+    yaml,
+    documented: false,
+    env: { DATABASE_URL: postgres.url, REDIS_URL: redis.url }
+  })
   return { gateway, postgres, redis }
 }
 
-const harms: ReadonlyArray<(servers: { readonly postgres: OwnServer, readonly redis: OwnServer }) => Harm> = [
-  ({ postgres }) => ({ what: 'PostgreSQL is killed', times: number('POSTGRES_KILLS', 2), begin: () => postgres.kill(), end: () => postgres.start() }),
-  ({ redis }) => ({ what: 'Redis is killed', times: number('REDIS_KILLS', 2), begin: () => redis.kill(), end: () => redis.start() }),
-  ({ redis }) => ({ what: 'Redis stands still', times: number('REDIS_PAUSES', 3), begin: () => { redis.pause() }, end: () => { redis.resume() } })
+const harms: ReadonlyArray<(servers: { readonly postgres: OwnServer; readonly redis: OwnServer }) => Harm> = [
+  ({ postgres }) => ({
+    what: 'PostgreSQL is killed',
+    times: number('POSTGRES_KILLS', 2),
+    begin: () => postgres.kill(),
+    end: () => postgres.start()
+  }),
+  ({ redis }) => ({
+    what: 'Redis is killed',
+    times: number('REDIS_KILLS', 2),
+    begin: () => redis.kill(),
+    end: () => redis.start()
+  }),
+  ({ redis }) => ({
+    what: 'Redis stands still',
+    times: number('REDIS_PAUSES', 3),
+    begin: () => {
+      redis.pause()
+    },
+    end: () => {
+      redis.resume()
+    }
+  })
 ]
 
-void t.test('while PostgreSQL or Redis is killed or stands still, nothing is delivered twice, nothing lost, and it sells again by itself', {
-  timeout: 120_000 + (number('POSTGRES_KILLS', 2) + number('REDIS_KILLS', 2) + number('REDIS_PAUSES', 3)) * 30_000
-}, async t => {
-  const servers = await onOwnServers(t)
-  if (servers === null) {
-    t.pass('no PostgreSQL and Redis here', { skip: 'postgresql and redis-server are not installed' })
-    return
+void t.test(
+  'while PostgreSQL or Redis is killed or stands still, nothing is delivered twice, nothing lost, and it sells again by itself',
+  {
+    timeout: 120_000 + (number('POSTGRES_KILLS', 2) + number('REDIS_KILLS', 2) + number('REDIS_PAUSES', 3)) * 30_000
+  },
+  async t => {
+    const servers = await onOwnServers(t)
+    if (servers === null) {
+      t.pass('no PostgreSQL and Redis here', { skip: 'postgresql and redis-server are not installed' })
+      return
+    }
+    for (const harm of harms.map(make => make(servers))) {
+      await t.test(`${harm.what} ${harm.times} times`, { timeout: 60_000 + harm.times * 30_000 }, async t => {
+        await campaign(t, servers.gateway, harm)
+      })
+    }
   }
-  for (const harm of harms.map(make => make(servers))) {
-    await t.test(`${harm.what} ${harm.times} times`, { timeout: 60_000 + harm.times * 30_000 }, async t => { await campaign(t, servers.gateway, harm) })
-  }
-})
+)

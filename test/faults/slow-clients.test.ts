@@ -14,28 +14,35 @@ interface Setting {
   /** Requests that the upstream is busy with now. */
   readonly running: () => number
   /** Sends a request that is never taken further, from an address. */
-  slow (from: string, bytes: string): void
+  slow(from: string, bytes: string): void
   /** Asks as somebody else; answers the status. */
-  honest (): Promise<number>
+  honest(): Promise<number>
   /** Waits until something holds. */
-  until (holds: () => boolean): Promise<void>
+  until(holds: () => boolean): Promise<void>
 }
 
 /** An upstream with few connections behind a gateway, which takes addresses from X-Forwarded-For. */
-async function setting (t: T): Promise<Setting> {
+async function setting(t: T): Promise<Setting> {
   const clock = new ManualClock()
   const begun: string[] = []
   let running = 0
   const upstream = createServer((req: IncomingMessage, res: ServerResponse) => {
     begun.push(req.url ?? '')
     running++
-    res.on('close', () => { running-- })
+    res.on('close', () => {
+      running--
+    })
     req.resume()
     if (req.url === '/up/large') res.end(Buffer.alloc(16 * 1024 * 1024))
-    else req.on('end', () => { res.end(req.url === '/up/small' ? Buffer.alloc(100 * 1024) : 'honest') })
+    else
+      req.on('end', () => {
+        res.end(req.url === '/up/small' ? Buffer.alloc(100 * 1024) : 'honest')
+      })
   })
   upstream.listen(0, '127.0.0.1')
-  await new Promise(resolve => { upstream.once('listening', resolve) })
+  await new Promise(resolve => {
+    upstream.once('listening', resolve)
+  })
   const { port } = upstream.address() as AddressInfo /* it listens on a port */
   const gateway = await startGateway(t, {
     clock,
@@ -43,7 +50,10 @@ async function setting (t: T): Promise<Setting> {
       replace: [
         ['  publicUrl:', '  trustedProxies: [ 127.0.0.1/32 ]\n  publicUrl:'],
         ['chains:\n', 'chains:\n  bare: [ correlation ]\n'],
-        ['routes:\n', `routes:\n  - match: { path: /up/* }\n    chain: bare\n    upstream: { url: "http://127.0.0.1:${port}", connections: ${CONNECTIONS} }\n`]
+        [
+          'routes:\n',
+          `routes:\n  - match: { path: /up/* }\n    chain: bare\n    upstream: { url: "http://127.0.0.1:${port}", connections: ${CONNECTIONS} }\n`
+        ]
       ]
     })
   })
@@ -58,17 +68,23 @@ async function setting (t: T): Promise<Setting> {
     clock,
     begun,
     running: () => running,
-    slow (from, bytes) {
+    slow(from, bytes) {
       const socket = connect({ port: at, host: '127.0.0.1' })
       sockets.push(socket)
-      socket.on('error', () => { /* it is cut sooner or later */ })
+      socket.on('error', () => {
+        /* it is cut sooner or later */
+      })
       // Not a byte of the answer is read.
       socket.pause()
       socket.write(bytes.replace('\r\n', `\r\nHost: a\r\nX-Forwarded-For: ${from}\r\n`))
     },
-    honest: async () => (await gateway.send('GET', '/up/honest', { headers: { 'x-forwarded-for': '198.51.100.7' } })).status,
+    honest: async () =>
+      (await gateway.send('GET', '/up/honest', { headers: { 'x-forwarded-for': '198.51.100.7' } })).status,
     until: async holds => {
-      while (!holds()) await new Promise(resolve => { setTimeout(resolve, 5) })
+      while (!holds())
+        await new Promise(resolve => {
+          setTimeout(resolve, 5)
+        })
     }
   }
 }
@@ -79,20 +95,26 @@ const SMALL = 'GET /up/small HTTP/1.1\r\n\r\n'
 const ANNOUNCED = 'POST /up/announced HTTP/1.1\r\nContent-Length: 100000\r\n\r\na'
 const CHUNKED = 'POST /up/chunked HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n'
 
-t.test('one address that reads nothing has a quarter of an upstream\'s connections, and everybody else the rest', async t => {
-  const { slow, honest, begun, until } = await setting(t)
-  for (let count = 0; count < 200; count++) slow(address(1), LARGE)
-  await until(() => begun.filter(path => path === '/up/large').length === SHARE)
-  for (let count = 0; count < 20; count++) t.equal(await honest(), 200)
-  t.equal(begun.filter(path => path === '/up/large').length, SHARE)
-})
+t.test(
+  "one address that reads nothing has a quarter of an upstream's connections, and everybody else the rest",
+  async t => {
+    const { slow, honest, begun, until } = await setting(t)
+    for (let count = 0; count < 200; count++) slow(address(1), LARGE)
+    await until(() => begun.filter(path => path === '/up/large').length === SHARE)
+    for (let count = 0; count < 20; count++) t.equal(await honest(), 200)
+    t.equal(begun.filter(path => path === '/up/large').length, SHARE)
+  }
+)
 
-t.test('a small answer that nobody reads frees the upstream\'s connection at once: 300 of them from 50 addresses hold none', async t => {
-  const { slow, honest, begun, running, until } = await setting(t)
-  for (let count = 0; count < 300; count++) slow(address(count % 50), SMALL)
-  await until(() => begun.length === 300 && running() === 0)
-  t.equal(await honest(), 200)
-})
+t.test(
+  "a small answer that nobody reads frees the upstream's connection at once: 300 of them from 50 addresses hold none",
+  async t => {
+    const { slow, honest, begun, running, until } = await setting(t)
+    for (let count = 0; count < 300; count++) slow(address(count % 50), SMALL)
+    await until(() => begun.length === 300 && running() === 0)
+    t.equal(await honest(), 200)
+  }
+)
 
 t.test('a body that trickles takes no connection before it has come: 300 of them from 50 addresses', async t => {
   const { slow, honest, begun } = await setting(t)
@@ -101,41 +123,65 @@ t.test('a body that trickles takes no connection before it has come: 300 of them
   t.notOk(begun.includes('/up/announced'))
 })
 
-t.test('where all connections are kept by clients that read or send next to nothing, they are taken from them for others', async t => {
-  for (const [name, bytes] of [['large answers', LARGE], ['bodies of unknown length', CHUNKED]] as const) {
-    const { slow, honest, begun, clock, until } = await setting(t)
-    for (let count = 0; count < 100; count++) slow(address(count % 50), bytes)
-    await until(() => begun.length === CONNECTIONS)
-    const asked = honest()
-    // Nobody is cut before five seconds.
-    clock.advance(4_900)
-    t.equal(begun.filter(path => path !== '/up/honest').length, CONNECTIONS, name)
-    let answered = false
-    const status = asked.finally(() => { answered = true })
-    const tick = setInterval(() => { clock.advance(100) }, 10)
-    t.teardown(() => { clearInterval(tick) })
-    await until(() => answered)
-    clearInterval(tick)
-    t.equal(await status, 200, name)
+t.test(
+  'where all connections are kept by clients that read or send next to nothing, they are taken from them for others',
+  async t => {
+    for (const [name, bytes] of [
+      ['large answers', LARGE],
+      ['bodies of unknown length', CHUNKED]
+    ] as const) {
+      const { slow, honest, begun, clock, until } = await setting(t)
+      for (let count = 0; count < 100; count++) slow(address(count % 50), bytes)
+      await until(() => begun.length === CONNECTIONS)
+      const asked = honest()
+      // Nobody is cut before five seconds.
+      clock.advance(4_900)
+      t.equal(begun.filter(path => path !== '/up/honest').length, CONNECTIONS, name)
+      let answered = false
+      const status = asked.finally(() => {
+        answered = true
+      })
+      const tick = setInterval(() => {
+        clock.advance(100)
+      }, 10)
+      t.teardown(() => {
+        clearInterval(tick)
+      })
+      await until(() => answered)
+      clearInterval(tick)
+      t.equal(await status, 200, name)
+    }
   }
-})
+)
 
-t.test('addresses that lost connections for that have half of them at most for a minute, and nobody else waits for any, however often they come back', async t => {
-  for (const [name, bytes] of [['large answers', LARGE], ['bodies of unknown length', CHUNKED]] as const) {
-    const { slow, honest, begun, running, clock, until } = await setting(t)
-    const attack = (): void => { for (let count = 0; count < 100; count++) slow(address(count % 8), bytes) }
-    attack()
-    await until(() => begun.length === CONNECTIONS)
-    const asked = honest()
-    const tick = setInterval(() => { clock.advance(100) }, 10)
-    t.teardown(() => { clearInterval(tick) })
-    t.equal(await asked, 200, name)
-    // Until each of the addresses has been found out; it is for a moment that fewer run whenever some are cut.
-    let looks = 0
-    await until(() => (looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0) > 40)
-    clearInterval(tick)
-    attack()
-    // No time passes any more, so that none of these can wait for a connection that somebody keeps.
-    for (let count = 0; count < 50; count++) t.equal(await honest(), 200, name)
+t.test(
+  'addresses that lost connections for that have half of them at most for a minute, and nobody else waits for any, however often they come back',
+  async t => {
+    for (const [name, bytes] of [
+      ['large answers', LARGE],
+      ['bodies of unknown length', CHUNKED]
+    ] as const) {
+      const { slow, honest, begun, running, clock, until } = await setting(t)
+      const attack = (): void => {
+        for (let count = 0; count < 100; count++) slow(address(count % 8), bytes)
+      }
+      attack()
+      await until(() => begun.length === CONNECTIONS)
+      const asked = honest()
+      const tick = setInterval(() => {
+        clock.advance(100)
+      }, 10)
+      t.teardown(() => {
+        clearInterval(tick)
+      })
+      t.equal(await asked, 200, name)
+      // Until each of the addresses has been found out; it is for a moment that fewer run whenever some are cut.
+      let looks = 0
+      await until(() => (looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0) > 40)
+      clearInterval(tick)
+      attack()
+      // No time passes any more, so that none of these can wait for a connection that somebody keeps.
+      for (let count = 0; count < 50; count++) t.equal(await honest(), 200, name)
+    }
   }
-})
+)

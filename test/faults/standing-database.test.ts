@@ -1,4 +1,7 @@
-/** A database that stands still and goes on leaves the pool as it was: nothing of it is lost with the statements that gave up. */
+/**
+ * A database that stands still and goes on leaves the pool as it was: nothing of it is lost with the statements that
+ * gave up.
+ */
 import { tmpdir } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
@@ -16,56 +19,83 @@ const server = process.env['TEST_DATABASE_URL'] ?? ''
 const skip = server === '' ? 'TEST_DATABASE_URL is not set' : false
 const connections = 2
 
-/** A pool that has not connected yet, behind a door through which nothing comes. `silence` as `DatabaseOptions` has it. */
-async function behindStandingGate (t: T, silence: number): Promise<{ readonly database: Database, readonly gate: TcpGate }> {
-  const own = new URL(await freshPostgres(t) ?? '')
+/**
+ * A pool that has not connected yet, behind a door through which nothing comes. `silence` as `DatabaseOptions` has it.
+ */
+async function behindStandingGate(
+  t: T,
+  silence: number
+): Promise<{ readonly database: Database; readonly gate: TcpGate }> {
+  const own = new URL((await freshPostgres(t)) ?? '')
   const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
   own.hostname = '127.0.0.1'
   own.port = String(gate.port)
   gate.stall()
-  const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock: systemClock, connections, silence })
+  const database = await openDatabase({
+    url: own.href,
+    dataDir: tmpdir(),
+    log: silentLog,
+    clock: systemClock,
+    connections,
+    silence
+  })
   t.teardown(() => database.close())
   return { database, gate }
 }
 
 /** Each connection of the pool must answer: as many transactions at once as there are. */
-async function answers (database: Database): Promise<number> {
+async function answers(database: Database): Promise<number> {
   const slept = Array.from({ length: connections }, () => database.transaction(tx => tx`select pg_sleep(0.05)`))
   return (await Promise.all(slept)).length
 }
 
-void t.test('statements that give up while they wait for a connection that is being made cost the pool none', { skip }, async t => {
-  const silence = 1_000
-  const { database, gate } = await behindStandingGate(t, silence)
-  const first = Array.from({ length: connections }, () => database.sql`select 1`)
-  const firstOver = Promise.allSettled(first)
-  await wait(silence / 2)
-  // They wait for a connection until the first ones have given up theirs, and then for as long again for that one.
-  const second = Promise.allSettled(Array.from({ length: connections }, () => database.sql`select 2`))
-  for (const one of [...await firstOver, ...await second]) {
-    t.ok(one.status === 'rejected' && isConnectionFault(one.reason), 'gave up as on a lost connection')
+void t.test(
+  'statements that give up while they wait for a connection that is being made cost the pool none',
+  { skip },
+  async t => {
+    const silence = 1_000
+    const { database, gate } = await behindStandingGate(t, silence)
+    const first = Array.from({ length: connections }, () => database.sql`select 1`)
+    const firstOver = Promise.allSettled(first)
+    await wait(silence / 2)
+    // They wait for a connection until the first ones have given up theirs, and then for as long again for that one.
+    const second = Promise.allSettled(Array.from({ length: connections }, () => database.sql`select 2`))
+    for (const one of [...(await firstOver), ...(await second)]) {
+      t.ok(one.status === 'rejected' && isConnectionFault(one.reason), 'gave up as on a lost connection')
+    }
+    gate.open()
+    t.equal(await answers(database), connections)
   }
-  gate.open()
-  t.equal(await answers(database), connections)
-})
+)
 
-void t.test('a statement that its caller cancels while its connection is being made costs the pool none', { skip }, async t => {
-  const { database, gate } = await behindStandingGate(t, 3_000)
-  const given = Array.from({ length: connections }, () => database.sql`select 1`)
-  const over = Promise.allSettled(given)
-  // Their connections are asked for in the next turn.
-  await wait(50)
-  for (const statement of given) statement.cancel()
-  t.ok((await over).every(({ status }) => status === 'rejected'))
-  gate.open()
-  t.equal(await answers(database), connections)
-})
+void t.test(
+  'a statement that its caller cancels while its connection is being made costs the pool none',
+  { skip },
+  async t => {
+    const { database, gate } = await behindStandingGate(t, 3_000)
+    const given = Array.from({ length: connections }, () => database.sql`select 1`)
+    const over = Promise.allSettled(given)
+    // Their connections are asked for in the next turn.
+    await wait(50)
+    for (const statement of given) statement.cancel()
+    t.ok((await over).every(({ status }) => status === 'rejected'))
+    gate.open()
+    t.equal(await answers(database), connections)
+  }
+)
 
 void t.test('while the process of the embedded database stands still, statements fail in bounded time', async t => {
   const servers = startedServers(t)
   const silence = 1_000
   const url = 'pglite:memory'
-  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock, image: await testImage(), silence })
+  const database = await openDatabase({
+    url,
+    dataDir: tmpdir(),
+    log: silentLog,
+    clock: systemClock,
+    image: await testImage(),
+    silence
+  })
   t.teardown(() => database.close())
   await database.sql`create table written (n integer)`
   const pid = servers[0]?.pid
@@ -82,10 +112,7 @@ void t.test('while the process of the embedded database stands still, statements
   await Promise.race([half.promise, held])
   const begun = performance.now()
   const round = async (): Promise<void> => {
-    const asked = [
-      ...Array.from({ length: 3 }, () => database.sql`select 1`),
-      database.transaction(tx => tx`select 1`)
-    ]
+    const asked = [...Array.from({ length: 3 }, () => database.sql`select 1`), database.transaction(tx => tx`select 1`)]
     for (const one of await Promise.allSettled(asked)) t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
   }
   await round()
@@ -97,57 +124,84 @@ void t.test('while the process of the embedded database stands still, statements
   process.kill(pid, 'SIGCONT')
   while ((await database.health()).status !== 'healthy');
   t.same(await database.sql`select n from written`, [], 'nothing of the transaction stays')
-  const rows = await Promise.all(Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`))
-  t.same(rows.map(([row]) => row?.n), Array.from({ length: 20 }, (_, n) => n), 'each statement gets its own answer')
+  const rows = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => database.sql<{ n: number }[]>`select ${n}::int as n`)
+  )
+  t.same(
+    rows.map(([row]) => row?.n),
+    Array.from({ length: 20 }, (_, n) => n),
+    'each statement gets its own answer'
+  )
   await database.transaction(tx => tx`insert into written values (3)`)
   t.same(await database.sql`select n from written`, [{ n: 3 }])
 })
 
-void t.test('when the embedded database stands still within a statement of the job queue, GET /api/merchant/me is 503 once its silence is over', async t => {
-  const servers = startedServers(t)
-  const silence = 1_000
-  const image = await testImage(migrations)
-  const database = await openDatabase({ url: 'pglite:memory', dataDir: tmpdir(), log: silentLog, clock: systemClock, image, silence })
-  t.teardown(() => database.close())
-  const gateway = await startGateway(t, { database })
-  const pid = servers[0]?.pid
-  if (pid === undefined) throw new Error('the database has no process')
-  const stands = Promise.withResolvers<void>()
-  let started = false
-  const jobs = openJobs(t, {
-    kind: database.kind,
-    sql: database.sql,
-    transaction: (run, options) => database.transaction(tx => run(new Proxy(tx, {
-      get: (target, key) => {
-        // What keeps the queue's tables in order runs in transactions of these.
-        if (started && key === 'unsafe') {
-          started = false
-          process.kill(pid, 'SIGSTOP')
-          stands.resolve()
-        }
-        return Reflect.get(target, key) as unknown
-      }
-    })), options),
-    listen: (channel, heard) => database.listen(channel, heard),
-    notify: (channel, payload, tx) => database.notify(channel, payload, tx),
-    health: () => database.health(),
-    close: () => database.close()
-  }, { supervise: 1_000 })
-  declareQueue(jobs, 'looked-after', plain, async () => {})
-  await jobs.start()
-  started = true
-  await stands.promise
-  const ask = () => gateway.merchantSend('GET', '/api/merchant/me')
-  for (const place of ['first', 'second', 'third']) {
-    const asked = performance.now()
-    const answer = await Promise.race([ask(), wait(5 * silence)])
-    const took = performance.now() - asked
-    t.equal(answer?.status, 503, `the ${place} request`)
-    t.equal(answer?.headers['retry-after'], '5', `the ${place} request`)
-    // What is more than the silence is for a slow machine.
-    t.ok(took < 3 * silence, `the ${place} request: ${Math.round(took)} ms`)
+void t.test(
+  'when the embedded database stands still within a statement of the job queue, GET /api/merchant/me is 503 once its silence is over',
+  async t => {
+    const servers = startedServers(t)
+    const silence = 1_000
+    const image = await testImage(migrations)
+    const database = await openDatabase({
+      url: 'pglite:memory',
+      dataDir: tmpdir(),
+      log: silentLog,
+      clock: systemClock,
+      image,
+      silence
+    })
+    t.teardown(() => database.close())
+    const gateway = await startGateway(t, { database })
+    const pid = servers[0]?.pid
+    if (pid === undefined) throw new Error('the database has no process')
+    const stands = Promise.withResolvers<void>()
+    let started = false
+    const jobs = openJobs(
+      t,
+      {
+        kind: database.kind,
+        sql: database.sql,
+        transaction: (run, options) =>
+          database.transaction(
+            tx =>
+              run(
+                new Proxy(tx, {
+                  get: (target, key) => {
+                    // What keeps the queue's tables in order runs in transactions of these.
+                    if (started && key === 'unsafe') {
+                      started = false
+                      process.kill(pid, 'SIGSTOP')
+                      stands.resolve()
+                    }
+                    return Reflect.get(target, key) as unknown
+                  }
+                })
+              ),
+            options
+          ),
+        listen: (channel, heard) => database.listen(channel, heard),
+        notify: (channel, payload, tx) => database.notify(channel, payload, tx),
+        health: () => database.health(),
+        close: () => database.close()
+      },
+      { supervise: 1_000 }
+    )
+    declareQueue(jobs, 'looked-after', plain, async () => {})
+    await jobs.start()
+    started = true
+    await stands.promise
+    const ask = () => gateway.merchantSend('GET', '/api/merchant/me')
+    for (const place of ['first', 'second', 'third']) {
+      const asked = performance.now()
+      const answer = await Promise.race([ask(), wait(5 * silence)])
+      const took = performance.now() - asked
+      t.equal(answer?.status, 503, `the ${place} request`)
+      t.equal(answer?.headers['retry-after'], '5', `the ${place} request`)
+      // What is more than the silence is for a slow machine.
+      t.ok(took < 3 * silence, `the ${place} request: ${Math.round(took)} ms`)
+    }
+    process.kill(pid, 'SIGCONT')
+    while ((await database.health()).status !== 'healthy');
+    t.equal((await ask()).status, 200, 'and goes on with the database')
   }
-  process.kill(pid, 'SIGCONT')
-  while ((await database.health()).status !== 'healthy');
-  t.equal((await ask()).status, 200, 'and goes on with the database')
-})
+)

@@ -2,23 +2,28 @@ import net from 'node:net'
 import { once } from 'node:events'
 import type { Test as T } from 'tap'
 
-/** A door in front of a server, that a test can shut: what is behind it is then away, as after a crash or behind a dead network. */
+/**
+ * A door in front of a server, that a test can shut: what is behind it is then away, as after a crash or behind a dead
+ * network.
+ */
 export interface TcpGate {
   readonly port: number
   /** Resets every connection, and each new one at once. */
-  cut (): void
+  cut(): void
   /** Keeps connections but lets nothing through, as a network that drops packets does. */
-  stall (): void
+  stall(): void
   /** Lets everything through again; what was held back too. */
-  open (): void
+  open(): void
 }
 
 /** Opens a door on a free port of loopback to `target`. */
-export async function openGate (t: T, target: { readonly host: string, readonly port: number }): Promise<TcpGate> {
+export async function openGate(t: T, target: { readonly host: string; readonly port: number }): Promise<TcpGate> {
   const pairs = new Set<readonly [net.Socket, net.Socket]>()
   let state: 'open' | 'cut' | 'stalled' = 'open'
   const server = net.createServer({ noDelay: true }, near => {
-    near.on('error', () => { near.destroy() })
+    near.on('error', () => {
+      near.destroy()
+    })
     if (state === 'cut') {
       near.resetAndDestroy()
       return
@@ -26,8 +31,13 @@ export async function openGate (t: T, target: { readonly host: string, readonly 
     const far = net.connect({ ...target, noDelay: true })
     const pair = [near, far] as const
     pairs.add(pair)
-    for (const [from, to] of [[near, far], [far, near]] as const) {
-      from.on('error', () => { to.destroy() })
+    for (const [from, to] of [
+      [near, far],
+      [far, near]
+    ] as const) {
+      from.on('error', () => {
+        to.destroy()
+      })
       from.on('close', () => {
         to.destroy()
         pairs.delete(pair)
@@ -39,7 +49,12 @@ export async function openGate (t: T, target: { readonly host: string, readonly 
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  const drop = (): void => { for (const [near, far] of pairs) { near.resetAndDestroy(); far.destroy() } }
+  const drop = (): void => {
+    for (const [near, far] of pairs) {
+      near.resetAndDestroy()
+      far.destroy()
+    }
+  }
   t.teardown(() => {
     drop()
     server.close()
@@ -47,16 +62,25 @@ export async function openGate (t: T, target: { readonly host: string, readonly 
   return {
     // A server that listens on TCP has an address object.
     port: (server.address() as net.AddressInfo).port,
-    cut () {
+    cut() {
       state = 'cut'
       drop()
     },
-    stall () {
+    stall() {
       state = 'stalled'
-      for (const [near, far] of pairs) { near.unpipe(far); far.unpipe(near); near.pause(); far.pause() }
+      for (const [near, far] of pairs) {
+        near.unpipe(far)
+        far.unpipe(near)
+        near.pause()
+        far.pause()
+      }
     },
-    open () {
-      if (state === 'stalled') for (const [near, far] of pairs) { near.pipe(far); far.pipe(near) }
+    open() {
+      if (state === 'stalled')
+        for (const [near, far] of pairs) {
+          near.pipe(far)
+          far.pipe(near)
+        }
       state = 'open'
     }
   }

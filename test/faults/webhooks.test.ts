@@ -26,11 +26,24 @@ const KILLS = Number(process.env['BOLTGATE_WEBHOOK_KILLS'] ?? 2)
 const PLACES = 4
 
 /** Starts the worker; `acknowledged` gathers what it says is paid. */
-function start (t: T, url: string, data: string, acknowledged: Set<string>) {
+function start(t: T, url: string, data: string, acknowledged: Set<string>) {
   const done = Promise.withResolvers<void>()
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, fileURLToPath(new URL('../webhooks/worker.ts', import.meta.url)), url, data], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(
+    'env',
+    [
+      '-u',
+      'NODE_OPTIONS',
+      process.execPath,
+      fileURLToPath(new URL('../webhooks/worker.ts', import.meta.url)),
+      url,
+      data
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] }
+  )
   const ended = once(child, 'exit')
-  child.once('exit', () => { done.reject(new Error('the worker has ended')) })
+  child.once('exit', () => {
+    done.reject(new Error('the worker has ended'))
+  })
   done.promise.catch(() => {})
   createInterface({ input: child.stdout }).on('line', line => {
     if (line === 'done') done.resolve()
@@ -45,7 +58,7 @@ function start (t: T, url: string, data: string, acknowledged: Set<string>) {
 }
 
 /** A signature check of its own, by another implementation than the gateway's. */
-function authentic ({ headers, body }: Received): boolean {
+function authentic({ headers, body }: Received): boolean {
   const [, time = '', v1 = ''] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['x-service-signature'])) ?? []
   const signed = Buffer.concat([Buffer.from(`${time}.`), body])
   return Buffer.from(hmac(sha256, Buffer.from(secretText), signed)).toString('hex') === v1
@@ -54,18 +67,21 @@ function authentic ({ headers, body }: Received): boolean {
 const invoiceOf = ({ text }: Received): string => (JSON.parse(text) as { invoiceId: string }).invoiceId
 
 /** Runs the campaign over one database. */
-async function campaign (t: T, url: string, data: string): Promise<void> {
-  const open = async (): Promise<Database> => await openDatabase({ url, dataDir: data, log, clock, image: await testImage(migrations) })
+async function campaign(t: T, url: string, data: string): Promise<void> {
+  const open = async (): Promise<Database> =>
+    await openDatabase({ url, dataDir: data, log, clock, image: await testImage(migrations) })
   const taken = new Map<string, Buffer[]>()
   const refused = new Map<string, Buffer[]>()
   const forged: Received[] = []
-  const receiver = await startReceiver({ answer: (one): ReceiverAnswer => {
-    if (!authentic(one)) forged.push(one)
-    const chance = Math.random()
-    const list = chance < 0.3 ? refused : taken
-    list.set(invoiceOf(one), [...list.get(invoiceOf(one)) ?? [], one.body])
-    return chance < 0.2 ? { status: 500 } : chance < 0.29 ? 'reset' : chance < 0.3 ? 'hang' : { status: 200 }
-  } })
+  const receiver = await startReceiver({
+    answer: (one): ReceiverAnswer => {
+      if (!authentic(one)) forged.push(one)
+      const chance = Math.random()
+      const list = chance < 0.3 ? refused : taken
+      list.set(invoiceOf(one), [...(list.get(invoiceOf(one)) ?? []), one.body])
+      return chance < 0.2 ? { status: 500 } : chance < 0.29 ? 'reset' : chance < 0.3 ? 'hang' : { status: 200 }
+    }
+  })
   t.teardown(() => receiver.close())
   const before = await open()
   await migrate(before, migrations, { clock, log })
@@ -77,7 +93,7 @@ async function campaign (t: T, url: string, data: string): Promise<void> {
   let worker = start(t, url, data, acknowledged)
   for (let kills = 1; kills <= KILLS; kills++) {
     // Killed as an attempt arrives, so that others are under way too.
-    await receiver.until(Math.floor(EVENTS * kills / (KILLS + 1)))
+    await receiver.until(Math.floor((EVENTS * kills) / (KILLS + 1)))
     await worker.kill()
     worker = start(t, url, data, acknowledged)
   }
@@ -88,23 +104,48 @@ async function campaign (t: T, url: string, data: string): Promise<void> {
   t.teardown(() => after.close())
   const rows = await after.sql<Array<DeliveryRow & { invoice_id: string }>>`select * from webhook_deliveries`
   t.equal(rows.length, EVENTS, 'every payment that was paid has its event')
-  t.same([...acknowledged].filter(id => !rows.some(row => row.invoice_id === id)), [], 'no acknowledged payment was lost')
+  t.same(
+    [...acknowledged].filter(id => !rows.some(row => row.invoice_id === id)),
+    [],
+    'no acknowledged payment was lost'
+  )
   const failed = rows.filter(row => row.status === 'failed')
-  t.same(rows.filter(row => row.status === 'pending'), [])
-  t.same(failed.filter(row => row.attempts !== 6), [], 'what failed for good had all of its attempts')
-  t.same(rows.filter(row => row.status === 'delivered' && !taken.has(row.invoice_id)).map(row => row.id), [], 'none lost')
+  t.same(
+    rows.filter(row => row.status === 'pending'),
+    []
+  )
+  t.same(
+    failed.filter(row => row.attempts !== 6),
+    [],
+    'what failed for good had all of its attempts'
+  )
+  t.same(
+    rows.filter(row => row.status === 'delivered' && !taken.has(row.invoice_id)).map(row => row.id),
+    [],
+    'none lost'
+  )
   t.same(forged.length, 0, 'every signature verifies with an independent implementation')
-  const odd = rows.filter(row => [...taken.get(row.invoice_id) ?? [], ...refused.get(row.invoice_id) ?? []].some(body => body.toString('utf8') !== row.body))
+  const odd = rows.filter(row =>
+    [...(taken.get(row.invoice_id) ?? []), ...(refused.get(row.invoice_id) ?? [])].some(
+      body => body.toString('utf8') !== row.body
+    )
+  )
   t.same(odd, [], 'identical bytes at each attempt')
   const duplicates = [...taken.values()].reduce((sum, list) => sum + list.length - 1, 0)
   t.ok(duplicates <= KILLS * PLACES, `${duplicates} duplicates of ${KILLS} kills`)
   if (EVENTS >= 10_000) t.ok(duplicates <= EVENTS / 100, 'duplicates at most 1 %')
-  t.comment(`${EVENTS} events, ${receiver.received.length} attempts, ${KILLS} kills, ${duplicates} duplicates, ${failed.length} failed for good`)
+  t.comment(
+    `${EVENTS} events, ${receiver.received.length} attempts, ${KILLS} kills, ${duplicates} duplicates, ${failed.length} failed for good`
+  )
 }
 
-if (!serversOnly()) await t.test(`${EVENTS} events to a receiver that fails 30 % of the time, killed ${KILLS} times: none lost, duplicates rare and identical (embedded)`, async t => {
-  await campaign(t, 'pglite:', temporaryFolder(t))
-})
+if (!serversOnly())
+  await t.test(
+    `${EVENTS} events to a receiver that fails 30 % of the time, killed ${KILLS} times: none lost, duplicates rare and identical (embedded)`,
+    async t => {
+      await campaign(t, 'pglite:', temporaryFolder(t))
+    }
+  )
 
 await t.test('the same over PostgreSQL', async t => {
   const url = await freshPostgres(t)

@@ -18,10 +18,11 @@ import { RawClient } from '../support/raw-client.ts'
 import { countingUpstream, shopYaml } from '../security/shop.ts'
 
 const path = '/paid/item'
-const reloads = (gateway: GatewayProcess): number => gateway.log.filter(line => line['msg'] === 'the configuration was reloaded').length
+const reloads = (gateway: GatewayProcess): number =>
+  gateway.log.filter(line => line['msg'] === 'the configuration was reloaded').length
 
 /** A database and a Redis for one gateway of several processes; null where there are none to test with. */
-async function shared (t: T, number: number): Promise<Record<string, string> | null> {
+async function shared(t: T, number: number): Promise<Record<string, string> | null> {
   const database = await freshPostgres(t)
   const redis = await freshRedis(t, number)
   if (database === null || redis === null) {
@@ -31,60 +32,94 @@ async function shared (t: T, number: number): Promise<Record<string, string> | n
   return { DATABASE_URL: database, REDIS_URL: redis, BOLTGATE_SECRET: randomBytes(32).toString('hex') }
 }
 
-t.test('two workers serve one port, both reload on SIGHUP, are replaced when they die, and SIGTERM drains both', async t => {
-  const env = await shared(t, 12)
-  if (env === null) return
-  let held: (() => void) | null = null
-  const upstream = await countingUpstream(t, (req, res) => {
-    if (req.url === '/free/slow') held = () => { res.end('finished') }
-    else res.end('sold')
-  })
-  const yaml = (price: number): string => shopYaml(upstream.origin, {
-    price, replace: [['server:\n', 'server:\n  workers: 2\n']], route: `  - { match: { path: /free/* }, chain: public, upstream: { url: "${upstream.origin}" } }\n`
-  })
-  const gateway = await spawnGateway(t, { yaml: yaml(7), env, workers: 2 })
-  t.equal(new Set(gateway.serving).size, 2)
-  t.notOk(gateway.serving.includes(gateway.pid), 'the supervisor does not serve')
-  /** Prices as told over connections of their own, which go to the workers in turn. */
-  const prices = async (): Promise<Set<string>> => new Set(await Promise.all(Array.from({ length: 16 }, async () => {
-    const answer = await gateway.send('GET', path, { headers: { connection: 'close' } })
-    return /invoice="(ln\w{3,4}?\d+[munp])/.exec(String(answer.headers['www-authenticate']))?.[1] ?? `${answer.status}`
-  })))
-  const [old, ...others] = await prices()
-  t.same(others, [])
-  const authorization = await buy(gateway, path, 'payment')
-  const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.send('GET', path, { headers: { authorization, connection: 'close' } })))
-  t.equal(answers.filter(answer => answer.status === 200).length, 1, 'one payment is one delivery, whichever worker is asked')
+t.test(
+  'two workers serve one port, both reload on SIGHUP, are replaced when they die, and SIGTERM drains both',
+  async t => {
+    const env = await shared(t, 12)
+    if (env === null) return
+    let held: (() => void) | null = null
+    const upstream = await countingUpstream(t, (req, res) => {
+      if (req.url === '/free/slow')
+        held = () => {
+          res.end('finished')
+        }
+      else res.end('sold')
+    })
+    const yaml = (price: number): string =>
+      shopYaml(upstream.origin, {
+        price,
+        replace: [['server:\n', 'server:\n  workers: 2\n']],
+        route: `  - { match: { path: /free/* }, chain: public, upstream: { url: "${upstream.origin}" } }\n`
+      })
+    const gateway = await spawnGateway(t, { yaml: yaml(7), env, workers: 2 })
+    t.equal(new Set(gateway.serving).size, 2)
+    t.notOk(gateway.serving.includes(gateway.pid), 'the supervisor does not serve')
+    /** Prices as told over connections of their own, which go to the workers in turn. */
+    const prices = async (): Promise<Set<string>> =>
+      new Set(
+        await Promise.all(
+          Array.from({ length: 16 }, async () => {
+            const answer = await gateway.send('GET', path, { headers: { connection: 'close' } })
+            return (
+              /invoice="(ln\w{3,4}?\d+[munp])/.exec(String(answer.headers['www-authenticate']))?.[1] ??
+              `${answer.status}`
+            )
+          })
+        )
+      )
+    const [old, ...others] = await prices()
+    t.same(others, [])
+    const authorization = await buy(gateway, path, 'payment')
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => gateway.send('GET', path, { headers: { authorization, connection: 'close' } }))
+    )
+    t.equal(
+      answers.filter(answer => answer.status === 200).length,
+      1,
+      'one payment is one delivery, whichever worker is asked'
+    )
 
-  let before = reloads(gateway)
-  gateway.kill('SIGHUP')
-  await eventually('a reload of each worker by signal', 60_000, async () => reloads(gateway) >= before + 2 ? true : null)
-  before = reloads(gateway)
-  writeFileSync(gateway.file, yaml(8))
-  gateway.kill('SIGHUP')
-  await eventually('the new price everywhere', 60_000, async () => {
-    const found = await prices()
-    return found.size === 1 && !found.has(old ?? '') ? true : null
-  })
-  t.ok(reloads(gateway) >= before + 2)
+    let before = reloads(gateway)
+    gateway.kill('SIGHUP')
+    await eventually('a reload of each worker by signal', 60_000, async () =>
+      reloads(gateway) >= before + 2 ? true : null
+    )
+    before = reloads(gateway)
+    writeFileSync(gateway.file, yaml(8))
+    gateway.kill('SIGHUP')
+    await eventually('the new price everywhere', 60_000, async () => {
+      const found = await prices()
+      return found.size === 1 && !found.has(old ?? '') ? true : null
+    })
+    t.ok(reloads(gateway) >= before + 2)
 
-  const victim = gateway.serving[0] ?? 0
-  process.kill(victim, 'SIGKILL')
-  await eventually('a replacement', 60_000, async () => gateway.serving.length === 3 ? true : null)
-  t.equal((await gateway.send('GET', path, { headers: { connection: 'close' } })).status, 402)
-  t.ok(gateway.log.some(line => line['msg'] === 'a worker ended and is replaced' && line['pid'] === victim))
+    const victim = gateway.serving[0] ?? 0
+    process.kill(victim, 'SIGKILL')
+    await eventually('a replacement', 60_000, async () => (gateway.serving.length === 3 ? true : null))
+    t.equal((await gateway.send('GET', path, { headers: { connection: 'close' } })).status, 402)
+    t.ok(gateway.log.some(line => line['msg'] === 'a worker ended and is replaced' && line['pid'] === victim))
 
-  const client = await RawClient.connect(Number(new URL(gateway.url).port))
-  t.teardown(() => { client.close() })
-  client.send('GET /free/slow HTTP/1.1\r\nHost: x\r\n\r\n')
-  const finish = await eventually('the slow request upstream', 60_000, async () => held)
-  gateway.kill('SIGTERM')
-  await gateway.line(line => String(line['msg']).startsWith('stopping'))
-  finish()
-  t.equal((await client.response()).body, 'finished', 'what was under way is finished')
-  t.same(await gateway.ended, { code: 0, signal: null })
-  for (const pid of gateway.serving) t.throws(() => { process.kill(pid, 0) }, { code: 'ESRCH' }, 'no worker is left behind')
-})
+    const client = await RawClient.connect(Number(new URL(gateway.url).port))
+    t.teardown(() => {
+      client.close()
+    })
+    client.send('GET /free/slow HTTP/1.1\r\nHost: x\r\n\r\n')
+    const finish = await eventually('the slow request upstream', 60_000, async () => held)
+    gateway.kill('SIGTERM')
+    await gateway.line(line => String(line['msg']).startsWith('stopping'))
+    finish()
+    t.equal((await client.response()).body, 'finished', 'what was under way is finished')
+    t.same(await gateway.ended, { code: 0, signal: null })
+    for (const pid of gateway.serving)
+      t.throws(
+        () => {
+          process.kill(pid, 0)
+        },
+        { code: 'ESRCH' },
+        'no worker is left behind'
+      )
+  }
+)
 
 t.test('what one process changes reaches another within five seconds', async t => {
   const env = await shared(t, 13)
@@ -95,7 +130,11 @@ t.test('what one process changes reaches another within five seconds', async t =
   const first = await spawnGateway(t, { yaml, env, data })
   const second = await spawnGateway(t, { yaml, env, data })
   const make = async (): Promise<string> => {
-    const answer = await first.merchantSend('POST', '/api/proxy', { name: 'Shop', targetBaseUrl: upstream.origin, defaultPriceSats: 5 })
+    const answer = await first.merchantSend('POST', '/api/proxy', {
+      name: 'Shop',
+      targetBaseUrl: upstream.origin,
+      defaultPriceSats: 5
+    })
     t.equal(answer.status, 201, answer.text)
     return (answer.json() as { proxyId: string }).proxyId
   }
@@ -105,33 +144,63 @@ t.test('what one process changes reaches another within five seconds', async t =
   t.equal((await second.send('GET', at, { headers: { authorization: token } })).status, 200)
   const timed = async (what: string, attempt: () => Promise<boolean>): Promise<void> => {
     const begun = Date.now()
-    await eventually(what, 5_000, async () => await attempt() ? true : null)
+    await eventually(what, 5_000, async () => ((await attempt()) ? true : null))
     t.ok(Date.now() - begun < 5_000, `${what}: after ${Date.now() - begun} ms`)
   }
 
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { defaultPriceSats: 6 })).status, 200)
-  await timed('a price', async () => (await second.send('GET', at, { headers: { authorization: token } })).status === 401)
-  t.equal(JSON.parse(Buffer.from(challengeOf(await second.send('GET', at), 'payment').parameters.get('request') ?? '', 'base64url').toString()).amount, '6')
+  await timed(
+    'a price',
+    async () => (await second.send('GET', at, { headers: { authorization: token } })).status === 401
+  )
+  t.equal(
+    JSON.parse(
+      Buffer.from(
+        challengeOf(await second.send('GET', at), 'payment').parameters.get('request') ?? '',
+        'base64url'
+      ).toString()
+    ).amount,
+    '6'
+  )
   const dearer = await buy(second, at)
   t.equal((await second.send('GET', at, { headers: { authorization: dearer } })).status, 200)
 
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { isActive: false })).status, 200)
-  await timed('a deactivation', async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status !== 200)
+  await timed(
+    'a deactivation',
+    async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status !== 200
+  )
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { isActive: true })).status, 200)
-  await timed('an activation', async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status === 200)
+  await timed(
+    'an activation',
+    async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status === 200
+  )
 
   t.equal((await first.merchantSend('DELETE', `/api/proxy/${id}`)).status, 204)
-  await timed('a deletion', async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status === 404)
+  await timed(
+    'a deletion',
+    async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status === 404
+  )
 
   // Revocations have no API yet: written as an operator's job would write them, without a notification.
   const operator = await buy(second, path)
   t.equal((await second.send('GET', path, { headers: { authorization: operator } })).status, 200)
-  const paymentHash = ((await second.send('GET', '/api/l402/status', { headers: { authorization: operator } })).json() as { paymentHash: string }).paymentHash
+  const paymentHash = (
+    (await second.send('GET', '/api/l402/status', { headers: { authorization: operator } })).json() as {
+      paymentHash: string
+    }
+  ).paymentHash
   const sql = postgres(env['DATABASE_URL'] ?? '', { max: 1, onnotice: () => {} })
   t.teardown(() => sql.end())
   await sql`insert into revocations (kind, id, revoked_at) values ('payment', ${paymentHash}, ${new Date()})`
-  for (const [name, gateway] of [['the first', first], ['the second', second]] as const) {
-    await timed(`a revocation at ${name}`, async () => (await gateway.send('GET', path, { headers: { authorization: operator } })).status !== 200)
+  for (const [name, gateway] of [
+    ['the first', first],
+    ['the second', second]
+  ] as const) {
+    await timed(
+      `a revocation at ${name}`,
+      async () => (await gateway.send('GET', path, { headers: { authorization: operator } })).status !== 200
+    )
   }
 })
 
@@ -140,11 +209,14 @@ t.test('one limit holds for two processes together', async t => {
   if (env === null) return
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
-    policies: '  global: { limit: 50, window: 10m }', route: `  - { match: { path: /free/* }, chain: public, upstream: { url: "${upstream.origin}" } }\n`
+    policies: '  global: { limit: 50, window: 10m }',
+    route: `  - { match: { path: /free/* }, chain: public, upstream: { url: "${upstream.origin}" } }\n`
   })
   const data = temporaryFolder(t)
   const gateways = [await spawnGateway(t, { yaml, env, data }), await spawnGateway(t, { yaml, env, data })]
-  const answers = await Promise.all(Array.from({ length: 200 }, async (_, index) => gateways[index % 2]?.send('GET', '/free/x')))
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, async (_, index) => gateways[index % 2]?.send('GET', '/free/x'))
+  )
   const allowed = answers.filter(answer => answer?.status === 200).length
   t.equal(answers.filter(answer => answer?.status === 429).length, 200 - allowed)
   t.ok(allowed <= 50, `${allowed} passed: never more than the limit inside one window`)
@@ -160,69 +232,122 @@ t.test('workers start while the database is away, answer 503, and serve once it 
   gate.cut()
   own.host = `127.0.0.1:${gate.port}`
   const gateway = await spawnGateway(t, {
-    yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }), env: { ...env, DATABASE_URL: own.href }, workers: 2, until: 'listening without a database'
+    yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }),
+    env: { ...env, DATABASE_URL: own.href },
+    workers: 2,
+    until: 'listening without a database'
   })
   t.equal((await gateway.send('GET', '/ready')).status, 503)
   t.equal((await gateway.send('GET', path)).status, 503)
   gate.open()
   await eventually('both workers being ready', 30_000, async () => {
-    const answers = await Promise.all(Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } })))
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } }))
+    )
     return answers.every(answer => answer.status === 200) ? true : null
   })
   t.equal((await gateway.send('GET', path)).status, 402)
 })
 
-t.test('no worker is ready before the supervisor has made the first merchant, whoever reaches the database first', async t => {
-  const env = await shared(t, 13)
-  if (env === null) return
-  const url = env['DATABASE_URL'] ?? ''
-  const tables = await openDatabase({ url, dataDir: temporaryFolder(t), log: silentLog, clock: systemClock, connections: 1 })
-  await migrate(tables, migrations, { clock: systemClock, log: silentLog })
-  await tables.close()
-  const own = new URL(url)
-  const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
-  gate.cut()
-  own.host = `127.0.0.1:${gate.port}`
-  const gateway = await spawnGateway(t, {
-    yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }), env: { ...env, DATABASE_URL: own.href }, workers: 2, until: 'listening without a database'
-  })
-  const sql = postgres(url, { max: 2, onnotice: () => {} })
-  t.teardown(() => sql.end())
-  const ready = async (): Promise<number[]> => (await Promise.all(Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } })))).map(({ status }) => status)
-  await sql.begin(async tx => {
-    // The workers may read, and the supervisor cannot write.
-    await tx`lock table merchants in share row exclusive mode`
-    gate.open()
-    await eventually('the supervisor at its work', 30_000, async () => (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).length > 0 ? true : null)
-    // Twice: one that goes on after the first look is ready soon after it.
-    await eventually('both workers waiting at the database', 30_000, async () => {
-      const waits = gateway.log.filter(line => line['msg'] === 'the database is there; the supervisor prepares it').map(line => line['pid'])
-      return new Set(waits).size === 2 && waits.length >= 2 * 2 ? true : null
+t.test(
+  'no worker is ready before the supervisor has made the first merchant, whoever reaches the database first',
+  async t => {
+    const env = await shared(t, 13)
+    if (env === null) return
+    const url = env['DATABASE_URL'] ?? ''
+    const tables = await openDatabase({
+      url,
+      dataDir: temporaryFolder(t),
+      log: silentLog,
+      clock: systemClock,
+      connections: 1
     })
-    t.same(new Set(await ready()), new Set([503]))
-  })
-  await eventually('both workers being ready', 30_000, async () => (await ready()).every(status => status === 200) ? true : null)
-  t.equal((await gateway.merchantSend('GET', '/api/merchant/me')).status, 200, 'whose key is there')
-})
+    await migrate(tables, migrations, { clock: systemClock, log: silentLog })
+    await tables.close()
+    const own = new URL(url)
+    const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
+    gate.cut()
+    own.host = `127.0.0.1:${gate.port}`
+    const gateway = await spawnGateway(t, {
+      yaml: shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }),
+      env: { ...env, DATABASE_URL: own.href },
+      workers: 2,
+      until: 'listening without a database'
+    })
+    const sql = postgres(url, { max: 2, onnotice: () => {} })
+    t.teardown(() => sql.end())
+    const ready = async (): Promise<number[]> =>
+      (
+        await Promise.all(
+          Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } }))
+        )
+      ).map(({ status }) => status)
+    await sql.begin(async tx => {
+      // The workers may read, and the supervisor cannot write.
+      await tx`lock table merchants in share row exclusive mode`
+      gate.open()
+      await eventually('the supervisor at its work', 30_000, async () =>
+        (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+          .length > 0
+          ? true
+          : null
+      )
+      // Twice: one that goes on after the first look is ready soon after it.
+      await eventually('both workers waiting at the database', 30_000, async () => {
+        const waits = gateway.log
+          .filter(line => line['msg'] === 'the database is there; the supervisor prepares it')
+          .map(line => line['pid'])
+        return new Set(waits).size === 2 && waits.length >= 2 * 2 ? true : null
+      })
+      t.same(new Set(await ready()), new Set([503]))
+    })
+    await eventually('both workers being ready', 30_000, async () =>
+      (await ready()).every(status => status === 200) ? true : null
+    )
+    t.equal((await gateway.merchantSend('GET', '/api/merchant/me')).status, 200, 'whose key is there')
+  }
+)
 
 t.test('workers that cannot listen are not tried for ever: one clear line, and exit 1', async t => {
   const env = await shared(t, 15)
   if (env === null) return
   const busy = net.createServer()
-  await new Promise<void>(resolve => { busy.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { busy.close() })
+  await new Promise<void>(resolve => {
+    busy.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    busy.close()
+  })
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }))
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file], {
-    cwd: rootFolder,
-    env: { PATH: process.env['PATH'] ?? '', HOST: '127.0.0.1', PORT: String((busy.address() as net.AddressInfo /* TCP */).port), BOLTGATE_DATA: temporaryFolder(t), ...env }
-  })
+  const child = spawn(
+    'env',
+    ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file],
+    {
+      cwd: rootFolder,
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        HOST: '127.0.0.1',
+        PORT: String((busy.address() as net.AddressInfo) /* TCP */.port),
+        BOLTGATE_DATA: temporaryFolder(t),
+        ...env
+      }
+    }
+  )
   let out = ''
   let err = ''
-  child.stdout.on('data', text => { out += String(text) })
-  child.stderr.on('data', text => { err += String(text) })
-  const ended = new Promise<number | null>(resolve => { child.on('close', resolve) })
-  const late = setTimeout(() => { child.kill('SIGKILL') }, 25_000)
+  child.stdout.on('data', text => {
+    out += String(text)
+  })
+  child.stderr.on('data', text => {
+    err += String(text)
+  })
+  const ended = new Promise<number | null>(resolve => {
+    child.on('close', resolve)
+  })
+  const late = setTimeout(() => {
+    child.kill('SIGKILL')
+  }, 25_000)
   t.equal(await ended, 1)
   clearTimeout(late)
   t.match(err, /EADDRINUSE/, 'why')

@@ -13,18 +13,43 @@ const begin = (): ChainProgress => ({ next: 0, stopped: false })
 const head = (): Head => ({ status: 200, headers: new HeaderList(), source: 'reply' })
 
 /** Three plugins and a terminal one that write down what is called. */
-function recorded (change: Partial<Record<'a' | 'b' | 'c', Hooks>> = {}): { chain: Chain, calls: string[] } {
+function recorded(change: Partial<Record<'a' | 'b' | 'c', Hooks>> = {}): { chain: Chain; calls: string[] } {
   const calls: string[] = []
   const hooks = (['a', 'b', 'c'] as const).map((name): Hooks => ({
-    request () { calls.push(`${name} request`) },
-    response () { calls.push(`${name} response`) },
-    upstream () { calls.push(`${name} upstream`) },
-    chunk () { calls.push(`${name} chunk`) },
-    done () { calls.push(`${name} done`) },
-    close () { calls.push(`${name} close`) },
+    request() {
+      calls.push(`${name} request`)
+    },
+    response() {
+      calls.push(`${name} response`)
+    },
+    upstream() {
+      calls.push(`${name} upstream`)
+    },
+    chunk() {
+      calls.push(`${name} chunk`)
+    },
+    done() {
+      calls.push(`${name} done`)
+    },
+    close() {
+      calls.push(`${name} close`)
+    },
     ...change[name]
   }))
-  return { calls, chain: new Chain([...hooks, { handle: () => { calls.push('handle') } }], 0) }
+  return {
+    calls,
+    chain: new Chain(
+      [
+        ...hooks,
+        {
+          handle: () => {
+            calls.push('handle')
+          }
+        }
+      ],
+      0
+    )
+  }
 }
 
 t.test('a chain without a terminal plugin is refused', t => {
@@ -42,7 +67,19 @@ t.test('requests go down, answers go up, without a promise', t => {
   chain.chunk(ctx, new Uint8Array(1), progress)
   chain.settle(ctx, outcome, progress, () => {})
   t.same(calls, [
-    'a request', 'b request', 'c request', 'handle', 'c response', 'b response', 'a response', 'c chunk', 'b chunk', 'a chunk', 'c done', 'b done', 'a done'
+    'a request',
+    'b request',
+    'c request',
+    'handle',
+    'c response',
+    'b response',
+    'a response',
+    'c chunk',
+    'b chunk',
+    'a chunk',
+    'c done',
+    'b done',
+    'a done'
   ])
   t.end()
 })
@@ -58,7 +95,13 @@ t.test('a reply stops the way down, and only plugins that were entered see the r
 })
 
 t.test('a plugin whose request throws was entered', t => {
-  const { chain, calls } = recorded({ b: { request () { throw new Error('no') } } })
+  const { chain, calls } = recorded({
+    b: {
+      request() {
+        throw new Error('no')
+      }
+    }
+  })
   const progress = begin()
   t.throws(() => chain.enter(ctx, progress), /no/)
   chain.settle(ctx, outcome, progress, () => {})
@@ -71,8 +114,14 @@ t.test('a promise is waited for, also a second one, and its reply counts', async
   await chain.enter(ctx, begin())
   t.same(calls, ['c request'])
   t.equal(await recorded({ b: { request: () => Promise.resolve(reply) } }).chain.enter(ctx, begin()), reply)
-  t.equal(await recorded({ a: { request: async () => {} }, b: { request: () => reply } }).chain.enter(ctx, begin()), reply)
-  await t.rejects(Promise.resolve(recorded({ b: { request: () => Promise.reject(new Error('later')) } }).chain.enter(ctx, begin())), /later/)
+  t.equal(
+    await recorded({ a: { request: async () => {} }, b: { request: () => reply } }).chain.enter(ctx, begin()),
+    reply
+  )
+  await t.rejects(
+    Promise.resolve(recorded({ b: { request: () => Promise.reject(new Error('later')) } }).chain.enter(ctx, begin())),
+    /later/
+  )
 })
 
 t.test('after the client has left no further plugin is entered', async t => {
@@ -88,7 +137,15 @@ t.test('after the client has left no further plugin is entered', async t => {
 })
 
 t.test('answers keep their order when a hook on the way up takes its time', async t => {
-  const { chain, calls } = recorded({ c: { response: async () => {} }, b: { response: async () => { await Promise.resolve(); calls.push('b late') } } })
+  const { chain, calls } = recorded({
+    c: { response: async () => {} },
+    b: {
+      response: async () => {
+        await Promise.resolve()
+        calls.push('b late')
+      }
+    }
+  })
   const progress = begin()
   void chain.enter(ctx, progress)
   calls.length = 0
@@ -104,34 +161,53 @@ t.test('upstream hooks run in the order of the file', t => {
 })
 
 t.test('a done hook that throws keeps nobody from being told', t => {
-  const { chain, calls } = recorded({ b: { done () { throw new Error('broken') } } })
+  const { chain, calls } = recorded({
+    b: {
+      done() {
+        throw new Error('broken')
+      }
+    }
+  })
   const progress = begin()
   void chain.enter(ctx, progress)
   calls.length = 0
   const faults: unknown[] = []
-  chain.settle(ctx, outcome, progress, error => { faults.push(error) })
+  chain.settle(ctx, outcome, progress, error => {
+    faults.push(error)
+  })
   t.same(calls, ['c done', 'a done'])
   t.match(faults, [{ message: 'broken' }])
   t.end()
 })
 
 t.test('every plugin is closed even if one throws, and the error is told', async t => {
-  const { chain, calls } = recorded({ a: { close () { throw new Error('stuck') } }, b: { close: () => Promise.reject(new Error('later')) } })
+  const { chain, calls } = recorded({
+    a: {
+      close() {
+        throw new Error('stuck')
+      }
+    },
+    b: { close: () => Promise.reject(new Error('later')) }
+  })
   await t.rejects(chain.close(), /stuck/)
   t.same(calls, ['c close'])
 })
 
 t.test('a chain knows whether anybody watches chunks', t => {
   t.equal(recorded().chain.watchesChunks, true)
-  t.equal(new Chain([{ request () {} }, { handle () {} }], 0).watchesChunks, false)
+  t.equal(new Chain([{ request() {} }, { handle() {} }], 0).watchesChunks, false)
   t.end()
 })
 
 t.test('hooks that use this keep it', t => {
   class Counter implements Hooks {
     count = 0
-    request (): void { this.count++ }
-    handle (): void { this.count++ }
+    request(): void {
+      this.count++
+    }
+    handle(): void {
+      this.count++
+    }
   }
   const counter = new Counter()
   const chain = new Chain([counter], 0)

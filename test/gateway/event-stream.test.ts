@@ -1,16 +1,26 @@
 import t, { type Test } from 'tap'
 import fc from 'fast-check'
 import { Chain } from '../../src/gateway/chain.ts'
-import { encodeEvent, EVENT_STREAM_HEADERS, type EventSink, eventStream, type EventStreamOptions } from '../../src/gateway/event-stream.ts'
+import {
+  encodeEvent,
+  EVENT_STREAM_HEADERS,
+  type EventSink,
+  eventStream,
+  type EventStreamOptions
+} from '../../src/gateway/event-stream.ts'
 import { Exchange } from '../../src/gateway/exchange.ts'
 import type { StreamSink } from '../../src/gateway/reply.ts'
 import { openDoor } from '../http/support.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
-interface Received { readonly event: string, readonly data: string, readonly id: string }
+interface Received {
+  readonly event: string
+  readonly data: string
+  readonly id: string
+}
 
 /** Reads a stream as the standard says ("Interpreting an event stream"), with what it told about coming back. */
-function interpret (stream: string): { readonly events: Received[], readonly retry: number | null } {
+function interpret(stream: string): { readonly events: Received[]; readonly retry: number | null } {
   const events: Received[] = []
   let [event, data, id] = ['', '', '']
   let retry: number | null = null
@@ -34,10 +44,18 @@ function interpret (stream: string): { readonly events: Received[], readonly ret
   return { events, retry }
 }
 
-interface Opened { readonly clock: ManualClock, readonly events: EventSink, readonly sink: StreamSink, readonly seen: { text: string, writes: number, takes: boolean, ended: number, stops: number } }
+interface Opened {
+  readonly clock: ManualClock
+  readonly events: EventSink
+  readonly sink: StreamSink
+  readonly seen: { text: string; writes: number; takes: boolean; ended: number; stops: number }
+}
 
 /** An event stream over a sink that remembers. */
-function opened (options: Partial<Omit<EventStreamOptions, 'begin'>> = {}, first: (events: EventSink) => void = () => {}): Opened {
+function opened(
+  options: Partial<Omit<EventStreamOptions, 'begin'>> = {},
+  first: (events: EventSink) => void = () => {}
+): Opened {
   const clock = new ManualClock()
   const seen = { text: '', writes: 0, takes: true, ended: 0, stops: 0 }
   let events: EventSink | null = null
@@ -45,23 +63,27 @@ function opened (options: Partial<Omit<EventStreamOptions, 'begin'>> = {}, first
   const sink: StreamSink = {
     onDrain: null,
     onStopping: null,
-    write (piece) {
+    write(piece) {
       if (seen.ended > 0) return false
       seen.text += typeof piece === 'string' ? piece : Buffer.from(piece).toString()
       seen.writes++
       return seen.takes
     },
-    end () {
+    end() {
       if (seen.ended++ === 0) close?.()
     },
-    fail (error) { throw error }
+    fail(error) {
+      throw error
+    }
   }
   close = eventStream({
     clock,
-    begin (given) {
+    begin(given) {
       events = given
       first(given)
-      return () => { seen.stops++ }
+      return () => {
+        seen.stops++
+      }
     },
     ...options
   }).open(sink)
@@ -77,28 +99,42 @@ t.test('an event has its name, its id and a line for each line of its data', asy
 })
 
 t.test('whatever the data is, the client gets that one event', async t => {
-  const piece = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('\r', '\n', '\r\n', '\n\n', ' ', ':', 'data: x', 'event: evil', 'id: 9', 'retry: 1'))
+  const piece = fc.oneof(
+    fc.string({ unit: 'grapheme' }),
+    fc.constantFrom('\r', '\n', '\r\n', '\n\n', ' ', ':', 'data: x', 'event: evil', 'id: 9', 'retry: 1')
+  )
   const text = fc.array(piece, { maxLength: 8 }).map(pieces => pieces.join(''))
   const name = fc.stringMatching(/^[^\r\n\0]{1,20}$/)
-  fc.assert(fc.property(text, name, name, (data, id, event) => {
-    const { events, retry } = interpret(encodeEvent({ data, id, event }))
-    // A client drops one space behind the colon, which is ours.
-    t.strictSame(events, [{ event, data: data.replaceAll(/\r\n|\r/g, '\n'), id }])
-    t.equal(retry, null)
-  }), { numRuns: 300 })
+  fc.assert(
+    fc.property(text, name, name, (data, id, event) => {
+      const { events, retry } = interpret(encodeEvent({ data, id, event }))
+      // A client drops one space behind the colon, which is ours.
+      t.strictSame(events, [{ event, data: data.replaceAll(/\r\n|\r/g, '\n'), id }])
+      t.equal(retry, null)
+    }),
+    { numRuns: 300 }
+  )
 })
 
 t.test('an id or a name cannot begin another field', async t => {
   for (const value of ['1\ndata: evil', '1\rdata: evil', '1\r\n', 'a\0b']) {
-    t.throws(() => encodeEvent({ data: 'x', id: value }), { name: 'TypeError', message: 'the id of an event is one line' })
-    t.throws(() => encodeEvent({ data: 'x', event: value }), { name: 'TypeError', message: 'the event of an event is one line' })
+    t.throws(() => encodeEvent({ data: 'x', id: value }), {
+      name: 'TypeError',
+      message: 'the id of an event is one line'
+    })
+    t.throws(() => encodeEvent({ data: 'x', event: value }), {
+      name: 'TypeError',
+      message: 'the event of an event is one line'
+    })
   }
 })
 
 t.test('a stream says first when to come back, at once also when it has nothing else to say', async t => {
   const quiet = opened({ retry: 2500 })
   t.equal(quiet.seen.text, 'retry: 2500\n\n')
-  const talking = opened({ retry: 10 }, events => { events.send({ data: 'now' }) })
+  const talking = opened({ retry: 10 }, events => {
+    events.send({ data: 'now' })
+  })
   t.equal(talking.seen.text, 'retry: 10\ndata: now\n\n')
   t.same(interpret(talking.seen.text), { events: [{ event: 'message', data: 'now', id: '' }], retry: 10 })
 })
@@ -115,23 +151,32 @@ t.test('a comment every 15 s keeps a quiet stream open and is no event', async t
   t.equal(interpret(seen.text).events.length, 1)
 })
 
-t.test('a stream ends at its greatest age, by its source, and when the process stops; its timers and its source end with it', async t => {
-  const endings: ReadonlyArray<(stream: Opened) => void> = [
-    ({ clock }) => { clock.advance(600_000) },
-    ({ events }) => { events.end() },
-    ({ sink }) => { sink.onStopping?.() }
-  ]
-  for (const end of endings) {
-    const stream = opened()
-    end(stream)
-    const { seen, clock, events } = stream
-    t.same([seen.ended, seen.stops], [1, 1])
-    const { text } = seen
-    clock.advance(1_200_000)
-    events.send({ data: 'late' })
-    t.same([seen.text, seen.ended, seen.stops], [text, 1, 1], 'nothing happens any more')
+t.test(
+  'a stream ends at its greatest age, by its source, and when the process stops; its timers and its source end with it',
+  async t => {
+    const endings: ReadonlyArray<(stream: Opened) => void> = [
+      ({ clock }) => {
+        clock.advance(600_000)
+      },
+      ({ events }) => {
+        events.end()
+      },
+      ({ sink }) => {
+        sink.onStopping?.()
+      }
+    ]
+    for (const end of endings) {
+      const stream = opened()
+      end(stream)
+      const { seen, clock, events } = stream
+      t.same([seen.ended, seen.stops], [1, 1])
+      const { text } = seen
+      clock.advance(1_200_000)
+      events.send({ data: 'late' })
+      t.same([seen.text, seen.ended, seen.stops], [text, 1, 1], 'nothing happens any more')
+    }
   }
-})
+)
 
 t.test('a client that does not read gets no comments, and the end instead of a further event', async t => {
   const { seen, clock, events, sink } = opened()
@@ -147,15 +192,40 @@ t.test('a client that does not read gets no comments, and the end instead of a f
   seen.takes = false
   events.send({ data: '3' })
   events.send({ data: '4' })
-  t.same(interpret(seen.text).events.map(event => event.data), ['1', '2', '3'])
+  t.same(
+    interpret(seen.text).events.map(event => event.data),
+    ['1', '2', '3']
+  )
   t.same([seen.ended, seen.stops], [1, 1])
 })
 
 /** A gateway whose one operation is an event stream. */
-async function served (t: Test, clock: ManualClock, begin: EventStreamOptions['begin']): ReturnType<typeof openDoor> {
-  const chain = new Chain([{ handle: () => ({ status: 200, headers: ['Content-Type', 'text/event-stream', ...EVENT_STREAM_HEADERS], body: eventStream({ clock, begin }) }) }], 0)
-  const events = { mode: 'production', now: () => clock.now(), monotonic: () => clock.monotonic(), fault: () => {}, finished: () => {} } as const
-  return openDoor(t, { clock, handle: (ctx, wire) => { new Exchange(ctx, wire, chain, events).start() } })
+async function served(t: Test, clock: ManualClock, begin: EventStreamOptions['begin']): ReturnType<typeof openDoor> {
+  const chain = new Chain(
+    [
+      {
+        handle: () => ({
+          status: 200,
+          headers: ['Content-Type', 'text/event-stream', ...EVENT_STREAM_HEADERS],
+          body: eventStream({ clock, begin })
+        })
+      }
+    ],
+    0
+  )
+  const events = {
+    mode: 'production',
+    now: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    fault: () => {},
+    finished: () => {}
+  } as const
+  return openDoor(t, {
+    clock,
+    handle: (ctx, wire) => {
+      new Exchange(ctx, wire, chain, events).start()
+    }
+  })
 }
 
 t.test('over HTTP a stream is neither cached nor held back, and a drain ends it at once', async t => {
@@ -164,7 +234,9 @@ t.test('over HTTP a stream is neither cached nor held back, and a drain ends it 
   const sinks: EventSink[] = []
   const door = await served(t, clock, events => {
     sinks.push(events)
-    return () => { stops++ }
+    return () => {
+      stops++
+    }
   })
   const client = await door.connect()
   client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
@@ -174,12 +246,21 @@ t.test('over HTTP a stream is neither cached nor held back, and a drain ends it 
   // The deadlines of the listener count on the system to have sent what was written.
   for (let at = 0; at < 300_000; at += 15_000) {
     clock.advance(15_000)
-    await new Promise(resolve => { setImmediate(resolve) })
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
   }
   const drained = door.listener.drain(30_000)
   const response = await client.response()
-  t.same([response.header('content-type'), response.header('cache-control'), response.header('x-accel-buffering'), response.header('content-length')],
-    ['text/event-stream', 'no-store', 'no', undefined])
+  t.same(
+    [
+      response.header('content-type'),
+      response.header('cache-control'),
+      response.header('x-accel-buffering'),
+      response.header('content-length')
+    ],
+    ['text/event-stream', 'no-store', 'no', undefined]
+  )
   t.same(interpret(response.body).events, [{ event: 'status', data: 'paid', id: '1' }])
   client.socket.end()
   await drained
@@ -188,7 +269,9 @@ t.test('over HTTP a stream is neither cached nor held back, and a drain ends it 
 })
 
 t.test('a source that cannot begin is answered as an error', async t => {
-  const door = await served(t, new ManualClock(), () => { throw new Error('boom') })
+  const door = await served(t, new ManualClock(), () => {
+    throw new Error('boom')
+  })
   const client = await door.connect()
   client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
   t.equal((await client.response()).status, 500)

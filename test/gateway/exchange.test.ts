@@ -13,37 +13,77 @@ import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire, WireListener } fro
 import { Type } from 'typebox'
 
 /** A chain of bare hooks with an answer at its end. */
-function chainOf (hooks: readonly Hooks[], answer: HarnessAnswer = {}, options: HarnessOptions = {}): Promise<Harness> {
-  return harness(hooks.map((hook, i) => definePlugin({ name: `p${i}`, config: Type.Object({}), setup: () => hook })), { ...options, answer })
+function chainOf(hooks: readonly Hooks[], answer: HarnessAnswer = {}, options: HarnessOptions = {}): Promise<Harness> {
+  return harness(
+    hooks.map((hook, i) => definePlugin({ name: `p${i}`, config: Type.Object({}), setup: () => hook })),
+    { ...options, answer }
+  )
 }
 
-const turn = (): Promise<void> => new Promise(resolve => { setImmediate(resolve) })
+const turn = (): Promise<void> =>
+  new Promise(resolve => {
+    setImmediate(resolve)
+  })
 const ok = (body: string | null = 'ok'): Reply => ({ status: 200, headers: ['X-Own', '1'], body })
 
 const plainPolicy: TunnelPolicy = { answer: (_status, raw) => new HeaderList([...raw]), failure: error => error }
 
 t.test('a reply gets its length and the two headers of every answer', async t => {
   const result = await (await chainOf([], () => ok('héllo'))).run({ correlationId: 'c-9' })
-  t.same(result.headers.pairs, ['X-Own', '1', 'Content-Length', '6', 'X-Correlation-Id', 'c-9', 'X-API-Version', '1.0.0'])
+  t.same(result.headers.pairs, [
+    'X-Own',
+    '1',
+    'Content-Length',
+    '6',
+    'X-Correlation-Id',
+    'c-9',
+    'X-API-Version',
+    '1.0.0'
+  ])
   t.equal(result.text, 'héllo')
   t.match(result.outcome, { status: 200, source: 'reply', headSent: true, delivered: true, bytesOut: 6, error: null })
 })
 
-t.test('an operator\'s upstream keeps its X-API-Version, an own route does not', async t => {
+t.test("an operator's upstream keeps its X-API-Version, an own route does not", async t => {
   const answer = { headers: { 'x-api-version': '7' } }
   t.same((await (await chainOf([], answer)).run()).headers.all('x-api-version'), ['7'])
   t.same((await (await chainOf([], answer, { route: { own: true } })).run()).headers.all('x-api-version'), ['1.0.0'])
   t.same((await (await chainOf([], {})).run()).headers.all('x-api-version'), ['1.0.0'])
-  t.same((await (await chainOf([], () => { throw new ShortError(400, 'No.') })).run()).headers.all('x-api-version'), ['1.0.0'])
+  t.same(
+    (
+      await (
+        await chainOf([], () => {
+          throw new ShortError(400, 'No.')
+        })
+      ).run()
+    ).headers.all('x-api-version'),
+    ['1.0.0']
+  )
 })
 
 t.test('an upstream cannot choose the correlation id of the answer', async t => {
-  t.same((await (await chainOf([], { headers: { 'X-Correlation-Id': 'theirs' } })).run({ correlationId: 'ours' })).headers.all('x-correlation-id'), ['ours'])
+  t.same(
+    (
+      await (await chainOf([], { headers: { 'X-Correlation-Id': 'theirs' } })).run({ correlationId: 'ours' })
+    ).headers.all('x-correlation-id'),
+    ['ours']
+  )
 })
 
 t.test('a constant reply is not changed by hooks, so that requests can share it', async t => {
   const constant = Object.freeze({ status: 200, headers: Object.freeze(['A', '1']), body: 'x' })
-  const chain = await chainOf([{ response (_ctx, head) { head.headers.set('A', '2'); head.headers.set('B', '3'); head.status = 418 } }], () => constant)
+  const chain = await chainOf(
+    [
+      {
+        response(_ctx, head) {
+          head.headers.set('A', '2')
+          head.headers.set('B', '3')
+          head.status = 418
+        }
+      }
+    ],
+    () => constant
+  )
   for (let i = 0; i < 2; i++) {
     const result = await chain.run()
     t.same([result.status, result.headers.get('a'), result.headers.get('b')], [418, '2', '3'])
@@ -54,22 +94,46 @@ t.test('a constant reply is not changed by hooks, so that requests can share it'
 t.test('204, 205 and 304 have neither body nor length', async t => {
   for (const status of [204, 205, 304]) {
     const seen: Uint8Array[] = []
-    const result = await (await chainOf([{ chunk (_ctx, bytes) { seen.push(bytes) } }], () => ({ status, headers: [], body: 'ignored' }))).run()
+    const result = await (
+      await chainOf(
+        [
+          {
+            chunk(_ctx, bytes) {
+              seen.push(bytes)
+            }
+          }
+        ],
+        () => ({ status, headers: [], body: 'ignored' })
+      )
+    ).run()
     t.same([result.status, result.text, result.headers.has('content-length'), seen.length], [status, '', false, 0])
   }
 })
 
 t.test('a refusal that reached the client was delivered, and says why it was one', async t => {
   const error = new LongError(404, 'Not found', 'No.')
-  const result = await (await chainOf([{ request () { throw error } }])).run()
+  const result = await (
+    await chainOf([
+      {
+        request() {
+          throw error
+        }
+      }
+    ])
+  ).run()
   t.match(result.outcome, { status: 404, source: 'error', delivered: true, headSent: true })
   t.equal(result.outcome.error, error)
   t.same(result.faults, [], 'a refusal is no fault')
 })
 
 t.test('a hook that throws anywhere is answered once with 500 and told once', async t => {
-  const boom = (): never => { throw new Error('boom') }
-  const later = async (): Promise<never> => { await Promise.resolve(); throw new Error('boom') }
+  const boom = (): never => {
+    throw new Error('boom')
+  }
+  const later = async (): Promise<never> => {
+    await Promise.resolve()
+    throw new Error('boom')
+  }
   const places: [string, Hooks[], HarnessAnswer][] = [
     ['request', [{ request: boom }], {}],
     ['asynchronous request', [{ request: later }], {}],
@@ -87,7 +151,17 @@ t.test('a hook that throws anywhere is answered once with 500 and told once', as
   ]
   for (const [name, hooks, answer] of places) {
     const outcomes: Outcome[] = []
-    const chain = await chainOf([{ done (_ctx, outcome) { outcomes.push(outcome) } }, ...hooks], answer)
+    const chain = await chainOf(
+      [
+        {
+          done(_ctx, outcome) {
+            outcomes.push(outcome)
+          }
+        },
+        ...hooks
+      ],
+      answer
+    )
     const result = await chain.run()
     t.equal(result.status, 500, name)
     t.match(result.json(), { error: 'An unexpected error occurred', detail: 'boom' }, name)
@@ -97,15 +171,30 @@ t.test('a hook that throws anywhere is answered once with 500 and told once', as
   }
 })
 
-t.test('a hook that fails on an error\'s way up does not hide the answer', async t => {
-  const chain = await chainOf([{ response () { throw new Error('second') } }, { request () { throw new ShortError(400, 'first') } }])
+t.test("a hook that fails on an error's way up does not hide the answer", async t => {
+  const chain = await chainOf([
+    {
+      response() {
+        throw new Error('second')
+      }
+    },
+    {
+      request() {
+        throw new ShortError(400, 'first')
+      }
+    }
+  ])
   const result = await chain.run()
   t.equal(result.status, 500)
   t.match(result.outcome.error, { message: 'first' })
 })
 
 t.test('a watcher that throws breaks the answer off', async t => {
-  const watcher: Hooks = { chunk () { throw new Error('boom') } }
+  const watcher: Hooks = {
+    chunk() {
+      throw new Error('boom')
+    }
+  }
   for (const answer of [() => ok(), async () => ok(), { body: ['a', 'b'] }] as HarnessAnswer[]) {
     const result = await (await chainOf([watcher], answer)).run()
     t.equal(result.destroyed, true)
@@ -117,27 +206,46 @@ t.test('a watcher that throws breaks the answer off', async t => {
 t.test('watchers see the bytes of replies and of upstreams', async t => {
   for (const answer of [() => ok('abc'), { body: ['a', 'bc'] }] as HarnessAnswer[]) {
     const seen: string[] = []
-    await (await chainOf([{ chunk (_ctx, bytes) { seen.push(Buffer.from(bytes).toString()) } }], answer)).run()
+    await (
+      await chainOf(
+        [
+          {
+            chunk(_ctx, bytes) {
+              seen.push(Buffer.from(bytes).toString())
+            }
+          }
+        ],
+        answer
+      )
+    ).run()
     t.equal(seen.join(''), 'abc')
   }
 })
 
 t.test('an upstream that fails before its head becomes an answer, after it a broken connection', async t => {
-  const fails = (after: boolean): HarnessAnswer => (_ctx, responder) => {
-    if (after) {
-      void responder.head(200, new HeaderList())
-      responder.write(Buffer.from('part'))
+  const fails =
+    (after: boolean): HarnessAnswer =>
+    (_ctx, responder) => {
+      if (after) {
+        void responder.head(200, new HeaderList())
+        responder.write(Buffer.from('part'))
+      }
+      responder.fail(new LongError(502, 'Bad gateway', 'The upstream died.'))
+      responder.fail(new Error('a second time'))
+      responder.end(null)
     }
-    responder.fail(new LongError(502, 'Bad gateway', 'The upstream died.'))
-    responder.fail(new Error('a second time'))
-    responder.end(null)
-  }
   const before = await (await chainOf([], fails(false))).run()
   t.match(before.outcome, { status: 502, source: 'error', delivered: true })
   t.equal(before.faults.length, 1)
   const after = await (await chainOf([], fails(true))).run()
   t.equal(after.destroyed, true)
-  t.match(after.outcome, { status: 200, source: 'upstream', headSent: true, delivered: false, error: { message: 'The upstream died.' } })
+  t.match(after.outcome, {
+    status: 200,
+    source: 'upstream',
+    headSent: true,
+    delivered: false,
+    error: { message: 'The upstream died.' }
+  })
   t.equal(after.faults.length, 1)
 })
 
@@ -181,7 +289,15 @@ t.test('a terminal plugin that rejects after its answer is whole does not break 
 })
 
 t.test('a done hook that throws is told and keeps nobody from the end', async t => {
-  const result = await (await chainOf([{ done () { throw new Error('broken') } }])).run()
+  const result = await (
+    await chainOf([
+      {
+        done() {
+          throw new Error('broken')
+        }
+      }
+    ])
+  ).run()
   t.match(result.faults, [{ message: 'broken' }])
 })
 
@@ -190,7 +306,9 @@ t.test('when the client leaves the terminal plugin is told at once, and nothing 
   let closed = 0
   const chain = await chainOf([], (_ctx, given) => {
     responder = given
-    given.onClose = () => { closed++ }
+    given.onClose = () => {
+      closed++
+    }
   })
   const running = chain.begin()
   running.leave()
@@ -206,7 +324,13 @@ t.test('when the client leaves the terminal plugin is told at once, and nothing 
 })
 
 t.test('an onClose that throws is told, and the request still ends', async t => {
-  const running = (await chainOf([], (_ctx, responder) => { responder.onClose = () => { throw new Error('abort failed') } })).begin()
+  const running = (
+    await chainOf([], (_ctx, responder) => {
+      responder.onClose = () => {
+        throw new Error('abort failed')
+      }
+    })
+  ).begin()
   running.leave()
   t.match((await running.result).faults, [{ message: 'abort failed' }])
 })
@@ -214,10 +338,31 @@ t.test('an onClose that throws is told, and the request still ends', async t => 
 t.test('no plugin is told of the end while its own request hook still runs, and none after it is entered', async t => {
   const gate = Promise.withResolvers<void>()
   const calls: string[] = []
-  const chain = await chainOf([
-    { async request () { await gate.promise; calls.push('leased') }, done () { calls.push('released') } },
-    { request () { calls.push('second request') }, done () { calls.push('second done') } }
-  ], () => { calls.push('handle'); return ok() })
+  const chain = await chainOf(
+    [
+      {
+        async request() {
+          await gate.promise
+          calls.push('leased')
+        },
+        done() {
+          calls.push('released')
+        }
+      },
+      {
+        request() {
+          calls.push('second request')
+        },
+        done() {
+          calls.push('second done')
+        }
+      }
+    ],
+    () => {
+      calls.push('handle')
+      return ok()
+    }
+  )
   const running = chain.begin()
   running.leave()
   await turn()
@@ -230,11 +375,25 @@ t.test('no plugin is told of the end while its own request hook still runs, and 
 t.test('the answer of an operation whose client has left still goes up the chain', async t => {
   const gate = Promise.withResolvers<void>()
   const calls: string[] = []
-  const chain = await chainOf([{
-    response (_ctx, head) { calls.push(`head ${head.status}`) },
-    chunk (_ctx, bytes) { calls.push(`body ${Buffer.from(bytes).toString()}`) },
-    done (_ctx, outcome) { calls.push(`done ${outcome.status}`) }
-  }], async () => { await gate.promise; return ok('made') })
+  const chain = await chainOf(
+    [
+      {
+        response(_ctx, head) {
+          calls.push(`head ${head.status}`)
+        },
+        chunk(_ctx, bytes) {
+          calls.push(`body ${Buffer.from(bytes).toString()}`)
+        },
+        done(_ctx, outcome) {
+          calls.push(`done ${outcome.status}`)
+        }
+      }
+    ],
+    async () => {
+      await gate.promise
+      return ok('made')
+    }
+  )
   const running = chain.begin()
   running.leave()
   gate.resolve()
@@ -245,7 +404,12 @@ t.test('the answer of an operation whose client has left still goes up the chain
 
 t.test('a fault of an operation whose client has left is told', async t => {
   const gate = Promise.withResolvers<void>()
-  const running = (await chainOf([], async () => { await gate.promise; throw new Error('boom') })).begin()
+  const running = (
+    await chainOf([], async () => {
+      await gate.promise
+      throw new Error('boom')
+    })
+  ).begin()
   running.leave()
   gate.resolve()
   const result = await running.result
@@ -256,7 +420,17 @@ t.test('a fault of an operation whose client has left is told', async t => {
 t.test('a client that leaves while hooks work on the head gets none, and done comes after them', async t => {
   const gate = Promise.withResolvers<void>()
   const calls: string[] = []
-  const chain = await chainOf([{ async response () { await gate.promise; calls.push('response') }, done (_ctx, outcome) { calls.push(`done ${outcome.status}`) } }])
+  const chain = await chainOf([
+    {
+      async response() {
+        await gate.promise
+        calls.push('response')
+      },
+      done(_ctx, outcome) {
+        calls.push(`done ${outcome.status}`)
+      }
+    }
+  ])
   const running = chain.begin()
   await turn()
   running.leave()
@@ -289,12 +463,24 @@ class ManualWire implements Wire {
   begun = true
   play: ((accepted: (answer: TunnelAnswer) => void | Promise<void>) => Promise<TunnelResult>) | null = null
 
-  interim (status: number): void { this.log.push(`interim ${status}`) }
-  head (status: number, headers: string[]): void { this.log.push(`head ${status}`); this.headers = headers }
-  write (bytes: Uint8Array): boolean { this.log.push(`write ${bytes.byteLength}`); return this.takes }
-  end (_last: string | Uint8Array | null, trailers: readonly string[] | null): void { this.log.push(`end ${trailers?.join(':') ?? ''}`) }
-  destroy (): void { this.log.push('destroy') }
-  tunnel (_target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
+  interim(status: number): void {
+    this.log.push(`interim ${status}`)
+  }
+  head(status: number, headers: string[]): void {
+    this.log.push(`head ${status}`)
+    this.headers = headers
+  }
+  write(bytes: Uint8Array): boolean {
+    this.log.push(`write ${bytes.byteLength}`)
+    return this.takes
+  }
+  end(_last: string | Uint8Array | null, trailers: readonly string[] | null): void {
+    this.log.push(`end ${trailers?.join(':') ?? ''}`)
+  }
+  destroy(): void {
+    this.log.push('destroy')
+  }
+  tunnel(_target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
     if (this.play === null) throw new Error('no tunnel here')
     return this.play(accepted)
   }
@@ -313,18 +499,69 @@ t.test('a head that was broken off before the connection was given any of it cou
   t.end()
 })
 
-interface Played { readonly wire: ManualWire, readonly exchange: Exchange, readonly outcomes: Outcome[] }
+interface Played {
+  readonly wire: ManualWire
+  readonly exchange: Exchange
+  readonly outcomes: Outcome[]
+}
 
-function play (handle: (responder: Responder, wire: ManualWire) => ReturnType<NonNullable<Hooks['handle']>>, hooks: Hooks[] = []): Played {
+function play(
+  handle: (responder: Responder, wire: ManualWire) => ReturnType<NonNullable<Hooks['handle']>>,
+  hooks: Hooks[] = []
+): Played {
   const outcomes: Outcome[] = []
   const wire = new ManualWire()
-  const body = { length: 0, collected: null, received: 0, limit: Infinity, ofStranger: false, bytes: () => Promise.reject(new Error('none')), each: () => Promise.reject(new Error('none')), gather: () => null, stream: () => { throw new Error('none') } }
-  const ctx = new Context({
-    method: 'GET', target: '/', headers: new HeaderList(), host: 'h', body, peerAddress: '::1', clientAddress: '::1', secure: false, httpVersion: '1.1',
-    upgrade: null, expectsContinue: false, correlationId: 'c', now: 0, startedAt: 0
-  }, NO_ROUTE)
-  const chain = new Chain([{ done (_ctx, outcome) { outcomes.push(outcome) } }, ...hooks, { handle: (_ctx, responder) => handle(responder, wire) }], 0)
-  const exchange = new Exchange(ctx, wire, chain, { mode: 'production', now: () => 0, monotonic: () => 5, fault: () => {}, finished: () => {} })
+  const body = {
+    length: 0,
+    collected: null,
+    received: 0,
+    limit: Infinity,
+    ofStranger: false,
+    bytes: () => Promise.reject(new Error('none')),
+    each: () => Promise.reject(new Error('none')),
+    gather: () => null,
+    stream: () => {
+      throw new Error('none')
+    }
+  }
+  const ctx = new Context(
+    {
+      method: 'GET',
+      target: '/',
+      headers: new HeaderList(),
+      host: 'h',
+      body,
+      peerAddress: '::1',
+      clientAddress: '::1',
+      secure: false,
+      httpVersion: '1.1',
+      upgrade: null,
+      expectsContinue: false,
+      correlationId: 'c',
+      now: 0,
+      startedAt: 0
+    },
+    NO_ROUTE
+  )
+  const chain = new Chain(
+    [
+      {
+        done(_ctx, outcome) {
+          outcomes.push(outcome)
+        }
+      },
+      ...hooks,
+      { handle: (_ctx, responder) => handle(responder, wire) }
+    ],
+    0
+  )
+  const exchange = new Exchange(ctx, wire, chain, {
+    mode: 'production',
+    now: () => 0,
+    monotonic: () => 5,
+    fault: () => {},
+    finished: () => {}
+  })
   exchange.start()
   return { wire, exchange, outcomes }
 }
@@ -332,7 +569,9 @@ function play (handle: (responder: Responder, wire: ManualWire) => ReturnType<No
 t.test('back-pressure goes both ways, interim heads only before the head, trailers with the end', t => {
   let drained = 0
   const { wire, outcomes } = play((responder, wire) => {
-    responder.onDrain = () => { drained++ }
+    responder.onDrain = () => {
+      drained++
+    }
     responder.interim(103, [])
     void responder.head(200, new HeaderList())
     responder.interim(103, [])
@@ -353,17 +592,26 @@ t.test('back-pressure goes both ways, interim heads only before the head, traile
 
 const target: TunnelTarget = { origin: 'http://u', path: '/', headers: [], address: null, tls: null, timeout: 1 }
 
-t.test('an upgrade\'s head goes up the chain, and its bytes are in the outcome', async t => {
+t.test("an upgrade's head goes up the chain, and its bytes are in the outcome", async t => {
   const handed: TunnelAnswer = { status: 101, headers: ['Upgrade', 'websocket'] }
   const done = Promise.withResolvers<void>()
-  const { wire, outcomes } = play((responder, wire) => {
-    wire.play = async accepted => {
-      await accepted(handed)
-      await done.promise
-      return { kind: 'closed', bytesIn: 10, bytesOut: 20 }
-    }
-    return responder.tunnel(target, plainPolicy)
-  }, [{ response (_ctx, head) { head.headers.set('X-Gate', 'paid') } }])
+  const { wire, outcomes } = play(
+    (responder, wire) => {
+      wire.play = async accepted => {
+        await accepted(handed)
+        await done.promise
+        return { kind: 'closed', bytesIn: 10, bytesOut: 20 }
+      }
+      return responder.tunnel(target, plainPolicy)
+    },
+    [
+      {
+        response(_ctx, head) {
+          head.headers.set('X-Gate', 'paid')
+        }
+      }
+    ]
+  )
   await turn()
   wire.listener?.closed(true)
   done.resolve()
@@ -374,7 +622,8 @@ t.test('an upgrade\'s head goes up the chain, and its bytes are in the outcome',
 
 t.test('an upgrade that the upstream refuses is an ordinary answer', async t => {
   const { wire } = play((responder, wire) => {
-    wire.play = () => Promise.resolve({ kind: 'refused', answer: { status: 403, headers: ['A', 'b'] }, body: new Uint8Array(4) })
+    wire.play = () =>
+      Promise.resolve({ kind: 'refused', answer: { status: 403, headers: ['A', 'b'] }, body: new Uint8Array(4) })
     return responder.tunnel(target, plainPolicy)
   })
   await turn()
@@ -391,13 +640,22 @@ t.test('an upgrade that fails is answered like any failure', async t => {
 })
 
 t.test('a hook that refuses the 101 is answered with its error', async t => {
-  const { wire } = play((responder, wire) => {
-    wire.play = async accepted => {
-      await accepted({ status: 101, headers: [] })
-      return { kind: 'closed', bytesIn: 0, bytesOut: 0 }
-    }
-    return responder.tunnel(target, plainPolicy)
-  }, [{ response () { throw new LongError(503, 'Unavailable', 'No.') } }])
+  const { wire } = play(
+    (responder, wire) => {
+      wire.play = async accepted => {
+        await accepted({ status: 101, headers: [] })
+        return { kind: 'closed', bytesIn: 0, bytesOut: 0 }
+      }
+      return responder.tunnel(target, plainPolicy)
+    },
+    [
+      {
+        response() {
+          throw new LongError(503, 'Unavailable', 'No.')
+        }
+      }
+    ]
+  )
   await turn()
   t.same(wire.log, ['head 503', 'end '])
 })

@@ -1,13 +1,16 @@
 import { definePlugin, Type, type RequestOffer } from '../../src/index.ts'
 
-/** Says that it asks for payment and takes it, and does neither: `?do=` makes it say what a request costs, or that it was paid. */
+/**
+ * Says that it asks for payment and takes it, and does neither: `?do=` makes it say what a request costs, or that it
+ * was paid.
+ */
 export default definePlugin({
   name: 'forgetful',
   config: Type.Object({}, { additionalProperties: false }),
   provides: ['payment', 'challenge'],
   after: ['throttle'],
   setup: () => ({
-    request (ctx) {
+    request(ctx) {
       // An offer of which nothing but the price is looked at.
       const offer = (amountSats: number): RequestOffer => ({ amountSats }) as RequestOffer
       if (ctx.query === 'do=free') ctx.offer = offer(0)

@@ -5,7 +5,10 @@ import { testServices } from '../support/plugin-harness.ts'
 
 t.test('the example of the docs does what the docs say', async t => {
   const services = testServices()
-  const chain = await harness([{ plugin: hello, config: { greeting: 'hi', refuse: ['mallory'] } }], { services, answer: { body: 'ok' } })
+  const chain = await harness([{ plugin: hello, config: { greeting: 'hi', refuse: ['mallory'] } }], {
+    services,
+    answer: { body: 'ok' }
+  })
   const greeted = await chain.run({ target: '/hello', headers: { 'X-Caller': 'ada' } })
   t.equal(greeted.status, 200)
   t.equal(greeted.text, 'ok')
@@ -23,15 +26,21 @@ t.test('settings are read like those of the file', async t => {
   const seen: unknown[] = []
   const plugin = definePlugin({
     name: 'sized',
-    config: Type.Object({ size: Size({ default: '1KiB' }), name: Type.String({ default: 'x' }) }, { additionalProperties: false }),
-    setup (config) {
+    config: Type.Object(
+      { size: Size({ default: '1KiB' }), name: Type.String({ default: 'x' }) },
+      { additionalProperties: false }
+    ),
+    setup(config) {
       seen.push(config)
       return {}
     }
   })
   await harness(plugin)
   await harness([{ plugin, config: { size: '2MiB', name: 'y' } }])
-  t.same(seen, [{ size: 1024, name: 'x' }, { size: 2_097_152, name: 'y' }])
+  t.same(seen, [
+    { size: 1024, name: 'x' },
+    { size: 2_097_152, name: 'y' }
+  ])
   await t.rejects(harness([{ plugin, config: { size: '2 elephants' } }]), /settings of sized: .*size/)
   await t.rejects(harness([{ plugin, config: { siez: 1 } }]), /did you mean "?size/i)
 })
@@ -41,21 +50,38 @@ t.test('a service that is used and was not given fails the set-up', async t => {
 })
 
 t.test('an entry with a condition takes part only where it holds', async t => {
-  const plugin = definePlugin({ name: 'answers', config: Type.Object({}), setup: () => ({ request: () => ({ status: 418, headers: [], body: null }) }) })
+  const plugin = definePlugin({
+    name: 'answers',
+    config: Type.Object({}),
+    setup: () => ({ request: () => ({ status: 418, headers: [], body: null }) })
+  })
   const chain = await harness([{ plugin, when: { method: ['PUT'] } }])
   t.equal((await chain.run()).status, 200)
   t.equal((await chain.run({ method: 'PUT' })).status, 418)
 })
 
 t.test('a terminal plugin under test stands at the end', async t => {
-  const plugin = definePlugin({ name: 'teapot', terminal: true, config: Type.Object({}), setup: () => ({ handle: () => ({ status: 418, headers: [], body: 'short' }) }) })
+  const plugin = definePlugin({
+    name: 'teapot',
+    terminal: true,
+    config: Type.Object({}),
+    setup: () => ({ handle: () => ({ status: 418, headers: [], body: 'short' }) })
+  })
   const result = await (await harness(plugin)).run()
   t.same([result.status, result.text], [418, 'short'])
 })
 
 t.test('plugins are closed', async t => {
   let closed = 0
-  const plugin = definePlugin({ name: 'closes', config: Type.Object({}), setup: () => ({ close () { closed++ } }) })
+  const plugin = definePlugin({
+    name: 'closes',
+    config: Type.Object({}),
+    setup: () => ({
+      close() {
+        closed++
+      }
+    })
+  })
   await (await harness([plugin, plugin])).close()
   t.equal(closed, 2)
 })

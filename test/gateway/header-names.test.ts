@@ -26,7 +26,10 @@ t.test('a table decides once for a spelling, by the name as it was spelled', asy
     asked.push(name)
     return name.toLowerCase() === 'host' ? null : name.length
   })
-  t.same([table.of('Host'), table.of('host'), table.of('Host'), table.of('Accept'), table.of('Accept')], [null, null, null, 6, 6])
+  t.same(
+    [table.of('Host'), table.of('host'), table.of('Host'), table.of('Accept'), table.of('Accept')],
+    [null, null, null, 6, 6]
+  )
   t.same(asked, ['Host', 'host', 'Accept'])
 })
 

@@ -13,18 +13,24 @@ t.test('nothing that costs comes to an upstream without payment, whatever the ch
     documented: false,
     yaml: defaultYaml({
       replace: [
-        ['chains:\n', `chains:
+        [
+          'chains:\n',
+          `chains:
   forgets: [ correlation, { throttle: { policy: global } }, ./test/gateway/forgetful-plugin.ts ]
   forgets-proxies: [ { throttle: { policy: global } }, proxy, ./test/gateway/forgetful-plugin.ts ]
   watches: [ { throttle: { policy: global } }, credential, { challenge: {}, mode: observe } ]
-`],
+`
+        ],
         ['chain: paid\n    upstream: { internal: demo }', 'chain: forgets\n    upstream: { internal: demo }'],
-        ['routes:\n', `routes:
+        [
+          'routes:\n',
+          `routes:
   - { match: { path: /priced/* }, price: 21 sats, chain: forgets, ${url} }
   - { match: { path: /plain/* }, chain: forgets, ${url} }
   - { match: { path: [ /l402/proxy/:proxyId, /l402/proxy/:proxyId/* ] }, chain: forgets-proxies, upstream: { proxy: ":proxyId" } }
   - { match: { path: /watched/* }, price: 21 sats, chain: watches, ${url} }
-`]
+`
+        ]
       ]
     })
   })
@@ -33,7 +39,10 @@ t.test('nothing that costs comes to an upstream without payment, whatever the ch
   t.equal(await status('/priced/a'), 500)
   t.equal(upstream.requests.length, 0)
   const { fields } = lines.find(line => line.message === 'request failed') ?? {}
-  t.match(String((fields?.['err'] as Error | undefined)?.cause), /the chain "forgets" of the route "\* \/priced\/\*" let a request through that costs 21 sats and was not paid for; nothing was sent on/)
+  t.match(
+    String((fields?.['err'] as Error | undefined)?.cause),
+    /the chain "forgets" of the route "\* \/priced\/\*" let a request through that costs 21 sats and was not paid for; nothing was sent on/
+  )
   t.equal(await status('/priced/a?do=price'), 500)
   t.equal(await status('/plain/a?do=price'), 500, 'a price that a plugin named counts as one of the route')
   t.equal(await status('/demo/quote'), 500, 'operations of the gateway itself are held back too')
@@ -48,7 +57,10 @@ t.test('nothing that costs comes to an upstream without payment, whatever the ch
   const key = { primaryApiKey: 'sandbox-key' }
   await gateway.merchantSend('PUT', '/api/merchant/primary-key', key)
   const made = await gateway.merchantSend('POST', '/api/proxy', {
-    name: 'mine', targetBaseUrl: upstream.origin, defaultPriceSats: 10, endpoints: [{ pathPattern: '/free', priceSats: 0 }]
+    name: 'mine',
+    targetBaseUrl: upstream.origin,
+    defaultPriceSats: 10,
+    endpoints: [{ pathPattern: '/free', priceSats: 0 }]
   })
   t.equal(made.status, 201, made.text)
   const { proxyId } = made.json() as { proxyId: string }

@@ -34,8 +34,24 @@ t.test('a proxy is trusted by address and by range', async t => {
 })
 
 t.test('an entry that is no address or range is named in the error', async t => {
-  for (const entry of ['example.com', '10.0.0.0/33', '10.0.0.0/', '10.0.0.0/x', '2001:db8::/129', '10.1', '0x7f.1', '']) {
-    t.throws(() => new TrustedProxies([entry]), { name: 'TypeError', message: `${JSON.stringify(entry)} is no trusted proxy; it must be an address or a range such as 10.0.0.0/8` }, entry)
+  for (const entry of [
+    'example.com',
+    '10.0.0.0/33',
+    '10.0.0.0/',
+    '10.0.0.0/x',
+    '2001:db8::/129',
+    '10.1',
+    '0x7f.1',
+    ''
+  ]) {
+    t.throws(
+      () => new TrustedProxies([entry]),
+      {
+        name: 'TypeError',
+        message: `${JSON.stringify(entry)} is no trusted proxy; it must be an address or a range such as 10.0.0.0/8`
+      },
+      entry
+    )
   }
 })
 
@@ -64,7 +80,10 @@ t.test('X-Forwarded-For is read from right to left past the trusted proxies', as
 })
 
 t.test('Forwarded counts only where there is no X-Forwarded-For', async t => {
-  const forwarded = new HeaderList(['Forwarded', 'for=198.51.100.1;proto=http, for="[2001:db9::1]:80";proto=https, for=10.2.2.2'])
+  const forwarded = new HeaderList([
+    'Forwarded',
+    'for=198.51.100.1;proto=http, for="[2001:db9::1]:80";proto=https, for=10.2.2.2'
+  ])
   t.strictSame(proxies.client('10.0.0.1', forwarded, false), { address: '2001:db9::1', secure: true })
   const both = new HeaderList(['Forwarded', 'for=198.51.100.1;proto=https', 'X-Forwarded-For', '203.0.113.9'])
   t.strictSame(proxies.client('10.0.0.1', both, false), { address: '203.0.113.9', secure: false })
@@ -72,7 +91,8 @@ t.test('Forwarded counts only where there is no X-Forwarded-For', async t => {
 })
 
 t.test('the scheme is what the outermost trusted proxy saw', async t => {
-  const secure = (proto: string, addresses = '203.0.113.9'): boolean => proxies.client('10.0.0.1', new HeaderList(['X-Forwarded-For', addresses, 'X-Forwarded-Proto', proto]), false).secure
+  const secure = (proto: string, addresses = '203.0.113.9'): boolean =>
+    proxies.client('10.0.0.1', new HeaderList(['X-Forwarded-For', addresses, 'X-Forwarded-Proto', proto]), false).secure
   t.ok(secure('https'))
   t.ok(secure('WSS'))
   t.notOk(secure('http'))
@@ -84,7 +104,8 @@ t.test('the scheme is what the outermost trusted proxy saw', async t => {
 t.test('a correlation id is taken when it is harmless, else made', async t => {
   const fresh = (): string => 'fresh'
   for (const id of ['a', 'A-Za.z0:9_', 'x'.repeat(128)]) t.equal(acceptedCorrelationId(id, fresh), id)
-  for (const id of [null, '', 'x'.repeat(129), 'a b', 'a"b', 'a\nb', 'ä', 'a,b']) t.equal(acceptedCorrelationId(id, fresh), 'fresh')
+  for (const id of [null, '', 'x'.repeat(129), 'a b', 'a"b', 'a\nb', 'ä', 'a,b'])
+    t.equal(acceptedCorrelationId(id, fresh), 'fresh')
   t.equal(offeredCorrelation(['X-A', 'b', 'x-correlation-ID', 'c']), 'c')
   t.equal(offeredCorrelation(['X-Correlation-Id', 'b', 'X-Correlation-Id', 'c']), null, 'two different ones are none')
 })

@@ -9,7 +9,9 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { openDoor, reply, replyError, watchWire } from './support.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
-const answer = (_ctx: Context, wire: Wire): void => { reply(wire, 200, 'ok') }
+const answer = (_ctx: Context, wire: Wire): void => {
+  reply(wire, 200, 'ok')
+}
 
 t.test('a raw 400 has exactly these headers and this body', async t => {
   const door = await openDoor(t, { handle: answer, clock: new ManualClock('2026-11-21T00:54:00Z') })
@@ -17,17 +19,32 @@ t.test('a raw 400 has exactly these headers and this body', async t => {
   parser.send('GET / HTTP/1.1\r\nHost: a\r\nX Y: z\r\n\r\n')
   await parser.ending()
   const body = '{"error":"Bad Request","message":"A header line is malformed."}'
-  t.equal(parser.received, `HTTP/1.1 400 Bad Request\r\nDate: Sat, 21 Nov 2026 00:54:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-API-Version: 1.0.0\r\nX-Correlation-Id: fresh-id\r\nConnection: close\r\n\r\n${body}`)
+  t.equal(
+    parser.received,
+    `HTTP/1.1 400 Bad Request\r\nDate: Sat, 21 Nov 2026 00:54:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-API-Version: 1.0.0\r\nX-Correlation-Id: fresh-id\r\nConnection: close\r\n\r\n${body}`
+  )
   const rules = await door.connect()
   rules.send('GET /../x HTTP/1.1\r\nHost: a\r\nX-Correlation-Id: mine\r\n\r\n')
   const response = await rules.response()
-  t.equal(response.body, '{"error":"Bad Request","message":"The path contains a dot segment; resolve it before sending."}')
-  t.equal(response.header('x-correlation-id'), 'mine', 'the client\'s own id is echoed')
+  t.equal(
+    response.body,
+    '{"error":"Bad Request","message":"The path contains a dot segment; resolve it before sending."}'
+  )
+  t.equal(response.header('x-correlation-id'), 'mine', "the client's own id is echoed")
   t.equal(response.header('x-api-version'), '1.0.0')
-  t.strictSame(door.refusals, [
-    { status: 400, message: 'A header line is malformed.', peerAddress: '127.0.0.1', correlationId: 'fresh-id' },
-    { status: 400, message: 'The path contains a dot segment; resolve it before sending.', peerAddress: '127.0.0.1', correlationId: 'mine' }
-  ], 'refusals are told for the log')
+  t.strictSame(
+    door.refusals,
+    [
+      { status: 400, message: 'A header line is malformed.', peerAddress: '127.0.0.1', correlationId: 'fresh-id' },
+      {
+        status: 400,
+        message: 'The path contains a dot segment; resolve it before sending.',
+        peerAddress: '127.0.0.1',
+        correlationId: 'mine'
+      }
+    ],
+    'refusals are told for the log'
+  )
 })
 
 t.test('a head that does not arrive in time is answered with 408', async t => {
@@ -83,20 +100,26 @@ t.test('an upload that stops, or trickles, is ended with 408', async t => {
   const door = await openDoor(t, {
     clock,
     limits: { uploadFloor: 10, floorWindow: 60_000 },
-    handle (ctx, wire) {
-      ctx.body.bytes().catch((error: unknown) => { replyError(ctx, wire, error) })
+    handle(ctx, wire) {
+      ctx.body.bytes().catch((error: unknown) => {
+        replyError(ctx, wire, error)
+      })
       contexts.push(ctx)
       if (contexts.length === 2) started.resolve(ctx)
     }
   })
   const stopped = await door.connect()
   const trickling = await door.connect()
-  for (const client of [stopped, trickling]) client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc')
+  for (const client of [stopped, trickling])
+    client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc')
   await started.promise
   clock.advance(50_000)
   const before = contexts.map(ctx => ctx.body.received)
   trickling.send('d')
-  while (contexts.every((ctx, at) => ctx.body.received === before[at])) await new Promise(resolve => { setImmediate(resolve) })
+  while (contexts.every((ctx, at) => ctx.body.received === before[at]))
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
   clock.advance(14_000)
   const messages = [(await stopped.response()).body, (await trickling.response()).body]
   t.match(messages[0], 'stopped arriving')
@@ -105,8 +128,13 @@ t.test('an upload that stops, or trickles, is ended with 408', async t => {
 
 t.test('time in which nobody reads the body does not count against the client', async t => {
   const clock = new ManualClock()
-  const arrived = Promise.withResolvers<{ ctx: Context, wire: Wire }>()
-  const door = await openDoor(t, { clock, handle (ctx, wire) { arrived.resolve({ ctx, wire }) } })
+  const arrived = Promise.withResolvers<{ ctx: Context; wire: Wire }>()
+  const door = await openDoor(t, {
+    clock,
+    handle(ctx, wire) {
+      arrived.resolve({ ctx, wire })
+    }
+  })
   const client = await door.connect()
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc')
   const { ctx, wire } = await arrived.promise
@@ -122,7 +150,12 @@ t.test('time in which nobody reads the body does not count against the client', 
 t.test('a client that leaves its answer unread is cut off', async t => {
   const clock = new ManualClock()
   const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, { clock, handle (_ctx, wire) { arrived.resolve(wire) } })
+  const door = await openDoor(t, {
+    clock,
+    handle(_ctx, wire) {
+      arrived.resolve(wire)
+    }
+  })
   const client = await door.connect()
   client.socket.pause()
   client.send(get)
@@ -131,7 +164,10 @@ t.test('a client that leaves its answer unread is cut off', async t => {
   wire.head(200, [])
   for (let pieces = 0; pieces < 64; pieces++) wire.write(Buffer.alloc(1024 * 1024))
   // Until the system takes no more, the number of unsent bytes still moves.
-  for (let turn = 0; turn < 50; turn++) await new Promise(resolve => { setImmediate(resolve) })
+  for (let turn = 0; turn < 50; turn++)
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
   clock.advance(59_000)
   t.strictSame(watch.closes, [])
   clock.advance(3000)
@@ -141,7 +177,12 @@ t.test('a client that leaves its answer unread is cut off', async t => {
 t.test('pieces that are added to an unread answer do not put its end off', async t => {
   const clock = new ManualClock()
   const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, { clock, handle (_ctx, wire) { arrived.resolve(wire) } })
+  const door = await openDoor(t, {
+    clock,
+    handle(_ctx, wire) {
+      arrived.resolve(wire)
+    }
+  })
   const client = await door.connect()
   client.socket.pause()
   client.send(get)
@@ -149,7 +190,10 @@ t.test('pieces that are added to an unread answer do not put its end off', async
   const watch = watchWire(wire)
   wire.head(200, [])
   for (let pieces = 0; pieces < 16; pieces++) wire.write(Buffer.alloc(1024 * 1024))
-  for (let turn = 0; turn < 50; turn++) await new Promise(resolve => { setImmediate(resolve) })
+  for (let turn = 0; turn < 50; turn++)
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
   for (let seconds = 0; seconds < 75; seconds += 15) {
     t.strictSame(watch.closes, [], `after ${seconds} s`)
     wire.write(Buffer.from('x'))
@@ -167,19 +211,29 @@ t.test('connections of one address are capped, and counted down when they close'
     await client.response()
   }
   // The reset may come before the client knows that it was connected.
-  const third = await door.connect().then(async client => (await client.ending()).how, (error: NodeJS.ErrnoException) => error.code)
+  const third = await door.connect().then(
+    async client => (await client.ending()).how,
+    (error: NodeJS.ErrnoException) => error.code
+  )
   t.equal(third, 'ECONNRESET')
   first.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   await first.ending()
   first.close()
-  while (door.listener.connections > 1) await new Promise(resolve => { setImmediate(resolve) })
+  while (door.listener.connections > 1)
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
   const fourth = await door.connect()
   fourth.send(get)
   t.equal((await fourth.response()).status, 200)
 })
 
 t.test('a trusted proxy may have as many connections as it wants', async t => {
-  const door = await openDoor(t, { handle: answer, limits: { connectionsPerAddress: 1 }, trustedProxies: ['127.0.0.1'] })
+  const door = await openDoor(t, {
+    handle: answer,
+    limits: { connectionsPerAddress: 1 },
+    trustedProxies: ['127.0.0.1']
+  })
   for (let opened = 0; opened < 3; opened++) {
     const client = await door.connect()
     client.send(get)
@@ -192,7 +246,7 @@ t.test('draining finishes what runs, closes what idles, and takes nothing new', 
   const two = Promise.withResolvers<void>()
   const door = await openDoor(t, {
     clock: new ManualClock(),
-    handle (ctx, wire) {
+    handle(ctx, wire) {
       if (ctx.path === '/idle') reply(wire, 200, '')
       else if (arrived.push(wire) === 2) two.resolve()
     }
@@ -233,7 +287,12 @@ t.test('draining finishes what runs, closes what idles, and takes nothing new', 
 t.test('draining cuts what has not finished in time', async t => {
   const clock = new ManualClock()
   const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, { clock, handle (_ctx, wire) { arrived.resolve(wire) } })
+  const door = await openDoor(t, {
+    clock,
+    handle(_ctx, wire) {
+      arrived.resolve(wire)
+    }
+  })
   const client = await door.connect()
   client.send(get)
   const watch = watchWire(await arrived.promise)
@@ -248,7 +307,13 @@ t.test('draining cuts what has not finished in time', async t => {
 
 t.test('a listener opens nothing before it is told, and says why it cannot', async t => {
   const door = await openDoor(t, { handle: answer })
-  const options = { limits: defaultLimits, trustedProxies: [], clock: new ManualClock(), freshId: () => 'x', handle: answer }
+  const options = {
+    limits: defaultLimits,
+    trustedProxies: [],
+    clock: new ManualClock(),
+    freshId: () => 'x',
+    handle: answer
+  }
   const second = createListener(options)
   t.equal(second.address, null)
   await t.rejects(second.listen('127.0.0.1', door.port), { code: 'EADDRINUSE' })
@@ -263,14 +328,20 @@ t.test('connections are looked at often enough for the shortest deadline', async
 
 t.test('what a client sends ahead is left in the system once some requests wait, whoever reads it', async t => {
   const accepted = Promise.withResolvers<Socket>()
-  const onSocket = (message: unknown): void => { accepted.resolve((message as { socket: Socket }).socket /* the channel's own shape */) }
+  const onSocket = (message: unknown): void => {
+    accepted.resolve((message as { socket: Socket }).socket /* the channel's own shape */)
+  }
   subscribe('net.server.socket', onSocket)
-  t.teardown(() => { unsubscribe('net.server.socket', onSocket) })
+  t.teardown(() => {
+    unsubscribe('net.server.socket', onSocket)
+  })
   const answers: (() => void)[] = []
   const door = await openDoor(t, {
-    handle (ctx, wire) {
+    handle(ctx, wire) {
       watchWire(wire)
-      answers.push(() => { reply(wire, 200, ctx.target) })
+      answers.push(() => {
+        reply(wire, 200, ctx.target)
+      })
     }
   })
   const client = await door.connect()
@@ -283,7 +354,9 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   const rest = async (): Promise<void> => {
     for (let quiet = 0, read = -1; quiet < 100; quiet = socket.bytesRead === read ? quiet + 1 : 0) {
       read = socket.bytesRead
-      await new Promise<void>(resolve => { setImmediate(resolve) })
+      await new Promise<void>(resolve => {
+        setImmediate(resolve)
+      })
     }
   }
   await rest()
@@ -295,37 +368,55 @@ t.test('what a client sends ahead is left in the system once some requests wait,
   await rest()
   t.ok(socket.bytesRead < 1024 * 1024, `${socket.bytesRead} bytes were read for twenty answers`)
   for (let answered = 20; answered <= count; answered++) {
-    while (answers.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
+    while (answers.length === 0)
+      await new Promise<void>(resolve => {
+        setImmediate(resolve)
+      })
     answers.shift()?.()
   }
   await client.until(`/${count - 1}`)
   const order = client.unparsed.match(/\r\n\r\n\/\d+/g)?.map(body => Number(body.slice(5)))
-  t.same(order, Array.from({ length: count - 19 }, (_, at) => at + 19), 'every request was answered, in its turn')
+  t.same(
+    order,
+    Array.from({ length: count - 19 }, (_, at) => at + 19),
+    'every request was answered, in its turn'
+  )
 })
 
-t.test('a body that is malformed behind an unanswered request is told to its reader, and not left to a deadline', async t => {
-  const answers: (() => void)[] = []
-  const door = await openDoor(t, {
-    clock: new ManualClock(),
-    async handle (ctx, wire) {
-      watchWire(wire)
-      if (ctx.target === '/first') await new Promise<void>(resolve => { answers.push(resolve) })
-      try {
-        await ctx.body.bytes()
-        reply(wire, 200, ctx.target)
-      } catch (error) {
-        replyError(ctx, wire, error)
+t.test(
+  'a body that is malformed behind an unanswered request is told to its reader, and not left to a deadline',
+  async t => {
+    const answers: (() => void)[] = []
+    const door = await openDoor(t, {
+      clock: new ManualClock(),
+      async handle(ctx, wire) {
+        watchWire(wire)
+        if (ctx.target === '/first')
+          await new Promise<void>(resolve => {
+            answers.push(resolve)
+          })
+        try {
+          await ctx.body.bytes()
+          reply(wire, 200, ctx.target)
+        } catch (error) {
+          replyError(ctx, wire, error)
+        }
       }
-    }
-  })
-  const client = await door.connect()
-  client.send('GET /first HTTP/1.1\r\nHost: a\r\n\r\nPOST /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')
-  for (let turns = 0; turns < 20 || answers.length === 0; turns++) await new Promise<void>(resolve => { setImmediate(resolve) })
-  answers[0]?.()
-  t.equal((await client.response()).body, '/first')
-  const second = await client.response()
-  t.equal(second.status, 400)
-  t.match(second.body, /The chunked request body is malformed\./)
-  t.equal((await client.ending()).how, 'end')
-  t.equal(client.unparsed, '', 'answered once')
-})
+    })
+    const client = await door.connect()
+    client.send(
+      'GET /first HTTP/1.1\r\nHost: a\r\n\r\nPOST /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
+    )
+    for (let turns = 0; turns < 20 || answers.length === 0; turns++)
+      await new Promise<void>(resolve => {
+        setImmediate(resolve)
+      })
+    answers[0]?.()
+    t.equal((await client.response()).body, '/first')
+    const second = await client.response()
+    t.equal(second.status, 400)
+    t.match(second.body, /The chunked request body is malformed\./)
+    t.equal((await client.ending()).how, 'end')
+    t.equal(client.unparsed, '', 'answered once')
+  }
+)

@@ -4,15 +4,19 @@ import type { Wire } from '../../src/gateway/wire.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { type Door, openDoor, reply, replyError, watchWire } from './support.ts'
 
-const get = (target = '/', ...lines: string[]): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
+const get = (target = '/', ...lines: string[]): string =>
+  `GET ${target} HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 
 /** A listener that gives its requests to the test one by one. */
-async function arrivals (t: Parameters<typeof openDoor>[0], options: Partial<Parameters<typeof openDoor>[1]> = {}): Promise<{ door: Door, next (): Promise<{ ctx: Context, wire: Wire }> }> {
-  const queue: { ctx: Context, wire: Wire }[] = []
-  const waiting: ((arrival: { ctx: Context, wire: Wire }) => void)[] = []
+async function arrivals(
+  t: Parameters<typeof openDoor>[0],
+  options: Partial<Parameters<typeof openDoor>[1]> = {}
+): Promise<{ door: Door; next(): Promise<{ ctx: Context; wire: Wire }> }> {
+  const queue: { ctx: Context; wire: Wire }[] = []
+  const waiting: ((arrival: { ctx: Context; wire: Wire }) => void)[] = []
   const door = await openDoor(t, {
     ...options,
-    handle (ctx, wire) {
+    handle(ctx, wire) {
       const wake = waiting.shift()
       if (wake === undefined) queue.push({ ctx, wire })
       else wake({ ctx, wire })
@@ -20,9 +24,13 @@ async function arrivals (t: Parameters<typeof openDoor>[0], options: Partial<Par
   })
   return {
     door,
-    next () {
+    next() {
       const ready = queue.shift()
-      return ready === undefined ? new Promise(resolve => { waiting.push(resolve) }) : Promise.resolve(ready)
+      return ready === undefined
+        ? new Promise(resolve => {
+            waiting.push(resolve)
+          })
+        : Promise.resolve(ready)
     }
   }
 }
@@ -41,7 +49,18 @@ t.test('a reply goes out as it was given, with a date', async t => {
   wire.head(200, ['X-One', '1', 'x-one', '2', 'Set-Cookie', 'a', 'Set-Cookie', 'b', 'Content-Length', '2'])
   wire.end('hi', null)
   const response = await client.response()
-  t.strictSame(response.headers.slice(0, 10), ['X-One', '1', 'x-one', '2', 'Set-Cookie', 'a', 'Set-Cookie', 'b', 'Content-Length', '2'])
+  t.strictSame(response.headers.slice(0, 10), [
+    'X-One',
+    '1',
+    'x-one',
+    '2',
+    'Set-Cookie',
+    'a',
+    'Set-Cookie',
+    'b',
+    'Content-Length',
+    '2'
+  ])
   t.ok(response.header('date'))
   t.equal(response.body, 'hi')
   t.equal(await watch.closed, true)
@@ -205,7 +224,9 @@ t.test('102 and 103 are passed on to HTTP/1.1 alone', async t => {
   wire.interim(102, [])
   wire.interim(103, ['Link', '</a.css>; rel=preload', 'X-B', 'c'])
   wire.interim(101, ['Upgrade', 'x'])
-  t.throws(() => { wire.interim(103, ['X', 'a\r\nb: c']) })
+  t.throws(() => {
+    wire.interim(103, ['X', 'a\r\nb: c'])
+  })
   reply(wire, 200, 'x')
   wire.interim(103, [])
   t.equal((await client.response()).status, 102)
@@ -329,7 +350,10 @@ t.test('a body is read once, collected or streamed, and only when somebody asks'
 
 t.test('a body over the limit is refused, announced or not, collected or streamed', async t => {
   const { door, next } = await arrivals(t)
-  const bodies: readonly (readonly [string, string])[] = [['Content-Length: 5', 'abcde'], ['Transfer-Encoding: chunked', '5\r\nabcde\r\n0\r\n\r\n']]
+  const bodies: readonly (readonly [string, string])[] = [
+    ['Content-Length: 5', 'abcde'],
+    ['Transfer-Encoding: chunked', '5\r\nabcde\r\n0\r\n\r\n']
+  ]
   for (const [framing, bytes] of bodies) {
     for (const way of ['bytes', 'stream'] as const) {
       const client = await door.connect()
@@ -338,7 +362,9 @@ t.test('a body over the limit is refused, announced or not, collected or streame
       ctx.body.limit = 4
       const reading: Promise<unknown> = way === 'bytes' ? ctx.body.bytes() : ctx.body.stream().toArray()
       await t.rejects(reading, { name: 'PayloadTooLarge', status: 413 }, `${framing}, ${way}`)
-      await reading.catch((error: unknown) => { replyError(ctx, wire, error) })
+      await reading.catch((error: unknown) => {
+        replyError(ctx, wire, error)
+      })
       t.equal((await client.response()).status, 413)
       const exact = await door.connect()
       exact.send(`POST / HTTP/1.1\r\nHost: a\r\n${framing}\r\n\r\n${bytes}`)
@@ -367,7 +393,9 @@ t.test('no 100 is sent before the body is wanted, nor for one that is too large'
   large.send(expecting)
   const second = await next()
   second.ctx.body.limit = 4
-  await second.ctx.body.bytes().catch((error: unknown) => { replyError(second.ctx, second.wire, error) })
+  await second.ctx.body.bytes().catch((error: unknown) => {
+    replyError(second.ctx, second.wire, error)
+  })
   t.equal((await large.response()).status, 413, '413 before any 100')
   const streamed = await door.connect()
   streamed.send(expecting)
@@ -391,7 +419,10 @@ t.test('a client that leaves during its upload ends the reading', async t => {
     client.close()
     await t.rejects(reading, { name: 'ClientGone' }, way)
     t.equal(await watch.closed, false)
-    await t.rejects(ctx.body.bytes(), way === 'bytes' ? { name: 'ClientGone' } : { message: 'the request body is already being read' })
+    await t.rejects(
+      ctx.body.bytes(),
+      way === 'bytes' ? { name: 'ClientGone' } : { message: 'the request body is already being read' }
+    )
   }
 })
 
@@ -415,7 +446,9 @@ t.test('a slow reader of the body holds the client back', async t => {
   client.send(Buffer.alloc(size, 'x'))
   const { ctx, wire } = await next()
   const stream = ctx.body.stream()
-  await new Promise(resolve => { stream.once('readable', resolve) })
+  await new Promise(resolve => {
+    stream.once('readable', resolve)
+  })
   const early = ctx.body.received
   t.ok(early < size / 4, `${early} bytes were taken before anybody read`)
   let read = 0
@@ -440,7 +473,9 @@ t.test('an early answer reaches a client that is still uploading, and the rest i
   t.equal(response.header('connection'), 'close')
   t.equal((await client.ending()).how, 'end', 'no reset takes the answer away')
   t.equal(await watch.closed, true)
-  const failed = new Promise(resolve => { client.socket.once('error', resolve) })
+  const failed = new Promise(resolve => {
+    client.socket.once('error', resolve)
+  })
   client.send(Buffer.alloc(16 * 1024 * 1024, 'x'))
   clock.advance(4000)
   await failed
@@ -471,7 +506,9 @@ t.test('a malformed body ends its reader, and is answered with 400', async t => 
   const reading = stream.toArray()
   client.send('zz\r\n')
   await t.rejects(reading, { name: 'MalformedBody', status: 400 })
-  await reading.catch((error: unknown) => { replyError(ctx, wire, error) })
+  await reading.catch((error: unknown) => {
+    replyError(ctx, wire, error)
+  })
   const response = await client.response()
   t.equal(response.status, 400)
   t.equal(response.header('connection'), 'close')
@@ -487,7 +524,9 @@ t.test('what an upstream sends behind a 205 without a length is not taken for th
     const watch = watchWire(wire)
     wire.head(205, ['Trailer', 'X-Sum'])
     wire.write(evil)
-    await new Promise<void>(resolve => { setImmediate(resolve) })
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
     wire.write(Buffer.alloc(size, evil))
     wire.end(Buffer.from('last'), ['X-Sum', '1'])
     const first = await client.response()

@@ -13,7 +13,7 @@ export interface Door {
   readonly listener: Listener
   readonly port: number
   readonly refusals: RefusalEvent[]
-  connect (): Promise<RawClient>
+  connect(): Promise<RawClient>
 }
 
 export interface DoorOptions {
@@ -29,7 +29,7 @@ export interface DoorOptions {
 export const doors = { fastLane: true }
 
 /** Opens a listener whose requests go to `handle`. */
-export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
+export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
   const refusals: RefusalEvent[] = []
   const clients: RawClient[] = []
   const listener = createListener({
@@ -39,7 +39,9 @@ export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
     freshId: () => 'fresh-id',
     handle: options.handle,
     fastLane: options.fastLane ?? doors.fastLane,
-    refused: event => { refusals.push(event) }
+    refused: event => {
+      refusals.push(event)
+    }
   })
   await listener.listen('127.0.0.1', 0)
   const port = listener.address?.port
@@ -52,7 +54,7 @@ export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
     listener,
     port,
     refusals,
-    async connect () {
+    async connect() {
       const client = await RawClient.connect(port)
       clients.push(client)
       return client
@@ -61,37 +63,68 @@ export async function openDoor (t: Test, options: DoorOptions): Promise<Door> {
 }
 
 /** Answers at once. */
-export function reply (wire: Wire, status: number, body: string, headers: readonly string[] = []): void {
-  wire.listener ??= { drained () { return undefined }, stopping () { return undefined }, closed () { return undefined } }
+export function reply(wire: Wire, status: number, body: string, headers: readonly string[] = []): void {
+  wire.listener ??= {
+    drained() {
+      return undefined
+    },
+    stopping() {
+      return undefined
+    },
+    closed() {
+      return undefined
+    }
+  }
   wire.head(status, [...headers, 'Content-Length', String(Buffer.byteLength(body))])
   wire.end(body, null)
 }
 
 /** Answers an error as the engine would. */
-export function replyError (ctx: Context, wire: Wire, cause: unknown): void {
-  const answer = errorReply(asGatewayError(cause), { correlationId: ctx.correlationId, now: ctx.now, mode: 'development' })
+export function replyError(ctx: Context, wire: Wire, cause: unknown): void {
+  const answer = errorReply(asGatewayError(cause), {
+    correlationId: ctx.correlationId,
+    now: ctx.now,
+    mode: 'development'
+  })
   if (answer.body === null) wire.destroy()
   else reply(wire, answer.status, String(answer.body), answer.headers)
 }
 
 /** A listener of a wire that remembers, with promises for what it waits for. */
-export function watchWire (wire: Wire): { readonly drains: number, readonly closes: boolean[], readonly closed: Promise<boolean>, drained (): Promise<void> } {
+export function watchWire(wire: Wire): {
+  readonly drains: number
+  readonly closes: boolean[]
+  readonly closed: Promise<boolean>
+  drained(): Promise<void>
+} {
   let drains = 0
   const closes: boolean[] = []
   let waiting: (() => void)[] = []
   const { promise, resolve } = Promise.withResolvers<boolean>()
   wire.listener = {
-    drained () {
+    drained() {
       drains++
       const woken = waiting
       waiting = []
       for (const wake of woken) wake()
     },
-    stopping () { return undefined },
-    closed (complete) {
+    stopping() {
+      return undefined
+    },
+    closed(complete) {
       closes.push(complete)
       resolve(complete)
     }
   }
-  return { get drains () { return drains }, closes, closed: promise, drained: () => new Promise(wake => { waiting.push(wake) }) }
+  return {
+    get drains() {
+      return drains
+    },
+    closes,
+    closed: promise,
+    drained: () =>
+      new Promise(wake => {
+        waiting.push(wake)
+      })
+  }
 }

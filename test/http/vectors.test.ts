@@ -6,14 +6,24 @@ import { authorizations, expectations, headerLines, hosts } from './vectors/head
 import { requestLines, targets } from './vectors/request-line.ts'
 import type { Seen, Vector } from './vectors/vector.ts'
 
-const groups: Record<string, readonly Vector[]> = { requestLines, targets, hosts, headerLines, authorizations, expectations, framing, pipelines, upgrades }
+const groups: Record<string, readonly Vector[]> = {
+  requestLines,
+  targets,
+  hosts,
+  headerLines,
+  authorizations,
+  expectations,
+  framing,
+  pipelines,
+  upgrades
+}
 
 interface Request {
   readonly ctx: Context
   body: string | null
 }
 
-function compare (t: Test, record: Request | undefined, expected: Seen): void {
+function compare(t: Test, record: Request | undefined, expected: Seen): void {
   if (record === undefined) {
     t.fail(`${expected.line} did not reach the handler`)
     return
@@ -37,7 +47,7 @@ for (const [name, vectors] of Object.entries(groups)) {
   t.test(name, async t => {
     const seen: Request[] = []
     const door = await openDoor(t, {
-      async handle (ctx, wire) {
+      async handle(ctx, wire) {
         const record: Request = { ctx, body: null }
         seen.push(record)
         try {
@@ -58,8 +68,20 @@ for (const [name, vectors] of Object.entries(groups)) {
           const response = await client.response(method)
           t.equal(response.status, status, `answer ${status}`)
           if (status >= 400 && vector.seen.length === 0) {
-            t.strictSame(response.headers.filter((_, at) => at % 2 === 0), ['Date', 'Content-Type', 'Content-Length', 'X-API-Version', 'X-Correlation-Id', 'Connection', ...(response.status === 405 ? ['Allow'] : [])].sort(byPlace(response.headers)), 'the headers of a refusal')
-            const body = JSON.parse(response.body) as { error: unknown, message: unknown } // the front door's own shape
+            t.strictSame(
+              response.headers.filter((_, at) => at % 2 === 0),
+              [
+                'Date',
+                'Content-Type',
+                'Content-Length',
+                'X-API-Version',
+                'X-Correlation-Id',
+                'Connection',
+                ...(response.status === 405 ? ['Allow'] : [])
+              ].sort(byPlace(response.headers)),
+              'the headers of a refusal'
+            )
+            const body = JSON.parse(response.body) as { error: unknown; message: unknown } // the front door's own shape
             t.strictSame(Object.keys(body), ['error', 'message'])
             if (vector.says !== undefined) t.match(body.message, vector.says)
           }
@@ -80,6 +102,6 @@ for (const [name, vectors] of Object.entries(groups)) {
 }
 
 /** Order of the wire: Node writes Date where it likes. */
-function byPlace (headers: readonly string[]): (a: string, b: string) => number {
+function byPlace(headers: readonly string[]): (a: string, b: string) => number {
   return (a, b) => headers.indexOf(a) - headers.indexOf(b)
 }

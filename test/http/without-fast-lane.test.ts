@@ -1,4 +1,5 @@
-// What is promised of the listener holds for the connections that node:http reads as well: the same tests, with the fast lane off.
+// What is promised of the listener holds for the connections that node:http reads as well: the same tests, with the
+// fast lane off.
 import { doors } from './support.ts'
 
 doors.fastLane = false

@@ -1,9 +1,21 @@
-/** @getalby/lightning-tools as published, against a running gateway. It pays with whatever wallet it is given; ours is the sandbox. */
-import { fetch402, fetchWithL402, fetchWithMpp, Fetch402InterruptedError, type PaidResponse } from '@getalby/lightning-tools/402'
+/**
+ * @getalby/lightning-tools as published, against a running gateway. It pays with whatever wallet it is given; ours is
+ * the sandbox.
+ */
+import {
+  fetch402,
+  fetchWithL402,
+  fetchWithMpp,
+  Fetch402InterruptedError,
+  type PaidResponse
+} from '@getalby/lightning-tools/402'
 import t from 'tap'
 import { eachDoor, openShop, sandboxWallet } from './setting.ts'
 
-/** What its users set to be offered Payment first; without it the L402 line comes first, which `fetchWithMpp` does not read past. */
+/**
+ * What its users set to be offered Payment first; without it the L402 line comes first, which `fetchWithMpp` does not
+ * read past.
+ */
 const WANTS_PAYMENT = { 'accept-payment': 'lightning/charge' }
 
 const shop = await openShop(t)
@@ -22,9 +34,11 @@ const clients = [
 
 // A client changes the object it is given, so each call gets its own.
 const requestOf = (method: string, headers: Record<string, string>, body: string): RequestInit =>
-  method === 'POST' ? { method, headers: { ...headers, 'content-type': 'application/json' }, body } : { method, headers: { ...headers } }
+  method === 'POST'
+    ? { method, headers: { ...headers, 'content-type': 'application/json' }, body }
+    : { method, headers: { ...headers } }
 
-function paymentOf (response: PaidResponse): NonNullable<PaidResponse['payment']> {
+function paymentOf(response: PaidResponse): NonNullable<PaidResponse['payment']> {
   if (response.payment === undefined) throw new Error(`nothing was paid: ${response.status}`)
   return response.payment
 }
@@ -45,9 +59,13 @@ for (const { name, call, headers, scheme } of clients) {
           t.ok(payment.credentials.value.startsWith(`${scheme} `), `${what} is paid by ${scheme}`)
           t.equal(response.headers.has('payment-receipt'), scheme === 'Payment', `${what}: a receipt for Payment`)
           t.equal(response.headers.get('cache-control'), 'private')
-          const answer = await response.json() as { body?: string }
+          const answer = (await response.json()) as { body?: string }
           if (path === shop.quote) continue
-          t.match(upstream.received.at(-1), { method, authorization: null, body: method === 'POST' ? body : '' }, `${what} reaches the upstream without its credential`)
+          t.match(
+            upstream.received.at(-1),
+            { method, authorization: null, body: method === 'POST' ? body : '' },
+            `${what} reaches the upstream without its credential`
+          )
           t.equal(answer.body, method === 'POST' ? body : '')
         }
       }
@@ -69,14 +87,21 @@ t.test('fetchWithMpp takes a 402 that begins with L402 for a foreign one and pay
 })
 
 t.test('a classic token is good again, a modern one is not, and neither is paid for twice', async t => {
-  for (const { call, headers, status } of [{ call: fetchWithL402, headers: {}, status: 200 }, { call: fetchWithMpp, headers: WANTS_PAYMENT, status: 402 }]) {
+  for (const { call, headers, status } of [
+    { call: fetchWithL402, headers: {}, status: 200 },
+    { call: fetchWithMpp, headers: WANTS_PAYMENT, status: 402 }
+  ]) {
     for (const path of [shop.operated, shop.proxied]) {
       const wallet = sandboxWallet(gateway)
       const first = await call(gateway.url + path, { headers: { ...headers } }, { wallet })
       t.equal(first.status, 200)
       await first.text()
       const before = upstream.received.length
-      const again = await call(gateway.url + path, { headers: { ...headers } }, { wallet, credentials: paymentOf(first).credentials })
+      const again = await call(
+        gateway.url + path,
+        { headers: { ...headers } },
+        { wallet, credentials: paymentOf(first).credentials }
+      )
       t.equal(again.status, status)
       t.equal(upstream.received.length, before + (status === 200 ? 1 : 0), 'a refusal stays here')
       t.equal(wallet.paid.length, 1)
@@ -85,58 +110,85 @@ t.test('a classic token is good again, a modern one is not, and neither is paid 
   }
 })
 
-t.test('a Payment credential buys only the body it was asked for, though the client does not echo the digest', async t => {
-  for (const path of [shop.operated, shop.proxied]) {
-    const wallet = sandboxWallet(gateway)
-    upstream.dieNext(1)
-    const failed = await fetchWithMpp(gateway.url + path, requestOf('POST', WANTS_PAYMENT, '{"a":1}'), { wallet })
-    t.equal(failed.status, 502)
-    await failed.text()
-    const { credentials } = paymentOf(failed)
-    const before = upstream.received.length
-    const other = await fetchWithMpp(gateway.url + path, requestOf('POST', WANTS_PAYMENT, '{"a":2}'), { wallet, credentials })
-    t.equal(other.status, 402, 'another body')
-    t.match(await other.json(), { type: 'https://paymentauth.org/problems/verification-failed' })
-    t.equal(upstream.received.length, before)
-    const same = await fetchWithMpp(gateway.url + path, requestOf('POST', WANTS_PAYMENT, '{"a":1}'), { wallet, credentials })
-    t.equal(same.status, 200, 'the body that was paid for')
-    await same.text()
-  }
-})
-
-t.test('an upstream that dies before its first byte costs nothing: the same credential works at the next attempt', async t => {
-  for (const { call, headers } of [{ call: fetchWithL402, headers: {} }, { call: fetchWithMpp, headers: WANTS_PAYMENT }]) {
+t.test(
+  'a Payment credential buys only the body it was asked for, though the client does not echo the digest',
+  async t => {
     for (const path of [shop.operated, shop.proxied]) {
-      for (const method of ['GET', 'POST']) {
-        const wallet = sandboxWallet(gateway)
-        upstream.dieNext(1)
-        const failed = await call(gateway.url + path, requestOf(method, headers, '{}'), { wallet })
-        t.equal(failed.status, 502, `${method} ${path}`)
-        t.notOk(failed.headers.has('payment-receipt'), 'nothing was delivered')
-        await failed.text()
-        const retried = await call(gateway.url + path, requestOf(method, headers, '{}'), { wallet, credentials: paymentOf(failed).credentials })
-        t.equal(retried.status, 200, `${method} ${path}`)
-        t.equal(wallet.paid.length, 1, 'one payment')
-        await retried.text()
+      const wallet = sandboxWallet(gateway)
+      upstream.dieNext(1)
+      const failed = await fetchWithMpp(gateway.url + path, requestOf('POST', WANTS_PAYMENT, '{"a":1}'), { wallet })
+      t.equal(failed.status, 502)
+      await failed.text()
+      const { credentials } = paymentOf(failed)
+      const before = upstream.received.length
+      const other = await fetchWithMpp(gateway.url + path, requestOf('POST', WANTS_PAYMENT, '{"a":2}'), {
+        wallet,
+        credentials
+      })
+      t.equal(other.status, 402, 'another body')
+      t.match(await other.json(), { type: 'https://paymentauth.org/problems/verification-failed' })
+      t.equal(upstream.received.length, before)
+      const same = await fetchWithMpp(gateway.url + path, requestOf('POST', WANTS_PAYMENT, '{"a":1}'), {
+        wallet,
+        credentials
+      })
+      t.equal(same.status, 200, 'the body that was paid for')
+      await same.text()
+    }
+  }
+)
+
+t.test(
+  'an upstream that dies before its first byte costs nothing: the same credential works at the next attempt',
+  async t => {
+    for (const { call, headers } of [
+      { call: fetchWithL402, headers: {} },
+      { call: fetchWithMpp, headers: WANTS_PAYMENT }
+    ]) {
+      for (const path of [shop.operated, shop.proxied]) {
+        for (const method of ['GET', 'POST']) {
+          const wallet = sandboxWallet(gateway)
+          upstream.dieNext(1)
+          const failed = await call(gateway.url + path, requestOf(method, headers, '{}'), { wallet })
+          t.equal(failed.status, 502, `${method} ${path}`)
+          t.notOk(failed.headers.has('payment-receipt'), 'nothing was delivered')
+          await failed.text()
+          const retried = await call(gateway.url + path, requestOf(method, headers, '{}'), {
+            wallet,
+            credentials: paymentOf(failed).credentials
+          })
+          t.equal(retried.status, 200, `${method} ${path}`)
+          t.equal(wallet.paid.length, 1, 'one payment')
+          await retried.text()
+        }
       }
     }
   }
-})
+)
 
 t.test('a payment whose answer got lost is resumed with the preimage', async t => {
-  for (const { call, headers } of [{ call: fetchWithL402, headers: {} }, { call: fetchWithMpp, headers: WANTS_PAYMENT }]) {
+  for (const { call, headers } of [
+    { call: fetchWithL402, headers: {} },
+    { call: fetchWithMpp, headers: WANTS_PAYMENT }
+  ]) {
     let preimage = ''
     const losing = {
-      async payInvoice ({ invoice }: { invoice: string }): Promise<{ preimage: string }> {
+      async payInvoice({ invoice }: { invoice: string }): Promise<{ preimage: string }> {
         preimage = await gateway.pay(invoice)
         throw new Error('the wallet timed out')
       }
     }
-    const lost: unknown = await call(gateway.url + shop.proxied, { headers: { ...headers } }, { wallet: losing }).catch((error: unknown) => error)
+    const lost: unknown = await call(gateway.url + shop.proxied, { headers: { ...headers } }, { wallet: losing }).catch(
+      (error: unknown) => error
+    )
     if (!(lost instanceof Fetch402InterruptedError)) throw new Error(`expected an interruption, got ${String(lost)}`)
     t.equal(lost.amountSat, 5)
     const wallet = sandboxWallet(gateway)
-    const resumed = await call(gateway.url + shop.proxied, { headers: { ...headers } }, { wallet, resume: { pendingPayment: lost.pendingPayment, preimage } })
+    const resumed = await call(
+      gateway.url + shop.proxied,
+      { headers: { ...headers } },
+      { wallet, resume: { pendingPayment: lost.pendingPayment, preimage } }
+    )
     t.equal(resumed.status, 200)
     t.same(wallet.paid, [])
     await resumed.text()
@@ -154,12 +206,22 @@ t.test('a client with a limit reads our price and pays no more than it may', asy
 
 t.test('ten calls at once pay ten invoices and all succeed', async t => {
   const wallet = sandboxWallet(gateway)
-  const answers = await Promise.all(Array.from({ length: 10 }, async () => {
-    // A query of its own: challenges that other tests left unpaid count towards the ten that one address may hold (decision 122).
-    const response = await fetchWithMpp(`${gateway.url}${shop.proxied}?at=once`, { headers: { ...WANTS_PAYMENT } }, { wallet })
-    await response.text()
-    return response.status
-  }))
-  t.same(answers, Array.from({ length: 10 }, () => 200))
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, async () => {
+      // A query of its own: challenges that other tests left unpaid count towards the ten that one address may hold
+      // (decision 122).
+      const response = await fetchWithMpp(
+        `${gateway.url}${shop.proxied}?at=once`,
+        { headers: { ...WANTS_PAYMENT } },
+        { wallet }
+      )
+      await response.text()
+      return response.status
+    })
+  )
+  t.same(
+    answers,
+    Array.from({ length: 10 }, () => 200)
+  )
   t.equal(new Set(wallet.paid).size, 10)
 })

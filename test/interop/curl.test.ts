@@ -11,12 +11,16 @@ const program = programPath('curl')
 const skip = program === null ? 'curl is not installed' : false
 
 /** Runs curl without whatever the user's own configuration says, and answers all that it printed. */
-async function curl (...parameters: readonly string[]): Promise<string> {
-  const { stdout } = await run(program ?? 'curl', ['--disable', '--silent', '--show-error', '--noproxy', '*', '--max-time', '30', ...parameters], { maxBuffer: 16 * 1024 * 1024 })
+async function curl(...parameters: readonly string[]): Promise<string> {
+  const { stdout } = await run(
+    program ?? 'curl',
+    ['--disable', '--silent', '--show-error', '--noproxy', '*', '--max-time', '30', ...parameters],
+    { maxBuffer: 16 * 1024 * 1024 }
+  )
   return stdout
 }
 
-function challengeIn (printed: string, scheme: 'l402' | 'payment') {
+function challengeIn(printed: string, scheme: 'l402' | 'payment') {
   for (const [, line = ''] of printed.matchAll(/^www-authenticate: (.*)\r$/gim)) {
     const challenge = readChallengeLine(line)
     if (challenge?.scheme === scheme) return challenge
@@ -28,13 +32,23 @@ t.test('curl', { skip }, async t => {
   const shop = await openShop(t)
   const { gateway, upstream } = shop
 
-  async function paidCredential (url: string, scheme: 'l402' | 'payment', ...parameters: string[]): Promise<string> {
+  async function paidCredential(url: string, scheme: 'l402' | 'payment', ...parameters: string[]): Promise<string> {
     const printed = await curl('--include', ...parameters, url)
     // nginx says 100 by itself; the gateway answers a client that waits for it at once.
     if (!/^(HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 402 /.test(printed)) throw new Error(printed)
     const challenge = challengeIn(printed, scheme)
     const invoice = challenge.parameters.get('invoice') ?? ''
-    const payment = JSON.parse(await curl('-X', 'POST', `${new URL(url).origin}/sandbox/pay`, '-H', 'content-type: application/json', '-d', JSON.stringify({ invoice }))) as { preimage: string }
+    const payment = JSON.parse(
+      await curl(
+        '-X',
+        'POST',
+        `${new URL(url).origin}/sandbox/pay`,
+        '-H',
+        'content-type: application/json',
+        '-d',
+        JSON.stringify({ invoice })
+      )
+    ) as { preimage: string }
     return credentialOf(challenge, payment.preimage)
   }
 
@@ -57,8 +71,26 @@ t.test('curl', { skip }, async t => {
         const url = door.url + path
         const json = ['-H', 'content-type: application/json']
         const credential = await paidCredential(url, 'payment', ...json, '-d', '{"a":1}')
-        t.match(await curl('--include', ...json, '-H', `Authorization: ${credential}`, '-d', '{"a":2}', url), /^HTTP\/1\.1 402 /, 'another body')
-        t.match(await curl('--include', ...json, '-H', `Authorization: ${credential}`, '-H', 'transfer-encoding: chunked', '-d', '{"a":1}', url), /^HTTP\/1\.1 200 /, 'the same body, in chunks')
+        t.match(
+          await curl('--include', ...json, '-H', `Authorization: ${credential}`, '-d', '{"a":2}', url),
+          /^HTTP\/1\.1 402 /,
+          'another body'
+        )
+        t.match(
+          await curl(
+            '--include',
+            ...json,
+            '-H',
+            `Authorization: ${credential}`,
+            '-H',
+            'transfer-encoding: chunked',
+            '-d',
+            '{"a":1}',
+            url
+          ),
+          /^HTTP\/1\.1 200 /,
+          'the same body, in chunks'
+        )
         t.equal(upstream.received.at(-1)?.body, '{"a":1}')
       }
     })
@@ -82,7 +114,33 @@ t.test('curl', { skip }, async t => {
       const credential = await paidCredential(url, 'l402')
       const paid = ['-H', `Authorization: ${credential}`]
       const tail = ['--output', '/dev/null', '--write-out', '%{http_code} %{num_connects}\n']
-      const printed = await curl(...tail, url, '--next', ...tail, ...paid, url, '--next', ...tail, '-d', 'body', url, '--next', ...tail, ...paid, '-d', 'body', url, '--next', ...tail, '--head', url, '--next', ...tail, ...paid, url)
+      const printed = await curl(
+        ...tail,
+        url,
+        '--next',
+        ...tail,
+        ...paid,
+        url,
+        '--next',
+        ...tail,
+        '-d',
+        'body',
+        url,
+        '--next',
+        ...tail,
+        ...paid,
+        '-d',
+        'body',
+        url,
+        '--next',
+        ...tail,
+        '--head',
+        url,
+        '--next',
+        ...tail,
+        ...paid,
+        url
+      )
       t.same(printed.trim().split('\n'), ['402 1', '200 0', '402 0', '200 0', '402 0', '200 0'])
     })
   })
@@ -92,7 +150,11 @@ t.test('curl', { skip }, async t => {
       const credential = await paidCredential(gateway.url + path, 'payment')
       upstream.dieNext(1)
       for (const status of [502, 200, 402]) {
-        t.match(await curl('--include', '-H', `Authorization: ${credential}`, gateway.url + path), new RegExp(`^HTTP/1\\.1 ${status} `), path)
+        t.match(
+          await curl('--include', '-H', `Authorization: ${credential}`, gateway.url + path),
+          new RegExp(`^HTTP/1\\.1 ${status} `),
+          path
+        )
       }
     }
   })

@@ -1,4 +1,7 @@
-/** What every client of this folder meets: a running gateway, something to buy behind it, ways to reach it, and a wallet. */
+/**
+ * What every client of this folder meets: a running gateway, something to buy behind it, ways to reach it, and a
+ * wallet.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -22,7 +25,7 @@ export interface Upstream {
   readonly url: string
   readonly received: Received[]
   /** Makes it close the connection, without a byte, on this many of the next requests. */
-  dieNext (times: number): void
+  dieNext(times: number): void
 }
 
 /** A gateway with three things to buy. All paths answer to GET and POST but the quote, which is for GET. */
@@ -40,32 +43,42 @@ export interface Shop {
 /** Master secret of the shop's gateway, so that a test can make root keys on its own. */
 export const MASTER = 'a master secret for interop tests, 32 bytes or more'
 
-async function textOf (request: IncomingMessage): Promise<string> {
+async function textOf(request: IncomingMessage): Promise<string> {
   request.setEncoding('utf8')
   let text = ''
   for await (const piece of request) text += String(piece)
   return text
 }
 
-function portOf (server: net.Server): number {
+function portOf(server: net.Server): number {
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('the server listens on no port')
   return address.port
 }
 
-async function listen (t: T, server: net.Server): Promise<number> {
+async function listen(t: T, server: net.Server): Promise<number> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.teardown(() => new Promise<void>(resolve => { server.close(() => resolve()) }))
+  t.teardown(
+    () =>
+      new Promise<void>(resolve => {
+        server.close(() => resolve())
+      })
+  )
   return portOf(server)
 }
 
-async function startUpstream (t: T): Promise<Upstream> {
+async function startUpstream(t: T): Promise<Upstream> {
   const received: Received[] = []
   let deaths = 0
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await textOf(request)
-    received.push({ method: request.method ?? '', url: request.url ?? '', authorization: request.headers.authorization ?? null, body })
+    received.push({
+      method: request.method ?? '',
+      url: request.url ?? '',
+      authorization: request.headers.authorization ?? null,
+      body
+    })
     if (deaths > 0) {
       deaths--
       request.socket.destroy()
@@ -76,41 +89,67 @@ async function startUpstream (t: T): Promise<Upstream> {
     if (request.url?.includes('pieces') === true) response.write(' ')
     response.end(JSON.stringify({ method: request.method, body }))
   }
-  const server = createServer((request, response) => { void answer(request, response) })
+  const server = createServer((request, response) => {
+    void answer(request, response)
+  })
   const port = await listen(t, server)
-  t.teardown(() => { server.closeAllConnections() })
-  return { url: `http://127.0.0.1:${port}`, received, dieNext: times => { deaths = times } }
+  t.teardown(() => {
+    server.closeAllConnections()
+  })
+  return {
+    url: `http://127.0.0.1:${port}`,
+    received,
+    dieNext: times => {
+      deaths = times
+    }
+  }
 }
 
 /** Starts the shop; it closes with the test. `payment` is a line of YAML for the settings of that name. */
-export async function openShop (t: T, payment = ''): Promise<Shop> {
+export async function openShop(t: T, payment = ''): Promise<Shop> {
   const upstream = await startUpstream(t)
   const routes = 'routes:\n'
   const yaml = defaultYaml({
     replace: [
       // With a body limit, as merchants' proxies have one: only then is a challenge bound to the body (decision 121).
-      ['chains:\n', `${payment}chains:\n  bounded: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n`],
-      [routes, `${routes}  - match: { path: "/op/*" }\n    price: 7 sats\n    description: Things\n    chain: bounded\n    upstream: { url: "${upstream.url}" }\n`]
+      [
+        'chains:\n',
+        `${payment}chains:\n  bounded: [ correlation, access-log, metrics, cors, { throttle: { policy: global } }, body-limit, credential, challenge ]\n`
+      ],
+      [
+        routes,
+        `${routes}  - match: { path: "/op/*" }\n    price: 7 sats\n    description: Things\n    chain: bounded\n    upstream: { url: "${upstream.url}" }\n`
+      ]
     ]
   })
   const gateway = await startGateway(t, { yaml, env: { BOLTGATE_SECRET: MASTER } })
-  const created = await gateway.merchantSend('POST', '/api/proxy', { name: 'Things', targetBaseUrl: upstream.url, defaultPriceSats: 5 })
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
+    name: 'Things',
+    targetBaseUrl: upstream.url,
+    defaultPriceSats: 5
+  })
   if (created.status !== 201) throw new Error(`no proxy: ${created.status} ${created.text}`)
   const { proxyId } = created.json() as { proxyId: string } // the contract's answer to a 201
-  return { gateway, upstream, quote: '/demo/quote', operated: '/op/things?x=1', proxied: `/l402/proxy/${proxyId}/things` }
+  return {
+    gateway,
+    upstream,
+    quote: '/demo/quote',
+    operated: '/op/things?x=1',
+    proxied: `/l402/proxy/${proxyId}/things`
+  }
 }
 
 /** A wallet as @getalby/lightning-tools wants one, that pays at the sandbox and remembers what it paid. */
 export interface SandboxWallet {
   readonly paid: string[]
-  payInvoice (args: { invoice: string }): Promise<{ preimage: string }>
+  payInvoice(args: { invoice: string }): Promise<{ preimage: string }>
 }
 
-export function sandboxWallet (gateway: TestGateway): SandboxWallet {
+export function sandboxWallet(gateway: TestGateway): SandboxWallet {
   const paid: string[] = []
   return {
     paid,
-    async payInvoice ({ invoice }) {
+    async payInvoice({ invoice }) {
       paid.push(invoice)
       return { preimage: await gateway.pay(invoice) }
     }
@@ -122,11 +161,11 @@ export interface Door {
   readonly name: 'direct' | 'nginx'
   readonly url: string
   /** Connections that clients have opened so far, and those that the gateway has ended. Only a direct door counts. */
-  connections (): { readonly opened: number, readonly ended: number }
+  connections(): { readonly opened: number; readonly ended: number }
 }
 
 /** The gateway's own port, through a relay of bytes that counts connections. */
-export async function directDoor (t: T, gateway: TestGateway): Promise<Door> {
+export async function directDoor(t: T, gateway: TestGateway): Promise<Door> {
   const target = Number(new URL(gateway.url).port)
   let opened = 0
   let ended = 0
@@ -134,28 +173,40 @@ export async function directDoor (t: T, gateway: TestGateway): Promise<Door> {
   const server = net.createServer(socket => {
     opened++
     const onward = net.connect(target, '127.0.0.1')
-    onward.on('end', () => { ended++ })
+    onward.on('end', () => {
+      ended++
+    })
     for (const end of [socket, onward]) {
       open.add(end)
       end.setNoDelay()
-      end.on('close', () => { open.delete(end) })
+      end.on('close', () => {
+        open.delete(end)
+      })
       // The other end goes with it; that is all there is to say about a reset.
-      end.on('error', () => { socket.destroy(); onward.destroy() })
+      end.on('error', () => {
+        socket.destroy()
+        onward.destroy()
+      })
     }
     socket.pipe(onward).pipe(socket)
   })
   const port = await listen(t, server)
-  t.teardown(() => { for (const socket of open) socket.destroy() })
+  t.teardown(() => {
+    for (const socket of open) socket.destroy()
+  })
   return { name: 'direct', url: `http://127.0.0.1:${port}`, connections: () => ({ opened, ended }) }
 }
 
-/** The path of a program, looked up as a shell does (and in the places where Debian puts servers); null where it is not installed. */
-export function programPath (name: string): string | null {
+/**
+ * The path of a program, looked up as a shell does (and in the places where Debian puts servers); null where it is not
+ * installed.
+ */
+export function programPath(name: string): string | null {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
   return folders.map(folder => join(folder, name)).find(path => existsSync(path)) ?? null
 }
 
-async function freePort (): Promise<number> {
+async function freePort(): Promise<number> {
   const server = net.createServer()
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -165,15 +216,22 @@ async function freePort (): Promise<number> {
   return port
 }
 
-/** nginx with nothing but a `proxy_pass`, as an operator's first attempt would be, or with `more` beside it. Null where nginx is not installed. */
-export async function nginxDoor (t: T, gateway: TestGateway, more = ''): Promise<Door | null> {
+/**
+ * nginx with nothing but a `proxy_pass`, as an operator's first attempt would be, or with `more` beside it. Null where
+ * nginx is not installed.
+ */
+export async function nginxDoor(t: T, gateway: TestGateway, more = ''): Promise<Door | null> {
   const program = programPath('nginx')
   if (program === null) return null
   const folder = temporaryFolder(t)
   const port = await freePort()
   mkdirSync(join(folder, 'temp'))
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(name => `${name}_temp_path temp/${name};`).join(' ')
-  writeFileSync(join(folder, 'nginx.conf'), `
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map(name => `${name}_temp_path temp/${name};`)
+    .join(' ')
+  writeFileSync(
+    join(folder, 'nginx.conf'),
+    `
 daemon off; master_process off; pid nginx.pid; error_log stderr;
 events {}
 http {
@@ -183,29 +241,36 @@ http {
     location / { proxy_pass ${gateway.url}; ${more} }
   }
 }
-`)
-  const child = spawn(program, ['-p', folder, '-c', 'nginx.conf', '-e', 'stderr'], { stdio: ['ignore', 'ignore', 'pipe'] })
+`
+  )
+  const child = spawn(program, ['-p', folder, '-c', 'nginx.conf', '-e', 'stderr'], {
+    stdio: ['ignore', 'ignore', 'pipe']
+  })
   let said = ''
-  child.stderr.setEncoding('utf8').on('data', piece => { said += String(piece) })
+  child.stderr.setEncoding('utf8').on('data', piece => {
+    said += String(piece)
+  })
   const ended = once(child, 'exit')
   t.teardown(async () => {
     child.kill('SIGTERM')
     await ended
   })
-  while (!await answers(port)) {
+  while (!(await answers(port))) {
     if (child.exitCode !== null) throw new Error(`nginx did not start: ${said}`)
   }
   return { name: 'nginx', url: `http://127.0.0.1:${port}`, connections: () => ({ opened: 0, ended: 0 }) }
 }
 
-async function answers (port: number): Promise<boolean> {
+async function answers(port: number): Promise<boolean> {
   const socket = net.connect(port, '127.0.0.1')
   try {
     await once(socket, 'connect')
     return true
   } catch {
     // Not yet: leave the processor to nginx for a moment.
-    await new Promise(resolve => { setTimeout(resolve, 10) })
+    await new Promise(resolve => {
+      setTimeout(resolve, 10)
+    })
     return false
   } finally {
     socket.destroy()
@@ -213,8 +278,10 @@ async function answers (port: number): Promise<boolean> {
 }
 
 /** Runs a test at the gateway itself, and behind nginx where that is installed. */
-export async function eachDoor (t: T, gateway: TestGateway, run: (t: T, door: Door) => Promise<void>): Promise<void> {
-  await t.test('over a connection that is kept alive', async t => { await run(t, await directDoor(t, gateway)) })
+export async function eachDoor(t: T, gateway: TestGateway, run: (t: T, door: Door) => Promise<void>): Promise<void> {
+  await t.test('over a connection that is kept alive', async t => {
+    await run(t, await directDoor(t, gateway))
+  })
   const skip = programPath('nginx') === null ? 'nginx is not installed' : false
   await t.test('behind nginx', { skip }, async t => {
     const door = await nginxDoor(t, gateway)

@@ -4,10 +4,15 @@ import { silentLog, type Log } from '../../src/telemetry/log.ts'
 
 // The looks' own timers do not keep a process that has nothing else to do.
 const held = setInterval(() => {}, 60_000)
-t.teardown(() => { clearInterval(held) })
+t.teardown(() => {
+  clearInterval(held)
+})
 
 /** Looks that find one answer after the other; the last is an answer for ever. */
-function looks (answers: ReadonlyArray<readonly Due[] | Error>, parts: { readonly most?: number, readonly log?: Log } = {}): { readonly looks: JobLooks, readonly woken: Promise<string>, asked (): number } {
+function looks(
+  answers: ReadonlyArray<readonly Due[] | Error>,
+  parts: { readonly most?: number; readonly log?: Log } = {}
+): { readonly looks: JobLooks; readonly woken: Promise<string>; asked(): number } {
   const woken = Promise.withResolvers<string>()
   let asked = 0
   return {
@@ -19,7 +24,9 @@ function looks (answers: ReadonlyArray<readonly Due[] | Error>, parts: { readonl
         if (answer instanceof Error) throw answer
         return answer
       },
-      wake: name => { woken.resolve(name) }
+      wake: name => {
+        woken.resolve(name)
+      }
     }),
     woken: woken.promise,
     asked: () => asked
@@ -27,7 +34,16 @@ function looks (answers: ReadonlyArray<readonly Due[] | Error>, parts: { readonl
 }
 
 t.test('a job is looked for when it is due, and nothing is asked in between', async t => {
-  const one = looks([[{ name: 'a', inMs: 30 }, { name: 'b', inMs: 40_000 }], [{ name: 'a', inMs: -1 }, { name: 'b', inMs: 39_000 }]])
+  const one = looks([
+    [
+      { name: 'a', inMs: 30 },
+      { name: 'b', inMs: 40_000 }
+    ],
+    [
+      { name: 'a', inMs: -1 },
+      { name: 'b', inMs: 39_000 }
+    ]
+  ])
   one.looks.soon(0)
   t.equal(await one.woken, 'a')
   t.equal(one.asked(), 2)
@@ -57,7 +73,12 @@ t.test('what other processes have added is found in the stated time, also after 
 
 t.test('a look that fails is told and done again', async t => {
   const warnings: string[] = []
-  const log = { ...silentLog, warn: (_first: object | string, message?: string) => { warnings.push(message ?? '') } }
+  const log = {
+    ...silentLog,
+    warn: (_first: object | string, message?: string) => {
+      warnings.push(message ?? '')
+    }
+  }
   const one = looks([new Error('broken'), [{ name: 'a', inMs: 0 }]], { log, most: 10 })
   one.looks.soon(0)
   t.equal(await one.woken, 'a')

@@ -1,4 +1,7 @@
-/** A process of its own that begins a job and never ends it, so that a test can kill it: `jobs-process.ts <url> <data folder>`. */
+/**
+ * A process of its own that begins a job and never ends it, so that a test can kill it: `jobs-process.ts <url> <data
+ * folder>`.
+ */
 import { systemClock } from '../../src/system/clock.ts'
 import { openDatabase } from '../../src/database/database.ts'
 import { PgBossJobs } from '../../src/jobs/jobs.ts'

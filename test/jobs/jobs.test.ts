@@ -3,52 +3,80 @@ import { eachDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 
-await eachDatabase(t, 'a job runs once when its transaction is committed, and not when it is rolled back', async (t, database) => {
-  const jobs = openJobs(t, database)
-  const notes = new Notes()
-  declareQueue<Numbered>(jobs, 'numbers', plain, async ({ data }) => { notes.note(String(data.n)) })
-  await jobs.start()
-  await t.rejects(database.transaction(async tx => {
-    await jobs.enqueue(tx, 'numbers', { n: 1 })
-    throw new Error('rolled back')
-  }), /rolled back/)
-  await database.transaction(async tx => { await jobs.enqueue(tx, 'numbers', { n: 2 }) })
-  await jobs.enqueue(database.sql, 'numbers', { n: 3 })
-  await notes.until(2)
-  await eventually('both done', 3_000, async () => (await jobs.queues()).find(queue => queue.name === 'numbers')?.done === 2 ? true : null)
-  t.strictSame(notes.ran.toSorted(), ['2', '3'])
-})
+await eachDatabase(
+  t,
+  'a job runs once when its transaction is committed, and not when it is rolled back',
+  async (t, database) => {
+    const jobs = openJobs(t, database)
+    const notes = new Notes()
+    declareQueue<Numbered>(jobs, 'numbers', plain, async ({ data }) => {
+      notes.note(String(data.n))
+    })
+    await jobs.start()
+    await t.rejects(
+      database.transaction(async tx => {
+        await jobs.enqueue(tx, 'numbers', { n: 1 })
+        throw new Error('rolled back')
+      }),
+      /rolled back/
+    )
+    await database.transaction(async tx => {
+      await jobs.enqueue(tx, 'numbers', { n: 2 })
+    })
+    await jobs.enqueue(database.sql, 'numbers', { n: 3 })
+    await notes.until(2)
+    await eventually('both done', 3_000, async () =>
+      (await jobs.queues()).find(queue => queue.name === 'numbers')?.done === 2 ? true : null
+    )
+    t.strictSame(notes.ran.toSorted(), ['2', '3'])
+  }
+)
 
-await eachDatabase(t, 'a job waits for its time, and jobs with one key are one while they wait', async (t, database) => {
-  const jobs = openJobs(t, database)
-  const notes = new Notes()
-  declareQueue<Numbered>(jobs, 'numbers', { ...plain, poll: 500 }, async ({ data }) => { notes.note(String(data.n)) })
-  await jobs.start()
-  const begun = Date.now()
-  await jobs.enqueue(database.sql, 'numbers', { n: 1 }, { startAfter: begun + 400, key: 'same' })
-  await jobs.enqueue(database.sql, 'numbers', { n: 2 }, { key: 'same' })
-  await jobs.enqueue(database.sql, 'numbers', { n: 3 }, { startAfter: begun + 400, key: 'other' })
-  const [queue] = await jobs.queues()
-  t.match(queue, { waiting: 2, later: 2 })
-  await notes.until(2)
-  t.ok(Date.now() - begun >= 400)
-  t.strictSame(notes.ran.toSorted(), ['1', '3'])
-  await jobs.enqueue(database.sql, 'numbers', { n: 4 }, { key: 'same' })
-  await notes.until(3)
-  t.equal(notes.ran[2], '4', 'the key is free again once its job has begun')
-})
+await eachDatabase(
+  t,
+  'a job waits for its time, and jobs with one key are one while they wait',
+  async (t, database) => {
+    const jobs = openJobs(t, database)
+    const notes = new Notes()
+    declareQueue<Numbered>(jobs, 'numbers', { ...plain, poll: 500 }, async ({ data }) => {
+      notes.note(String(data.n))
+    })
+    await jobs.start()
+    const begun = Date.now()
+    await jobs.enqueue(database.sql, 'numbers', { n: 1 }, { startAfter: begun + 400, key: 'same' })
+    await jobs.enqueue(database.sql, 'numbers', { n: 2 }, { key: 'same' })
+    await jobs.enqueue(database.sql, 'numbers', { n: 3 }, { startAfter: begun + 400, key: 'other' })
+    const [queue] = await jobs.queues()
+    t.match(queue, { waiting: 2, later: 2 })
+    await notes.until(2)
+    t.ok(Date.now() - begun >= 400)
+    t.strictSame(notes.ran.toSorted(), ['1', '3'])
+    await jobs.enqueue(database.sql, 'numbers', { n: 4 }, { key: 'same' })
+    await notes.until(3)
+    t.equal(notes.ran[2], '4', 'the key is free again once its job has begun')
+  }
+)
 
 await eachDatabase(t, 'a group that hangs takes only its own places', async (t, database) => {
   const jobs = openJobs(t, database)
   const notes = new Notes()
   const most = { slow: 0, now: 0 }
-  declareQueue<{ who: string }>(jobs, 'calls', { title: 'Calls', concurrency: 4, perGroup: 2 }, async ({ data: { who } }, signal) => {
-    if (who !== 'slow') return notes.note(who)
-    most.now++
-    most.slow = Math.max(most.slow, most.now)
-    await new Promise<void>(resolve => { signal.addEventListener('abort', () => { resolve() }) })
-    most.now--
-  })
+  declareQueue<{ who: string }>(
+    jobs,
+    'calls',
+    { title: 'Calls', concurrency: 4, perGroup: 2 },
+    async ({ data: { who } }, signal) => {
+      if (who !== 'slow') return notes.note(who)
+      most.now++
+      most.slow = Math.max(most.slow, most.now)
+      await new Promise<void>(resolve => {
+        signal.addEventListener('abort', () => {
+          resolve()
+        })
+      })
+      most.now--
+    }
+  )
   await jobs.start()
   await database.transaction(async tx => {
     for (let n = 0; n < 6; n++) await jobs.enqueue(tx, 'calls', { who: 'slow' }, { group: 'slow' })
@@ -59,37 +87,62 @@ await eachDatabase(t, 'a group that hangs takes only its own places', async (t, 
   t.equal(notes.ran.length, 6)
 })
 
-await eachDatabase(t, 'a job that throws has failed with its reason, is kept, and runs again by hand', async (t, database) => {
-  const jobs = openJobs(t, database)
-  const notes = new Notes()
-  let broken = true
-  declareQueue<Numbered>(jobs, 'numbers', plain, async () => {
-    if (broken) throw new Error('the receiver said 500')
-    notes.note('well')
-  })
-  await jobs.start()
-  await jobs.enqueue(database.sql, 'numbers', { n: 1 }, { group: 'merchant 1' })
-  const failed = await eventually('the failure', 3_000, async () => (await jobs.list({ state: 'failed', page: 1, size: 10 })).jobs[0] ?? null)
-  t.match(failed, { queue: 'numbers', state: 'failed', reason: 'the receiver said 500', runs: 1, group: 'merchant 1', data: { n: 1 } })
-  t.equal(await jobs.retry('numbers', '00000000-0000-4000-8000-000000000000'), false)
-  t.equal(await jobs.retry('letters', failed.id), false)
-  broken = false
-  t.equal(await jobs.retry('numbers', failed.id), true)
-  await notes.until(1)
-  const done = await eventually('the end', 3_000, async () => (await jobs.list({ queue: 'numbers', state: 'done', page: 1, size: 10 })).jobs[0] ?? null)
-  t.match(done, { id: failed.id, runs: 2 })
-  t.equal(await jobs.retry('numbers', failed.id), false, 'what went well is not run again')
-})
+await eachDatabase(
+  t,
+  'a job that throws has failed with its reason, is kept, and runs again by hand',
+  async (t, database) => {
+    const jobs = openJobs(t, database)
+    const notes = new Notes()
+    let broken = true
+    declareQueue<Numbered>(jobs, 'numbers', plain, async () => {
+      if (broken) throw new Error('the receiver said 500')
+      notes.note('well')
+    })
+    await jobs.start()
+    await jobs.enqueue(database.sql, 'numbers', { n: 1 }, { group: 'merchant 1' })
+    const failed = await eventually(
+      'the failure',
+      3_000,
+      async () => (await jobs.list({ state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
+    )
+    t.match(failed, {
+      queue: 'numbers',
+      state: 'failed',
+      reason: 'the receiver said 500',
+      runs: 1,
+      group: 'merchant 1',
+      data: { n: 1 }
+    })
+    t.equal(await jobs.retry('numbers', '00000000-0000-4000-8000-000000000000'), false)
+    t.equal(await jobs.retry('letters', failed.id), false)
+    broken = false
+    t.equal(await jobs.retry('numbers', failed.id), true)
+    await notes.until(1)
+    const done = await eventually(
+      'the end',
+      3_000,
+      async () => (await jobs.list({ queue: 'numbers', state: 'done', page: 1, size: 10 })).jobs[0] ?? null
+    )
+    t.match(done, { id: failed.id, runs: 2 })
+    t.equal(await jobs.retry('numbers', failed.id), false, 'what went well is not run again')
+  }
+)
 
 await eachDatabase(t, 'mistakes of the program are told', async (t, database) => {
   const jobs = openJobs(t, database)
   declareQueue(jobs, 'numbers', plain, async () => {})
-  t.throws(() => { declareQueue(jobs, 'numbers', plain, async () => {}) }, /declared twice/)
-  t.throws(() => { declareQueue(jobs, 'quick', { ...plain, expiry: 999 }, async () => {}) }, /at least a second/)
+  t.throws(() => {
+    declareQueue(jobs, 'numbers', plain, async () => {})
+  }, /declared twice/)
+  t.throws(() => {
+    declareQueue(jobs, 'quick', { ...plain, expiry: 999 }, async () => {})
+  }, /at least a second/)
   await t.rejects(jobs.enqueue(database.sql, 'numbers', {}), { name: 'JobsNotStarted' })
   await t.rejects(jobs.enqueue(database.sql, 'letters', {}), /no queue letters/)
   t.match(await jobs.queues(), [{ name: 'numbers', waiting: 0 }], 'before the start the tables may not be there')
   await Promise.all([jobs.start(), jobs.start()])
   await jobs.start()
-  t.throws(() => { declareQueue(jobs, 'late', plain, async () => {}) }, /after the start/)
+  t.throws(() => {
+    declareQueue(jobs, 'late', plain, async () => {})
+  }, /after the start/)
 })

@@ -13,9 +13,12 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   const { fake } = till
   const front = await openShopFront(t, till, clock)
   const chargeOf = (payment: Json) => fake.account.charge(String(payment['providerChargeId']))
-  const statuses = (payment: Json): unknown[] => front.webhooksOf(payment['invoiceId']).map(({ text }) => (JSON.parse(text) as { status: string }).status)
+  const statuses = (payment: Json): unknown[] =>
+    front.webhooksOf(payment['invoiceId']).map(({ text }) => (JSON.parse(text) as { status: string }).status)
 
-  await t.test('it hangs: 503 in its time, after five at once with Retry-After, and again 10 s later', t => hanging(t, front))
+  await t.test('it hangs: 503 in its time, after five at once with Retry-After, and again 10 s later', t =>
+    hanging(t, front)
+  )
 
   await t.test('forged notifications are 401, and nothing is asked or changed', async t => {
     const payment = await front.order()
@@ -37,37 +40,50 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
     t.same(await front.payment(payment['invoiceId']), payment)
   })
 
-  await t.test('notifications in the wrong order, and of charges that nobody here knows, are 200; one webhook for each status', async t => {
-    const payment = await front.order()
-    const charge = chargeOf(payment)
-    const early = chargeForm(fake.account.seeTransaction(charge.id, charge.amount))
-    t.equal((await fake.notify(fake.account.confirmChain(charge.id)))?.status, 200)
-    await front.becomes(payment['invoiceId'], 'paid')
-    t.equal((await fake.notify(charge, early))?.status, 200, 'late, and outdated')
-    t.equal((await fake.notify(fake.account.createCharge(till.key, { amount: 5, callback_url: charge.callbackUrl ?? '' })))?.status, 200, 'not one of ours')
-    await front.idle('notifications')
-    await front.webhookOf(payment['invoiceId'])
-    await front.idle('webhooks')
-    t.same(statuses(payment), ['paid'])
-  })
+  await t.test(
+    'notifications in the wrong order, and of charges that nobody here knows, are 200; one webhook for each status',
+    async t => {
+      const payment = await front.order()
+      const charge = chargeOf(payment)
+      const early = chargeForm(fake.account.seeTransaction(charge.id, charge.amount))
+      t.equal((await fake.notify(fake.account.confirmChain(charge.id)))?.status, 200)
+      await front.becomes(payment['invoiceId'], 'paid')
+      t.equal((await fake.notify(charge, early))?.status, 200, 'late, and outdated')
+      t.equal(
+        (await fake.notify(fake.account.createCharge(till.key, { amount: 5, callback_url: charge.callbackUrl ?? '' })))
+          ?.status,
+        200,
+        'not one of ours'
+      )
+      await front.idle('notifications')
+      await front.webhookOf(payment['invoiceId'])
+      await front.idle('webhooks')
+      t.same(statuses(payment), ['paid'])
+    }
+  )
 
-  await t.test('on chain: processing, then paid; less than asked: underpaid; refunded by the provider: the merchant is told', async t => {
-    const payment = await front.order()
-    await fake.payOnChain(chargeOf(payment).id, 10_000)
-    await front.becomes(payment['invoiceId'], 'processing')
-    await fake.confirm(chargeOf(payment).id)
-    await front.becomes(payment['invoiceId'], 'paid')
-    const other = await front.order()
-    await fake.payOnChain(chargeOf(other).id, 9_999)
-    await front.becomes(other['invoiceId'], 'underpaid')
-    await eventually('all have arrived', 20_000, () => Promise.resolve(statuses(payment).length === 2 && statuses(other).length === 1 ? true : null))
-    t.same(statuses(payment).toSorted(), ['paid', 'processing'])
-    t.same(statuses(other), ['underpaid'])
-    await fake.become(chargeOf(payment).id, 'refunded')
-    await front.becomes(payment['invoiceId'], 'refunded')
-    await eventually('it has arrived', 20_000, () => Promise.resolve(statuses(payment).length === 3 ? true : null))
-    t.same(statuses(payment).toSorted(), ['paid', 'processing', 'refunded'])
-  })
+  await t.test(
+    'on chain: processing, then paid; less than asked: underpaid; refunded by the provider: the merchant is told',
+    async t => {
+      const payment = await front.order()
+      await fake.payOnChain(chargeOf(payment).id, 10_000)
+      await front.becomes(payment['invoiceId'], 'processing')
+      await fake.confirm(chargeOf(payment).id)
+      await front.becomes(payment['invoiceId'], 'paid')
+      const other = await front.order()
+      await fake.payOnChain(chargeOf(other).id, 9_999)
+      await front.becomes(other['invoiceId'], 'underpaid')
+      await eventually('all have arrived', 20_000, () =>
+        Promise.resolve(statuses(payment).length === 2 && statuses(other).length === 1 ? true : null)
+      )
+      t.same(statuses(payment).toSorted(), ['paid', 'processing'])
+      t.same(statuses(other), ['underpaid'])
+      await fake.become(chargeOf(payment).id, 'refunded')
+      await front.becomes(payment['invoiceId'], 'refunded')
+      await eventually('it has arrived', 20_000, () => Promise.resolve(statuses(payment).length === 3 ? true : null))
+      t.same(statuses(payment).toSorted(), ['paid', 'processing', 'refunded'])
+    }
+  )
 
   await t.test('from the key to the refund', t => journey(t, front))
   await t.test('what goes wrong', t => faults(t, front))

@@ -6,7 +6,11 @@ t.test('the default deployment sells its demo for each scheme', async t => {
   const unpaid = await gateway.send('GET', '/demo/quote')
   t.equal(unpaid.status, 402)
   t.equal(unpaid.headers['cache-control'], 'no-store')
-  t.equal(challengeOf(unpaid, 'l402').parameters.get('invoice'), challengeOf(unpaid, 'payment').parameters.get('invoice'), 'one invoice for both')
+  t.equal(
+    challengeOf(unpaid, 'l402').parameters.get('invoice'),
+    challengeOf(unpaid, 'payment').parameters.get('invoice'),
+    'one invoice for both'
+  )
 
   const classic = await buy(gateway, '/demo/quote', 'l402')
   for (const use of ['first', 'second']) {
@@ -35,12 +39,21 @@ t.test('the ping costs one satoshi and says pong', async t => {
 
 t.test('every answer carries X-API-Version and X-Correlation-Id, whatever it is', async t => {
   const gateway = await startGateway(t)
-  for (const [method, path, status] of [['GET', '/demo/quote', 402], ['GET', '/health', 200], ['GET', '/nothing/here', 404], ['DELETE', '/health', 405], ['GET', '/api/proxy', 401]] as const) {
+  for (const [method, path, status] of [
+    ['GET', '/demo/quote', 402],
+    ['GET', '/health', 200],
+    ['GET', '/nothing/here', 404],
+    ['DELETE', '/health', 405],
+    ['GET', '/api/proxy', 401]
+  ] as const) {
     const answer = await gateway.send(method, path)
     t.equal(answer.status, status, `${method} ${path}`)
     t.equal(answer.headers['x-api-version'], '1.0.0', `${method} ${path}`)
     t.match(answer.headers['x-correlation-id'], /^[0-9a-f-]{36}$/, `${method} ${path}`)
-    t.notOk(Object.keys(answer.headers).some(name => /ratelimit/i.test(name)), 'no rate-limit headers')
+    t.notOk(
+      Object.keys(answer.headers).some(name => /ratelimit/i.test(name)),
+      'no rate-limit headers'
+    )
   }
   const named = await gateway.send('GET', '/health', { headers: { 'x-correlation-id': 'abc.1:2-3' } })
   t.equal(named.headers['x-correlation-id'], 'abc.1:2-3')
@@ -53,13 +66,21 @@ t.test('a merchant sells a plain HTTP server over a proxy', async t => {
     seen.push(`${req.method} ${req.url} ${req.headers.authorization ?? '-'} ${req.headers['x-secret'] ?? '-'}`)
     res.end('from upstream')
   })
-  await new Promise<void>(resolve => { upstream.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { upstream.close() })
+  await new Promise<void>(resolve => {
+    upstream.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    upstream.close()
+  })
   const address = upstream.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const gateway = await startGateway(t)
   const created = await gateway.merchantSend('POST', '/api/proxy', {
-    name: 'My API', targetBaseUrl: `http://127.0.0.1:${port}/base`, defaultPriceSats: 5, authHeader: 'X-Secret', authValue: 's3cret',
+    name: 'My API',
+    targetBaseUrl: `http://127.0.0.1:${port}/base`,
+    defaultPriceSats: 5,
+    authHeader: 'X-Secret',
+    authValue: 's3cret',
     endpoints: [{ pathPattern: '/free/*', priceSats: 0 }]
   })
   t.equal(created.status, 201, created.text)
@@ -74,19 +95,26 @@ t.test('a merchant sells a plain HTTP server over a proxy', async t => {
   t.equal(answer.headers['x-l402-proxy-id'], proxyId)
   t.equal(answer.headers['x-l402-proxy'], 'true')
   t.equal((await gateway.send('GET', `/l402/proxy/${proxyId}/free/x`)).status, 200)
-  t.same(seen, ['GET /base/a%2Fb?x=1 - s3cret', 'GET /base/free/x - s3cret'], 'the credential stays here, the upstream header is added')
+  t.same(
+    seen,
+    ['GET /base/a%2Fb?x=1 - s3cret', 'GET /base/free/x - s3cret'],
+    'the credential stays here, the upstream header is added'
+  )
   t.equal((await gateway.send('GET', `/l402/proxy/${proxyId}`)).status, 402, 'without a slash it is the same as /')
   t.equal((await gateway.send('GET', '/l402/proxy/nobody-000000/')).status, 404)
 })
 
-t.test('a refused Payment credential is answered with the Payment line first, whose clients may read no further', async t => {
-  const gateway = await startGateway(t)
-  const modern = await buy(gateway, '/demo/quote', 'payment')
-  await gateway.send('GET', '/demo/quote', { headers: { authorization: modern } })
-  const first = async (headers: Record<string, string>): Promise<string> => {
-    const lines = (await gateway.send('GET', '/demo/quote', { headers })).headers['www-authenticate']
-    return (Array.isArray(lines) ? lines[0] : lines)?.split(' ', 1)[0] ?? ''
+t.test(
+  'a refused Payment credential is answered with the Payment line first, whose clients may read no further',
+  async t => {
+    const gateway = await startGateway(t)
+    const modern = await buy(gateway, '/demo/quote', 'payment')
+    await gateway.send('GET', '/demo/quote', { headers: { authorization: modern } })
+    const first = async (headers: Record<string, string>): Promise<string> => {
+      const lines = (await gateway.send('GET', '/demo/quote', { headers })).headers['www-authenticate']
+      return (Array.isArray(lines) ? lines[0] : lines)?.split(' ', 1)[0] ?? ''
+    }
+    t.equal(await first({ authorization: modern }), 'Payment')
+    t.equal(await first({}), 'L402', 'without a credential L402 stands first')
   }
-  t.equal(await first({ authorization: modern }), 'Payment')
-  t.equal(await first({}), 'L402', 'without a credential L402 stands first')
-})
+)

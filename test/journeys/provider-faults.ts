@@ -5,7 +5,7 @@ import { paidOrNull, randomHash, settle } from './provider-journey.ts'
 import { json, PATIENCE, type Json, type ShopFront } from './shop-front.ts'
 
 /** What a merchant sees of a provider that fails, of notifications that get lost, and of keys that end. */
-export async function faults (t: T, front: ShopFront): Promise<void> {
+export async function faults(t: T, front: ShopFront): Promise<void> {
   await t.test('a lost answer to create leaves no payment, and the order id is free', t => lostCreate(t, front))
   await t.test('HTML and 5xx are 503, and nothing of the payment changes', t => nonsense(t, front))
   await t.test('duplicate notifications are one change and one webhook', t => duplicates(t, front))
@@ -18,28 +18,30 @@ export async function faults (t: T, front: ShopFront): Promise<void> {
 
 let orders = 0
 
-function create ({ gateway }: ShopFront, orderId = `faulty-${++orders}`): Promise<Answer> {
+function create({ gateway }: ShopFront, orderId = `faulty-${++orders}`): Promise<Answer> {
   return gateway.merchantSend('POST', '/api/payments', { orderId, amount: 0.0001, currency: 'BTC' })
 }
 
-function sync ({ gateway }: ShopFront, { invoiceId }: Json): Promise<Answer> {
+function sync({ gateway }: ShopFront, { invoiceId }: Json): Promise<Answer> {
   return gateway.merchantSend('POST', `/api/payments/${String(invoiceId)}/sync`)
 }
 
 /** A 503 that says when to come back. */
-function isUnavailable (t: T, answer: Answer, message: string): void {
+function isUnavailable(t: T, answer: Answer, message: string): void {
   t.equal(answer.status, 503, message)
   t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${message}: Retry-After`)
   t.match(answer.json(), { error: 'Payment provider unavailable' }, message)
 }
 
 /**
- * A provider that hangs: 503 in its time; after five at once, with Retry-After; and again 10 s later. Before there is any
- * payment: the poller's calls would be fine.
+ * A provider that hangs: 503 in its time; after five at once, with Retry-After; and again 10 s later. Before there is
+ * any payment: the poller's calls would be fine.
  */
-export async function hanging (t: T, front: ShopFront): Promise<void> {
+export async function hanging(t: T, front: ShopFront): Promise<void> {
   const { till, clock, gateway } = front
-  till.onHang(() => { clock.advance(PATIENCE) })
+  till.onHang(() => {
+    clock.advance(PATIENCE)
+  })
   for (let time = 1; time <= 5; time++) {
     till.fail('hang', 'create')
     const began = clock.now()
@@ -48,12 +50,22 @@ export async function hanging (t: T, front: ShopFront): Promise<void> {
   }
   till.onHang(() => {})
   const asked = till.requests()
-  for (const [what, path] of [['payments', '/api/payments'], ['challenges', '/api/l402/challenges']] as const) {
-    const answer = await gateway.merchantSend('POST', path, what === 'payments' ? { orderId: 'while-open', amount: 1, currency: 'BTC' } : { resource: '/r', priceSats: 3 })
+  for (const [what, path] of [
+    ['payments', '/api/payments'],
+    ['challenges', '/api/l402/challenges']
+  ] as const) {
+    const answer = await gateway.merchantSend(
+      'POST',
+      path,
+      what === 'payments' ? { orderId: 'while-open', amount: 1, currency: 'BTC' } : { resource: '/r', priceSats: 3 }
+    )
     t.equal(answer.status, 503, what)
     t.equal(answer.headers['retry-after'], '10', `${what}: until it is tried again`)
   }
-  t.match(json(await gateway.merchantSend('POST', `/api/merchant/validate-${till.slot}`), 200), { isValid: false, message: /could not be asked, so the key was not tried/ })
+  t.match(json(await gateway.merchantSend('POST', `/api/merchant/validate-${till.slot}`), 200), {
+    isValid: false,
+    message: /could not be asked, so the key was not tried/
+  })
   t.equal(till.requests(), asked, 'nobody was asked')
   clock.advance(9_999)
   t.equal((await create(front)).headers['retry-after'], '1')
@@ -62,7 +74,7 @@ export async function hanging (t: T, front: ShopFront): Promise<void> {
   json(await create(front), 201)
 }
 
-async function lostCreate (t: T, front: ShopFront): Promise<void> {
+async function lostCreate(t: T, front: ShopFront): Promise<void> {
   const { till, gateway } = front
   const charges = till.charges()
   till.fail('lost after', 'create')
@@ -75,7 +87,7 @@ async function lostCreate (t: T, front: ShopFront): Promise<void> {
   json(await create(front, 'lost-order'), 400)
 }
 
-async function nonsense (t: T, front: ShopFront): Promise<void> {
+async function nonsense(t: T, front: ShopFront): Promise<void> {
   const { till, gateway } = front
   for (const fault of ['html', 'server error'] as const) {
     till.fail(fault, 'create')
@@ -98,14 +110,17 @@ async function nonsense (t: T, front: ShopFront): Promise<void> {
   }
 }
 
-async function duplicates (t: T, front: ShopFront): Promise<void> {
+async function duplicates(t: T, front: ShopFront): Promise<void> {
   const { till } = front
   const payment = json(await create(front), 201)
   const invoice = String(payment['lightningInvoice'])
   const paid = await settle(t, front, payment)
   if (till.notify !== null) {
     t.same(await till.notify(invoice, 5), [200, 200, 200, 200, 200])
-    t.same((await Promise.all([till.notify(invoice), till.notify(invoice)])).flat().filter(status => status !== 200), [])
+    t.same(
+      (await Promise.all([till.notify(invoice), till.notify(invoice)])).flat().filter(status => status !== 200),
+      []
+    )
     await front.idle('notifications')
   }
   await Promise.all([sync(front, payment), sync(front, payment), sync(front, payment)])
@@ -115,7 +130,7 @@ async function duplicates (t: T, front: ShopFront): Promise<void> {
   t.equal(front.webhooksOf(payment['invoiceId']).length, 1)
 }
 
-async function lostNotification (t: T, front: ShopFront): Promise<void> {
+async function lostNotification(t: T, front: ShopFront): Promise<void> {
   const { till, clock } = front
   const payments: Json[] = []
   for (let count = 0; count < 3; count++) payments.push(json(await create(front), 201))
@@ -128,22 +143,42 @@ async function lostNotification (t: T, front: ShopFront): Promise<void> {
   }
   t.equal((await front.payment(payments[0]?.['invoiceId']))['status'], 'unpaid')
   // Where notifications are sent, the poller is a back-up with a budget, for an account with whatever else came in.
-  if (till.notify !== null) t.ok(till.requests() - asked <= 3, `${till.requests() - asked} calls: an account-wide list, not a look at each payment`)
+  if (till.notify !== null)
+    t.ok(
+      till.requests() - asked <= 3,
+      `${till.requests() - asked} calls: an account-wide list, not a look at each payment`
+    )
 }
 
-async function lostPayout (t: T, front: ShopFront): Promise<void> {
+async function lostPayout(t: T, front: ShopFront): Promise<void> {
   const { till, clock, gateway } = front
   const payment = json(await create(front), 201)
   const { invoiceId } = payment
   await settle(t, front, payment)
   const payouts = till.payouts()
   till.fail('lost after', 'pay out')
-  const refund = json(await gateway.merchantSend('POST', '/api/refunds', {
-    invoiceId, refundType: 'ln', refundAddress: invoiceOf(clock, { amountMsat: 9_000_000n, paymentHash: randomHash() }), amountSatoshis: 9_000
-  }), 201)
+  const refund = json(
+    await gateway.merchantSend('POST', '/api/refunds', {
+      invoiceId,
+      refundType: 'ln',
+      refundAddress: invoiceOf(clock, { amountMsat: 9_000_000n, paymentHash: randomHash() }),
+      amountSatoshis: 9_000
+    }),
+    201
+  )
   t.equal(refund['status'], 'pending')
   t.equal(till.payouts(), payouts + 1, 'the provider had sent it')
-  t.match(json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress: addressOf(), amountSatoshis: 1_001 }), 400), { error: /1000 satoshis are left/ })
+  t.match(
+    json(
+      await gateway.merchantSend('POST', '/api/refunds', {
+        invoiceId,
+        refundAddress: addressOf(),
+        amountSatoshis: 1_001
+      }),
+      400
+    ),
+    { error: /1000 satoshis are left/ }
+  )
   till.finishPayouts()
   clock.advance(60_000)
   const path = `/api/refunds/${String(refund['refundId'])}`
@@ -156,7 +191,7 @@ async function lostPayout (t: T, front: ShopFront): Promise<void> {
   t.equal((await front.payment(invoiceId))['status'], 'paid', 'a part of it was given back')
 }
 
-async function rotated (t: T, front: ShopFront): Promise<void> {
+async function rotated(t: T, front: ShopFront): Promise<void> {
   const { till, clock } = front
   const payment = json(await create(front), 201)
   const invoice = String(payment['lightningInvoice'])
@@ -178,7 +213,7 @@ async function rotated (t: T, front: ShopFront): Promise<void> {
   await front.useKey(till.key)
 }
 
-async function missingScope (t: T, front: ShopFront): Promise<void> {
+async function missingScope(t: T, front: ShopFront): Promise<void> {
   const { till, gateway, clock } = front
   const paid = json(await create(front), 201)
   await settle(t, front, paid)
@@ -193,9 +228,18 @@ async function missingScope (t: T, front: ShopFront): Promise<void> {
 
   const tight = till.keyWithoutPayouts()
   await front.useKey(tight.key)
-  t.equal(json(await gateway.merchantSend('POST', `/api/merchant/validate-${till.slot}`), 200)['isValid'], true, 'it can take payments')
+  t.equal(
+    json(await gateway.merchantSend('POST', `/api/merchant/validate-${till.slot}`), 200)['isValid'],
+    true,
+    'it can take payments'
+  )
   const payouts = till.payouts()
-  const body = () => ({ invoiceId: paid['invoiceId'], refundType: 'ln', refundAddress: invoiceOf(clock, { amountMsat: 10_000_000n, paymentHash: randomHash() }), amountSatoshis: 10_000 })
+  const body = () => ({
+    invoiceId: paid['invoiceId'],
+    refundType: 'ln',
+    refundAddress: invoiceOf(clock, { amountMsat: 10_000_000n, paymentHash: randomHash() }),
+    amountSatoshis: 10_000
+  })
   t.match(json(await gateway.merchantSend('POST', '/api/refunds', body()), 400)['error'], tight.lacks)
   t.equal(till.payouts(), payouts)
   await front.useKey(till.key)
@@ -203,7 +247,7 @@ async function missingScope (t: T, front: ShopFront): Promise<void> {
   t.equal(till.payouts(), payouts + 1, 'nothing is held by the one that was refused')
 }
 
-async function expiredKey (t: T, front: ShopFront): Promise<void> {
+async function expiredKey(t: T, front: ShopFront): Promise<void> {
   const { till, gateway } = front
   const key = till.anotherKey()
   await front.useKey(key)

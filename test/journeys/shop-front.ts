@@ -23,30 +23,32 @@ export interface ShopFront {
   readonly receiver: Receiver
   readonly webhookSecret: string
   /** Saves a key for the slot. */
-  useKey (key: string): Promise<void>
+  useKey(key: string): Promise<void>
   /** A payment of 10,000 satoshis in BTC unless said. */
-  order (fields?: Json): Promise<Json>
+  order(fields?: Json): Promise<Json>
   /** The payment as the merchant reads it. */
-  payment (invoiceId: unknown): Promise<Json>
-  becomes (invoiceId: unknown, status: string): Promise<Json>
+  payment(invoiceId: unknown): Promise<Json>
+  becomes(invoiceId: unknown, status: string): Promise<Json>
   /** Webhooks about an invoice or a challenge, as the merchant got them. */
-  webhooksOf (id: unknown): readonly Received[]
+  webhooksOf(id: unknown): readonly Received[]
   /** Waits for the first of them. */
-  webhookOf (id: unknown): Promise<Received>
+  webhookOf(id: unknown): Promise<Received>
   /** Time goes on, a second at a look, and a periodic job has its turn now and then, until `look` answers something. */
-  inTime<R> (what: string, job: string, look: () => Promise<R | null>): Promise<R>
+  inTime<R>(what: string, job: string, look: () => Promise<R | null>): Promise<R>
   /** Every job of a queue that is due has been done. */
-  idle (queue: string): Promise<void>
+  idle(queue: string): Promise<void>
 }
 
 /** Opens it: key, webhook address and choice of the provider are saved over the API. */
-export async function openShopFront (t: T, till: Till, clock: ManualClock): Promise<ShopFront> {
+export async function openShopFront(t: T, till: Till, clock: ManualClock): Promise<ShopFront> {
   const prices = await startFakePrices({ clock })
   const receiver = await startReceiver()
   t.teardown(() => Promise.all([prices.close(), receiver.close()]))
   const seat = `${till.slot}: `.padEnd(11)
   const yaml = defaultYaml({
-    policies: POLICIES.map(name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`).join('\n'),
+    policies: POLICIES.map(
+      name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`
+    ).join('\n'),
     replace: [[`${seat}{ kind: sandbox }`, `${seat}{ kind: ${till.kind}, url: "${till.url}", timeout: ${PATIENCE}ms }`]]
   })
   const gateway = await startGateway(t, { yaml: `${yaml}\n${pricesYaml(prices)}\n`, clock, log: silentLog })
@@ -56,7 +58,10 @@ export async function openShopFront (t: T, till: Till, clock: ManualClock): Prom
   }
   await useKey(till.key)
   json(await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: till.slot }), 200)
-  const { webhookSecret } = json(await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: receiver.url }), 200)
+  const { webhookSecret } = json(
+    await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: receiver.url }),
+    200
+  )
   let orders = 0
   const front: ShopFront = {
     gateway,
@@ -65,21 +70,33 @@ export async function openShopFront (t: T, till: Till, clock: ManualClock): Prom
     receiver,
     webhookSecret: String(webhookSecret),
     useKey,
-    order: async fields => json(await gateway.merchantSend('POST', '/api/payments', { orderId: `order-${++orders}`, amount: 0.0001, currency: 'BTC', ...fields }), 201),
+    order: async fields =>
+      json(
+        await gateway.merchantSend('POST', '/api/payments', {
+          orderId: `order-${++orders}`,
+          amount: 0.0001,
+          currency: 'BTC',
+          ...fields
+        }),
+        201
+      ),
     payment: async invoiceId => json(await gateway.merchantSend('GET', `/api/payments/${String(invoiceId)}`), 200),
-    becomes: (invoiceId, status) => eventually(`the payment is ${status}`, 20_000, async () => {
-      const payment = await front.payment(invoiceId)
-      return payment['status'] === status ? payment : null
-    }),
+    becomes: (invoiceId, status) =>
+      eventually(`the payment is ${status}`, 20_000, async () => {
+        const payment = await front.payment(invoiceId)
+        return payment['status'] === status ? payment : null
+      }),
     webhooksOf: id => receiver.received.filter(({ text }) => text.includes(String(id))),
-    webhookOf: id => eventually('the webhook has arrived', 20_000, () => Promise.resolve(front.webhooksOf(id)[0] ?? null)),
-    inTime: (what, job, look) => eventually(what, 30_000, async () => {
-      const found = await look()
-      if (found !== null) return found
-      clock.advance(1_000)
-      await jobs.bringForward(job)
-      return null
-    }),
+    webhookOf: id =>
+      eventually('the webhook has arrived', 20_000, () => Promise.resolve(front.webhooksOf(id)[0] ?? null)),
+    inTime: (what, job, look) =>
+      eventually(what, 30_000, async () => {
+        const found = await look()
+        if (found !== null) return found
+        clock.advance(1_000)
+        await jobs.bringForward(job)
+        return null
+      }),
     idle: async queue => {
       await eventually(`${queue} is idle`, 20_000, async () => {
         const counts = (await jobs.counts()).find(({ name }) => name === queue)
@@ -91,13 +108,13 @@ export async function openShopFront (t: T, till: Till, clock: ManualClock): Prom
 }
 
 /** The body of an answer that must have this status. */
-export function json (answer: Answer, status: number): Json {
+export function json(answer: Answer, status: number): Json {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
 
 /** Checks a webhook as a merchant would, and that its body has exactly these members. */
-export function isWebhook (t: T, { webhookSecret, clock }: ShopFront, received: Received, body: Json): void {
+export function isWebhook(t: T, { webhookSecret, clock }: ShopFront, received: Received, body: Json): void {
   t.equal(received.method, 'POST')
   t.equal(received.headers['content-type'], 'application/json')
   t.ok(isAuthentic(received, webhookSecret, clock.now()), 'X-Service-Signature')

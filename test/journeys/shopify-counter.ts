@@ -2,7 +2,14 @@ import type { Test as T } from 'tap'
 import { JobTable } from '../../src/jobs/table.ts'
 import { startFakeShopify, type FakeShopify } from '../fakes/shopify.ts'
 import type { FakeOrder } from '../fakes/shopify-shop.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
+import {
+  challengeOf,
+  credentialOf,
+  defaultYaml,
+  startGateway,
+  type Answer,
+  type TestGateway
+} from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { json, type Json } from './shop-front.ts'
@@ -16,69 +23,111 @@ export const LAG = 31_000
 export const FRESH = 60_000
 
 /** Where the goods go; New York taxes 8.875 %. */
-export const ADDRESS = Object.freeze({ firstName: 'Ada', lastName: 'Byron', address1: '1 Main Street', city: 'New York', province: 'NY', zip: '10001', country: 'United States' })
+export const ADDRESS = Object.freeze({
+  firstName: 'Ada',
+  lastName: 'Byron',
+  address1: '1 Main Street',
+  city: 'New York',
+  province: 'NY',
+  zip: '10001',
+  country: 'United States'
+})
 const LOCATION = { 'x-buyer-location': 'US-NY-10001' }
 
 /** A paid order that nobody has claimed. */
-export interface Bought { readonly orderId: string, readonly claimToken: string, readonly authorization: string }
+export interface Bought {
+  readonly orderId: string
+  readonly claimToken: string
+  readonly authorization: string
+}
 
 /** A merchant's store on a whole gateway, over the fake platform. */
 export interface Counter {
   readonly gateway: TestGateway
   readonly fake: FakeShopify
   readonly clock: ManualClock
-  checkout (items?: ReadonlyArray<{ readonly variantId: number, readonly quantity: number }>, headers?: Readonly<Record<string, string>>): Promise<Answer>
+  checkout(
+    items?: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>,
+    headers?: Readonly<Record<string, string>>
+  ): Promise<Answer>
   /** Checks out, pays, and fetches the claim token. */
-  buy (items?: ReadonlyArray<{ readonly variantId: number, readonly quantity: number }>): Promise<Bought>
-  claim (bought: Pick<Bought, 'claimToken'>): Promise<Answer>
+  buy(items?: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>): Promise<Bought>
+  claim(bought: Pick<Bought, 'claimToken'>): Promise<Answer>
   /** The order as its buyer reads it. */
-  status (bought: Bought): Promise<Json>
+  status(bought: Bought): Promise<Json>
   /** What the platform has of an order. */
-  ordersOf (bought: Bought): readonly FakeOrder[]
+  ordersOf(bought: Bought): readonly FakeOrder[]
   /** Everything that was bought here. */
   readonly bought: readonly Bought[]
   /** Lets time go on while something waits for it. */
-  inTime<R> (doing: Promise<R>): Promise<R>
+  inTime<R>(doing: Promise<R>): Promise<R>
   /** A periodic job has its turn now and then until `look` answers something. */
-  afterJob<R> (what: string, job: string, look: () => Promise<R | null>): Promise<R>
+  afterJob<R>(what: string, job: string, look: () => Promise<R | null>): Promise<R>
 }
 
 /** Opens it: the merchant names domain and app, and the platform is told where to report. */
-export async function openCounter (t: T): Promise<Counter> {
+export async function openCounter(t: T): Promise<Counter> {
   const clock = new ManualClock(Date.now())
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
-  const yaml = defaultYaml({ replace: [['storefront: { kind: sandbox }', `storefront: { kind: shopify, url: "${fake.url}", timeout: ${PATIENCE}ms, catalogTtl: ${FRESH}ms }`]] })
+  const yaml = defaultYaml({
+    replace: [
+      [
+        'storefront: { kind: sandbox }',
+        `storefront: { kind: shopify, url: "${fake.url}", timeout: ${PATIENCE}ms, catalogTtl: ${FRESH}ms }`
+      ]
+    ]
+  })
   const gateway = await startGateway(t, { yaml, clock })
   const jobs = new JobTable(gateway.database)
-  json(await gateway.merchantSend('POST', '/api/merchant/storefront', {
-    slug: SLUG, storefrontDomain: fake.shop.domain, clientId: fake.clientId, clientSecret: fake.clientSecret, domesticShippingUsd: 5
-  }), 201)
+  json(
+    await gateway.merchantSend('POST', '/api/merchant/storefront', {
+      slug: SLUG,
+      storefrontDomain: fake.shop.domain,
+      clientId: fake.clientId,
+      clientSecret: fake.clientSecret,
+      domesticShippingUsd: 5
+    }),
+    201
+  )
   const base = `/api/storefront/${SLUG}`
   const all: Bought[] = []
-  const mugs = (): ReadonlyArray<{ variantId: number, quantity: number }> => [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 2 }]
+  const mugs = (): ReadonlyArray<{ variantId: number; quantity: number }> => [
+    { variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 2 }
+  ]
   const counter: Counter = {
     gateway,
     fake,
     clock,
     bought: all,
-    checkout: (items = mugs(), headers = {}) => gateway.send('POST', `${base}/checkout`, { headers: { ...LOCATION, ...headers }, body: { items } }),
+    checkout: (items = mugs(), headers = {}) =>
+      gateway.send('POST', `${base}/checkout`, { headers: { ...LOCATION, ...headers }, body: { items } }),
     buy: async items => {
       const unpaid = await counter.checkout(items)
       const { orderId } = json(unpaid, 402)
       const challenge = challengeOf(unpaid, 'l402')
       const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
       const paid = json(await counter.checkout(items, { authorization }), 200)
-      const bought = { orderId: String(orderId), claimToken: new URL(String(paid['claimPageUrl'])).searchParams.get('claimToken') ?? '', authorization }
+      const bought = {
+        orderId: String(orderId),
+        claimToken: new URL(String(paid['claimPageUrl'])).searchParams.get('claimToken') ?? '',
+        authorization
+      }
       all.push(bought)
       return bought
     },
-    claim: ({ claimToken }) => gateway.send('POST', `${base}/claim`, { body: { claimToken, email: 'buyer@example.com', shippingAddress: ADDRESS } }),
-    status: async ({ orderId, claimToken }) => json(await gateway.send('GET', `${base}/orders/${orderId}?claimToken=${claimToken}`), 200),
+    claim: ({ claimToken }) =>
+      gateway.send('POST', `${base}/claim`, {
+        body: { claimToken, email: 'buyer@example.com', shippingAddress: ADDRESS }
+      }),
+    status: async ({ orderId, claimToken }) =>
+      json(await gateway.send('GET', `${base}/orders/${orderId}?claimToken=${claimToken}`), 200),
     ordersOf: ({ orderId }) => fake.shop.orders.filter(({ input }) => input.sourceIdentifier === orderId),
     inTime: async doing => {
       let isOver = false
-      const ended = doing.finally(() => { isOver = true })
+      const ended = doing.finally(() => {
+        isOver = true
+      })
       // Its failure is the caller's, who awaits it below.
       ended.catch(() => {})
       await eventually('what waits for time is over', 60_000, async () => {
@@ -88,13 +137,14 @@ export async function openCounter (t: T): Promise<Counter> {
       })
       return await ended
     },
-    afterJob: (what, job, look) => eventually(what, 60_000, async () => {
-      const found = await look()
-      if (found !== null) return found
-      clock.advance(1_000)
-      await jobs.bringForward(job)
-      return null
-    })
+    afterJob: (what, job, look) =>
+      eventually(what, 60_000, async () => {
+        const found = await look()
+        if (found !== null) return found
+        clock.advance(1_000)
+        await jobs.bringForward(job)
+        return null
+      })
   }
   return counter
 }

@@ -4,7 +4,7 @@ import { json } from './shop-front.ts'
 import { FRESH, LAG, openCounter, PATIENCE, SLUG, type Bought, type Counter } from './shopify-counter.ts'
 
 /** The platform has one order for the payment, and the buyer knows its number. */
-async function hasOne (t: T, counter: Counter, bought: Bought): Promise<void> {
+async function hasOne(t: T, counter: Counter, bought: Bought): Promise<void> {
   const orders = counter.ordersOf(bought)
   t.equal(orders.length, 1, 'one order for one payment')
   const status = await counter.status(bought)
@@ -13,22 +13,27 @@ async function hasOne (t: T, counter: Counter, bought: Bought): Promise<void> {
 }
 
 /** The platform has none, and the payment stays recorded. */
-async function hasNone (t: T, counter: Counter, bought: Bought): Promise<void> {
+async function hasNone(t: T, counter: Counter, bought: Bought): Promise<void> {
   t.equal(counter.ordersOf(bought).length, 0)
   t.equal((await counter.status(bought))['status'], 'PaidAwaitingDetails')
 }
 
-t.test('a merchant\'s store on Shopify', async t => {
+t.test("a merchant's store on Shopify", async t => {
   const counter = await openCounter(t)
   const { gateway, fake, clock } = counter
   const mug = fake.shop.variantOf('Enamel Mug')
   mug.stock = 1000
 
   t.test('is opened with what the platform says of it, and the platform is asked to report', async t => {
-    const { storefrontDomain, hasAdminApiToken } = json(await gateway.merchantSend('GET', '/api/merchant/storefront'), 200)
+    const { storefrontDomain, hasAdminApiToken } = json(
+      await gateway.merchantSend('GET', '/api/merchant/storefront'),
+      200
+    )
     t.equal(storefrontDomain, 'example.myshopify.com')
     t.type(hasAdminApiToken, 'boolean')
-    await eventually('the platform reports', 60_000, () => Promise.resolve(fake.subscriptions.length === 5 ? true : null))
+    await eventually('the platform reports', 60_000, () =>
+      Promise.resolve(fake.subscriptions.length === 5 ? true : null)
+    )
     t.ok(fake.subscriptions.every(({ uri }) => uri === `${gateway.url}/api/webhooks/storefront/${SLUG}`))
   })
 
@@ -38,7 +43,15 @@ t.test('a merchant\'s store on Shopify', async t => {
     fake.away.clear()
     clock.advance(6_000)
     const catalog = json(await gateway.send('GET', `/api/storefront/${SLUG}/catalog`), 200)
-    t.match(catalog, { storeName: 'Example Goods', slug: SLUG, products: [{ title: 'Linen Tote' }, { title: 'Enamel Mug', variants: [{ variantId: mug.id, priceUsd: 12.99, available: true }] }, { title: 'Notebook' }] })
+    t.match(catalog, {
+      storeName: 'Example Goods',
+      slug: SLUG,
+      products: [
+        { title: 'Linen Tote' },
+        { title: 'Enamel Mug', variants: [{ variantId: mug.id, priceUsd: 12.99, available: true }] },
+        { title: 'Notebook' }
+      ]
+    })
     fake.away.add('CatalogPage')
     clock.advance(FRESH + 1)
     t.same(json(await gateway.send('GET', `/api/storefront/${SLUG}/catalog`), 200), catalog)
@@ -46,20 +59,34 @@ t.test('a merchant\'s store on Shopify', async t => {
     fake.away.clear()
   })
 
-  t.test('the buyer\'s whole way: catalog, 402, payment, 200, claim, order status, fulfilled and shipped', async t => {
+  t.test("the buyer's whole way: catalog, 402, payment, 200, claim, order status, fulfilled and shipped", async t => {
     const unpaid = json(await counter.checkout(), 402)
     t.match(unpaid, { subtotalUsd: 25.98, shippingUsd: 5, taxUsd: 2.31, totalUsd: 33.29, taxNote: null })
     const bought = await counter.buy()
-    t.match(json(await counter.claim(bought), 200), { orderId: bought.orderId, status: /^PaidWithDetails$/, storefrontOrderNumber: '#1001' })
+    t.match(json(await counter.claim(bought), 200), {
+      orderId: bought.orderId,
+      status: /^PaidWithDetails$/,
+      storefrontOrderNumber: '#1001'
+    })
     await hasOne(t, counter, bought)
     const order = counter.ordersOf(bought)[0]!
-    t.match(order.input, { email: 'buyer@example.com', financialStatus: /^PAID$/, shippingAddress: { countryCode: 'US', provinceCode: 'NY' }, transactions: [{ amountSet: { shopMoney: { amount: '33.29' } } }] })
+    t.match(order.input, {
+      email: 'buyer@example.com',
+      financialStatus: /^PAID$/,
+      shippingAddress: { countryCode: 'US', provinceCode: 'NY' },
+      transactions: [{ amountSet: { shopMoney: { amount: '33.29' } } }]
+    })
     fake.fulfil(order)
     t.same(await fake.deliver(), [200, 200])
     t.equal((await counter.status(bought))['status'], 'Fulfilled')
     fake.fulfil(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
     t.same(await fake.deliver(), [200, 200])
-    t.match(await counter.status(bought), { status: /^Shipped$/, trackingNumber: '1Z999', trackingCarrier: 'UPS', trackingUrl: 'https://ups.example/1Z999' })
+    t.match(await counter.status(bought), {
+      status: /^Shipped$/,
+      trackingNumber: '1Z999',
+      trackingCarrier: 'UPS',
+      trackingUrl: 'https://ups.example/1Z999'
+    })
     t.equal((await counter.claim(bought)).status, 400, 'claimed once')
     t.equal(counter.ordersOf(bought).length, 1)
   })
@@ -67,8 +94,17 @@ t.test('a merchant\'s store on Shopify', async t => {
   t.test('a notification with a bad signature is 401, and changes nothing', async t => {
     const bought = await counter.buy()
     json(await counter.claim(bought), 200)
-    const body = JSON.stringify({ id: counter.ordersOf(bought)[0]?.id, cancelled_at: null, fulfillment_status: 'fulfilled', fulfillments: [] })
-    const send = (secret: string): ReturnType<typeof gateway.send> => gateway.send('POST', `/api/webhooks/storefront/${SLUG}`, { headers: fake.signed('orders/fulfilled', body, secret), body })
+    const body = JSON.stringify({
+      id: counter.ordersOf(bought)[0]?.id,
+      cancelled_at: null,
+      fulfillment_status: 'fulfilled',
+      fulfillments: []
+    })
+    const send = (secret: string): ReturnType<typeof gateway.send> =>
+      gateway.send('POST', `/api/webhooks/storefront/${SLUG}`, {
+        headers: fake.signed('orders/fulfilled', body, secret),
+        body
+      })
     t.equal((await send('forged')).status, 401)
     await hasOne(t, counter, bought)
     t.equal((await send(fake.clientSecret)).status, 200)
@@ -80,7 +116,9 @@ t.test('a merchant\'s store on Shopify', async t => {
     json(await counter.claim(bought), 200)
     const [order] = counter.ordersOf(bought)
     order!.fulfillmentStatus = 'FULFILLED'
-    await counter.afterJob('the order is fulfilled', 'storefront-fulfilments', async () => (await counter.status(bought))['status'] === 'Fulfilled' ? true : null)
+    await counter.afterJob('the order is fulfilled', 'storefront-fulfilments', async () =>
+      (await counter.status(bought))['status'] === 'Fulfilled' ? true : null
+    )
   })
 
   t.test('order creation fails once: the claim is 502, and good when it is repeated', async t => {
@@ -95,23 +133,32 @@ t.test('a merchant\'s store on Shopify', async t => {
     }
   })
 
-  t.test('order creation fails, and it is not known whether it did: nobody asks again before the platform\'s search would know', async t => {
-    for (const fault of ['lost before', 'server error', 'html as 200', 'internal error'] as const) {
-      const bought = await counter.buy()
-      fake.fail(fault, /^CreateOrder$/)
-      t.equal((await counter.claim(bought)).status, 502, fault)
-      await hasNone(t, counter, bought)
-      const asked = fake.count('CreateOrder')
-      t.equal((await counter.claim(bought)).status, 502, 'at once')
-      t.equal(fake.count('CreateOrder'), asked)
-      clock.advance(LAG)
-      json(await counter.claim(bought), 200)
-      await hasOne(t, counter, bought)
+  t.test(
+    "order creation fails, and it is not known whether it did: nobody asks again before the platform's search would know",
+    async t => {
+      for (const fault of ['lost before', 'server error', 'html as 200', 'internal error'] as const) {
+        const bought = await counter.buy()
+        fake.fail(fault, /^CreateOrder$/)
+        t.equal((await counter.claim(bought)).status, 502, fault)
+        await hasNone(t, counter, bought)
+        const asked = fake.count('CreateOrder')
+        t.equal((await counter.claim(bought)).status, 502, 'at once')
+        t.equal(fake.count('CreateOrder'), asked)
+        clock.advance(LAG)
+        json(await counter.claim(bought), 200)
+        await hasOne(t, counter, bought)
+      }
     }
-  })
+  )
 
   t.test('its answer is lost: the order is found, and not made again', async t => {
-    for (const fault of ['lost after', 'server error after', 'cut after', 'html as 200 after', 'internal error after'] as const) {
+    for (const fault of [
+      'lost after',
+      'server error after',
+      'cut after',
+      'html as 200 after',
+      'internal error after'
+    ] as const) {
       const bought = await counter.buy()
       fake.fail(fault, /^CreateOrder$/)
       json(await counter.claim(bought), 200)
@@ -144,7 +191,9 @@ t.test('a merchant\'s store on Shopify', async t => {
     fake.fail('lost after', /^CreateOrder$/)
     fake.fail('server error', /^FindOrder$/)
     t.equal((await counter.claim(bought)).status, 502)
-    await counter.afterJob('the order is found', 'storefront-claims', async () => (await counter.status(bought))['status'] === 'PaidWithDetails' ? true : null)
+    await counter.afterJob('the order is found', 'storefront-claims', async () =>
+      (await counter.status(bought))['status'] === 'PaidWithDetails' ? true : null
+    )
     await hasOne(t, counter, bought)
   })
 
@@ -154,14 +203,18 @@ t.test('a merchant\'s store on Shopify', async t => {
     fake.beforeOrder = () => late.promise
     const asked = fake.count('CreateOrder')
     const claiming = counter.claim(bought)
-    await eventually('the platform was asked', 60_000, () => Promise.resolve(fake.count('CreateOrder') > asked ? true : null))
+    await eventually('the platform was asked', 60_000, () =>
+      Promise.resolve(fake.count('CreateOrder') > asked ? true : null)
+    )
     clock.advance(PATIENCE)
     t.equal((await claiming).status, 502)
     await hasNone(t, counter, bought)
     t.equal((await counter.claim(bought)).status, 502, 'and is not asked for again while it may be on its way')
     fake.beforeOrder = () => {}
     late.resolve()
-    await eventually('the order was made', 60_000, () => Promise.resolve(counter.ordersOf(bought).length > 0 ? true : null))
+    await eventually('the order was made', 60_000, () =>
+      Promise.resolve(counter.ordersOf(bought).length > 0 ? true : null)
+    )
     json(await counter.claim(bought), 200)
     await hasOne(t, counter, bought)
   })
@@ -203,7 +256,8 @@ t.test('a merchant\'s store on Shopify', async t => {
   })
 
   t.test('tax away: 503 that may be repeated, and nothing can be paid', async t => {
-    const invoices = async (): Promise<unknown> => json(await gateway.merchantSend('GET', '/api/merchant/storefront/stats'), 200)['total']
+    const invoices = async (): Promise<unknown> =>
+      json(await gateway.merchantSend('GET', '/api/merchant/storefront/stats'), 200)['total']
     const before = await invoices()
     fake.away.add('Tax')
     const refused = await counter.checkout()
@@ -221,29 +275,44 @@ t.test('a merchant\'s store on Shopify', async t => {
     mug.stock = 1000
   })
 
-  t.test('stock gone between checkout and claim: the payment stays recorded, and the administrator\'s retry makes the order', async t => {
-    const bought = await counter.buy()
-    mug.stock = 1
-    t.equal((await counter.claim(bought)).status, 502)
-    await hasNone(t, counter, bought)
-    const retry = (): ReturnType<typeof gateway.send> => gateway.send('POST', `/api/admin/storefront/orders/${bought.orderId}/retry`, { headers: { 'x-api-key': gateway.adminKey } })
-    t.equal((await retry()).status, 502)
-    await hasNone(t, counter, bought)
-    mug.stock = 2
-    json(await retry(), 200)
-    await hasOne(t, counter, bought)
-    t.equal(mug.stock, 0)
-    t.equal(counter.ordersOf(bought)[0]?.input.shippingAddress?.['address1'], '1 Main Street', 'to the address that the buyer gave')
-    t.equal((await retry()).status, 400)
-    mug.stock = 1000
-  })
+  t.test(
+    "stock gone between checkout and claim: the payment stays recorded, and the administrator's retry makes the order",
+    async t => {
+      const bought = await counter.buy()
+      mug.stock = 1
+      t.equal((await counter.claim(bought)).status, 502)
+      await hasNone(t, counter, bought)
+      const retry = (): ReturnType<typeof gateway.send> =>
+        gateway.send('POST', `/api/admin/storefront/orders/${bought.orderId}/retry`, {
+          headers: { 'x-api-key': gateway.adminKey }
+        })
+      t.equal((await retry()).status, 502)
+      await hasNone(t, counter, bought)
+      mug.stock = 2
+      json(await retry(), 200)
+      await hasOne(t, counter, bought)
+      t.equal(mug.stock, 0)
+      t.equal(
+        counter.ordersOf(bought)[0]?.input.shippingAddress?.['address1'],
+        '1 Main Street',
+        'to the address that the buyer gave'
+      )
+      t.equal((await retry()).status, 400)
+      mug.stock = 1000
+    }
+  )
 
   t.test('50 claims at a time, with lost answers among them: one order', async t => {
     const bought = await counter.buy()
     fake.fail('lost after', /^CreateOrder$/)
-    const statuses = (await Promise.all(Array.from({ length: 50 }, () => counter.claim(bought)))).map(({ status }) => status)
+    const statuses = (await Promise.all(Array.from({ length: 50 }, () => counter.claim(bought)))).map(
+      ({ status }) => status
+    )
     t.equal(statuses.filter(status => status === 200).length, 1)
-    t.ok(statuses.every(status => status === 200 || status === 400), String(new Set(statuses)))
+    t.ok(
+      statuses.every(status => status === 200 || status === 400),
+      String(new Set(statuses))
+    )
     await hasOne(t, counter, bought)
   })
 
@@ -254,6 +323,8 @@ t.test('a merchant\'s store on Shopify', async t => {
       t.match((await counter.status(bought))['status'], /^(?:PaidWithDetails|Fulfilled|Shipped)$/)
     }
     t.equal(fake.shop.orders.length, counter.bought.length)
-    t.match(json(await gateway.merchantSend('GET', '/api/merchant/storefront/stats'), 200), { total: { paidOrders: counter.bought.length } })
+    t.match(json(await gateway.merchantSend('GET', '/api/merchant/storefront/stats'), 200), {
+      total: { paidOrders: counter.bought.length }
+    })
   })
 })

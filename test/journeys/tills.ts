@@ -21,51 +21,64 @@ export interface Till {
   /** Of the account, with every permission. */
   readonly key: string
   /** Satoshis of 25 US dollars and of 9.20 euros, by whoever converts for the kind. */
-  readonly sats: { readonly usd: number, readonly eur: number }
+  readonly sats: { readonly usd: number; readonly eur: number }
   /** How often the poller lists an account with open payments, in milliseconds. */
   readonly polled: number
   /** Another key of the same account. */
-  anotherKey (): string
+  anotherKey(): string
   /** Another one that may not make invoices, and the name of what it lacks. */
-  keyWithoutInvoices (): { readonly key: string, readonly lacks: RegExp }
+  keyWithoutInvoices(): { readonly key: string; readonly lacks: RegExp }
   /** Another one that may take payments and send nothing, and the name of what it lacks. */
-  keyWithoutPayouts (): { readonly key: string, readonly lacks: RegExp }
+  keyWithoutPayouts(): { readonly key: string; readonly lacks: RegExp }
   /** The key is no longer good. */
-  revoke (key: string): void
+  revoke(key: string): void
   /** Invoices that were made. */
-  charges (): number
+  charges(): number
   /** Payouts that were taken: what left the account. */
-  payouts (): number
+  payouts(): number
   /** Requests that came. */
-  requests (): number
+  requests(): number
   /** Pays an invoice over Lightning and tells nobody; answers the preimage. */
-  pay (invoice: string): string
-  /** Sends the notification about an invoice, as often as asked; null where the kind sends none. The statuses that it was answered. */
+  pay(invoice: string): string
+  /**
+   * Sends the notification about an invoice, as often as asked; null where the kind sends none. The statuses that it
+   * was answered.
+   */
   readonly notify: ((invoice: string, times?: number) => Promise<ReadonlyArray<number | null>>) | null
   /** Payouts stay under way until `finishPayouts`. */
-  slowPayouts (): void
-  finishPayouts (): void
-  fail (fault: TillFault, call: TillCall): void
+  slowPayouts(): void
+  finishPayouts(): void
+  fail(fault: TillFault, call: TillCall): void
   /** Called when a request is left without an answer. */
-  onHang (then: () => void): void
+  onHang(then: () => void): void
 }
 
 /** Strike, in the primary slot. */
-export async function strikeTill (t: T, clock: Clock): Promise<Till & { readonly fake: Awaited<ReturnType<typeof startFakeStrike>> }> {
+export async function strikeTill(
+  t: T,
+  clock: Clock
+): Promise<Till & { readonly fake: Awaited<ReturnType<typeof startFakeStrike>> }> {
   const key = `strike-${randomBytes(6).toString('hex')}`
   const fake = await startFakeStrike({ key, clock })
   t.teardown(() => fake.close())
   const { account } = fake
   const calls: Record<TillCall, RegExp> = {
-    'create': /^POST \/v1\/receive-requests$/, 'look up': /^GET \/v1\/receive-requests\/[^/]+\/receives$/, 'list': /^GET \/v1\/receive-requests\/receives$/, 'pay out': /^PATCH \/v1\/payment-quotes\//
+    create: /^POST \/v1\/receive-requests$/,
+    'look up': /^GET \/v1\/receive-requests\/[^/]+\/receives$/,
+    list: /^GET \/v1\/receive-requests\/receives$/,
+    'pay out': /^PATCH \/v1\/payment-quotes\//
   }
   const idOf = (invoice: string): string => {
     const held = [...account.requests.values()].find(request => request.invoice === invoice)
     if (held === undefined) throw new Error('no receive request has this invoice')
     return held.id
   }
-  const keyWithout = (scope: typeof STRIKE_SCOPES[number], key: string): { key: string, lacks: RegExp } => {
-    fake.addKey(key, STRIKE_SCOPES.filter(other => other !== scope), account)
+  const keyWithout = (scope: (typeof STRIKE_SCOPES)[number], key: string): { key: string; lacks: RegExp } => {
+    fake.addKey(
+      key,
+      STRIKE_SCOPES.filter(other => other !== scope),
+      account
+    )
     return { key, lacks: new RegExp(scope.replaceAll('.', '\\.')) }
   }
   let keys = 0
@@ -84,7 +97,9 @@ export async function strikeTill (t: T, clock: Clock): Promise<Till & { readonly
     },
     keyWithoutInvoices: () => keyWithout('partner.receive-request.create', `${key}-no-invoices`),
     keyWithoutPayouts: () => keyWithout('partner.payment-quote.lightning.create', `${key}-no-payouts`),
-    revoke: old => { fake.revokeKey(old) },
+    revoke: old => {
+      fake.revokeKey(old)
+    },
     charges: () => account.requests.size,
     payouts: () => account.payments.size,
     requests: () => fake.requests.length,
@@ -98,20 +113,37 @@ export async function strikeTill (t: T, clock: Clock): Promise<Till & { readonly
       // Those that were refused before are sent again first.
       return (await fake.deliver()).slice(-times)
     },
-    slowPayouts: () => { account.isSlow = true },
-    finishPayouts: () => { for (const payment of account.payments.values()) if (payment.state === 'PENDING') account.settle(payment.id, 'COMPLETED') },
-    fail: (fault, call) => { fake.fail(fault, calls[call]) },
-    onHang: then => { fake.onHang = then }
+    slowPayouts: () => {
+      account.isSlow = true
+    },
+    finishPayouts: () => {
+      for (const payment of account.payments.values())
+        if (payment.state === 'PENDING') account.settle(payment.id, 'COMPLETED')
+    },
+    fail: (fault, call) => {
+      fake.fail(fault, calls[call])
+    },
+    onHang: then => {
+      fake.onHang = then
+    }
   }
 }
 
 /** OpenNode, in the alternate slot. */
-export async function openNodeTill (t: T, clock: Clock): Promise<Till & { readonly fake: Awaited<ReturnType<typeof startFakeOpenNode>> }> {
+export async function openNodeTill(
+  t: T,
+  clock: Clock
+): Promise<Till & { readonly fake: Awaited<ReturnType<typeof startFakeOpenNode>> }> {
   const key = `opennode-${randomBytes(6).toString('hex')}`
   const fake = await startFakeOpenNode({ key, clock })
   t.teardown(() => fake.close())
   const { account } = fake
-  const calls: Record<TillCall, RegExp> = { 'create': /^POST \/v1\/charges$/, 'look up': /^GET \/v1\/charge\//, 'list': /^GET \/v1\/charges$/, 'pay out': /^POST \/v2\/withdrawals$/ }
+  const calls: Record<TillCall, RegExp> = {
+    create: /^POST \/v1\/charges$/,
+    'look up': /^GET \/v1\/charge\//,
+    list: /^GET \/v1\/charges$/,
+    'pay out': /^POST \/v2\/withdrawals$/
+  }
   const chargeOf = (invoice: string) => {
     const held = [...account.charges.values()].find(({ payreq }) => payreq === invoice)
     if (held === undefined) throw new Error('no charge has this invoice')
@@ -134,7 +166,9 @@ export async function openNodeTill (t: T, clock: Clock): Promise<Till & { readon
     anotherKey: () => addKey('Read', 'Invoices', 'Withdrawals'),
     keyWithoutInvoices: () => ({ key: addKey('Read', 'Withdrawals'), lacks: /Invoices/ }),
     keyWithoutPayouts: () => ({ key: addKey('Read', 'Invoices'), lacks: /Withdrawals/ }),
-    revoke: old => { fake.revokeKey(old) },
+    revoke: old => {
+      fake.revokeKey(old)
+    },
     charges: () => account.charges.size,
     payouts: () => account.withdrawals.size,
     requests: () => fake.requests.length,
@@ -150,18 +184,33 @@ export async function openNodeTill (t: T, clock: Clock): Promise<Till & { readon
     },
     // Every withdrawal is.
     slowPayouts: () => {},
-    finishPayouts: () => { for (const { id, status } of account.withdrawals.values()) if (status === 'pending') account.moveWithdrawal(id, 'confirmed') },
-    fail: (fault, call) => { fake.fail(fault, calls[call]) },
-    onHang: then => { fake.onHang = then }
+    finishPayouts: () => {
+      for (const { id, status } of account.withdrawals.values())
+        if (status === 'pending') account.moveWithdrawal(id, 'confirmed')
+    },
+    fail: (fault, call) => {
+      fake.fail(fault, calls[call])
+    },
+    onHang: then => {
+      fake.onHang = then
+    }
   }
 }
 
 /** A node of the merchant's own, in the primary slot. */
-export async function lndTill (t: T, clock: Clock): Promise<Till & { readonly fake: Awaited<ReturnType<typeof startFakeLnd>> }> {
+export async function lndTill(
+  t: T,
+  clock: Clock
+): Promise<Till & { readonly fake: Awaited<ReturnType<typeof startFakeLnd>> }> {
   const fake = await startFakeLnd({ clock })
   t.teardown(() => fake.close())
   const { wallet } = fake
-  const calls: Record<TillCall, RegExp> = { 'create': /^POST \/v1\/invoices$/, 'look up': /^GET \/v1\/invoice\//, 'list': /^GET \/v1\/invoices$/, 'pay out': /^POST \/v2\/router\/send$/ }
+  const calls: Record<TillCall, RegExp> = {
+    create: /^POST \/v1\/invoices$/,
+    'look up': /^GET \/v1\/invoice\//,
+    list: /^GET \/v1\/invoices$/,
+    'pay out': /^POST \/v2\/router\/send$/
+  }
   const receiving: readonly Permission[] = ['info:read', 'invoices:read', 'invoices:write']
   return {
     kind: 'lnd',
@@ -175,7 +224,9 @@ export async function lndTill (t: T, clock: Clock): Promise<Till & { readonly fa
     anotherKey: () => fake.key(),
     keyWithoutInvoices: () => ({ key: fake.key(['info:read', 'invoices:read']), lacks: /invoices:write/ }),
     keyWithoutPayouts: () => ({ key: fake.key(receiving), lacks: /offchain:read/ }),
-    revoke: old => { fake.revoke(old) },
+    revoke: old => {
+      fake.revoke(old)
+    },
     charges: () => wallet.invoices.size,
     payouts: () => wallet.payments.size + wallet.transactions.length,
     requests: () => fake.requests.length,
@@ -183,8 +234,14 @@ export async function lndTill (t: T, clock: Clock): Promise<Till & { readonly fa
     notify: null,
     // What is under way keeps its answer open; lnd's own way to be slow is a lost answer to us.
     slowPayouts: () => {},
-    finishPayouts: () => { wallet.mine() },
-    fail: (fault, call) => { fake.fail(fault, calls[call]) },
-    onHang: then => { fake.onHang = then }
+    finishPayouts: () => {
+      wallet.mine()
+    },
+    fail: (fault, call) => {
+      fake.fail(fault, calls[call])
+    },
+    onHang: then => {
+      fake.onHang = then
+    }
   }
 }

@@ -11,7 +11,9 @@ await t.test('keys are written for their owner alone, and read back', async t =>
   const data = join(temporaryFolder(t), 'data')
   t.equal(readKeys(data), null)
   const umask = process.umask(0)
-  t.teardown(() => { process.umask(umask) })
+  t.teardown(() => {
+    process.umask(umask)
+  })
   writeKeys(data, { adminKey: new Secret('admin'), merchant: { id: 1, apiKey: new Secret('bg_x') } })
   t.equal(mode(keysPath(data)), '600')
   t.equal(mode(data), '700')
@@ -26,23 +28,45 @@ await t.test('keys are written for their owner alone, and read back', async t =>
   t.same(readdirSync(data), ['keys.json'], 'nothing unfinished is left')
 })
 
-await t.test('files that others may read are refused with what to do', { skip: process.platform === 'win32' }, async t => {
-  const data = temporaryFolder(t)
-  writeKeys(data, { adminKey: new Secret('admin'), merchant: null })
-  loadMasters(data)
-  for (const open of [0o640, 0o604, 0o620]) {
-    chmodSync(keysPath(data), open)
-    t.throws(() => readKeys(data), new KeyFileError(`${keysPath(data)} holds secrets but others may read or change it; run: chmod 600 ${keysPath(data)}`))
-    chmodSync(join(data, 'master.key'), open)
-    t.throws(() => loadMasters(data), KeyFileError)
+await t.test(
+  'files that others may read are refused with what to do',
+  { skip: process.platform === 'win32' },
+  async t => {
+    const data = temporaryFolder(t)
+    writeKeys(data, { adminKey: new Secret('admin'), merchant: null })
+    loadMasters(data)
+    for (const open of [0o640, 0o604, 0o620]) {
+      chmodSync(keysPath(data), open)
+      t.throws(
+        () => readKeys(data),
+        new KeyFileError(
+          `${keysPath(data)} holds secrets but others may read or change it; run: chmod 600 ${keysPath(data)}`
+        )
+      )
+      chmodSync(join(data, 'master.key'), open)
+      t.throws(() => loadMasters(data), KeyFileError)
+    }
   }
-})
+)
 
 await t.test('a damaged keys file is refused without showing what it holds', async t => {
   const data = temporaryFolder(t)
-  for (const text of ['hidden-value', '{}', '{"adminKey":"hidden-value","merchant":{"id":"1"}}', '{"adminKey":7}', '[]', 'null']) {
+  for (const text of [
+    'hidden-value',
+    '{}',
+    '{"adminKey":"hidden-value","merchant":{"id":"1"}}',
+    '{"adminKey":7}',
+    '[]',
+    'null'
+  ]) {
     writeFileSync(keysPath(data), text, { mode: 0o600 })
-    const error: unknown = (() => { try { return readKeys(data) } catch (error) { return error } })()
+    const error: unknown = (() => {
+      try {
+        return readKeys(data)
+      } catch (error) {
+        return error
+      }
+    })()
     t.ok(error instanceof KeyFileError, text)
     t.notMatch(String(error), /hidden-value/)
   }
@@ -66,5 +90,8 @@ t.test('a rotated master secret stands first and the old one below it', async t 
   rotateMaster(data)
   const after = loadMasters(data)
   t.not(after.current.reveal(), before.current.reveal())
-  t.same(after.previous.map(secret => secret.reveal()), [before.current.reveal()])
+  t.same(
+    after.previous.map(secret => secret.reveal()),
+    [before.current.reveal()]
+  )
 })

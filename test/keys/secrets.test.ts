@@ -11,7 +11,7 @@ const next = new Secret('second master secret of 32 bytes or more')
 const place = { table: 'merchants', column: 'provider_key', row: '7' }
 
 /** Bytes that count up, so that what is made is the same in every run. */
-function countingRandom (): Random {
+function countingRandom(): Random {
   let byte = 0
   return length => Uint8Array.from({ length }, () => byte++ % 256)
 }
@@ -28,15 +28,22 @@ await t.test('a secret is redacted wherever it is printed', async t => {
 
 await t.test('what is sealed opens again, and only in its own place', async t => {
   const sealer = new Sealer(new KeyRing(master))
-  assert(property(string({ unit: 'binary' }), text => {
-    const sealed = sealer.seal(text.toWellFormed(), place)
-    return sealer.open(sealed, place).reveal() === text.toWellFormed()
-  }))
+  assert(
+    property(string({ unit: 'binary' }), text => {
+      const sealed = sealer.seal(text.toWellFormed(), place)
+      return sealer.open(sealed, place).reveal() === text.toWellFormed()
+    })
+  )
   const sealed = sealer.seal('sk-12345', place)
   t.match(sealed, /^v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/)
   t.notOk(sealed.includes('sk-12345'))
   t.not(sealer.seal('sk-12345', place), sealed, 'each sealing has its own nonce')
-  for (const other of [{ ...place, row: '8' }, { ...place, column: 'webhook_secret' }, { ...place, table: 'proxies' }, { table: 'merchants","provider_key', column: '7', row: '' }]) {
+  for (const other of [
+    { ...place, row: '8' },
+    { ...place, column: 'webhook_secret' },
+    { ...place, table: 'proxies' },
+    { table: 'merchants","provider_key', column: '7', row: '' }
+  ]) {
     t.throws(() => sealer.open(sealed, other), UnsealError)
   }
 })
@@ -53,9 +60,29 @@ await t.test('a ciphertext that was changed anywhere does not open', async t => 
       t.throws(() => sealer.open(parts.with(part, changed.toString('base64url')).join('.'), place), UnsealError)
     }
   }
-  const shortTag = parts.with(4, Buffer.from(parts[4] ?? '', 'base64url').subarray(0, 4).toString('base64url')).join('.')
-  for (const bad of ['', 'v1', sealed.replace('v1', 'v2'), `${sealed}.more`, shortTag, parts.with(1, 'AAAAAAAA').join('.')]) {
-    const error: unknown = (() => { try { return sealer.open(bad, place) } catch (error) { return error } })()
+  const shortTag = parts
+    .with(
+      4,
+      Buffer.from(parts[4] ?? '', 'base64url')
+        .subarray(0, 4)
+        .toString('base64url')
+    )
+    .join('.')
+  for (const bad of [
+    '',
+    'v1',
+    sealed.replace('v1', 'v2'),
+    `${sealed}.more`,
+    shortTag,
+    parts.with(1, 'AAAAAAAA').join('.')
+  ]) {
+    const error: unknown = (() => {
+      try {
+        return sealer.open(bad, place)
+      } catch (error) {
+        return error
+      }
+    })()
     t.ok(error instanceof UnsealError)
     t.notMatch(String(error), /sk-12345/)
   }
@@ -79,13 +106,20 @@ await t.test('each purpose has its own key, the same in every process', async t 
   const [current, previous] = new KeyRing(next, [master]).deriveAll('macaroon')
   t.same(current, new KeyRing(next).derive('macaroon'))
   t.same(previous, ring.derive('macaroon'))
-  // From an independent HKDF (RFC 5869): salt "boltgate", info "macaroon". A change would void every macaroon in the field.
+  // From an independent HKDF (RFC 5869): salt "boltgate", info "macaroon". A change would void every macaroon in the
+  // field.
   t.equal(ring.derive('macaroon').toString('hex'), '64c3f32e8986463cea5a29d5b6a4e75f45b5d2bcddb835ec05fef7a7f568df42')
 })
 
 await t.test('a short master is refused by name, without being shown', async t => {
   t.throws(() => new KeyRing(new Secret('too short')), MasterSecretError)
-  const error: unknown = (() => { try { return new KeyRing(master, [new Secret('too short')]) } catch (error) { return error } })()
+  const error: unknown = (() => {
+    try {
+      return new KeyRing(master, [new Secret('too short')])
+    } catch (error) {
+      return error
+    }
+  })()
   t.match(String(error), /secrets\.previous\[0\] has 9 bytes/)
   t.notMatch(String(error), /too short/)
 })
@@ -99,10 +133,22 @@ await t.test('an API key has its form, is found by its id, and matches its own d
   t.equal(matchesApiKey(parsed, made.digest), true)
   t.equal(matchesApiKey(parsed, generateApiKey().digest), false)
   t.equal(matchesApiKey(parsed, made.digest.subarray(0, 31)), false)
-  for (const bad of ['', 'bg_', made.id, `${made.key.reveal()}x`, made.key.reveal().slice(0, -1), ` ${made.key.reveal()}`, `${made.key.reveal()}\n`]) {
+  for (const bad of [
+    '',
+    'bg_',
+    made.id,
+    `${made.key.reveal()}x`,
+    made.key.reveal().slice(0, -1),
+    ` ${made.key.reveal()}`,
+    `${made.key.reveal()}\n`
+  ]) {
     t.equal(parseApiKey(bad), null, JSON.stringify(bad))
   }
-  t.equal(generateApiKey(countingRandom()).key.reveal(), generateApiKey(countingRandom()).key.reveal(), 'randomness is injected')
+  t.equal(
+    generateApiKey(countingRandom()).key.reveal(),
+    generateApiKey(countingRandom()).key.reveal(),
+    'randomness is injected'
+  )
 })
 
 await t.test('constant-time compares agree with plain ones', async t => {

@@ -6,7 +6,7 @@ import { sha256 } from '../../src/lightning/hmac.ts'
 
 const base58check = createBase58check(sha256)
 
-function codeOf (text: string): AddressErrorCode | 'valid' {
+function codeOf(text: string): AddressErrorCode | 'valid' {
   try {
     readAddress(text)
     return 'valid'
@@ -46,15 +46,31 @@ for (const [text, kind, networks] of valid) {
 const invalid: ReadonlyArray<[why: string, text: string, code: AddressErrorCode]> = [
   // BIP 350
   ['invalid human-readable part', 'tc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vq5zuyut', 'form'],
-  ['bech32 instead of bech32m, version 1', 'bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqh2y7hd', 'checksum'],
-  ['bech32 instead of bech32m, version 2', 'tb1z0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqglt7rf', 'checksum'],
-  ['bech32 instead of bech32m, version 16', 'BC1S0XLXVLHEMJA6C4DQV22UAPCTQUPFHLXM9H8Z3K2E72Q4K9HCZ7VQ54WELL', 'checksum'],
+  [
+    'bech32 instead of bech32m, version 1',
+    'bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqh2y7hd',
+    'checksum'
+  ],
+  [
+    'bech32 instead of bech32m, version 2',
+    'tb1z0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqglt7rf',
+    'checksum'
+  ],
+  [
+    'bech32 instead of bech32m, version 16',
+    'BC1S0XLXVLHEMJA6C4DQV22UAPCTQUPFHLXM9H8Z3K2E72Q4K9HCZ7VQ54WELL',
+    'checksum'
+  ],
   ['bech32m instead of bech32, 20 bytes', 'bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kemeawh', 'checksum'],
   ['bech32m instead of bech32, 32 bytes', 'tb1q0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vq24jc47', 'checksum'],
   ['invalid character in checksum', 'bc1p38j9r5y49hruaue7wxjce0updqjuyyx0kh56v8s25huc6995vvpql3jow4', 'form'],
   ['invalid witness version', 'BC130XLXVLHEMJA6C4DQV22UAPCTQUPFHLXM9H8Z3K2E72Q4K9HCZ7VQ7ZWS8R', 'version'],
   ['invalid program length (1 byte)', 'bc1pw5dgrnzv', 'length'],
-  ['invalid program length (41 bytes)', 'bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7v8n0nx0muaewav253zgeav', 'length'],
+  [
+    'invalid program length (41 bytes)',
+    'bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7v8n0nx0muaewav253zgeav',
+    'length'
+  ],
   ['invalid program length for witness version 0', 'BC1QR508D6QEJXTDG4Y5R3ZARVARYV98GJ9P', 'length'],
   ['mixed case', 'tb1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vq47Zagq', 'form'],
   ['more than 4 padding bits', 'bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7v07qwwzcrf', 'length'],
@@ -65,11 +81,19 @@ const invalid: ReadonlyArray<[why: string, text: string, code: AddressErrorCode]
   ['invalid checksum', 'bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5', 'checksum'],
   ['invalid witness version', 'BC13W508D6QEJXTDG4Y5R3ZARVARY0C5XW7KN40WF2', 'checksum'],
   ['invalid program length', 'bc1rw5uspcuh', 'checksum'],
-  ['invalid program length', 'bc10w508d6qejxtdg4y5r3zarvary0c5xw7kw508d6qejxtdg4y5r3zarvary0c5xw7kw5rljs90', 'checksum'],
+  [
+    'invalid program length',
+    'bc10w508d6qejxtdg4y5r3zarvary0c5xw7kw508d6qejxtdg4y5r3zarvary0c5xw7kw5rljs90',
+    'checksum'
+  ],
   ['mixed case', 'tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sL5k7', 'form'],
   ['more than 4 padding bits', 'bc1zw508d6qejxtdg4y5r3zarvaryvqyzf3du', 'checksum'],
   ['non-zero padding', 'tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3pjxtptv', 'length'],
-  ['version 1 with the old checksum', 'bc1pw508d6qejxtdg4y5r3zarvary0c5xw7kw508d6qejxtdg4y5r3zarvary0c5xw7k7grplx', 'checksum'],
+  [
+    'version 1 with the old checksum',
+    'bc1pw508d6qejxtdg4y5r3zarvary0c5xw7kw508d6qejxtdg4y5r3zarvary0c5xw7k7grplx',
+    'checksum'
+  ],
   ['version 16 with the old checksum', 'BC1SW50QA3JX3S', 'checksum'],
   ['version 2 with the old checksum', 'bc1zw508d6qejxtdg4y5r3zarvaryvg6kdaj', 'checksum'],
   // base58
@@ -98,26 +122,77 @@ const programs = fc.uint8Array({ minLength: 20, maxLength: 20 })
 
 t.test('every address that can be written is read back for its network, and none with one character changed', t => {
   const written = fc.oneof(
-    fc.tuple(fc.constantFrom<[number, string, string]>([0x00, 'p2pkh', 'mainnet'], [0x05, 'p2sh', 'mainnet'], [0x6f, 'p2pkh', 'testnet signet regtest'], [0xc4, 'p2sh', 'testnet signet regtest']), programs)
-      .map(([[version, kind, networks], bytes]) => ({ text: base58check.encode(Uint8Array.of(version, ...bytes)), kind, networks })),
-    fc.tuple(fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']), programs)
-      .map(([[prefix, networks], bytes]) => ({ text: bech32.encode(prefix, [0, ...bech32.toWords(bytes)]), kind: 'p2wpkh', networks })),
-    fc.tuple(fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']), fc.uint8Array({ minLength: 32, maxLength: 32 }))
-      .map(([[prefix, networks], bytes]) => ({ text: bech32m.encode(prefix, [1, ...bech32m.toWords(bytes)]), kind: 'p2tr', networks }))
+    fc
+      .tuple(
+        fc.constantFrom<[number, string, string]>(
+          [0x00, 'p2pkh', 'mainnet'],
+          [0x05, 'p2sh', 'mainnet'],
+          [0x6f, 'p2pkh', 'testnet signet regtest'],
+          [0xc4, 'p2sh', 'testnet signet regtest']
+        ),
+        programs
+      )
+      .map(([[version, kind, networks], bytes]) => ({
+        text: base58check.encode(Uint8Array.of(version, ...bytes)),
+        kind,
+        networks
+      })),
+    fc
+      .tuple(
+        fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']),
+        programs
+      )
+      .map(([[prefix, networks], bytes]) => ({
+        text: bech32.encode(prefix, [0, ...bech32.toWords(bytes)]),
+        kind: 'p2wpkh',
+        networks
+      })),
+    fc
+      .tuple(
+        fc.constantFrom<[string, string]>(['bc', 'mainnet'], ['tb', 'testnet signet'], ['bcrt', 'regtest']),
+        fc.uint8Array({ minLength: 32, maxLength: 32 })
+      )
+      .map(([[prefix, networks], bytes]) => ({
+        text: bech32m.encode(prefix, [1, ...bech32m.toWords(bytes)]),
+        kind: 'p2tr',
+        networks
+      }))
   )
-  t.doesNotThrow(() => fc.assert(fc.property(written, fc.nat(), fc.constantFrom(...'023456789acdefghjkmnpqrstuvwxyz'), ({ text, kind, networks }, place, other) => {
-    const address = readAddress(text)
-    if (address.kind !== kind || address.networks.join(' ') !== networks) return false
-    const at = place % text.length
-    const changed = text.slice(0, at) + other + text.slice(at + 1)
-    return changed === text || codeOf(changed) !== 'valid'
-  }), { numRuns: 500 }))
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(
+        written,
+        fc.nat(),
+        fc.constantFrom(...'023456789acdefghjkmnpqrstuvwxyz'),
+        ({ text, kind, networks }, place, other) => {
+          const address = readAddress(text)
+          if (address.kind !== kind || address.networks.join(' ') !== networks) return false
+          const at = place % text.length
+          const changed = text.slice(0, at) + other + text.slice(at + 1)
+          return changed === text || codeOf(changed) !== 'valid'
+        }
+      ),
+      { numRuns: 500 }
+    )
+  )
   t.end()
 })
 
 t.test('no text makes anything but an AddressError', t => {
-  t.doesNotThrow(() => fc.assert(fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.string().map(text => `bc1${text}`), fc.string().map(text => `BCRT1${text}`)), text => {
-    codeOf(text)
-  }), { numRuns: 300 }))
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.string().map(text => `bc1${text}`),
+          fc.string().map(text => `BCRT1${text}`)
+        ),
+        text => {
+          codeOf(text)
+        }
+      ),
+      { numRuns: 300 }
+    )
+  )
   t.end()
 })

@@ -5,7 +5,13 @@ import * as fc from 'fast-check'
 import { bech32 } from '@scure/base'
 import lightBolt11 from 'light-bolt11-decoder'
 import t from 'tap'
-import { decodeInvoice, encodeInvoice, InvoiceError, MAX_DESCRIPTION_BYTES, shortDescription } from '../../src/lightning/bolt11.ts'
+import {
+  decodeInvoice,
+  encodeInvoice,
+  InvoiceError,
+  MAX_DESCRIPTION_BYTES,
+  shortDescription
+} from '../../src/lightning/bolt11.ts'
 import type { InvoiceNetwork, InvoiceTerms } from '../../src/lightning/bolt11.ts'
 import { INVALID, PAYEE, VALID } from './bolt11-vectors.ts'
 
@@ -14,10 +20,16 @@ const HASH = '0001020304050607080900010203040506070809000102030405060708090102'
 const SECRET = '11'.repeat(32)
 
 const TERMS: InvoiceTerms = {
-  network: 'regtest', amountMsat: 10_000n, paymentHash: HASH, paymentSecret: SECRET, timestamp: 1_790_000_000, expirySeconds: 600, description: 'a quote'
+  network: 'regtest',
+  amountMsat: 10_000n,
+  paymentHash: HASH,
+  paymentSecret: SECRET,
+  timestamp: 1_790_000_000,
+  expirySeconds: 600,
+  description: 'a quote'
 }
 
-function refusal (run: () => unknown): InvoiceError {
+function refusal(run: () => unknown): InvoiceError {
   try {
     run()
   } catch (error) {
@@ -47,7 +59,14 @@ t.test('every invalid example of BOLT 11 is refused for its own reason', async t
 
 t.test('expiry, network, features and description are read', async t => {
   const coffee = decodeInvoice(VALID[1]?.text ?? '')
-  t.match(coffee, { description: '1 cup coffee', expirySeconds: 60, timestamp: 1_496_314_658, expiresAt: 1_496_314_718, amountSats: 250_000, network: 'mainnet' })
+  t.match(coffee, {
+    description: '1 cup coffee',
+    expirySeconds: 60,
+    timestamp: 1_496_314_658,
+    expiresAt: 1_496_314_718,
+    amountSats: 250_000,
+    network: 'mainnet'
+  })
   t.equal(decodeInvoice(VALID[2]?.text ?? '').description, 'ナンセンス 1杯')
   const hashed = decodeInvoice(VALID[4]?.text ?? '')
   t.equal(hashed.network, 'testnet')
@@ -92,27 +111,47 @@ t.test('a named payee must have signed, in low-S form', async t => {
 
 t.test('what makes an invoice ambiguous is refused', async t => {
   const { prefix, words } = bech32.decode(encodeInvoice(TERMS, KEY) as `${string}1${string}`, false) // as above
-  const insert = (...field: number[]) => bech32.encode(prefix, [...words.slice(0, 7), ...field, ...words.slice(7)], false)
+  const insert = (...field: number[]) =>
+    bech32.encode(prefix, [...words.slice(0, 7), ...field, ...words.slice(7)], false)
   const hash = [1, 1, 20, ...bech32.toWords(Buffer.alloc(32, 7)).slice(0, 52)]
   t.equal(refusal(() => decodeInvoice(insert(...hash), { signature: false })).code, 'field', 'two payment hashes')
   t.equal(refusal(() => decodeInvoice(insert(6, 0, 1, 5), { signature: false })).code, 'field', 'two expiries')
-  t.equal(refusal(() => decodeInvoice(insert(23, 1, 20, ...bech32.toWords(Buffer.alloc(32))), { signature: false })).code, 'missing', 'd and h')
+  t.equal(
+    refusal(() => decodeInvoice(insert(23, 1, 20, ...bech32.toWords(Buffer.alloc(32))), { signature: false })).code,
+    'missing',
+    'd and h'
+  )
   const bare = bech32.decode(VALID[15]?.text as `${string}1${string}`, false) // as above; it has neither x nor c
-  const numbered = (...field: number[]) => decodeInvoice(bech32.encode(bare.prefix, [...bare.words.slice(0, 7), ...field, ...bare.words.slice(7)], false), { signature: false })
+  const numbered = (...field: number[]) =>
+    decodeInvoice(bech32.encode(bare.prefix, [...bare.words.slice(0, 7), ...field, ...bare.words.slice(7)], false), {
+      signature: false
+    })
   t.equal(numbered(6, 0, 2, 1, 0).expirySeconds, 32)
   t.equal(numbered(24, 0, 1, 9).minFinalCltvExpiry, 9)
   t.equal(refusal(() => numbered(6, 0, 2, 0, 1)).code, 'field', 'an expiry with a leading zero')
   t.equal(refusal(() => numbered(24, 0, 2, 0, 1)).code, 'field', 'a cltv delta with a leading zero')
-  t.equal(refusal(() => numbered(6, 0, 11, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)).code, 'field', 'an expiry beyond exact numbers')
+  t.equal(
+    refusal(() => numbered(6, 0, 11, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)).code,
+    'field',
+    'an expiry beyond exact numbers'
+  )
   const plain = bech32.decode(encodeInvoice({ ...TERMS, features: [] }, KEY) as `${string}1${string}`, false) // as above
-  const featured = (...field: number[]) => decodeInvoice(bech32.encode(plain.prefix, [...plain.words.slice(0, 7), ...field, ...plain.words.slice(7)], false), { signature: false })
+  const featured = (...field: number[]) =>
+    decodeInvoice(bech32.encode(plain.prefix, [...plain.words.slice(0, 7), ...field, ...plain.words.slice(7)], false), {
+      signature: false
+    })
   t.same(featured(5, 0, 2, 8, 0).features, [8])
   t.equal(refusal(() => featured(5, 0, 3, 0, 8, 0)).code, 'field', 'features with a leading zero')
   t.ok(decodeInvoice(insert(2, 0, 1, 5), { signature: false }), 'an unknown field is passed over')
-  t.equal(refusal(() => decodeInvoice(insert(2, 31, 31, 5), { signature: false })).code, 'field', 'a field past the end')
+  t.equal(
+    refusal(() => decodeInvoice(insert(2, 31, 31, 5), { signature: false })).code,
+    'field',
+    'a field past the end'
+  )
   for (const bad of ['lnbcrt0100n', 'lnbcrt-1n', 'lnbcrt100', 'lnbcrt22000000', 'lnbcrt1n1n', 'lnbcrtn', 'lnxx1n']) {
     const text = bech32.encode(bad, words, false)
-    if (bad === 'lnbcrt100') t.equal(decodeInvoice(text, { signature: false }).amountMsat, 10_000_000_000_000n, '100 BTC')
+    if (bad === 'lnbcrt100')
+      t.equal(decodeInvoice(text, { signature: false }).amountMsat, 10_000_000_000_000n, '100 BTC')
     else t.throws(() => decodeInvoice(text, { signature: false }), InvoiceError, bad)
   }
   t.equal(refusal(() => decodeInvoice('lnbc1'.padEnd(8000, 'q'))).code, 'length')
@@ -121,7 +160,11 @@ t.test('what makes an invoice ambiguous is refused', async t => {
 
 t.test('two independent decoders read our invoices as we do', async t => {
   const regtest = { bech32: 'bcrt', pubKeyHash: 0x6f, scriptHash: 0xc4, validWitnessVersions: [0, 1] }
-  for (const terms of [TERMS, { ...TERMS, network: 'mainnet' as const, amountMsat: 1_000_000n }, { ...TERMS, amountMsat: null }]) {
+  for (const terms of [
+    TERMS,
+    { ...TERMS, network: 'mainnet' as const, amountMsat: 1_000_000n },
+    { ...TERMS, amountMsat: null }
+  ]) {
     const text = encodeInvoice(terms, KEY)
     const ours = decodeInvoice(text)
     const theirs = bolt11.decode(text, terms.network === 'regtest' ? regtest : undefined)
@@ -132,7 +175,8 @@ t.test('two independent decoders read our invoices as we do', async t => {
     t.equal(theirs.payeeNodeKey, ours.payee)
     t.equal(theirs.millisatoshis ?? null, ours.amountMsat === null ? null : String(ours.amountMsat))
     const light = lightBolt11.decode(text)
-    const section = (name: string): unknown => light.sections.find(part => part.name === name && 'value' in part && part.value)
+    const section = (name: string): unknown =>
+      light.sections.find(part => part.name === name && 'value' in part && part.value)
     t.match(section('payment_hash'), { value: HASH })
     t.match(section('timestamp'), { value: TERMS.timestamp })
     t.equal(light.expiry, 600)
@@ -150,27 +194,48 @@ t.test('the signing key is the payee, and the signature is low-S', async t => {
 t.test('an invoice comes back as it was written', async t => {
   const networks: InvoiceNetwork[] = ['mainnet', 'testnet', 'signet', 'regtest']
   const hex32 = fc.uint8Array({ minLength: 32, maxLength: 32 }).map(bytes => Buffer.from(bytes).toString('hex'))
-  fc.assert(fc.property(
-    fc.record({
-      network: fc.constantFrom(...networks),
-      amountMsat: fc.option(fc.bigInt({ min: 1n, max: 2_100_000_000_000_000_000n })),
-      paymentHash: hex32,
-      paymentSecret: hex32,
-      timestamp: fc.integer({ min: 0, max: 2 ** 35 - 1 }),
-      expirySeconds: fc.integer({ min: 0, max: 2 ** 31 }),
-      description: fc.string({ unit: 'grapheme', maxLength: 60 }).map(text => shortDescription(text)),
-      minFinalCltvExpiry: fc.integer({ min: 0, max: 100_000 })
-    }, { noNullPrototype: true }),
-    terms => {
-      const { text, amountSats: _, expiresAt, payee, features, descriptionHash, ...read } = decodeInvoice(encodeInvoice(terms, KEY))
-      t.strictSame({ ...read }, terms)
-      return text.length > 0 && expiresAt === terms.timestamp + terms.expirySeconds && payee === PAYEE && features.length === 3 && descriptionHash === null
-    }
-  ), { numRuns: 60 })
+  fc.assert(
+    fc.property(
+      fc.record(
+        {
+          network: fc.constantFrom(...networks),
+          amountMsat: fc.option(fc.bigInt({ min: 1n, max: 2_100_000_000_000_000_000n })),
+          paymentHash: hex32,
+          paymentSecret: hex32,
+          timestamp: fc.integer({ min: 0, max: 2 ** 35 - 1 }),
+          expirySeconds: fc.integer({ min: 0, max: 2 ** 31 }),
+          description: fc.string({ unit: 'grapheme', maxLength: 60 }).map(text => shortDescription(text)),
+          minFinalCltvExpiry: fc.integer({ min: 0, max: 100_000 })
+        },
+        { noNullPrototype: true }
+      ),
+      terms => {
+        const {
+          text,
+          amountSats: _,
+          expiresAt,
+          payee,
+          features,
+          descriptionHash,
+          ...read
+        } = decodeInvoice(encodeInvoice(terms, KEY))
+        t.strictSame({ ...read }, terms)
+        return (
+          text.length > 0 &&
+          expiresAt === terms.timestamp + terms.expirySeconds &&
+          payee === PAYEE &&
+          features.length === 3 &&
+          descriptionHash === null
+        )
+      }
+    ),
+    { numRuns: 60 }
+  )
 })
 
 t.test('terms that cannot be written are refused', async t => {
-  const refused = (terms: Partial<InvoiceTerms>) => t.throws(() => encodeInvoice({ ...TERMS, ...terms }, KEY), InvoiceError, Object.keys(terms).join())
+  const refused = (terms: Partial<InvoiceTerms>) =>
+    t.throws(() => encodeInvoice({ ...TERMS, ...terms }, KEY), InvoiceError, Object.keys(terms).join())
   refused({ amountMsat: 0n })
   refused({ amountMsat: 2_100_000_000_000_000_001n })
   refused({ paymentHash: 'AA'.repeat(32) })
@@ -178,7 +243,10 @@ t.test('terms that cannot be written are refused', async t => {
   refused({ timestamp: 1.5 })
   refused({ expirySeconds: -1 })
   refused({ description: 'x'.repeat(MAX_DESCRIPTION_BYTES + 1) })
-  t.equal(decodeInvoice(encodeInvoice({ ...TERMS, description: shortDescription('é'.repeat(400)) }, KEY)).description, 'é'.repeat(319))
+  t.equal(
+    decodeInvoice(encodeInvoice({ ...TERMS, description: shortDescription('é'.repeat(400)) }, KEY)).description,
+    'é'.repeat(319)
+  )
 })
 
 t.test('no text makes the decoder throw anything but an InvoiceError', async t => {
@@ -193,17 +261,29 @@ t.test('no text makes the decoder throw anything but an InvoiceError', async t =
   // With a right checksum, so that the fields behind it are reached.
   const words = fc.array(fc.integer({ min: 0, max: 31 }), { minLength: 0, maxLength: 300, size: 'max' })
   const prefixes = fc.constantFrom('lnbc', 'lnbcrt10n', 'lntbs1', 'lntb5p', 'ln', 'bc')
-  fc.assert(fc.property(prefixes, words, (prefix, data) => only(bech32.encode(prefix, data, false))), { numRuns: 500 })
+  fc.assert(
+    fc.property(prefixes, words, (prefix, data) => only(bech32.encode(prefix, data, false))),
+    { numRuns: 500 }
+  )
   const signature = [...bech32.toWords(randomBytes(65))]
   const good = bech32.decode(encodeInvoice(TERMS, KEY) as `${string}1${string}`, false).words // as above
-  t.throws(() => decodeInvoice(bech32.encode('lnbcrt100n', [...good.slice(0, -104), ...signature.slice(0, 100), 31, 31, 31, 31], false)), InvoiceError)
-  fc.assert(fc.property(fc.nat(good.length - 1), fc.integer({ min: 0, max: 31 }), (index, word) => {
-    const edited = [...good]
-    edited[index] = word
-    try {
-      decodeInvoice(bech32.encode('lnbcrt100n', edited, false))
-    } catch (error) {
-      if (!(error instanceof InvoiceError)) throw error
-    }
-  }), { numRuns: 150 })
+  t.throws(
+    () =>
+      decodeInvoice(
+        bech32.encode('lnbcrt100n', [...good.slice(0, -104), ...signature.slice(0, 100), 31, 31, 31, 31], false)
+      ),
+    InvoiceError
+  )
+  fc.assert(
+    fc.property(fc.nat(good.length - 1), fc.integer({ min: 0, max: 31 }), (index, word) => {
+      const edited = [...good]
+      edited[index] = word
+      try {
+        decodeInvoice(bech32.encode('lnbcrt100n', edited, false))
+      } catch (error) {
+        if (!(error instanceof InvoiceError)) throw error
+      }
+    }),
+    { numRuns: 150 }
+  )
 })

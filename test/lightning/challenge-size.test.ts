@@ -14,16 +14,34 @@ const HASH = 'ab'.repeat(32)
 const DIGEST = `sha-256=:${'A'.repeat(43)}=:`
 
 // Everything as large as it may be: the ids and names are the longest that the schemas allow.
-function lines (path: string, invoiceChars: number): string[] {
+function lines(path: string, invoiceChars: number): string[] {
   const invoice = 'lnbcrt10000000'.padEnd(invoiceChars, 'q')
   const caveats = issueCaveats({
-    service: `${'s'.repeat(64)}:0`, path, wildcard: true, merchantId: '9'.repeat(16), chargeId: HASH, amountSats: 1_000_000_000, expires: 9_999_999_999
+    service: `${'s'.repeat(64)}:0`,
+    path,
+    wildcard: true,
+    merchantId: '9'.repeat(16),
+    chargeId: HASH,
+    amountSats: 1_000_000_000,
+    expires: 9_999_999_999
   })
   const macaroon = mintMacaroon(Buffer.alloc(32), 'l'.repeat(32), encodeIdentifier(HASH, Buffer.alloc(32)), caveats)
-  const payment = paymentChallenge({
-    realm: 'r'.repeat(MAX_REALM_CHARS), amountSats: 1_000_000_000, expiresAt: 1_800_000_000, digest: DIGEST,
-    invoice: { text: invoice, network: 'mainnet', amountMsat: 1_000_000_000_000n, paymentHash: HASH, expiresAt: 1_800_000_000 }
-  }, Buffer.alloc(32))
+  const payment = paymentChallenge(
+    {
+      realm: 'r'.repeat(MAX_REALM_CHARS),
+      amountSats: 1_000_000_000,
+      expiresAt: 1_800_000_000,
+      digest: DIGEST,
+      invoice: {
+        text: invoice,
+        network: 'mainnet',
+        amountMsat: 1_000_000_000_000n,
+        paymentHash: HASH,
+        expiresAt: 1_800_000_000
+      }
+    },
+    Buffer.alloc(32)
+  )
   return [l402Challenge(macaroonToBase64(macaroon), invoice), payment.header]
 }
 
@@ -40,12 +58,24 @@ t.test('whatever the path has, its description leaves both challenge lines under
 })
 
 t.test('an invoice of ours with a description of its room stays within its share', async t => {
-  const text = encodeInvoice({
-    network: 'regtest', amountMsat: 1_000_000_000_001n, paymentHash: HASH, paymentSecret: HASH, timestamp: 1_800_000_000, expirySeconds: 86_400, minFinalCltvExpiry: 144,
-    description: shortDescription('d'.repeat(500), descriptionRoom(LONGEST_PATH))
-  }, Buffer.alloc(32, 1))
+  const text = encodeInvoice(
+    {
+      network: 'regtest',
+      amountMsat: 1_000_000_000_001n,
+      paymentHash: HASH,
+      paymentSecret: HASH,
+      timestamp: 1_800_000_000,
+      expirySeconds: 86_400,
+      minFinalCltvExpiry: 144,
+      description: shortDescription('d'.repeat(500), descriptionRoom(LONGEST_PATH))
+    },
+    Buffer.alloc(32, 1)
+  )
   // A routing hint of one hop takes 85 characters; a provider's invoice may have two.
-  t.ok(text.length + 2 * 85 <= BARE_INVOICE + Math.ceil(descriptionRoom(LONGEST_PATH) * 1.6), `${text.length} characters`)
+  t.ok(
+    text.length + 2 * 85 <= BARE_INVOICE + Math.ceil(descriptionRoom(LONGEST_PATH) * 1.6),
+    `${text.length} characters`
+  )
 })
 
 t.test('the credential for the longest path is accepted', async t => {

@@ -1,6 +1,6 @@
 /**
- * A deployed client, unmodified, between our challenge lines and our credential reader. Its `fetch` is replaced, so that
- * nothing leaves the process: the codecs are what is tested here, not a server.
+ * A deployed client, unmodified, between our challenge lines and our credential reader. Its `fetch` is replaced, so
+ * that nothing leaves the process: the codecs are what is tested here, not a server.
  */
 import { fetchWithL402 } from '@getalby/lightning-tools/402/l402'
 import { fetchWithMpp } from '@getalby/lightning-tools/402/mpp'
@@ -9,7 +9,14 @@ import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
 import { checkGrant, issueCaveats, readGrant } from '../../src/lightning/caveats.ts'
 import { readCredential } from '../../src/lightning/credential.ts'
 import { l402Challenge } from '../../src/lightning/l402-header.ts'
-import { decodeIdentifier, decodeMacaroonBase64, encodeIdentifier, macaroonToBase64, mintMacaroon, verifySignature } from '../../src/lightning/macaroon.ts'
+import {
+  decodeIdentifier,
+  decodeMacaroonBase64,
+  encodeIdentifier,
+  macaroonToBase64,
+  mintMacaroon,
+  verifySignature
+} from '../../src/lightning/macaroon.ts'
 import { matchPaymentId, paymentChallenge } from '../../src/lightning/payment-challenge.ts'
 import { parsePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../../src/lightning/preimage.ts'
@@ -20,27 +27,54 @@ const PREIMAGE = '5a'.repeat(32)
 const NOW = Math.floor(Date.now() / 1000) // the client compares with its own clock
 const HASH = paymentHashOf(PREIMAGE)
 const TOKEN_ID = RING.newTokenId(Buffer.alloc(28, 6))
-const INVOICE = decodeInvoice(encodeInvoice({
-  network: 'regtest', amountMsat: 10_000n, paymentHash: HASH, paymentSecret: '22'.repeat(32), timestamp: NOW, expirySeconds: 600, description: 'quote'
-}, Buffer.alloc(32, 7)))
+const INVOICE = decodeInvoice(
+  encodeInvoice(
+    {
+      network: 'regtest',
+      amountMsat: 10_000n,
+      paymentHash: HASH,
+      paymentSecret: '22'.repeat(32),
+      timestamp: NOW,
+      expirySeconds: 600,
+      description: 'quote'
+    },
+    Buffer.alloc(32, 7)
+  )
+)
 
 const rootKey = RING.rootKey(TOKEN_ID) ?? Buffer.alloc(0)
-const MACAROON = macaroonToBase64(mintMacaroon(rootKey, 'l402', encodeIdentifier(HASH, TOKEN_ID), issueCaveats({
-  service: 'boltgate:0', path: '/quote', wildcard: false, merchantId: null, chargeId: 'sbx_1', amountSats: 10, expires: NOW + 3600
-})))
-const CHALLENGE = paymentChallenge({ realm: 'boltgate.local', invoice: INVOICE, amountSats: 10, expiresAt: NOW + 600, digest: null }, RING.paymentIdKeys[0].key)
+const MACAROON = macaroonToBase64(
+  mintMacaroon(
+    rootKey,
+    'l402',
+    encodeIdentifier(HASH, TOKEN_ID),
+    issueCaveats({
+      service: 'boltgate:0',
+      path: '/quote',
+      wildcard: false,
+      merchantId: null,
+      chargeId: 'sbx_1',
+      amountSats: 10,
+      expires: NOW + 3600
+    })
+  )
+)
+const CHALLENGE = paymentChallenge(
+  { realm: 'boltgate.local', invoice: INVOICE, amountSats: 10, expiresAt: NOW + 600, digest: null },
+  RING.paymentIdKeys[0].key
+)
 const LINES = [l402Challenge(MACAROON, INVOICE.text), CHALLENGE.header]
 
 const wallet = {
   paid: [] as string[],
-  async payInvoice ({ invoice }: { invoice: string }) {
+  async payInvoice({ invoice }: { invoice: string }) {
     this.paid.push(invoice)
     return { preimage: PREIMAGE }
   }
 }
 
 // Answers 402 with both lines, then keeps the headers of the second request.
-async function authorizationOf (order: readonly string[], run: () => Promise<Response>): Promise<string> {
+async function authorizationOf(order: readonly string[], run: () => Promise<Response>): Promise<string> {
   const real = globalThis.fetch
   let sent = ''
   globalThis.fetch = async (_input, init) => {
@@ -68,11 +102,20 @@ t.test('the L402 line, paid by a real client, comes back as a credential that ve
   t.ok(preimageMatches(credential.preimage, paymentHash))
   t.ok(verifySignature(macaroon, RING.rootKey(tokenId) ?? Buffer.alloc(0)))
   const grant = readGrant(macaroon.caveats, credential.preimage)
-  t.equal(checkGrant(grant, { service: 'boltgate:0', path: '/quote', merchantId: null, chargeId: 'sbx_1', amountSats: 10 }, NOW), null)
+  t.equal(
+    checkGrant(
+      grant,
+      { service: 'boltgate:0', path: '/quote', merchantId: null, chargeId: 'sbx_1', amountSats: 10 },
+      NOW
+    ),
+    null
+  )
 })
 
 t.test('the Payment line, paid by a real client, comes back as a token whose id verifies', async t => {
-  const sent = await authorizationOf(LINES.toReversed(), () => fetchWithMpp('https://api.example/quote', {}, { wallet }))
+  const sent = await authorizationOf(LINES.toReversed(), () =>
+    fetchWithMpp('https://api.example/quote', {}, { wallet })
+  )
   t.equal(wallet.paid.pop(), INVOICE.text)
   const credential = readCredential(['Authorization', sent])
   if (credential.kind !== 'modern') throw new Error(`read as ${credential.kind}: ${sent}`)

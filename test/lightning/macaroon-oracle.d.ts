@@ -3,8 +3,8 @@ declare module 'macaroon' {
   interface Imported {
     readonly identifier: Uint8Array
     readonly location: string
-    verify (rootKey: Uint8Array, check: (caveat: string) => string | null): void
+    verify(rootKey: Uint8Array, check: (caveat: string) => string | null): void
   }
-  const oracle: { importMacaroon (bytes: Uint8Array): Imported }
+  const oracle: { importMacaroon(bytes: Uint8Array): Imported }
   export default oracle
 }

@@ -4,15 +4,27 @@ import oracle from 'macaroon'
 import t from 'tap'
 import { equalDigests, hkdfSha256, hmacChain, hmacSha256 } from '../../src/lightning/hmac.ts'
 import {
-  addCaveat, decodeIdentifier, decodeMacaroon, decodeMacaroonBase64, decodeMacaroonHex, encodeIdentifier, encodeMacaroon, MacaroonError, macaroonToBase64,
-  MAX_CAVEATS, MAX_MACAROON_BYTES, mintMacaroon, verifySignature
+  addCaveat,
+  decodeIdentifier,
+  decodeMacaroon,
+  decodeMacaroonBase64,
+  decodeMacaroonHex,
+  encodeIdentifier,
+  encodeMacaroon,
+  MacaroonError,
+  macaroonToBase64,
+  MAX_CAVEATS,
+  MAX_MACAROON_BYTES,
+  mintMacaroon,
+  verifySignature
 } from '../../src/lightning/macaroon.ts'
 
 const KEY = Buffer.from('this is the key')
 const BARE = 'AgETaHR0cDovL2V4YW1wbGUub3JnLwIFa2V5aWQAAAYgfN7nklEcW8b1KEhYBd_psk54XijiqZMB-dcRxgnjjvc'
-const ACCOUNT = 'AgETaHR0cDovL2V4YW1wbGUub3JnLwIFa2V5aWQAAhRhY2NvdW50ID0gMzczNTkyODU1OQAABiD1SAf23G7fiL8PcwazgiVio2JTPb9zObphdl2kvSWdhw'
+const ACCOUNT =
+  'AgETaHR0cDovL2V4YW1wbGUub3JnLwIFa2V5aWQAAhRhY2NvdW50ID0gMzczNTkyODU1OQAABiD1SAf23G7fiL8PcwazgiVio2JTPb9zObphdl2kvSWdhw'
 
-function refusal (run: () => unknown): MacaroonError {
+function refusal(run: () => unknown): MacaroonError {
   try {
     run()
   } catch (error) {
@@ -33,15 +45,32 @@ t.test('the published vectors are written byte for byte', async t => {
 t.test('base64 is read in every spelling that clients send, and in no other', async t => {
   const bytes = Buffer.from(ACCOUNT, 'base64url')
   const standard = bytes.toString('base64')
-  for (const text of [ACCOUNT, standard, standard.replace(/=+$/, ''), ACCOUNT.padEnd(Math.ceil(ACCOUNT.length / 4) * 4, '=')]) {
+  for (const text of [
+    ACCOUNT,
+    standard,
+    standard.replace(/=+$/, ''),
+    ACCOUNT.padEnd(Math.ceil(ACCOUNT.length / 4) * 4, '=')
+  ]) {
     t.ok(verifySignature(decodeMacaroonBase64(text), KEY), text.slice(-6))
   }
   t.ok(verifySignature(decodeMacaroonHex(bytes.toString('hex')), KEY))
   t.ok(verifySignature(decodeMacaroonHex(bytes.toString('hex').toUpperCase()), KEY))
-  for (const bad of ['', '=', `${standard}=`, standard.replace('A', ' '), `${ACCOUNT}-+`, 'A', `é${standard}`, `${ACCOUNT}\n`]) {
+  for (const bad of [
+    '',
+    '=',
+    `${standard}=`,
+    standard.replace('A', ' '),
+    `${ACCOUNT}-+`,
+    'A',
+    `é${standard}`,
+    `${ACCOUNT}\n`
+  ]) {
     t.throws(() => decodeMacaroonBase64(bad), MacaroonError, JSON.stringify(bad))
   }
-  const whole = [1, 2, 3].map(length => macaroonToBase64(mintMacaroon(KEY, '', Buffer.alloc(length, 1), []))).find(text => !text.endsWith('=')) ?? ''
+  const whole =
+    [1, 2, 3]
+      .map(length => macaroonToBase64(mintMacaroon(KEY, '', Buffer.alloc(length, 1), [])))
+      .find(text => !text.endsWith('=')) ?? ''
   t.ok(decodeMacaroonBase64(whole))
   t.equal(refusal(() => decodeMacaroonBase64(`${whole}A`)).code, 'encoding', 'a dangling character is not passed over')
   for (const bad of ['0', 'zz', '0201']) t.throws(() => decodeMacaroonHex(bad), MacaroonError, bad)
@@ -60,7 +89,9 @@ t.test('an independent implementation reads and verifies what we sign', async t 
     return null
   })
   t.same(seen, caveats)
-  t.throws(() => { theirs.verify(Buffer.alloc(32, 8), () => null) })
+  t.throws(() => {
+    theirs.verify(Buffer.alloc(32, 8), () => null)
+  })
 })
 
 t.test('the identifier is 66 raw bytes: version, payment hash, token id', async t => {
@@ -117,7 +148,7 @@ t.test('what is not a first-party macaroon of version 2 is refused by name', asy
   t.equal(code(`02 02 01 61 00 02 01 63 04 01 64 00 00 ${signature}`), 'third-party')
   const bad: Record<string, string> = {
     'version 1 text': '3030',
-    'nothing': '',
+    nothing: '',
     'no identifier': `02 00 00 ${signature}`,
     'fields descend': `02 02 01 61 01 01 62 00 00 ${signature}`,
     'unknown field': `02 02 01 61 03 01 62 00 00 ${signature}`,
@@ -142,20 +173,34 @@ t.test('sizes are limited when reading and when writing', async t => {
   t.equal(refusal(() => decodeMacaroonBase64('A'.repeat(30_000))).code, 'size')
   t.equal(refusal(() => decodeMacaroonHex('0'.repeat(40_000))).code, 'size')
   const caveat = Buffer.from('0201610002', 'hex')
-  const flood = Buffer.concat([Buffer.from('0202016100', 'hex'), ...Array.from({ length: 100 }, () => Buffer.from('02016300', 'hex')), caveat])
+  const flood = Buffer.concat([
+    Buffer.from('0202016100', 'hex'),
+    ...Array.from({ length: 100 }, () => Buffer.from('02016300', 'hex')),
+    caveat
+  ])
   t.equal(refusal(() => decodeMacaroon(flood)).code, 'size')
 })
 
 t.test('any macaroon comes back as it was written', async () => {
-  fc.assert(fc.property(
-    fc.uint8Array({ maxLength: 200 }), fc.string({ unit: 'grapheme', maxLength: 20 }), fc.uint8Array({ minLength: 1, maxLength: 100 }), fc.array(fc.string({ unit: 'grapheme', maxLength: 300, size: 'max' }), { maxLength: 8 }),
-    (key, location, identifier, caveats) => {
-      const made = mintMacaroon(key, location, identifier, caveats)
-      const read = decodeMacaroonBase64(macaroonToBase64(made))
-      return verifySignature(read, key) && read.location === location && Buffer.compare(read.identifier, identifier) === 0 &&
-        read.caveats.every((caveat, index) => Buffer.from(caveat).toString() === caveats[index]) && read.caveats.length === caveats.length
-    }
-  ))
+  fc.assert(
+    fc.property(
+      fc.uint8Array({ maxLength: 200 }),
+      fc.string({ unit: 'grapheme', maxLength: 20 }),
+      fc.uint8Array({ minLength: 1, maxLength: 100 }),
+      fc.array(fc.string({ unit: 'grapheme', maxLength: 300, size: 'max' }), { maxLength: 8 }),
+      (key, location, identifier, caveats) => {
+        const made = mintMacaroon(key, location, identifier, caveats)
+        const read = decodeMacaroonBase64(macaroonToBase64(made))
+        return (
+          verifySignature(read, key) &&
+          read.location === location &&
+          Buffer.compare(read.identifier, identifier) === 0 &&
+          read.caveats.every((caveat, index) => Buffer.from(caveat).toString() === caveats[index]) &&
+          read.caveats.length === caveats.length
+        )
+      }
+    )
+  )
 })
 
 t.test('no bytes make the decoder throw anything but a MacaroonError', async () => {
@@ -167,28 +212,60 @@ t.test('no bytes make the decoder throw anything but a MacaroonError', async () 
     }
   }
   const small = fc.array(fc.constantFrom(0, 1, 2, 4, 6, 0x20, 0x80, 0xff), { maxLength: 60 })
-  fc.assert(fc.property(fc.uint8Array({ maxLength: 300, size: 'max' }), bytes => only(() => decodeMacaroon(bytes))), { numRuns: 300 })
-  fc.assert(fc.property(small, bytes => only(() => decodeMacaroon(Uint8Array.from([2, ...bytes])))), { numRuns: 1000 })
-  fc.assert(fc.property(fc.string({ unit: 'binary' }), text => only(() => decodeMacaroonBase64(text))), { numRuns: 300 })
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 300, size: 'max' }), bytes => only(() => decodeMacaroon(bytes))),
+    { numRuns: 300 }
+  )
+  fc.assert(
+    fc.property(small, bytes => only(() => decodeMacaroon(Uint8Array.from([2, ...bytes])))),
+    { numRuns: 1000 }
+  )
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), text => only(() => decodeMacaroonBase64(text))),
+    { numRuns: 300 }
+  )
 })
 
 t.test('a chain of HMACs agrees with node:crypto, whatever was hashed before it', async t => {
   const bytes = fc.uint8Array({ maxLength: 140, size: 'max' })
-  fc.assert(fc.property(bytes, fc.array(fc.uint8Array({ maxLength: 1100, size: 'max' }), { maxLength: 9 }), bytes, (key, messages, other) => {
-    hmacSha256(other, key)
-    const expected = messages.reduce((before, message) => createHmac('sha256', before).update(message).digest(), Buffer.from(key))
-    return equalDigests(hmacChain(key, messages), expected)
-  }), { numRuns: 500 })
+  fc.assert(
+    fc.property(
+      bytes,
+      fc.array(fc.uint8Array({ maxLength: 1100, size: 'max' }), { maxLength: 9 }),
+      bytes,
+      (key, messages, other) => {
+        hmacSha256(other, key)
+        const expected = messages.reduce(
+          (before, message) => createHmac('sha256', before).update(message).digest(),
+          Buffer.from(key)
+        )
+        return equalDigests(hmacChain(key, messages), expected)
+      }
+    ),
+    { numRuns: 500 }
+  )
   t.same(hmacChain(KEY, []), Buffer.from(KEY), 'no message: the key')
 })
 
 t.test('HMAC and HKDF agree with node:crypto at every length', async t => {
-  fc.assert(fc.property(fc.uint8Array({ maxLength: 140, size: 'max' }), fc.uint8Array({ maxLength: 1500, size: 'max' }), (key, message) =>
-    equalDigests(hmacSha256(key, message), createHmac('sha256', key).update(message).digest())))
+  fc.assert(
+    fc.property(
+      fc.uint8Array({ maxLength: 140, size: 'max' }),
+      fc.uint8Array({ maxLength: 1500, size: 'max' }),
+      (key, message) => equalDigests(hmacSha256(key, message), createHmac('sha256', key).update(message).digest())
+    )
+  )
   for (const length of [0, 1023, 1024, 1025, 5000]) {
     const message = randomBytes(length)
     t.same(hmacSha256(KEY, message), createHmac('sha256', KEY).update(message).digest(), String(length))
   }
-  fc.assert(fc.property(fc.uint8Array({ minLength: 1, maxLength: 80 }), fc.uint8Array({ maxLength: 80 }), fc.uint8Array({ maxLength: 80 }), (secret, salt, info) =>
-    equalDigests(hkdfSha256(secret, salt, info), Buffer.from(hkdfSync('sha256', secret, salt, info, 32)))))
+  fc.assert(
+    fc.property(
+      fc.uint8Array({ minLength: 1, maxLength: 80 }),
+      fc.uint8Array({ maxLength: 80 }),
+      fc.uint8Array({ maxLength: 80 }),
+      (secret, salt, info) =>
+        equalDigests(hkdfSha256(secret, salt, info), Buffer.from(hkdfSync('sha256', secret, salt, info, 32)))
+    )
+  )
 })

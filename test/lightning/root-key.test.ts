@@ -5,7 +5,8 @@ import { TokenKeyRing, KeyRingError } from '../../src/lightning/root-key.ts'
 const OLD = Buffer.alloc(32, 1)
 const NEW = Buffer.alloc(32, 2)
 
-const hex = (bytes: Uint8Array | null | undefined) => bytes === null || bytes === undefined ? null : Buffer.from(bytes).toString('hex')
+const hex = (bytes: Uint8Array | null | undefined) =>
+  bytes === null || bytes === undefined ? null : Buffer.from(bytes).toString('hex')
 
 t.test('a root key depends on the token id and the master, and on nothing else', async t => {
   const ring = new TokenKeyRing(NEW)
@@ -49,8 +50,13 @@ t.test('purposes and generations give unrelated keys', async t => {
   t.equal(current.generation, ring.currentGeneration)
   t.equal(current.key.length, 32)
   const keys = [
-    hex(current.key), hex(previous?.key), hex(ring.deriveKey('a')), hex(ring.deriveKey('b')), hex(ring.deriveKey('a', previous?.generation)),
-    hex(ring.deriveKey('payment-id')), hex(ring.deriveKey('macaroon'))
+    hex(current.key),
+    hex(previous?.key),
+    hex(ring.deriveKey('a')),
+    hex(ring.deriveKey('b')),
+    hex(ring.deriveKey('a', previous?.generation)),
+    hex(ring.deriveKey('payment-id')),
+    hex(ring.deriveKey('macaroon'))
   ]
   t.equal(new Set(keys).size, keys.length)
   t.equal(hex(ring.deriveKey('a')), hex(new TokenKeyRing(NEW).deriveKey('a')))

@@ -16,12 +16,28 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { startSmtp, type SmtpFake, type SmtpFakeOptions } from './smtp.ts'
 
 const from = { name: 'Example Ltd', address: 'no-reply@example.com' }
-const mail: Mail = { to: 'ada@example.org', subject: 'Grüße', text: 'First\nSecond ₿\n', html: '<p>First</p>', id: 'receipt.123456789012345' }
+const mail: Mail = {
+  to: 'ada@example.org',
+  subject: 'Grüße',
+  text: 'First\nSecond ₿\n',
+  html: '<p>First</p>',
+  id: 'receipt.123456789012345'
+}
 
-async function open (t: T, server: SmtpFakeOptions, options: Partial<SmtpOptions> & { readonly as?: string, readonly scheme?: 'smtp' | 'smtps' } = {}): Promise<{ smtp: SmtpFake, mailer: Mailer }> {
+async function open(
+  t: T,
+  server: SmtpFakeOptions,
+  options: Partial<SmtpOptions> & { readonly as?: string; readonly scheme?: 'smtp' | 'smtps' } = {}
+): Promise<{ smtp: SmtpFake; mailer: Mailer }> {
   const smtp = await startSmtp(server)
   const { as = '', scheme = 'smtp', ...more } = options
-  const mailer = new SmtpMailer({ url: new Secret(`${scheme}://${as}localhost:${smtp.port}`), from, requireTls: false, clock: systemClock, ...more })
+  const mailer = new SmtpMailer({
+    url: new Secret(`${scheme}://${as}localhost:${smtp.port}`),
+    from,
+    requireTls: false,
+    clock: systemClock,
+    ...more
+  })
   t.teardown(async () => {
     await mailer.close()
     await smtp.close()
@@ -29,11 +45,14 @@ async function open (t: T, server: SmtpFakeOptions, options: Partial<SmtpOptions
   return { smtp, mailer }
 }
 
-async function failureOf (sending: Promise<void>): Promise<MailFailed | null> {
-  return await sending.then(() => null, (error: unknown) => {
-    if (error instanceof MailFailed) return error
-    throw error
-  })
+async function failureOf(sending: Promise<void>): Promise<MailFailed | null> {
+  return await sending.then(
+    () => null,
+    (error: unknown) => {
+      if (error instanceof MailFailed) return error
+      throw error
+    }
+  )
 }
 
 t.test('a mail arrives with its sender, its reader, both texts and a Message-ID of ours', async t => {
@@ -43,12 +62,24 @@ t.test('a mail arrives with its sender, its reader, both texts and a Message-ID 
   const [first, second] = smtp.taken
   t.match(first, { from: 'no-reply@example.com', to: ['ada@example.org'] })
   const text = first?.text ?? ''
-  for (const line of ['From: Example Ltd <no-reply@example.com>', 'To: ada@example.org', 'Message-ID: <receipt.123456789012345@example.com>', 'Date: Sat, 21 Nov 2026 12:00:00 +0000', 'Auto-Submitted: auto-generated', 'Content-Type: text/plain; charset=utf-8', 'Content-Type: text/html; charset=utf-8']) {
+  for (const line of [
+    'From: Example Ltd <no-reply@example.com>',
+    'To: ada@example.org',
+    'Message-ID: <receipt.123456789012345@example.com>',
+    'Date: Sat, 21 Nov 2026 12:00:00 +0000',
+    'Auto-Submitted: auto-generated',
+    'Content-Type: text/plain; charset=utf-8',
+    'Content-Type: text/html; charset=utf-8'
+  ]) {
     t.ok(text.includes(`${line}\r\n`), line)
   }
   t.match(text, /Subject: =\?UTF-8\?/)
   t.notMatch(text, /X-Mailer/i)
-  t.match(second?.text, 'Message-ID: <receipt.123456789012345@example.com>', 'a mail that is sent again can be recognised')
+  t.match(
+    second?.text,
+    'Message-ID: <receipt.123456789012345@example.com>',
+    'a mail that is sent again can be recognised'
+  )
 })
 
 t.test('user and password are used, over STARTTLS where the server has it', async t => {
@@ -58,9 +89,17 @@ t.test('user and password are used, over STARTTLS where the server has it', asyn
   const { smtp, mailer } = await open(t, { tls: 'starttls', key, cert, user }, { as, requireTls: true, ca: cert })
   await mailer.send(mail)
   t.match(smtp.taken, [{ secure: true, user: 'mailer@example.com' }])
-  const wrong = await open(t, { tls: 'starttls', key, cert, user }, { as: 'mailer%40example.com:other@', requireTls: true, ca: cert })
+  const wrong = await open(
+    t,
+    { tls: 'starttls', key, cert, user },
+    { as: 'mailer%40example.com:other@', requireTls: true, ca: cert }
+  )
   const failed = await failureOf(wrong.mailer.send(mail))
-  t.match(failed, { message: 'the mail server does not accept our user and password', temporary: true }, 'our own mistake is no fault of the mail')
+  t.match(
+    failed,
+    { message: 'the mail server does not accept our user and password', temporary: true },
+    'our own mistake is no fault of the mail'
+  )
   t.notMatch(JSON.stringify([failed, failed?.message, failed?.stack]), 'other')
 })
 
@@ -81,15 +120,25 @@ t.test('STARTTLS is required in production: without it, or with a certificate of
   t.equal(unknown.smtp.taken.length, 0)
 })
 
-const refusals: ReadonlyArray<readonly [at: NonNullable<SmtpFakeOptions['refuse']>['at'], status: number, temporary: boolean]> = [
-  ['greeting', 421, true], ['greeting', 554, true], ['sender', 451, true], ['sender', 550, true], ['reader', 450, true], ['reader', 550, false], ['reader', 503, true], ['data', 452, true], ['data', 554, false]
+const refusals: ReadonlyArray<
+  readonly [at: NonNullable<SmtpFakeOptions['refuse']>['at'], status: number, temporary: boolean]
+> = [
+  ['greeting', 421, true],
+  ['greeting', 554, true],
+  ['sender', 451, true],
+  ['sender', 550, true],
+  ['reader', 450, true],
+  ['reader', 550, false],
+  ['reader', 503, true],
+  ['data', 452, true],
+  ['data', 554, false]
 ]
 for (const [at, status, temporary] of refusals) {
   t.test(`${status} at the ${at} is ${temporary ? 'temporary' : 'permanent'}`, async t => {
     const { smtp, mailer } = await open(t, { refuse: { at, status, words: 'not for <ada@example.org>, friend' } })
     const failed = await failureOf(mailer.send(mail))
     t.equal(failed?.temporary, temporary)
-    t.match(failed?.message, /friend/, 'the server\'s own words are the reason')
+    t.match(failed?.message, /friend/, "the server's own words are the reason")
     t.notMatch(failed?.message, /ada@/, 'the reader is not named')
     t.equal(smtp.taken.length, 0)
   })
@@ -114,14 +163,33 @@ t.test('a server that is away is a temporary failure, and the signal ends a mail
 
 t.test('nothing of a mail can add header lines or readers', async t => {
   const { smtp, mailer } = await open(t, {})
-  for (const to of ['', 'a', 'a@b\r\nBcc: c@d', 'a@b\nc@d', 'a@b, c@d', 'a@b;c@d', '<a@b>', 'A <a@b>', '"a b"@c', 'a@b>', 'a b@c', 'a@b\0', `${'a'.repeat(65)}@b`, `a@${'b'.repeat(260)}`, 'a@-b', 'ä@b']) {
+  for (const to of [
+    '',
+    'a',
+    'a@b\r\nBcc: c@d',
+    'a@b\nc@d',
+    'a@b, c@d',
+    'a@b;c@d',
+    '<a@b>',
+    'A <a@b>',
+    '"a b"@c',
+    'a@b>',
+    'a b@c',
+    'a@b\0',
+    `${'a'.repeat(65)}@b`,
+    `a@${'b'.repeat(260)}`,
+    'a@-b',
+    'ä@b'
+  ]) {
     t.match(await failureOf(mailer.send({ ...mail, to })), { temporary: false }, JSON.stringify(to))
   }
-  for (const subject of ['a\r\nBcc: c@d', 'a\nb', 'a\0', 'x'.repeat(501)]) t.match(await failureOf(mailer.send({ ...mail, subject })), { temporary: false }, JSON.stringify(subject))
-  for (const id of ['', 'a b', 'a@b', 'a>\r\nBcc: c@d', '../a', 'x'.repeat(129)]) t.match(await failureOf(mailer.send({ ...mail, id })), { temporary: false }, JSON.stringify(id))
+  for (const subject of ['a\r\nBcc: c@d', 'a\nb', 'a\0', 'x'.repeat(501)])
+    t.match(await failureOf(mailer.send({ ...mail, subject })), { temporary: false }, JSON.stringify(subject))
+  for (const id of ['', 'a b', 'a@b', 'a>\r\nBcc: c@d', '../a', 'x'.repeat(129)])
+    t.match(await failureOf(mailer.send({ ...mail, id })), { temporary: false }, JSON.stringify(id))
   t.equal(smtp.taken.length, 0)
-  await mailer.send({ ...mail, to: 'o\'hara+tag@mail.example.co.uk', html: null })
-  t.same(smtp.taken[0]?.to, ['o\'hara+tag@mail.example.co.uk'])
+  await mailer.send({ ...mail, to: "o'hara+tag@mail.example.co.uk", html: null })
+  t.same(smtp.taken[0]?.to, ["o'hara+tag@mail.example.co.uk"])
 })
 
 t.test('without a mail server mail becomes files that only their owner reads', async t => {
@@ -150,7 +218,12 @@ t.test('the newest files are kept, and no other file is touched', async t => {
     await mailer.send({ ...mail, id: `m${n}` })
     clock.advance(1000)
   }
-  t.same(readdirSync(folder).toSorted(), ['2026-11-21T12-00-02.000Z-m3.eml', '2026-11-21T12-00-03.000Z-m4.eml', '2026-11-21T12-00-04.000Z-m5.eml', 'notes.eml'])
+  t.same(readdirSync(folder).toSorted(), [
+    '2026-11-21T12-00-02.000Z-m3.eml',
+    '2026-11-21T12-00-03.000Z-m4.eml',
+    '2026-11-21T12-00-04.000Z-m5.eml',
+    'notes.eml'
+  ])
 })
 
 t.test('a folder that cannot be written to is a temporary failure', async t => {
@@ -163,20 +236,35 @@ t.test('a folder that cannot be written to is a temporary failure', async t => {
 t.test('the configuration chooses: a mail server, or the folder of the data folder', async t => {
   const data = temporaryFolder(t)
   const lines: string[] = []
-  const log = { ...silentLog, warn: (fields: object | string, message?: string) => { lines.push(message ?? String(fields)) } }
+  const log = {
+    ...silentLog,
+    warn: (fields: object | string, message?: string) => {
+      lines.push(message ?? String(fields))
+    }
+  }
   const base = await loadConfigText('gateway.yaml', `data: ${data}`, {})
   const files = await openMailer(base, { clock: new ManualClock(), log })
   await files.send(mail)
   t.ok(existsSync(join(data, 'mail')))
-  t.match(readFileSync(join(data, 'mail', readdirSync(join(data, 'mail'))[0] ?? ''), 'utf8'), 'From: boltgate <boltgate@localhost>')
+  t.match(
+    readFileSync(join(data, 'mail', readdirSync(join(data, 'mail'))[0] ?? ''), 'utf8'),
+    'From: boltgate <boltgate@localhost>'
+  )
   t.equal(lines.length, 0)
   await openMailer({ ...base, mode: 'production' }, { clock: new ManualClock(), log })
   t.match(lines, [/reaches nobody/])
   const smtp = await startSmtp()
   t.teardown(() => smtp.close())
-  const config = await loadConfigText('gateway.yaml', `mail: { from: "Example Ltd <no-reply@example.com>", smtp: "smtp://127.0.0.1:${smtp.port}" }`, {})
+  const config = await loadConfigText(
+    'gateway.yaml',
+    `mail: { from: "Example Ltd <no-reply@example.com>", smtp: "smtp://127.0.0.1:${smtp.port}" }`,
+    {}
+  )
   await (await openMailer(config, { clock: systemClock, log })).send(mail)
   t.match(smtp.taken, [{ from: 'no-reply@example.com' }])
-  await (await openMailer({ ...config, mode: 'production' }, { clock: systemClock, log })).send(mail).then(() => t.fail('sent without TLS'), () => {})
+  await (await openMailer({ ...config, mode: 'production' }, { clock: systemClock, log })).send(mail).then(
+    () => t.fail('sent without TLS'),
+    () => {}
+  )
   t.equal(smtp.taken.length, 1)
 })

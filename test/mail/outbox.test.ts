@@ -13,7 +13,13 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { FakeJobs } from '../webhooks/fake-jobs.ts'
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-const mail: Mail = { to: 'ada@example.org', subject: 'Hello', text: 'https://example.com/claim/secret-token', html: null, id: 'm1' }
+const mail: Mail = {
+  to: 'ada@example.org',
+  subject: 'Hello',
+  text: 'https://example.com/claim/secret-token',
+  html: null,
+  id: 'm1'
+}
 const MINUTE = 60_000
 
 /** Keeps what it is given, or fails as it is told. */
@@ -21,19 +27,25 @@ class TestMailer implements Mailer {
   readonly sent: Mail[] = []
   failures: Error[] = []
 
-  async send (given: Mail): Promise<void> {
+  async send(given: Mail): Promise<void> {
     const failure = this.failures.shift()
     if (failure !== undefined) throw failure
     this.sent.push(given)
   }
 
-  async close (): Promise<void> {}
+  async close(): Promise<void> {}
 }
 
 // Starting one takes longer than all these tests.
 const database = await openAnyDatabase(t)
 
-async function open (): Promise<{ database: Database, jobs: FakeJobs, mailer: TestMailer, outbox: Outbox, clock: ManualClock }> {
+async function open(): Promise<{
+  database: Database
+  jobs: FakeJobs
+  mailer: TestMailer
+  outbox: Outbox
+  clock: ManualClock
+}> {
   await database.sql`drop table if exists fake_jobs`
   const clock = new ManualClock()
   const jobs = new FakeJobs(database, clock)
@@ -46,10 +58,13 @@ async function open (): Promise<{ database: Database, jobs: FakeJobs, mailer: Te
 
 t.test('a mail stands and falls with its transaction', async t => {
   const { database, jobs, mailer, outbox } = await open()
-  await t.rejects(database.transaction(async sql => {
-    await outbox.queue(sql, mail, 'a mail')
-    throw new Error('rolled back')
-  }), /rolled back/)
+  await t.rejects(
+    database.transaction(async sql => {
+      await outbox.queue(sql, mail, 'a mail')
+      throw new Error('rolled back')
+    }),
+    /rolled back/
+  )
   t.same(await jobs.run(), [])
   await database.transaction(async sql => {
     await outbox.queue(sql, mail, 'a mail')
@@ -125,28 +140,44 @@ t.test('a job that was changed, or sealed with a lost secret, sends nothing', as
   await outbox.queue(database.sql, mail, 'a mail')
   const [job] = await jobs.waiting()
   if (job === undefined) throw new Error('no job waits')
-  t.ok(await jobs.runOne({ ...job, data: { ...job.data, id: 'm2' } }) instanceof Error)
+  t.ok((await jobs.runOne({ ...job, data: { ...job.data, id: 'm2' } })) instanceof Error)
   t.equal(mailer.sent.length, 0)
 })
 
-await eachDatabase(t, 'on the real queue a mail is sent once, and one that is refused stays there with its reason', async (t, database) => {
-  const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
-  t.teardown(() => jobs.close())
-  const mailer = new TestMailer()
-  const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
-  jobs.declare(outbox.jobs)
-  await jobs.start()
-  await database.transaction(sql => outbox.queue(sql, mail, 'a mail'))
-  await eventually('the mail was sent', 60_000, async () => mailer.sent.length === 1 ? true : null)
-  mailer.failures = [new MailFailed('refused', false), new MailFailed('away', true)]
-  await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm2' }, 'another'))
-  const failed = await eventually('it failed', 60_000, async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'failed', page: 1, size: 10 })).jobs[0] ?? null)
-  t.match(failed, { reason: 'refused', data: { id: 'm2', about: 'another' } })
-  await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm3' }, 'a third'))
-  // Until a worker has taken the first attempt, it is that one that waits.
-  const again = await eventually('it waits again', 60_000, async () => (
-    (await jobs.list({ queue: MAIL_QUEUE, state: 'waiting', page: 1, size: 10 })).jobs.find(job => (job.data as { attempt?: number } | null)?.attempt === 2) ?? null
-  ))
-  t.match(again, { data: { id: 'm3', attempt: 2, last: 'away' } })
-  t.same(mailer.sent.map(({ id }) => id), ['m1'])
-})
+await eachDatabase(
+  t,
+  'on the real queue a mail is sent once, and one that is refused stays there with its reason',
+  async (t, database) => {
+    const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
+    t.teardown(() => jobs.close())
+    const mailer = new TestMailer()
+    const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
+    jobs.declare(outbox.jobs)
+    await jobs.start()
+    await database.transaction(sql => outbox.queue(sql, mail, 'a mail'))
+    await eventually('the mail was sent', 60_000, async () => (mailer.sent.length === 1 ? true : null))
+    mailer.failures = [new MailFailed('refused', false), new MailFailed('away', true)]
+    await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm2' }, 'another'))
+    const failed = await eventually(
+      'it failed',
+      60_000,
+      async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
+    )
+    t.match(failed, { reason: 'refused', data: { id: 'm2', about: 'another' } })
+    await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm3' }, 'a third'))
+    // Until a worker has taken the first attempt, it is that one that waits.
+    const again = await eventually(
+      'it waits again',
+      60_000,
+      async () =>
+        (await jobs.list({ queue: MAIL_QUEUE, state: 'waiting', page: 1, size: 10 })).jobs.find(
+          job => (job.data as { attempt?: number } | null)?.attempt === 2
+        ) ?? null
+    )
+    t.match(again, { data: { id: 'm3', attempt: 2, last: 'away' } })
+    t.same(
+      mailer.sent.map(({ id }) => id),
+      ['m1']
+    )
+  }
+)

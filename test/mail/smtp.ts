@@ -18,9 +18,13 @@ export interface SmtpFakeOptions {
   readonly key?: string
   readonly cert?: string
   /** The only user that is let in; everybody unless said. */
-  readonly user?: { readonly name: string, readonly password: string }
+  readonly user?: { readonly name: string; readonly password: string }
   /** How a command is refused. */
-  readonly refuse?: { readonly at: 'greeting' | 'sender' | 'reader' | 'data', readonly status: number, readonly words: string }
+  readonly refuse?: {
+    readonly at: 'greeting' | 'sender' | 'reader' | 'data'
+    readonly status: number
+    readonly words: string
+  }
   /** Where it stops speaking. */
   readonly hang?: 'greeting' | 'data'
 }
@@ -31,34 +35,44 @@ export interface SmtpFake {
   readonly taken: readonly TakenMail[]
   /** Changed while it runs, for the commands that follow. */
   refuse: SmtpFakeOptions['refuse'] | null
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
-export async function startSmtp (options: SmtpFakeOptions = {}): Promise<SmtpFake> {
+export async function startSmtp(options: SmtpFakeOptions = {}): Promise<SmtpFake> {
   const taken: TakenMail[] = []
   const fake: { refuse: SmtpFakeOptions['refuse'] | null } = { refuse: options.refuse ?? null }
-  const refusal = (at: string): Error | null => fake.refuse?.at === at ? Object.assign(new Error(fake.refuse.words), { responseCode: fake.refuse.status }) : null
+  const refusal = (at: string): Error | null =>
+    fake.refuse?.at === at ? Object.assign(new Error(fake.refuse.words), { responseCode: fake.refuse.status }) : null
   const server = new SMTPServer({
     secure: options.tls === 'implicit',
-    disabledCommands: [...options.tls === undefined ? ['STARTTLS'] : [], ...options.user === undefined ? ['AUTH'] : []],
+    disabledCommands: [
+      ...(options.tls === undefined ? ['STARTTLS'] : []),
+      ...(options.user === undefined ? ['AUTH'] : [])
+    ],
     authOptional: options.user === undefined,
     allowInsecureAuth: options.tls === undefined,
     ...(options.key === undefined || options.cert === undefined ? {} : { key: options.key, cert: options.cert }),
     disableReverseLookup: true,
     closeTimeout: 100,
     logger: false,
-    onConnect (_session, callback) {
+    onConnect(_session, callback) {
       if (options.hang !== 'greeting') callback(refusal('greeting'))
     },
-    onAuth ({ username, password }, _session, callback) {
+    onAuth({ username, password }, _session, callback) {
       if (username === options.user?.name && password === options.user?.password) callback(null, { user: username })
       else callback(new Error('wrong user or password'))
     },
-    onMailFrom (_address, _session, callback) { callback(refusal('sender')) },
-    onRcptTo (_address, _session, callback) { callback(refusal('reader')) },
-    onData (stream, session, callback) {
+    onMailFrom(_address, _session, callback) {
+      callback(refusal('sender'))
+    },
+    onRcptTo(_address, _session, callback) {
+      callback(refusal('reader'))
+    },
+    onData(stream, session, callback) {
       const pieces: Buffer[] = []
-      stream.on('data', (piece: Buffer) => { pieces.push(piece) })
+      stream.on('data', (piece: Buffer) => {
+        pieces.push(piece)
+      })
       stream.on('end', () => {
         if (options.hang === 'data') return
         const refused = refusal('data')
@@ -82,5 +96,14 @@ export async function startSmtp (options: SmtpFakeOptions = {}): Promise<SmtpFak
   if (!listening.listening) await once(listening, 'listening')
   // A server that listens on TCP has an address object.
   const { port } = listening.address() as AddressInfo
-  return Object.assign(fake, { port, taken, close: () => new Promise<void>(resolve => { server.close(() => { resolve() }) }) })
+  return Object.assign(fake, {
+    port,
+    taken,
+    close: () =>
+      new Promise<void>(resolve => {
+        server.close(() => {
+          resolve()
+        })
+      })
+  })
 }

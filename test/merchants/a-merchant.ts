@@ -2,7 +2,9 @@ import { resolveTier } from '../../src/merchants/plans.ts'
 import type { Merchant, MerchantFlags } from '../../src/merchants/schema.ts'
 
 /** An account in good standing on the plan `individual`, with what a test needs different. */
-export function aMerchant (different: Partial<Omit<Merchant, 'tier' | 'flags'>> & { flags?: Partial<MerchantFlags> } = {}): Merchant {
+export function aMerchant(
+  different: Partial<Omit<Merchant, 'tier' | 'flags'>> & { flags?: Partial<MerchantFlags> } = {}
+): Merchant {
   const storedTier = different.storedTier === undefined ? 'individual' : different.storedTier
   return {
     id: 7,

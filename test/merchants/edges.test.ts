@@ -13,9 +13,13 @@ import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { aMerchant } from './a-merchant.ts'
 
-const plans = { free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 }, individual: { webhookEndpoints: 5 }, l402: { webhookEndpoints: 5 } }
+const plans = {
+  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+  individual: { webhookEndpoints: 5 },
+  l402: { webhookEndpoints: 5 }
+}
 
-function setUp (merchants: Merchants, production: boolean, validate: () => Promise<KeyVerdict | null>) {
+function setUp(merchants: Merchants, production: boolean, validate: () => Promise<KeyVerdict | null>) {
   const operations = merchantOperations({
     merchants,
     production,
@@ -36,47 +40,79 @@ function setUp (merchants: Merchants, production: boolean, validate: () => Promi
   }
 }
 
-void eachDatabase(t, 'edges of merchants\' operations', async (t, database) => {
+void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock: new ManualClock(), plans: () => plans })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock: new ManualClock(),
+    plans: () => plans
+  })
   const none = async (): Promise<null> => null
 
-  await t.test('Merchant settings | 404 | {error: Merchant not found}: the account vanished after its key was checked', async t => {
-    const call = setUp(merchants, false, none)
-    for (const [id, body] of [
-      ['setPrimaryKey', { primaryApiKey: 'a-primary-key' }],
-      ['setAlternateKey', { alternateApiKey: 'an-alternate-key' }],
-      ['setPaymentProvider', { provider: 'primary' }],
-      ['setWebhook', { webhookUrl: 'https://shop.example/hook' }],
-      ['regenerateKey', null]
-    ] as const) await t.rejects(call(id, body), errorLike({ status: 404, message: 'Merchant not found' }), id)
-  })
+  await t.test(
+    'Merchant settings | 404 | {error: Merchant not found}: the account vanished after its key was checked',
+    async t => {
+      const call = setUp(merchants, false, none)
+      for (const [id, body] of [
+        ['setPrimaryKey', { primaryApiKey: 'a-primary-key' }],
+        ['setAlternateKey', { alternateApiKey: 'an-alternate-key' }],
+        ['setPaymentProvider', { provider: 'primary' }],
+        ['setWebhook', { webhookUrl: 'https://shop.example/hook' }],
+        ['regenerateKey', null]
+      ] as const)
+        await t.rejects(call(id, body), errorLike({ status: 404, message: 'Merchant not found' }), id)
+    }
+  )
 
   await t.test('in production webhooks go to https and never to this machine (decision 162)', async t => {
     const call = setUp(merchants, true, none)
     for (const webhookUrl of ['http://localhost:3000/hook', 'https://localhost/hook', 'http://shop.example/hook']) {
-      await t.rejects(call('setWebhook', { webhookUrl }), errorLike({ status: 400, message: /webhook URL/i }), webhookUrl)
+      await t.rejects(
+        call('setWebhook', { webhookUrl }),
+        errorLike({ status: 400, message: /webhook URL/i }),
+        webhookUrl
+      )
     }
   })
 
   for (const [what, fault, message] of [
     ['a provider that cannot be asked', new ProviderUnavailable(), /could not be asked/],
-    ['a key that the provider refuses', new ProviderRefused('key', 'The provider does not accept this key.'), /does not accept this key/],
-    ['a scope that is missing', new ProviderRefused('scope', 'Not allowed.', 'partner.receive-request.read'), /partner\.receive-request\.read/]
+    [
+      'a key that the provider refuses',
+      new ProviderRefused('key', 'The provider does not accept this key.'),
+      /does not accept this key/
+    ],
+    [
+      'a scope that is missing',
+      new ProviderRefused('scope', 'Not allowed.', 'partner.receive-request.read'),
+      /partner\.receive-request\.read/
+    ]
   ] as const) {
     await t.test(`both validate endpoints return HTTP 200 whether or not the key works: ${what}`, async t => {
       const call = setUp(merchants, false, () => Promise.reject(fault))
-      for (const id of ['validatePrimaryKey', 'validateAlternateKey']) t.match(await call(id), { status: 200, body: { isValid: false, message } })
+      for (const id of ['validatePrimaryKey', 'validateAlternateKey'])
+        t.match(await call(id), { status: 200, body: { isValid: false, message } })
     })
   }
 
   await t.test('a fault that says nothing of the key is no verdict on it', async t => {
-    const call = setUp(merchants, false, () => Promise.reject(new Unavailable('Service unavailable', 'The database is away.')))
+    const call = setUp(merchants, false, () =>
+      Promise.reject(new Unavailable('Service unavailable', 'The database is away.'))
+    )
     await t.rejects(call('validatePrimaryKey'), errorLike({ status: 503 }))
   })
 
   await t.test('quickstart: a paid payment completes its step', async t => {
     const { body } = await setUp(merchants, false, none)('getQuickstart')
-    t.match(body, { steps: [{}, {}, {}, { stepNumber: 4, isCompleted: true, isRequired: true }, { stepNumber: 5, isCompleted: false, isRequired: false }] })
+    t.match(body, {
+      steps: [
+        {},
+        {},
+        {},
+        { stepNumber: 4, isCompleted: true, isRequired: true },
+        { stepNumber: 5, isCompleted: false, isRequired: false }
+      ]
+    })
   })
 })

@@ -21,14 +21,23 @@ const plans = {
 }
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 
-function setUp (database: Database, billing?: (merchant: Merchant) => Promise<Merchant | null>): { merchants: Merchants, clock: ManualClock } {
+function setUp(
+  database: Database,
+  billing?: (merchant: Merchant) => Promise<Merchant | null>
+): { merchants: Merchants; clock: ManualClock } {
   const clock = new ManualClock()
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans, ...(billing === undefined ? {} : { billing }) })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock,
+    plans: () => plans,
+    ...(billing === undefined ? {} : { billing })
+  })
   return { merchants, clock }
 }
 
 /** The value, which must be there. */
-function there<V> (value: V | null | undefined): V {
+function there<V>(value: V | null | undefined): V {
   if (value === null || value === undefined) throw new Error('expected a value')
   return value
 }
@@ -42,18 +51,33 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     return row?.['value']
   }
 
-  await t.test('an account made without a plan is free, active, l402 on and the other flags off (decision 76)', async t => {
-    const { merchant, apiKey } = await merchants.create({ name: 'Acme', email: ' Acme@Example.COM ' })
-    t.match(merchant, {
-      name: 'Acme', email: 'acme@example.com', storedTier: 'free', tier: 'free', subscriptionStatus: 'active', currentPeriodEnd: null, isActive: true,
-      flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true },
-      providerChoice: null, primaryKey: null, alternateKey: null, webhookUrl: null, createdAt: clock.now(), keyCreatedAt: clock.now(), keyRotatedAt: null
-    })
-    t.type(merchant.id, 'number')
-    t.same(await merchants.byApiKey(apiKey.reveal()), merchant)
-    t.same(await merchants.byId(merchant.id), merchant)
-    t.same(await merchants.byEmail('ACME@example.com'), merchant)
-  })
+  await t.test(
+    'an account made without a plan is free, active, l402 on and the other flags off (decision 76)',
+    async t => {
+      const { merchant, apiKey } = await merchants.create({ name: 'Acme', email: ' Acme@Example.COM ' })
+      t.match(merchant, {
+        name: 'Acme',
+        email: 'acme@example.com',
+        storedTier: 'free',
+        tier: 'free',
+        subscriptionStatus: 'active',
+        currentPeriodEnd: null,
+        isActive: true,
+        flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true },
+        providerChoice: null,
+        primaryKey: null,
+        alternateKey: null,
+        webhookUrl: null,
+        createdAt: clock.now(),
+        keyCreatedAt: clock.now(),
+        keyRotatedAt: null
+      })
+      t.type(merchant.id, 'number')
+      t.same(await merchants.byApiKey(apiKey.reveal()), merchant)
+      t.same(await merchants.byId(merchant.id), merchant)
+      t.same(await merchants.byEmail('ACME@example.com'), merchant)
+    }
+  )
 
   await t.test('the key is stored as its SHA-256 and nowhere else', async t => {
     const { merchant, apiKey } = await fresh()
@@ -66,12 +90,20 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
 
   await t.test('409: a second account with the same email, whatever its case; of many at once one stands', async t => {
     await merchants.create({ name: 'A', email: 'taken@example.com' })
-    await t.rejects(merchants.create({ name: 'B', email: 'Taken@Example.com' }), errorLike({ status: 409, message: 'A merchant with this email already exists' }))
-    const results = await Promise.allSettled(Array.from({ length: 8 }, () => merchants.create({ name: 'C', email: 'race@example.com' })))
+    await t.rejects(
+      merchants.create({ name: 'B', email: 'Taken@Example.com' }),
+      errorLike({ status: 409, message: 'A merchant with this email already exists' })
+    )
+    const results = await Promise.allSettled(
+      Array.from({ length: 8 }, () => merchants.create({ name: 'C', email: 'race@example.com' }))
+    )
     t.equal(results.filter(result => result.status === 'fulfilled').length, 1)
     const other = await fresh()
     await t.rejects(merchants.rename(other.merchant.id, { email: 'taken@example.com' }), errorLike({ status: 409 }))
-    t.equal(there(await merchants.rename(other.merchant.id, { name: 'New', email: 'New@example.com' })).email, 'new@example.com')
+    t.equal(
+      there(await merchants.rename(other.merchant.id, { name: 'New', email: 'New@example.com' })).email,
+      'new@example.com'
+    )
   })
 
   await t.test('a regenerated key invalidates the old one immediately', async t => {
@@ -89,7 +121,16 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     const { merchant, apiKey } = await fresh()
     const text = apiKey.reveal()
     const last = text.endsWith('A') ? 'B' : 'A'
-    for (const wrong of ['', 'x', 'bg_', text.slice(0, -1), `${text} `, `${text.slice(0, -1)}${last}`, generateApiKey().key.reveal(), text.toUpperCase()]) {
+    for (const wrong of [
+      '',
+      'x',
+      'bg_',
+      text.slice(0, -1),
+      `${text} `,
+      `${text.slice(0, -1)}${last}`,
+      generateApiKey().key.reveal(),
+      text.toUpperCase()
+    ]) {
       t.equal(await merchants.byApiKey(wrong), null, JSON.stringify(wrong))
     }
     await merchants.deactivate(merchant.id)
@@ -110,7 +151,11 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
 
   await t.test('provider keys are ciphertext in the row, bound to row and column', async t => {
     const canary = 'canary-provider-key'
-    const { merchant } = await merchants.create({ name: 'K', email: 'keys@example.com', alternateApiKey: new Secret(canary) })
+    const { merchant } = await merchants.create({
+      name: 'K',
+      email: 'keys@example.com',
+      alternateApiKey: new Secret(canary)
+    })
     const stored = String(await column(merchant.id, 'alternate_key'))
     t.notMatch(stored, canary)
     t.notMatch(JSON.stringify(merchant), canary)
@@ -123,35 +168,57 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('a blank provider key is refused: payment provider key required', async t => {
     const { merchant } = await fresh()
     for (const blank of ['', '   ']) {
-      await t.rejects(async () => await merchants.setProviderKey(merchant.id, 'primary', new Secret(blank)), errorLike({ status: 400, message: 'Payment provider key required' }))
+      await t.rejects(
+        async () => await merchants.setProviderKey(merchant.id, 'primary', new Secret(blank)),
+        errorLike({ status: 400, message: 'Payment provider key required' })
+      )
     }
-    await t.rejects(merchants.create({ name: 'B', email: 'blank@example.com', primaryApiKey: new Secret(' ') }), { message: 'Payment provider key required' })
+    await t.rejects(merchants.create({ name: 'B', email: 'blank@example.com', primaryApiKey: new Secret(' ') }), {
+      message: 'Payment provider key required'
+    })
     t.equal(await merchants.byEmail('blank@example.com'), null)
   })
 
-  await t.test('saving a primary key writes the choice primary only where there is none; alternate never does', async t => {
-    const one = (await fresh()).merchant
-    t.equal(there(await merchants.setProviderKey(one.id, 'alternate', new Secret('alternate-key'))).providerChoice, null)
-    t.equal(providerOf(there(await merchants.byId(one.id))), 'alternate', 'the only key decides')
-    const both = there(await merchants.setProviderKey(one.id, 'primary', new Secret('primary-key')))
-    t.equal(both.providerChoice, 'primary', 'even over a lone alternate key')
-    const two = (await fresh()).merchant
-    await merchants.setProviderChoice(two.id, 'alternate')
-    const kept = there(await merchants.setProviderKey(two.id, 'primary', new Secret('primary-key')))
-    t.equal(kept.providerChoice, 'alternate', 'an explicit choice is never overwritten')
-    t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key stands')
-    const three = await merchants.create({ name: 'P', email: 'primary@example.com', primaryApiKey: new Secret('primary-key') })
-    t.equal(three.merchant.providerChoice, 'primary')
-  })
+  await t.test(
+    'saving a primary key writes the choice primary only where there is none; alternate never does',
+    async t => {
+      const one = (await fresh()).merchant
+      t.equal(
+        there(await merchants.setProviderKey(one.id, 'alternate', new Secret('alternate-key'))).providerChoice,
+        null
+      )
+      t.equal(providerOf(there(await merchants.byId(one.id))), 'alternate', 'the only key decides')
+      const both = there(await merchants.setProviderKey(one.id, 'primary', new Secret('primary-key')))
+      t.equal(both.providerChoice, 'primary', 'even over a lone alternate key')
+      const two = (await fresh()).merchant
+      await merchants.setProviderChoice(two.id, 'alternate')
+      const kept = there(await merchants.setProviderKey(two.id, 'primary', new Secret('primary-key')))
+      t.equal(kept.providerChoice, 'alternate', 'an explicit choice is never overwritten')
+      t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key stands')
+      const three = await merchants.create({
+        name: 'P',
+        email: 'primary@example.com',
+        primaryApiKey: new Secret('primary-key')
+      })
+      t.equal(three.merchant.providerChoice, 'primary')
+    }
+  )
 
   await t.test('a change of plan sets its flags, and refunds stay as an operator set them', async t => {
     const { merchant } = await fresh()
     await merchants.setFlags(merchant.id, { refundsEnabled: true, l402Enabled: false })
     const paid = there(await merchants.setTier(merchant.id, 'individual'))
-    t.match(paid, { tier: 'individual', flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true } })
+    t.match(paid, {
+      tier: 'individual',
+      flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true }
+    })
     t.same(merchants.caps(paid), { endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
     const off = there(await merchants.setFlags(merchant.id, { multiCurrencyEnabled: false }))
-    t.match(off.flags, { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: true }, 'then flags live on their own')
+    t.match(
+      off.flags,
+      { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: true },
+      'then flags live on their own'
+    )
   })
 
   await t.test('retired and unknown stored tiers are read as the contract says, and kept as they are', async t => {
@@ -165,16 +232,31 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('what billing says is kept to the millisecond, and what it does not say stays', async t => {
     const { merchant } = await fresh()
     const end = Date.parse('2026-12-21T00:00:00.123Z')
-    await merchants.setSubscription(merchant.id, { subscriptionStatus: 'trialing', currentPeriodEnd: end, billingCustomerId: 'cus_1', billingSubscriptionId: 'sub_1' })
+    await merchants.setSubscription(merchant.id, {
+      subscriptionStatus: 'trialing',
+      currentPeriodEnd: end,
+      billingCustomerId: 'cus_1',
+      billingSubscriptionId: 'sub_1'
+    })
     const later = there(await merchants.setSubscription(merchant.id, { subscriptionStatus: 'past_due' }))
-    t.match(later, { subscriptionStatus: 'past_due', currentPeriodEnd: end, billingCustomerId: 'cus_1', billingSubscriptionId: 'sub_1' })
+    t.match(later, {
+      subscriptionStatus: 'past_due',
+      currentPeriodEnd: end,
+      billingCustomerId: 'cus_1',
+      billingSubscriptionId: 'sub_1'
+    })
     t.equal(there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
   })
 
   await t.test('the webhook secret is sealed, opened for its merchant, and can be cleared', async t => {
     const { merchant } = await fresh()
     t.equal(merchants.webhookSecret(merchant), null)
-    const set = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/hook', secret: new Secret('canary-webhook-secret') })).merchant
+    const set = there(
+      await merchants.changeWebhook(merchant.id, {
+        url: 'https://shop.example/hook',
+        secret: new Secret('canary-webhook-secret')
+      })
+    ).merchant
     t.equal(set.webhookUrl, 'https://shop.example/hook')
     t.equal(there(merchants.webhookSecret(set)).reveal(), 'canary-webhook-secret')
     t.notMatch(String(await column(merchant.id, 'webhook_secret')), 'canary')
@@ -201,45 +283,70 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.equal(await merchants.changeWebhook(2_000_000_000, { url: 'https://shop.example/hook' }), null)
   })
 
-  await t.test('whatever is set and cleared in whatever order, the URL is the last one and never stands without its secret', async () => {
-    const { merchant } = await fresh()
-    const part = (values: readonly string[]) => fc.option(fc.option(fc.constantFrom(...values), { nil: undefined }), { nil: null })
-    const change = fc.record({ url: part(['https://a.example/', 'https://b.example/']), secret: part(['a secret of sixteen', 'another of sixteen']) })
-    await fc.assert(fc.asyncProperty(fc.array(change, { maxLength: 6 }), async changes => {
-      let url = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null })).merchant.webhookUrl
-      let secret: string | null = null
-      for (const { url: newUrl, secret: newSecret } of changes) {
-        const { merchant: after, issued } = there(await merchants.changeWebhook(merchant.id, {
-          ...(newUrl === undefined ? {} : { url: newUrl }), ...(newSecret === undefined ? {} : { secret: newSecret === null ? null : new Secret(newSecret) })
-        }))
-        if (newUrl !== undefined) url = newUrl
-        if (newSecret !== undefined) secret = newSecret
-        const needed = url !== null && secret === null
-        if (needed !== (issued !== null)) return false
-        secret = issued?.reveal() ?? secret
-        if (after.webhookUrl !== url || (merchants.webhookSecret(after)?.reveal() ?? null) !== secret) return false
-      }
-      return true
-    }), { numRuns: 30 })
-  })
+  await t.test(
+    'whatever is set and cleared in whatever order, the URL is the last one and never stands without its secret',
+    async () => {
+      const { merchant } = await fresh()
+      const part = (values: readonly string[]) =>
+        fc.option(fc.option(fc.constantFrom(...values), { nil: undefined }), { nil: null })
+      const change = fc.record({
+        url: part(['https://a.example/', 'https://b.example/']),
+        secret: part(['a secret of sixteen', 'another of sixteen'])
+      })
+      await fc.assert(
+        fc.asyncProperty(fc.array(change, { maxLength: 6 }), async changes => {
+          let url = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null })).merchant.webhookUrl
+          let secret: string | null = null
+          for (const { url: newUrl, secret: newSecret } of changes) {
+            const { merchant: after, issued } = there(
+              await merchants.changeWebhook(merchant.id, {
+                ...(newUrl === undefined ? {} : { url: newUrl }),
+                ...(newSecret === undefined ? {} : { secret: newSecret === null ? null : new Secret(newSecret) })
+              })
+            )
+            if (newUrl !== undefined) url = newUrl
+            if (newSecret !== undefined) secret = newSecret
+            const needed = url !== null && secret === null
+            if (needed !== (issued !== null)) return false
+            secret = issued?.reveal() ?? secret
+            if (after.webhookUrl !== url || (merchants.webhookSecret(after)?.reveal() ?? null) !== secret) return false
+          }
+          return true
+        }),
+        { numRuns: 30 }
+      )
+    }
+  )
 
-  await t.test('of webhook URLs set at once exactly one is given the secret, and it is the one that stands', async t => {
-    const { merchant } = await fresh()
-    const all = await Promise.all(Array.from({ length: 8 }, (_, n) => merchants.changeWebhook(merchant.id, { url: `https://shop.example/${n}` })))
-    const issued = all.flatMap(changed => changed?.issued?.reveal() ?? [])
-    t.equal(issued.length, 1)
-    t.same(issued, [there(merchants.webhookSecret(there(await merchants.byId(merchant.id)))).reveal()])
-  })
+  await t.test(
+    'of webhook URLs set at once exactly one is given the secret, and it is the one that stands',
+    async t => {
+      const { merchant } = await fresh()
+      const all = await Promise.all(
+        Array.from({ length: 8 }, (_, n) => merchants.changeWebhook(merchant.id, { url: `https://shop.example/${n}` }))
+      )
+      const issued = all.flatMap(changed => changed?.issued?.reveal() ?? [])
+      t.equal(issued.length, 1)
+      t.same(issued, [there(merchants.webhookSecret(there(await merchants.byId(merchant.id)))).reveal()])
+    }
+  )
 
   await t.test('an account made with a webhook URL has a secret for it', async t => {
-    const { merchant } = await merchants.create({ name: 'W', email: 'webhook@example.com', webhookUrl: 'https://shop.example/hook' })
+    const { merchant } = await merchants.create({
+      name: 'W',
+      email: 'webhook@example.com',
+      webhookUrl: 'https://shop.example/hook'
+    })
     t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_/)
   })
 
   await t.test('several accounts are read at once; those that do not stand are left out', async t => {
     const one = (await fresh()).merchant
     const two = (await fresh()).merchant
-    t.same([...(await merchants.byIds([one.id, 2_000_000_000, two.id])).keys()].sort((a, b) => a - b), [one.id, two.id])
+    t.same(
+      [...(await merchants.byIds([one.id, 2_000_000_000, two.id])).keys()].sort((a, b) => a - b),
+      [one.id, two.id]
+    )
     t.equal((await merchants.byIds([])).size, 0)
   })
 
@@ -255,24 +362,35 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('every write tells the listeners which account it was', async t => {
     const { merchant } = await fresh()
     const heard = Promise.withResolvers<string>()
-    const stop = await database.listen(merchantsChannel, payload => { heard.resolve(payload) })
+    const stop = await database.listen(merchantsChannel, payload => {
+      heard.resolve(payload)
+    })
     t.teardown(stop)
     await merchants.deactivate(merchant.id)
     t.equal(await heard.promise, String(merchant.id))
   })
 
-  await t.test('the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)', async t => {
-    const first = await firstRunMerchant(merchants, null, true)
-    const merchant = there(await merchants.byApiKey(first.apiKey.reveal()))
-    t.match(merchant, { id: first.id, tier: 'individual', isActive: true, flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true } })
-    t.not(merchant.primaryKey, null)
-    for (const feature of ['refunds', 'multi_currency', 'l402'] as const) t.equal(gate(merchant, feature, clock.now()), null, feature)
-    t.equal(await firstRunMerchant(merchants, first, true), first, 'what the keys file names is left alone')
-    const again = await firstRunMerchant(merchants, null, true)
-    t.equal(again.id, first.id, 'a lost keys file does not make a second account')
-    t.equal(await merchants.byApiKey(first.apiKey.reveal()), null)
-    t.equal(there(await merchants.byApiKey(again.apiKey.reveal())).id, first.id)
-  })
+  await t.test(
+    'the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)',
+    async t => {
+      const first = await firstRunMerchant(merchants, null, true)
+      const merchant = there(await merchants.byApiKey(first.apiKey.reveal()))
+      t.match(merchant, {
+        id: first.id,
+        tier: 'individual',
+        isActive: true,
+        flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true }
+      })
+      t.not(merchant.primaryKey, null)
+      for (const feature of ['refunds', 'multi_currency', 'l402'] as const)
+        t.equal(gate(merchant, feature, clock.now()), null, feature)
+      t.equal(await firstRunMerchant(merchants, first, true), first, 'what the keys file names is left alone')
+      const again = await firstRunMerchant(merchants, null, true)
+      t.equal(again.id, first.id, 'a lost keys file does not make a second account')
+      t.equal(await merchants.byApiKey(first.apiKey.reveal()), null)
+      t.equal(there(await merchants.byApiKey(again.apiKey.reveal())).id, first.id)
+    }
+  )
 
   await t.test('billing is asked once more before an ended period is refused (decision 83)', async t => {
     let asked = 0
@@ -285,10 +403,17 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     const ended = there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
     t.match(await merchants.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
     t.equal(asked, 1)
-    renewed = { subscriptionStatus: 'active', currentPeriodEnd: clock.now() + 1000, billingCustomerId: null, billingSubscriptionId: null }
+    renewed = {
+      subscriptionStatus: 'active',
+      currentPeriodEnd: clock.now() + 1000,
+      billingCustomerId: null,
+      billingSubscriptionId: null
+    }
     t.equal(await merchants.refusal(ended, null, clock.now()), null)
     t.equal(there(await merchants.byId(merchant.id)).currentPeriodEnd, clock.now() + 1000, 'what was learnt is kept')
-    t.match(await merchants.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), { error: 'Subscription not active' })
+    t.match(await merchants.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), {
+      error: 'Subscription not active'
+    })
     t.equal(asked, 2, 'other refusals do not ask')
   })
 })
@@ -298,6 +423,9 @@ t.test('a database that is away is 503 with Retry-After, never "no such key"', a
   // Only the methods that this test calls.
   const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore
   const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
-  await t.rejects(answered(merchants.byApiKey(generateApiKey().key.reveal())), errorLike({ status: 503, headers: ['Retry-After', '5'] }))
+  await t.rejects(
+    answered(merchants.byApiKey(generateApiKey().key.reveal())),
+    errorLike({ status: 503, headers: ['Retry-After', '5'] })
+  )
   await t.rejects(answered(merchants.byId(1)), errorLike({ status: 503 }))
 })

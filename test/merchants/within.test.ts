@@ -6,15 +6,22 @@ import { eachDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { errorLike } from '../support/error-like.ts'
 
-await eachDatabase(t, 'accounts on a caller\'s transaction', async (t: T, database) => {
-  const plans = { free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 }, individual: { webhookEndpoints: 5 }, l402: { webhookEndpoints: 5 } }
+await eachDatabase(t, "accounts on a caller's transaction", async (t: T, database) => {
+  const plans = {
+    free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+    individual: { webhookEndpoints: 5 },
+    l402: { webhookEndpoints: 5 }
+  }
   let asked = 0
   const merchants = new Merchants({
     store: new SqlMerchantStore(database),
     sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
     clock: new ManualClock(),
     plans: () => plans,
-    billing: async () => { asked++; return null }
+    billing: async () => {
+      asked++
+      return null
+    }
   })
 
   await t.test('what is written stands when the transaction does', async t => {
@@ -30,13 +37,16 @@ await eachDatabase(t, 'accounts on a caller\'s transaction', async (t: T, databa
 
   await t.test('and falls with it', async t => {
     const { merchant } = await merchants.create({ name: 'Kept', email: 'kept@example.com' })
-    await t.rejects(database.transaction(async tx => {
-      const inside = merchants.within(tx)
-      await inside.rename(merchant.id, { name: 'Undone' })
-      await inside.changeWebhook(merchant.id, { url: 'https://shop.example.com/' })
-      await inside.create({ name: 'Out', email: 'out@example.com' })
-      throw new Error('undone')
-    }), { message: 'undone' })
+    await t.rejects(
+      database.transaction(async tx => {
+        const inside = merchants.within(tx)
+        await inside.rename(merchant.id, { name: 'Undone' })
+        await inside.changeWebhook(merchant.id, { url: 'https://shop.example.com/' })
+        await inside.create({ name: 'Out', email: 'out@example.com' })
+        throw new Error('undone')
+      }),
+      { message: 'undone' }
+    )
     t.same(await merchants.byId(merchant.id), merchant)
     t.equal(await merchants.byEmail('out@example.com'), null)
   })
@@ -44,7 +54,10 @@ await eachDatabase(t, 'accounts on a caller\'s transaction', async (t: T, databa
   await t.test('after a refusal in a savepoint the transaction goes on', async t => {
     const { merchant } = await merchants.create({ name: 'First', email: 'first@example.com' })
     await database.transaction(async tx => {
-      await t.rejects(tx.savepoint(nested => merchants.within(nested).create({ name: 'Second', email: 'first@example.com' })), errorLike({ status: 409 }))
+      await t.rejects(
+        tx.savepoint(nested => merchants.within(nested).create({ name: 'Second', email: 'first@example.com' })),
+        errorLike({ status: 409 })
+      )
       await merchants.within(tx).rename(merchant.id, { name: 'Renamed' })
     })
     t.match(await merchants.byId(merchant.id), { name: 'Renamed' })
@@ -54,7 +67,9 @@ await eachDatabase(t, 'accounts on a caller\'s transaction', async (t: T, databa
     const { merchant } = await merchants.create({ name: 'Ended', email: 'ended@example.com', tier: 'individual' })
     const ended = await merchants.setSubscription(merchant.id, { currentPeriodEnd: 0 })
     if (ended === null) return t.fail('the account must be there')
-    await database.transaction(async tx => { t.match(await merchants.within(tx).refusal(ended, null, 1), { error: 'Subscription period expired' }) })
+    await database.transaction(async tx => {
+      t.match(await merchants.within(tx).refusal(ended, null, 1), { error: 'Subscription period expired' })
+    })
     t.equal(asked, 0)
     await merchants.refusal(ended, null, 1)
     t.equal(asked, 1)

@@ -16,13 +16,22 @@ import { ManualClock } from '../support/manual-clock.ts'
 
 const NAMES: readonly SourceName[] = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']
 
-interface Feed { readonly prices: OpenedPrices, readonly fake: FakePrices, readonly clock: ManualClock, readonly lines: string[], readonly metrics: Metrics, answered (count: number): Promise<void> }
+interface Feed {
+  readonly prices: OpenedPrices
+  readonly fake: FakePrices
+  readonly clock: ManualClock
+  readonly lines: string[]
+  readonly metrics: Metrics
+  answered(count: number): Promise<void>
+}
 
-async function openFeed (t: T, settings = ''): Promise<Feed> {
+async function openFeed(t: T, settings = ''): Promise<Feed> {
   const clock = new ManualClock('2026-11-21T12:00:00.000Z')
   const fake = await startFakePrices({ clock })
   const lines: string[] = []
-  const note = (fields: object | string, message?: string): void => { lines.push(`${message ?? ''} ${JSON.stringify(fields)}`) }
+  const note = (fields: object | string, message?: string): void => {
+    lines.push(`${message ?? ''} ${JSON.stringify(fields)}`)
+  }
   const log: Log = { ...silentLog, info: note, warn: note, error: note }
   const metrics = new Metrics()
   const calls = openSourceCalls()
@@ -35,8 +44,15 @@ async function openFeed (t: T, settings = ''): Promise<Feed> {
     told = Promise.withResolvers()
     return body
   }
-  const answered = async (count: number): Promise<void> => { while (answers.length < count) await told.promise }
-  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}\n${settings}`), { clock, log, metrics, ask })
+  const answered = async (count: number): Promise<void> => {
+    while (answers.length < count) await told.promise
+  }
+  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}\n${settings}`), {
+    clock,
+    log,
+    metrics,
+    ask
+  })
   t.teardown(async () => {
     await prices.close()
     await calls.close()
@@ -45,19 +61,22 @@ async function openFeed (t: T, settings = ''): Promise<Feed> {
   return { prices, fake, clock, lines, metrics, answered }
 }
 
-async function configOf (text: string): Promise<GatewayConfig> {
+async function configOf(text: string): Promise<GatewayConfig> {
   return await loadConfigText('gateway.yaml', text, {})
 }
 
-async function priceOf (prices: OpenedPrices, currency: FiatCurrency = 'USD'): Promise<string> {
+async function priceOf(prices: OpenedPrices, currency: FiatCurrency = 'USD'): Promise<string> {
   return plainText((await prices.quote(currency)).price)
 }
 
-async function refusalOf (prices: OpenedPrices, currency: FiatCurrency = 'USD'): Promise<Unavailable | null> {
-  return await prices.satoshis(currency, '5').then(() => null, (error: unknown) => {
-    if (error instanceof Unavailable) return error
-    throw error
-  })
+async function refusalOf(prices: OpenedPrices, currency: FiatCurrency = 'USD'): Promise<Unavailable | null> {
+  return await prices.satoshis(currency, '5').then(
+    () => null,
+    (error: unknown) => {
+      if (error instanceof Unavailable) return error
+      throw error
+    }
+  )
 }
 
 t.test('an amount becomes satoshis at the median of the sources, in each currency', async t => {
@@ -69,7 +88,10 @@ t.test('an amount becomes satoshis at the median of the sources, in each currenc
   t.equal(await priceOf(prices, 'EUR'), '89000.5')
   t.equal(await priceOf(prices, 'GBP'), '76543.21')
   t.equal(await prices.satoshis('EUR', '89.0005'), 100_000)
-  t.ok(fake.questions.every(({ headers }) => headers['user-agent'] === 'boltgate'), 'one source answers nobody without a User-Agent')
+  t.ok(
+    fake.questions.every(({ headers }) => headers['user-agent'] === 'boltgate'),
+    'one source answers nobody without a User-Agent'
+  )
 })
 
 for (const name of NAMES) {
@@ -99,7 +121,9 @@ t.test('a source to which no connection comes about holds up nobody beyond its t
   let left = NAMES.length - 1
   const others = Promise.withResolvers<void>()
   const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}`), {
-    clock, log: silentLog, metrics: new Metrics(),
+    clock,
+    log: silentLog,
+    metrics: new Metrics(),
     ask: async (url, headers, signal) => {
       // The HTTP client hears of the signal only once it is connected.
       if (url.includes('/0/public/Ticker')) return await new Promise<string>(() => {})
@@ -129,7 +153,13 @@ t.test('503 price feed unavailable: fewer than two good answers are no price (co
   t.match(JSON.parse(String(reply.body)), { error: 'Price feed unavailable', message: String })
   t.same(reply.headers.slice(reply.headers.indexOf('Retry-After')).slice(0, 2), ['Retry-After', '10'])
   t.equal(lines.filter(line => line.startsWith('there is no price')).length, 1)
-  t.equal(await prices.satoshis('USD', '5').then(() => 1, () => 0), 0)
+  t.equal(
+    await prices.satoshis('USD', '5').then(
+      () => 1,
+      () => 0
+    ),
+    0
+  )
 })
 
 t.test('sources that contradict each other give no price', async t => {
@@ -153,18 +183,21 @@ t.test('100 conversions at once ask each source once, and a kept price asks nobo
   t.same(new Set(later), new Set([100_000]))
 })
 
-t.test('a kept price that is about to end is renewed behind the requests: a source that hangs holds up nobody', async t => {
-  const { prices, fake, clock, answered } = await openFeed(t)
-  t.equal(await priceOf(prices), '97123.45')
-  fake.faults.set('kraken', 'hang')
-  fake.prices.USD = '98000'
-  clock.advance(50_000)
-  t.equal(await priceOf(prices), '97123.45', 'the kept one, at once')
-  await answered(4 + 3)
-  clock.advance(10_000)
-  t.equal(await priceOf(prices), '98000')
-  t.equal(fake.asked(), 8)
-})
+t.test(
+  'a kept price that is about to end is renewed behind the requests: a source that hangs holds up nobody',
+  async t => {
+    const { prices, fake, clock, answered } = await openFeed(t)
+    t.equal(await priceOf(prices), '97123.45')
+    fake.faults.set('kraken', 'hang')
+    fake.prices.USD = '98000'
+    clock.advance(50_000)
+    t.equal(await priceOf(prices), '97123.45', 'the kept one, at once')
+    await answered(4 + 3)
+    clock.advance(10_000)
+    t.equal(await priceOf(prices), '98000')
+    t.equal(fake.asked(), 8)
+  }
+)
 
 t.test('a quote says when it was so and until when it stands', async t => {
   const { prices, clock } = await openFeed(t)
@@ -212,11 +245,17 @@ t.test('an answer that is old already counts by its own time', async t => {
 t.test('a clock that is set back does not prolong a price', async t => {
   class Backwards extends ManualClock {
     back = 0
-    override now (): number { return super.now() - this.back }
+    override now(): number {
+      return super.now() - this.back
+    }
   }
   const clock = new Backwards()
   const fake = await startFakePrices({ clock })
-  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}`), { clock, log: silentLog, metrics: new Metrics() })
+  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}`), {
+    clock,
+    log: silentLog,
+    metrics: new Metrics()
+  })
   t.teardown(async () => {
     await prices.close()
     await fake.close()
@@ -235,29 +274,56 @@ t.test('answers are counted by source and what became of them', async t => {
   fake.faults.set('coinbase', 'html')
   await refusalOf(prices)
   const text = await metrics.render()
-  for (const line of ['source="coinbase",result="failed"', 'source="coingecko",result="stale"', 'source="kraken",result="outlier"']) t.match(text, `boltgate_price_answers_total{${line}} 1`)
+  for (const line of [
+    'source="coinbase",result="failed"',
+    'source="coingecko",result="stale"',
+    'source="kraken",result="outlier"'
+  ])
+    t.match(text, `boltgate_price_answers_total{${line}} 1`)
 })
 
 t.test('the demo key of CoinGecko goes to CoinGecko alone', async t => {
   const { prices, fake } = await openFeed(t, '  coingeckoKey: CG-secret')
   await prices.quote('USD')
-  t.same(fake.questions.filter(({ headers }) => headers['x-cg-demo-api-key'] === 'CG-secret').map(({ source }) => source), ['coingecko'])
+  t.same(
+    fake.questions.filter(({ headers }) => headers['x-cg-demo-api-key'] === 'CG-secret').map(({ source }) => source),
+    ['coingecko']
+  )
 })
 
-t.test('the sandbox on both sides has fixed prices and asks nobody; one real provider is enough for the market', async t => {
-  const clock = new ManualClock()
-  const asked: string[] = []
-  const around = { clock, log: silentLog, metrics: new Metrics(), ask: async (url: string) => { asked.push(url); return '{}' } }
-  const sandbox = openPrices(await configOf('mode: development'), around)
-  t.equal(await sandbox.satoshis('USD', '1'), 1000)
-  t.match(await sandbox.quote('EUR'), { at: clock.now(), expiresAt: clock.now() + 60_000 })
-  t.equal(asked.length, 0)
-  await sandbox.close()
-  for (const side of ['primary', 'alternate']) {
-    asked.length = 0
-    const market = openPrices(await configOf(`lightning: { ${side}: { kind: opennode } }`), around)
-    t.ok(await refusalOf(market))
-    t.same(asked.map(url => new URL(url).origin), ['https://api.coinbase.com', 'https://api.exchange.coinbase.com', 'https://api.kraken.com', 'https://api.coingecko.com'])
-    await market.close()
+t.test(
+  'the sandbox on both sides has fixed prices and asks nobody; one real provider is enough for the market',
+  async t => {
+    const clock = new ManualClock()
+    const asked: string[] = []
+    const around = {
+      clock,
+      log: silentLog,
+      metrics: new Metrics(),
+      ask: async (url: string) => {
+        asked.push(url)
+        return '{}'
+      }
+    }
+    const sandbox = openPrices(await configOf('mode: development'), around)
+    t.equal(await sandbox.satoshis('USD', '1'), 1000)
+    t.match(await sandbox.quote('EUR'), { at: clock.now(), expiresAt: clock.now() + 60_000 })
+    t.equal(asked.length, 0)
+    await sandbox.close()
+    for (const side of ['primary', 'alternate']) {
+      asked.length = 0
+      const market = openPrices(await configOf(`lightning: { ${side}: { kind: opennode } }`), around)
+      t.ok(await refusalOf(market))
+      t.same(
+        asked.map(url => new URL(url).origin),
+        [
+          'https://api.coinbase.com',
+          'https://api.exchange.coinbase.com',
+          'https://api.kraken.com',
+          'https://api.coingecko.com'
+        ]
+      )
+      await market.close()
+    }
   }
-})
+)

@@ -24,7 +24,10 @@ t.test('bitcoin needs no price: 0.00000001 BTC is one satoshi (contract, Payment
 })
 
 t.test('503 temporary outage: price feed unavailable (contract, Errors)', async t => {
-  const error = await satoshisOf(new NoPrices(), 'EUR', '5').then(() => null, (thrown: unknown) => thrown)
+  const error = await satoshisOf(new NoPrices(), 'EUR', '5').then(
+    () => null,
+    (thrown: unknown) => thrown
+  )
   t.ok(error instanceof Unavailable)
   const reply = errorReply(error as Unavailable, { correlationId: 'c', now: 0, mode: 'production' })
   t.equal(reply.status, 503)
@@ -33,16 +36,22 @@ t.test('503 temporary outage: price feed unavailable (contract, Errors)', async 
 })
 
 t.test('property: the merchant is never short, and never gets a satoshi more than that takes', async () => {
-  const amounts = fc.bigInt({ min: 1n, max: 10_000_000_000n }).map(cents => knownDecimal(plainText({ digits: cents, places: 2 })))
-  const each = fc.bigInt({ min: 1n, max: 10n ** 10n }).map(cents => knownDecimal(plainText({ digits: cents, places: 2 })))
-  fc.assert(fc.property(amounts, each, (amount, price) => {
-    const satoshis = BigInt(atPrice(amount, price))
-    // Worth of `count` satoshis, and the amount, in the same tiny units.
-    const worth = (count: bigint): bigint => count * price.digits * 10n ** BigInt(amount.places)
-    const asked = amount.digits * 10n ** BigInt(price.places + 8)
-    // Beyond the safe integers the number of satoshis itself is no longer exact; no such price exists.
-    return satoshis > 2n ** 53n || (worth(satoshis) >= asked && (satoshis === 1n || worth(satoshis - 1n) < asked))
-  }))
+  const amounts = fc
+    .bigInt({ min: 1n, max: 10_000_000_000n })
+    .map(cents => knownDecimal(plainText({ digits: cents, places: 2 })))
+  const each = fc
+    .bigInt({ min: 1n, max: 10n ** 10n })
+    .map(cents => knownDecimal(plainText({ digits: cents, places: 2 })))
+  fc.assert(
+    fc.property(amounts, each, (amount, price) => {
+      const satoshis = BigInt(atPrice(amount, price))
+      // Worth of `count` satoshis, and the amount, in the same tiny units.
+      const worth = (count: bigint): bigint => count * price.digits * 10n ** BigInt(amount.places)
+      const asked = amount.digits * 10n ** BigInt(price.places + 8)
+      // Beyond the safe integers the number of satoshis itself is no longer exact; no such price exists.
+      return satoshis > 2n ** 53n || (worth(satoshis) >= asked && (satoshis === 1n || worth(satoshis - 1n) < asked))
+    })
+  )
 })
 
 t.test('a price that is no decimal above 0 is refused when it is set', async t => {

@@ -19,27 +19,48 @@ import { ChallengeCharges } from '../../src/challenges/charges.ts'
 
 const MINUTE = 60_000
 const rules: PollRules = {
-  perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 }, hasList: true, every: { fresh: MINUTE, stale: 10 * MINUTE }, sweepEvery: 30 * MINUTE, sweeps: 'all', tick: 15_000
+  perMinute: 20,
+  isShared: true,
+  costs: { list: 1, lookUp: 1 },
+  hasList: true,
+  every: { fresh: MINUTE, stale: 10 * MINUTE },
+  sweepEvery: 30 * MINUTE,
+  sweeps: 'all',
+  tick: 15_000
 }
 
 interface Polling extends Fixture {
   readonly store: SqlPollStore
-  poller (slot?: ProviderSlot, different?: Partial<PollRules>): Poller
+  poller(slot?: ProviderSlot, different?: Partial<PollRules>): Poller
   /** Lets a minute pass and runs the poller, as its job does. */
-  minute (poller: Poller): Promise<void>
+  minute(poller: Poller): Promise<void>
 }
 
 /** On a database of its own, since the poller asks for everybody. */
-async function polling (t: T, options: Pick<NonNullable<Parameters<typeof fixture>[1]>, 'inPrimary'> = {}): Promise<Polling> {
+async function polling(
+  t: T,
+  options: Pick<NonNullable<Parameters<typeof fixture>[1]>, 'inPrimary'> = {}
+): Promise<Polling> {
   const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
   const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
   const store = new SqlPollStore(made.database)
   return {
     ...made,
     store,
-    poller: (slot = 'primary', different = {}) => new Poller({
-      slot, rules: { ...rules, ...different }, store, clock, log, payees, charges, payments, ofPayments, ofChallenges, merchant: id => merchants.byId(id)
-    }),
+    poller: (slot = 'primary', different = {}) =>
+      new Poller({
+        slot,
+        rules: { ...rules, ...different },
+        store,
+        clock,
+        log,
+        payees,
+        charges,
+        payments,
+        ofPayments,
+        ofChallenges,
+        merchant: id => merchants.byId(id)
+      }),
     minute: async poller => {
       clock.advance(MINUTE)
       await poller.run(new AbortController().signal)
@@ -48,7 +69,7 @@ async function polling (t: T, options: Pick<NonNullable<Parameters<typeof fixtur
 }
 
 /** With the fake Strike in the primary slot. */
-async function withStrike (t: T): Promise<{ readonly made: Polling, readonly fake: FakeStrike }> {
+async function withStrike(t: T): Promise<{ readonly made: Polling; readonly fake: FakeStrike }> {
   const started = Promise.withResolvers<FakeStrike>()
   const made = await polling(t, {
     inPrimary: async clock => {
@@ -75,7 +96,10 @@ void t.test('a lost notification', async t => {
     const theirs = await made.pay(rival)
     await run(poller())
     t.same(primary.listings, [], 'the notification comes first')
-    primary.settled.set('acme', [{ chargeId: one.chargeId, state: paid(clock.now() + 1_000) }, { chargeId: 'of another application', state: paid(clock.now()) }])
+    primary.settled.set('acme', [
+      { chargeId: one.chargeId, state: paid(clock.now() + 1_000) },
+      { chargeId: 'of another application', state: paid(clock.now()) }
+    ])
     const before = primary.lookUps
     // Each run may be another process's.
     await minute(poller())
@@ -84,12 +108,16 @@ void t.test('a lost notification', async t => {
     t.match(await payments.get(acme, one.invoiceId), { status: /^paid$/, paidAt: clock.now() - MINUTE + 1_000 })
     t.equal((await payments.get(acme, two.invoiceId)).status, 'unpaid')
     t.equal((await payments.get(rival, theirs.invoiceId)).status, 'unpaid')
-    t.same(made.changes.map(change => change.payment.invoiceId), [one.invoiceId], 'and the merchant is told once')
+    t.same(
+      made.changes.map(change => change.payment.invoiceId),
+      [one.invoiceId],
+      'and the merchant is told once'
+    )
     await minute(poller())
     t.equal(made.changes.length, 1)
   })
 
-  await t.test('of another merchant\'s charge says nothing: each is asked about with its own key', async t => {
+  await t.test("of another merchant's charge says nothing: each is asked about with its own key", async t => {
     const theirs = await made.pay(rival)
     primary.settled.set('acme', [{ chargeId: theirs.chargeId, state: paid(clock.now()) }])
     await minute(poller())
@@ -99,26 +127,29 @@ void t.test('a lost notification', async t => {
     t.equal((await payments.get(rival, theirs.invoiceId)).status, 'paid')
   })
 
-  await t.test('is found up to a day after the invoice has expired, every ten minutes; then nobody is asked any more', async t => {
-    const late = await made.pay(acme)
-    clock.advance(2 * 3_600_000)
-    await payments.sweep()
-    await run(poller())
-    primary.listings.splice(0)
-    for (let minutes = 0; minutes < 30; minutes++) await minute(poller())
-    t.equal(primary.listings.filter(({ key }) => key === 'acme').length, 3)
-    const at = clock.now()
-    primary.settled.set('acme', [{ chargeId: late.chargeId, state: paid(at) }])
-    for (let minutes = 0; minutes < 10; minutes++) await minute(poller())
-    t.match(await payments.get(acme, late.invoiceId), { status: /^paid$/, paidAt: at })
-    clock.advance(24 * 3_600_000)
-    primary.listings.splice(0)
-    for (let minutes = 0; minutes < 15; minutes++) await minute(poller())
-    t.same(primary.listings, [])
-  })
+  await t.test(
+    'is found up to a day after the invoice has expired, every ten minutes; then nobody is asked any more',
+    async t => {
+      const late = await made.pay(acme)
+      clock.advance(2 * 3_600_000)
+      await payments.sweep()
+      await run(poller())
+      primary.listings.splice(0)
+      for (let minutes = 0; minutes < 30; minutes++) await minute(poller())
+      t.equal(primary.listings.filter(({ key }) => key === 'acme').length, 3)
+      const at = clock.now()
+      primary.settled.set('acme', [{ chargeId: late.chargeId, state: paid(at) }])
+      for (let minutes = 0; minutes < 10; minutes++) await minute(poller())
+      t.match(await payments.get(acme, late.invoiceId), { status: /^paid$/, paidAt: at })
+      clock.advance(24 * 3_600_000)
+      primary.listings.splice(0)
+      for (let minutes = 0; minutes < 15; minutes++) await minute(poller())
+      t.same(primary.listings, [])
+    }
+  )
 })
 
-void t.test('challenges of routes and proxies are noted as settled; producers\' alone ask nobody', async t => {
+void t.test("challenges of routes and proxies are noted as settled; producers' alone ask nobody", async t => {
   const made = await polling(t)
   const { primary, clock, poller } = made
   const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
@@ -128,50 +159,71 @@ void t.test('challenges of routes and proxies are noted as settled; producers\' 
   clock.advance(10 * MINUTE)
   primary.settled.set('the operator key', [{ chargeId: own.chargeId, state: paid(clock.now()) }])
   await run(poller())
-  t.same(primary.listings.map(({ key }) => key), ['the operator key'])
+  t.same(
+    primary.listings.map(({ key }) => key),
+    ['the operator key']
+  )
   t.equal(await made.isSettled(own.paymentHash), true)
 })
 
-void t.test('orders and plans that were paid are found up to a day after their invoice has expired, as payments are; then nobody is asked', async t => {
-  const made = await polling(t)
-  const { primary, clock, poller, minute } = made
-  const [order, plan] = [await made.challenge({ source: 'storefront', merchantId: String((await made.merchant({ primaryApiKey: new Secret('acme') })).id) }), await made.challenge({ source: 'subscription' })]
-  // The gateway was down meanwhile, and notifications came to nobody.
-  clock.advance(23 * 3_600_000)
-  primary.settled.set('acme', [{ chargeId: order.chargeId, state: paid(clock.now()) }])
-  primary.settled.set('the operator key', [{ chargeId: plan.chargeId, state: paid(clock.now()) }])
-  for (let minutes = 0; minutes < 12; minutes++) await minute(poller())
-  t.same([await made.isSettled(order.paymentHash), await made.isSettled(plan.paymentHash)], [true, true])
-  await made.challenge({ source: 'subscription' })
-  clock.advance(25 * 3_600_000)
-  primary.listings.splice(0)
-  for (let minutes = 0; minutes < 12; minutes++) await minute(poller())
-  t.same(primary.listings, [])
-})
+void t.test(
+  'orders and plans that were paid are found up to a day after their invoice has expired, as payments are; then nobody is asked',
+  async t => {
+    const made = await polling(t)
+    const { primary, clock, poller, minute } = made
+    const [order, plan] = [
+      await made.challenge({
+        source: 'storefront',
+        merchantId: String((await made.merchant({ primaryApiKey: new Secret('acme') })).id)
+      }),
+      await made.challenge({ source: 'subscription' })
+    ]
+    // The gateway was down meanwhile, and notifications came to nobody.
+    clock.advance(23 * 3_600_000)
+    primary.settled.set('acme', [{ chargeId: order.chargeId, state: paid(clock.now()) }])
+    primary.settled.set('the operator key', [{ chargeId: plan.chargeId, state: paid(clock.now()) }])
+    for (let minutes = 0; minutes < 12; minutes++) await minute(poller())
+    t.same([await made.isSettled(order.paymentHash), await made.isSettled(plan.paymentHash)], [true, true])
+    await made.challenge({ source: 'subscription' })
+    clock.advance(25 * 3_600_000)
+    primary.listings.splice(0)
+    for (let minutes = 0; minutes < 12; minutes++) await minute(poller())
+    t.same(primary.listings, [])
+  }
+)
 
-void t.test('open challenges are found by indexes, since they are asked for every few seconds and most rows are none', async t => {
-  const { database } = await polling(t)
-  const plan: string[] = []
-  await database.transaction(async sql => {
-    // In a small table the planner would read all of it.
-    await sql`set local enable_seqscan = off`
-    const explaining = async (text: TemplateStringsArray, ...values: Date[]): Promise<[]> => {
-      const [first = '', ...rest] = text
-      const pieces = [`explain ${first}`, ...rest]
-      for (const row of await sql<Array<Record<string, string>>>(Object.assign(pieces, { raw: pieces }), ...values)) plan.push(...Object.values(row))
-      return []
-    }
-    await new ChallengeCharges({ sql: explaining } as never /* all that open uses */).open('primary', 'strike', Date.now())
-  })
-  t.match(plan.join('\n'), /challenges_purge/)
-  t.match(plan.join('\n'), /challenges_sold/)
-  t.notMatch(plan.join('\n'), /Seq Scan/)
-})
+void t.test(
+  'open challenges are found by indexes, since they are asked for every few seconds and most rows are none',
+  async t => {
+    const { database } = await polling(t)
+    const plan: string[] = []
+    await database.transaction(async sql => {
+      // In a small table the planner would read all of it.
+      await sql`set local enable_seqscan = off`
+      const explaining = async (text: TemplateStringsArray, ...values: Date[]): Promise<[]> => {
+        const [first = '', ...rest] = text
+        const pieces = [`explain ${first}`, ...rest]
+        for (const row of await sql<Array<Record<string, string>>>(Object.assign(pieces, { raw: pieces }), ...values))
+          plan.push(...Object.values(row))
+        return []
+      }
+      await new ChallengeCharges({ sql: explaining } as never /* all that open uses */).open(
+        'primary',
+        'strike',
+        Date.now()
+      )
+    })
+    t.match(plan.join('\n'), /challenges_purge/)
+    t.match(plan.join('\n'), /challenges_sold/)
+    t.notMatch(plan.join('\n'), /Seq Scan/)
+  }
+)
 
 void t.test('429: nobody is asked before Retry-After is over, by any process', async t => {
   const made = await polling(t)
   const { primary, clock, poller, minute } = made
-  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) await made.pay(await made.merchant({ primaryApiKey: new Secret(name) }))
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f'])
+    await made.pay(await made.merchant({ primaryApiKey: new Secret(name) }))
   await run(poller())
   primary.fault = new ProviderUnavailable('wait', 600, undefined, 'rate')
   await minute(poller())
@@ -202,7 +254,10 @@ void t.test('a refused key or a provider that is away holds up no other account'
   t.equal(primary.listings.filter(({ key }) => key === 'good').length, 20)
   // Rests of 30 s, 1, 2, 4 and then 5 minutes (decision 179), seen each minute.
   const bad = primary.listings.filter(({ key }) => key === 'bad').map(({ at }) => at)
-  t.same(bad.slice(1).map((at, index) => (at - (bad[index] ?? 0)) / MINUTE), [1, 1, 2, 4, 5, 5])
+  t.same(
+    bad.slice(1).map((at, index) => (at - (bad[index] ?? 0)) / MINUTE),
+    [1, 1, 2, 4, 5, 5]
+  )
 })
 
 void t.test('an account whose key is refused (decision 179)', async t => {
@@ -251,7 +306,9 @@ void t.test('an account whose key is refused (decision 179)', async t => {
     const asked = (): number => primary.keys.filter(key => key === 'other').length
     const late = await made.pay(other)
     clock.advance(late.expiresAt - clock.now() - 6 * MINUTE)
-    primary.listSettled = async () => { throw new ProviderRefused('scope', 'The provider key lacks a scope.') }
+    primary.listSettled = async () => {
+      throw new ProviderRefused('scope', 'The provider key lacks a scope.')
+    }
     for (let minutes = 0; minutes < 2; minutes++) await minute(polled)
     const before = asked()
     primary.states.set(late.chargeId, paid(clock.now()))
@@ -263,75 +320,97 @@ void t.test('an account whose key is refused (decision 179)', async t => {
   })
 })
 
-void t.test('a payment is told as expired only once its provider has been asked after that and has said no (decision 178)', async t => {
-  const made = await polling(t)
-  const { primary, clock, payees, merchants, payments: asked, poller, changes } = made
-  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
-  const told = (invoiceId: string): string[] => changes.filter(change => change.payment.invoiceId === invoiceId).map(change => change.payment.status)
-  /** The gateway that comes up after a downtime, as it is composed: a poller asks about both slots. */
-  const gateway = made.another({ payees, merchant: id => merchants.byId(id), polled: () => ['primary strike', 'alternate opennode'] })
+void t.test(
+  'a payment is told as expired only once its provider has been asked after that and has said no (decision 178)',
+  async t => {
+    const made = await polling(t)
+    const { primary, clock, payees, merchants, payments: asked, poller, changes } = made
+    const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+    const told = (invoiceId: string): string[] =>
+      changes.filter(change => change.payment.invoiceId === invoiceId).map(change => change.payment.status)
+    /** The gateway that comes up after a downtime, as it is composed: a poller asks about both slots. */
+    const gateway = made.another({
+      payees,
+      merchant: id => merchants.byId(id),
+      polled: () => ['primary strike', 'alternate opennode']
+    })
 
-  await t.test('so a payment that was made while the gateway was down is paid, and nothing else, whatever sweeps first', async t => {
-    const payment = await made.pay(acme)
-    await run(poller())
-    const paidAt = payment.expiresAt - 1_000
-    primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(paidAt) }])
-    // A look-up may come before the list.
-    primary.states.set(payment.chargeId, paid(paidAt))
-    clock.advance(payment.expiresAt + 3 * 3_600_000 - clock.now())
-    const after = made.another({ payees, merchant: id => merchants.byId(id), polled: () => ['primary strike', 'alternate opennode'] })
-    await after.sweep()
-    await after.recordExpiries()
-    t.equal((await after.get(acme, payment.invoiceId)).status, 'expired', 'it reads so')
-    t.same(told(payment.invoiceId), [], 'and nobody is told')
-    await run(poller())
-    t.same(told(payment.invoiceId), ['paid'])
-    t.equal((await after.get(acme, payment.invoiceId)).paidAt, paidAt)
-  })
+    await t.test(
+      'so a payment that was made while the gateway was down is paid, and nothing else, whatever sweeps first',
+      async t => {
+        const payment = await made.pay(acme)
+        await run(poller())
+        const paidAt = payment.expiresAt - 1_000
+        primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(paidAt) }])
+        // A look-up may come before the list.
+        primary.states.set(payment.chargeId, paid(paidAt))
+        clock.advance(payment.expiresAt + 3 * 3_600_000 - clock.now())
+        const after = made.another({
+          payees,
+          merchant: id => merchants.byId(id),
+          polled: () => ['primary strike', 'alternate opennode']
+        })
+        await after.sweep()
+        await after.recordExpiries()
+        t.equal((await after.get(acme, payment.invoiceId)).status, 'expired', 'it reads so')
+        t.same(told(payment.invoiceId), [], 'and nobody is told')
+        await run(poller())
+        t.same(told(payment.invoiceId), ['paid'])
+        t.equal((await after.get(acme, payment.invoiceId)).paidAt, paidAt)
+      }
+    )
 
-  await t.test('a list that holds it not is such an answer, for the payments that had expired when it was asked for', async t => {
-    const [expired, open] = [await made.pay(acme), null]
-    clock.advance(expired.expiresAt - clock.now())
-    const later = await made.pay(acme)
-    await run(poller())
-    clock.advance(MINUTE)
-    await run(poller())
-    t.same([told(expired.invoiceId), told(later.invoiceId), open], [['expired'], [], null])
-    t.equal((await asked.get(acme, later.invoiceId)).status, 'unpaid')
-  })
+    await t.test(
+      'a list that holds it not is such an answer, for the payments that had expired when it was asked for',
+      async t => {
+        const [expired, open] = [await made.pay(acme), null]
+        clock.advance(expired.expiresAt - clock.now())
+        const later = await made.pay(acme)
+        await run(poller())
+        clock.advance(MINUTE)
+        await run(poller())
+        t.same([told(expired.invoiceId), told(later.invoiceId), open], [['expired'], [], null])
+        t.equal((await asked.get(acme, later.invoiceId)).status, 'unpaid')
+      }
+    )
 
-  await t.test('one that could not be read whole is none; looked up, it is', async t => {
-    // Look-ups that are under way end: they would take this payment along where its id, which is random, comes behind theirs.
-    for (let minutes = 0; minutes < 2; minutes++) await made.minute(poller())
-    const payment = await made.pay(acme)
-    clock.advance(payment.expiresAt - clock.now())
-    primary.reach = 'newest'
-    const unswept = poller('primary', { sweepEvery: 24 * 60 * MINUTE })
-    await run(unswept)
-    t.same(told(payment.invoiceId), [])
-    for (let minutes = 0; minutes < 2; minutes++) await made.minute(unswept)
-    t.same(told(payment.invoiceId), ['expired'])
-    primary.reach = 'whole'
-  })
+    await t.test('one that could not be read whole is none; looked up, it is', async t => {
+      // Look-ups that are under way end: they would take this payment along where its id, which is random, comes behind
+      // theirs.
+      for (let minutes = 0; minutes < 2; minutes++) await made.minute(poller())
+      const payment = await made.pay(acme)
+      clock.advance(payment.expiresAt - clock.now())
+      primary.reach = 'newest'
+      const unswept = poller('primary', { sweepEvery: 24 * 60 * MINUTE })
+      await run(unswept)
+      t.same(told(payment.invoiceId), [])
+      for (let minutes = 0; minutes < 2; minutes++) await made.minute(unswept)
+      t.same(told(payment.invoiceId), ['expired'])
+      primary.reach = 'whole'
+    })
 
-  await t.test('without any answer after 15 minutes in which this gateway asked; a later paid corrects it', async t => {
-    const payment = await made.pay(acme)
-    clock.advance(payment.expiresAt - clock.now())
-    primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
-    for (let minutes = 0; minutes < 14; minutes++) {
-      await made.minute(poller())
-      await gateway.sweep()
-    }
-    t.same(told(payment.invoiceId), [])
-    await made.minute(poller())
-    await gateway.sweep()
-    t.same(told(payment.invoiceId), ['expired'])
-    primary.fault = null
-    primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(payment.expiresAt - 1) }])
-    for (let minutes = 0; minutes < 11; minutes++) await made.minute(poller())
-    t.same(told(payment.invoiceId), ['expired', 'paid'])
-  })
-})
+    await t.test(
+      'without any answer after 15 minutes in which this gateway asked; a later paid corrects it',
+      async t => {
+        const payment = await made.pay(acme)
+        clock.advance(payment.expiresAt - clock.now())
+        primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
+        for (let minutes = 0; minutes < 14; minutes++) {
+          await made.minute(poller())
+          await gateway.sweep()
+        }
+        t.same(told(payment.invoiceId), [])
+        await made.minute(poller())
+        await gateway.sweep()
+        t.same(told(payment.invoiceId), ['expired'])
+        primary.fault = null
+        primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(payment.expiresAt - 1) }])
+        for (let minutes = 0; minutes < 11; minutes++) await made.minute(poller())
+        t.same(told(payment.invoiceId), ['expired', 'paid'])
+      }
+    )
+  }
+)
 
 void t.test('a list that is larger than what is read is followed by look-ups at once', async t => {
   const made = await polling(t)
@@ -343,42 +422,57 @@ void t.test('a list that is larger than what is read is followed by look-ups at 
   primary.lookUp = async (_key, chargeId) => primary.states.get(chargeId) ?? null
   await run(poller())
   for (let minutes = 0; minutes < 2; minutes++) await minute(poller())
-  t.same(await Promise.all(several.map(async ({ invoiceId }) => (await payments.get(acme, invoiceId)).status)), several.map(() => 'paid'))
+  t.same(
+    await Promise.all(several.map(async ({ invoiceId }) => (await payments.get(acme, invoiceId)).status)),
+    several.map(() => 'paid')
+  )
 })
 
-void t.test('lnd: a payment that was made during a downtime is found behind 1,200 other invoices, and is told as paid alone', async t => {
-  const started = Promise.withResolvers<FakeLnd>()
-  const made = await polling(t, {
-    inPrimary: async clock => {
-      const node = await startFakeLnd({ clock })
-      started.resolve(node)
-      const lnd = new LndProvider({ guard: new AddressGuard({ production: false }), timeout: 10_000, clock, operatorKey: null, url: null })
-      t.teardown(async () => {
-        await lnd.close()
-        await node.close()
-      })
-      return lnd
+void t.test(
+  'lnd: a payment that was made during a downtime is found behind 1,200 other invoices, and is told as paid alone',
+  async t => {
+    const started = Promise.withResolvers<FakeLnd>()
+    const made = await polling(t, {
+      inPrimary: async clock => {
+        const node = await startFakeLnd({ clock })
+        started.resolve(node)
+        const lnd = new LndProvider({
+          guard: new AddressGuard({ production: false }),
+          timeout: 10_000,
+          clock,
+          operatorKey: null,
+          url: null
+        })
+        t.teardown(async () => {
+          await lnd.close()
+          await node.close()
+        })
+        return lnd
+      }
+    })
+    const node = await started.promise
+    const { clock, payees, payments, changes } = made
+    const acme = await made.merchant({ primaryApiKey: new Secret(node.key()) })
+    const rules = pollRules(payees.provider('primary'), pollingOf('lnd'), false)
+    for (let at = 0; at < 3; at++) node.wallet.settle(node.wallet.addInvoice(1, 'of others', 600).paymentHash)
+    const payment = await made.pay(acme)
+    await run(made.poller('primary', rules))
+    node.wallet.settle(payment.paymentHash)
+    const paidAt = clock.now()
+    for (let at = 0; at < 1200; at++) node.wallet.addInvoice(1, 'of others', 600)
+    clock.advance(payment.expiresAt - clock.now() + 600_000)
+    const poller = made.poller('primary', rules)
+    for (let ticks = 0; ticks < 4; ticks++) {
+      clock.advance(5_000)
+      await run(poller)
     }
-  })
-  const node = await started.promise
-  const { clock, payees, payments, changes } = made
-  const acme = await made.merchant({ primaryApiKey: new Secret(node.key()) })
-  const rules = pollRules(payees.provider('primary'), pollingOf('lnd'), false)
-  for (let at = 0; at < 3; at++) node.wallet.settle(node.wallet.addInvoice(1, 'of others', 600).paymentHash)
-  const payment = await made.pay(acme)
-  await run(made.poller('primary', rules))
-  node.wallet.settle(payment.paymentHash)
-  const paidAt = clock.now()
-  for (let at = 0; at < 1200; at++) node.wallet.addInvoice(1, 'of others', 600)
-  clock.advance(payment.expiresAt - clock.now() + 600_000)
-  const poller = made.poller('primary', rules)
-  for (let ticks = 0; ticks < 4; ticks++) {
-    clock.advance(5_000)
-    await run(poller)
+    t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt })
+    t.same(
+      changes.map(change => change.payment.status),
+      ['paid']
+    )
   }
-  t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt })
-  t.same(changes.map(change => change.payment.status), ['paid'])
-})
+)
 
 void t.test('a kind without a list: every open payment is looked up in turn, within the budget', async t => {
   const made = await polling(t)
@@ -400,26 +494,33 @@ void t.test('a kind without a list: every open payment is looked up in turn, wit
   t.same(statuses, ['unpaid', 'paid', 'paid', 'paid', 'paid'], 'all but the one that the provider does not know')
 })
 
-void t.test('a kind without notifications is listed every five seconds, and what can still be paid is looked up besides', async t => {
-  const made = await polling(t)
-  const { primary, clock, payments, poller } = made
-  const rules = pollRules({ ...primary, capabilities: { ...primary.capabilities, notifies: false }, listSettled: async () => [] } as never, pollingOf('lnd'), false)
-  t.match(rules, { hasList: true, sweeps: 'fresh', tick: 5_000, isShared: false })
-  const acme = await made.merchant()
-  const old = await made.pay(acme)
-  clock.advance(2 * 3_600_000)
-  const fresh = await made.pay(acme)
-  for (const { chargeId } of [old, fresh]) primary.states.set(chargeId, paid(clock.now()))
-  const before = primary.lookUps
-  for (let tick = 0; tick < 13; tick++) {
-    await run(poller('primary', rules ?? {}))
-    clock.advance(5_000)
+void t.test(
+  'a kind without notifications is listed every five seconds, and what can still be paid is looked up besides',
+  async t => {
+    const made = await polling(t)
+    const { primary, clock, payments, poller } = made
+    const rules = pollRules(
+      { ...primary, capabilities: { ...primary.capabilities, notifies: false }, listSettled: async () => [] } as never,
+      pollingOf('lnd'),
+      false
+    )
+    t.match(rules, { hasList: true, sweeps: 'fresh', tick: 5_000, isShared: false })
+    const acme = await made.merchant()
+    const old = await made.pay(acme)
+    clock.advance(2 * 3_600_000)
+    const fresh = await made.pay(acme)
+    for (const { chargeId } of [old, fresh]) primary.states.set(chargeId, paid(clock.now()))
+    const before = primary.lookUps
+    for (let tick = 0; tick < 13; tick++) {
+      await run(poller('primary', rules ?? {}))
+      clock.advance(5_000)
+    }
+    t.equal(primary.listings.length, 12)
+    t.equal(primary.lookUps, before + 1)
+    t.equal((await payments.get(acme, fresh.invoiceId)).status, 'paid')
+    t.equal((await payments.get(acme, old.invoiceId)).status, 'expired')
   }
-  t.equal(primary.listings.length, 12)
-  t.equal(primary.lookUps, before + 1)
-  t.equal((await payments.get(acme, fresh.invoiceId)).status, 'paid')
-  t.equal((await payments.get(acme, old.invoiceId)).status, 'expired')
-})
+)
 
 void t.test('what is planned is kept before anybody is asked, and of two runs at once one asks', async t => {
   const made = await polling(t)
@@ -445,33 +546,38 @@ void t.test('what is planned is kept before anybody is asked, and of two runs at
   t.same((await store.load('primary', 'lnd')).state, FIRST_STATE, 'another kind of provider begins anew')
 })
 
-void t.test('Strike: with more accounts than a minute has calls, in no ten minutes a fifth of its limit is used, and nothing paid is missed', async t => {
-  const { made, fake } = await withStrike(t)
-  const { payments, payees, clock } = made
-  const rules = pollRules(payees.provider('primary'), pollingOf('strike'), false)
-  const count = 25
-  const bought = []
-  for (let index = 0; index < count; index++) {
-    const account = fake.addKey(`key-${index}`)
-    const merchant = await made.merchant({ primaryApiKey: new Secret(`key-${index}`) })
-    bought.push({ merchant, account, payment: await made.pay(merchant) })
+void t.test(
+  'Strike: with more accounts than a minute has calls, in no ten minutes a fifth of its limit is used, and nothing paid is missed',
+  async t => {
+    const { made, fake } = await withStrike(t)
+    const { payments, payees, clock } = made
+    const rules = pollRules(payees.provider('primary'), pollingOf('strike'), false)
+    const count = 25
+    const bought = []
+    for (let index = 0; index < count; index++) {
+      const account = fake.addKey(`key-${index}`)
+      const merchant = await made.merchant({ primaryApiKey: new Secret(`key-${index}`) })
+      bought.push({ merchant, account, payment: await made.pay(merchant) })
+    }
+    await made.registration.close()
+    for (const { account, payment } of bought) account.receive(payment.chargeId, 'LIGHTNING', 'COMPLETED')
+    const calls: number[] = []
+    const poller = made.poller('primary', rules ?? {})
+    for (let tick = 0; tick < 80; tick++) {
+      const before = fake.requests.length
+      await run(poller)
+      calls.push(fake.requests.length - before)
+      clock.advance(15_000)
+    }
+    const tenMinutes = calls.map((_one, index) => calls.slice(index, index + 40).reduce((sum, one) => sum + one, 0))
+    t.ok(Math.max(...tenMinutes) < 200, `at most ${Math.max(...tenMinutes)} calls`)
+    t.ok(Math.max(...tenMinutes) > 0)
+    const statuses = await Promise.all(
+      bought.map(async ({ merchant, payment }) => (await payments.get(merchant, payment.invoiceId)).status)
+    )
+    t.same(new Set(statuses), new Set(['paid']))
   }
-  await made.registration.close()
-  for (const { account, payment } of bought) account.receive(payment.chargeId, 'LIGHTNING', 'COMPLETED')
-  const calls: number[] = []
-  const poller = made.poller('primary', rules ?? {})
-  for (let tick = 0; tick < 80; tick++) {
-    const before = fake.requests.length
-    await run(poller)
-    calls.push(fake.requests.length - before)
-    clock.advance(15_000)
-  }
-  const tenMinutes = calls.map((_one, index) => calls.slice(index, index + 40).reduce((sum, one) => sum + one, 0))
-  t.ok(Math.max(...tenMinutes) < 200, `at most ${Math.max(...tenMinutes)} calls`)
-  t.ok(Math.max(...tenMinutes) > 0)
-  const statuses = await Promise.all(bought.map(async ({ merchant, payment }) => (await payments.get(merchant, payment.invoiceId)).status))
-  t.same(new Set(statuses), new Set(['paid']))
-})
+)
 
 void t.test('Strike: a lost notification, while it locks our address out for an hour', async t => {
   const { made, fake } = await withStrike(t)

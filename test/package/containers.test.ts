@@ -19,16 +19,25 @@ interface Service {
 }
 
 const read = (name: string): string => readFileSync(join(rootFolder, name), 'utf8')
-const compose = parse(read('compose.yaml'), { merge: true }) as { readonly services: Readonly<Record<string, Service>>, readonly secrets: Readonly<Record<string, { readonly file: string }>> }
+const compose = parse(read('compose.yaml'), { merge: true }) as {
+  readonly services: Readonly<Record<string, Service>>
+  readonly secrets: Readonly<Record<string, { readonly file: string }>>
+}
 const dockerfile = read('Dockerfile')
 const services = Object.entries(compose.services)
 
 t.test('what `docker compose up` starts is a trial, is called so, and is reached from this machine alone', async t => {
   t.match(read('.env'), /^COMPOSE_PROFILES=trial$/m)
   const trial = services.filter(([, { profiles }]) => profiles.includes('trial'))
-  t.same(trial.map(([name]) => name), ['trial'])
+  t.same(
+    trial.map(([name]) => name),
+    ['trial']
+  )
   t.match(compose.services['trial'], { environment: { BOLTGATE_MODE: 'development' }, ports: ['127.0.0.1:8080:8080'] })
-  t.ok(services.every(([, { profiles }]) => profiles.length === 1), 'nothing starts in both')
+  t.ok(
+    services.every(([, { profiles }]) => profiles.length === 1),
+    'nothing starts in both'
+  )
 })
 
 t.test('the image is production unless it is told otherwise, and runs as nobody', async t => {
@@ -47,11 +56,14 @@ t.test('every service is bounded and every base is named by its full version', a
     t.ok(service.pids_limit, `${name}: processes`)
   }
   const bases = [...dockerfile.matchAll(/^ARG NODE_IMAGE=(.+)$/gm)].map(([, base]) => base)
-  const images = services.flatMap(([, { image }]) => image === undefined ? [] : [/:-(.+)\}$/.exec(image)?.[1]])
+  const images = services.flatMap(([, { image }]) => (image === undefined ? [] : [/:-(.+)\}$/.exec(image)?.[1]]))
   for (const image of [...bases, ...images]) t.match(image, /^[a-z]+:\d+\.\d+(\.\d+)?-bookworm(-slim)?$/)
   t.equal(bases.length, 1)
   t.equal(images.length, 2)
-  t.same([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from), ['${NODE_IMAGE}', '${NODE_IMAGE}'])
+  t.same(
+    [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, from]) => from),
+    ['${NODE_IMAGE}', '${NODE_IMAGE}']
+  )
 })
 
 t.test('secrets are files: none stands in an environment, an argument or this repository', async t => {
@@ -59,7 +71,10 @@ t.test('secrets are files: none stands in an environment, an argument or this re
     for (const [variable, value] of Object.entries(environment)) {
       if (!/SECRET|KEY|PASSWORD|DATABASE_URL|REDIS_URL/.test(variable)) continue
       t.match(variable, /_FILE$/, `${name}: ${variable}`)
-      t.ok(secrets.some(secret => value === `/run/secrets/${secret}`), `${name}: ${variable} is one that it is given`)
+      t.ok(
+        secrets.some(secret => value === `/run/secrets/${secret}`),
+        `${name}: ${variable} is one that it is given`
+      )
     }
     for (const secret of secrets) t.equal(compose.secrets[secret]?.file, `secrets/${secret}`)
   }

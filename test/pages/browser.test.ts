@@ -20,7 +20,13 @@ t.test('on the gateway', { skip }, async t => {
   const browser = await openBrowser(t)
   let count = 0
   const create = async (more: object = {}): Promise<Created> => {
-    const answer = await gateway.merchantSend('POST', '/api/payments', { orderId: `order-${++count}`, amount: 0.00018342, currency: 'BTC', description: 'Two flat whites and a slice of carrot cake', ...more })
+    const answer = await gateway.merchantSend('POST', '/api/payments', {
+      orderId: `order-${++count}`,
+      amount: 0.00018342,
+      currency: 'BTC',
+      description: 'Two flat whites and a slice of carrot cake',
+      ...more
+    })
     if (answer.status !== 201) throw new Error(answer.text)
     // What the operation's own schema promises.
     return answer.json() as Created
@@ -37,10 +43,13 @@ t.test('on the gateway', { skip }, async t => {
     ] as const) {
       const { page, faults } = await openPage(t, browser, options)
       await page.goto(payment.payUrl)
-      const read = await readQrCode(page) ?? ''
+      const read = (await readQrCode(page)) ?? ''
       t.match(read, /^LIGHTNING:LNBCRT[0-9A-Z]+$/, 'alphanumeric, which keeps the code coarse')
       t.equal(read.slice('lightning:'.length).toLowerCase(), payment.lightningInvoice)
-      t.equal(await page.getByRole('link', { name: 'Open in wallet' }).getAttribute('href'), `lightning:${payment.lightningInvoice}`)
+      t.equal(
+        await page.getByRole('link', { name: 'Open in wallet' }).getAttribute('href'),
+        `lightning:${payment.lightningInvoice}`
+      )
       t.same(faults, [])
     }
   })
@@ -52,7 +61,9 @@ t.test('on the gateway', { skip }, async t => {
     await page.goto(payment.payUrl)
     t.equal(await page.title(), 'Pay 0.00018342\u00a0BTC · First merchant')
     const loads: string[] = []
-    page.on('load', () => { loads.push(page.url()) })
+    page.on('load', () => {
+      loads.push(page.url())
+    })
     t.equal((await events).headers()['content-type'], 'text/event-stream')
     const before = performance.now()
     await gateway.pay(payment.lightningInvoice)
@@ -76,7 +87,9 @@ t.test('on the gateway', { skip }, async t => {
   t.test('once paid, the browser goes on to successUrl', async t => {
     const payment = await create({ successUrl: `${SHOP}?order=7` })
     const { page, faults } = await openPage(t, browser)
-    await page.route('https://shop.example/**', route => route.fulfill({ contentType: 'text/html', body: '<title>Thanks</title>' }))
+    await page.route('https://shop.example/**', route =>
+      route.fulfill({ contentType: 'text/html', body: '<title>Thanks</title>' })
+    )
     await page.goto(payment.payUrl)
     await gateway.pay(payment.lightningInvoice)
     const link = page.getByRole('link', { name: 'Back to First merchant' })
@@ -92,19 +105,37 @@ t.test('on the gateway', { skip }, async t => {
     const answer = await page.goto(`${gateway.url}/pay/${'x'.repeat(43)}`)
     t.equal(answer?.status(), 404)
     t.ok(await page.getByRole('heading', { name: 'Nothing to pay here' }).isVisible())
-    t.same(faults.filter(text => !text.includes('404')), [])
+    t.same(
+      faults.filter(text => !text.includes('404')),
+      []
+    )
   })
 
   t.test('everything but the live status works without JavaScript', async t => {
     const payment = await create()
     const { page } = await openPage(t, browser, { javaScriptEnabled: false })
     await page.goto(payment.payUrl)
-    for (const text of ['First merchant', '0.00018342\u00a0BTC', '18,342\u00a0sats', 'Two flat whites and a slice of carrot cake', 'Waiting for payment', payment.lightningInvoice]) {
+    for (const text of [
+      'First merchant',
+      '0.00018342\u00a0BTC',
+      '18,342\u00a0sats',
+      'Two flat whites and a slice of carrot cake',
+      'Waiting for payment',
+      payment.lightningInvoice
+    ]) {
       t.ok(await page.getByText(text).first().isVisible(), text)
     }
     t.match(await page.locator('time').textContent(), /^until \d\d:\d\d UTC$/)
-    t.equal(await page.locator('button:not(form button)').filter({ visible: true }).count(), 0, 'no button that does nothing')
-    t.same(await page.locator('form button').allTextContents(), ['Pay in the sandbox'], 'what a form sends needs no program')
+    t.equal(
+      await page.locator('button:not(form button)').filter({ visible: true }).count(),
+      0,
+      'no button that does nothing'
+    )
+    t.same(
+      await page.locator('form button').allTextContents(),
+      ['Pay in the sandbox'],
+      'what a form sends needs no program'
+    )
     t.match(await readQrCode(page), /^LIGHTNING:LNBCRT/)
     await gateway.pay(payment.lightningInvoice)
     await page.reload()
@@ -122,14 +153,18 @@ t.test('in every state', { skip }, async t => {
     const payment = world.add()
     const { page, faults } = await openPage(t, browser)
     await page.goto(`${url}/pay/${payment.payToken}`)
-    for (const [status, heading] of [['processing', 'Payment seen'], ['underpaid', 'Not all of it has arrived'], ['paid', 'Paid']] as const) {
+    for (const [status, heading] of [
+      ['processing', 'Payment seen'],
+      ['underpaid', 'Not all of it has arrived'],
+      ['paid', 'Paid']
+    ] as const) {
       world.change(payment, { status, receivedSats: 10_000 })
       await page.getByRole('heading', { name: heading, exact: true }).waitFor()
     }
     t.same(faults, [])
   })
 
-  t.test('it expires by the server\'s clock', async t => {
+  t.test("it expires by the server's clock", async t => {
     const payment = world.add({ expiresAt: world.clock.now() + 40_000 })
     const { page, faults } = await openPage(t, browser)
     await page.goto(`${url}/pay/${payment.payToken}`)
@@ -144,12 +179,19 @@ t.test('in every state', { skip }, async t => {
 
   t.test('a page that was opened late shows what has become of it', async t => {
     const { page, faults } = await openPage(t, browser)
-    for (const [status, heading] of [['paid', 'Paid'], ['expired', 'This invoice has expired'], ['refunded', 'Refunded']] as const) {
+    for (const [status, heading] of [
+      ['paid', 'Paid'],
+      ['expired', 'This invoice has expired'],
+      ['refunded', 'Refunded']
+    ] as const) {
       const payment = world.add({ status })
       asked.length = 0
       await page.goto(`${url}/pay/${payment.payToken}`, { waitUntil: 'networkidle' })
       t.ok(await page.getByRole('heading', { name: heading, exact: true }).isVisible())
-      t.notOk(asked.some(path => path.endsWith('/events')), 'and has nothing to wait for')
+      t.notOk(
+        asked.some(path => path.endsWith('/events')),
+        'and has nothing to wait for'
+      )
     }
     t.same(faults, [])
   })
@@ -163,7 +205,11 @@ t.test('in every state', { skip }, async t => {
     t.same(await (await polled).json(), { status: 'unpaid' })
     world.change(payment, { status: 'paid' })
     await page.getByRole('heading', { name: 'Paid', exact: true }).waitFor()
-    t.same(faults.filter(text => !text.includes('net::ERR_FAILED')), [], 'nothing but the failure that the test makes')
+    t.same(
+      faults.filter(text => !text.includes('net::ERR_FAILED')),
+      [],
+      'nothing but the failure that the test makes'
+    )
   })
 
   t.test('the invoice can be copied, with the keyboard alone', async t => {
@@ -173,7 +219,9 @@ t.test('in every state', { skip }, async t => {
     const names: string[] = []
     for (let press = 0; press < 3; press++) {
       await page.keyboard.press('Tab')
-      names.push(await page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.className'))
+      names.push(
+        await page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.className')
+      )
     }
     t.same(names, ['button', 'field-text', 'Copy: Lightning invoice'])
     await page.keyboard.press('Enter')
@@ -184,7 +232,10 @@ t.test('in every state', { skip }, async t => {
 
   t.test('texts of a merchant run nothing', async t => {
     world.merchants.set(9, { name: '<img src=x onerror="document.title=1">' })
-    const payment = world.add({ merchantId: 9, description: '"><script>document.title=1</script><style>*{display:none}</style>' })
+    const payment = world.add({
+      merchantId: 9,
+      description: '"><script>document.title=1</script><style>*{display:none}</style>'
+    })
     const { page, faults } = await openPage(t, browser)
     await page.goto(`${url}/pay/${payment.payToken}`)
     t.equal(await page.title(), 'Pay €12.50 · <img src=x onerror="document.title=1">')
@@ -197,10 +248,16 @@ t.test('in every state', { skip }, async t => {
     const payments = [
       world.add({ kind: 'sandbox', onchainAddress: 'bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq' }),
       world.add({ merchantId: 8, amount: '1234567.89', description: 'W'.repeat(500) }),
-      ...(['processing', 'underpaid', 'paid', 'expired', 'refunded'] as const).map(status => world.add({ status, merchantId: 8 }))
+      ...(['processing', 'underpaid', 'paid', 'expired', 'refunded'] as const).map(status =>
+        world.add({ status, merchantId: 8 })
+      )
     ]
     for (const colorScheme of ['light', 'dark'] as const) {
-      const { page } = await openPage(t, browser, { colorScheme, viewport: { width: 360, height: 740 }, reducedMotion: 'reduce' })
+      const { page } = await openPage(t, browser, {
+        colorScheme,
+        viewport: { width: 360, height: 740 },
+        reducedMotion: 'reduce'
+      })
       for (const payment of payments) {
         await page.goto(`${url}/pay/${payment.payToken}`)
         t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, payment.status)
@@ -231,10 +288,12 @@ t.test('in every state', { skip }, async t => {
 })
 
 /** Waits until a page listens to its payment's events. */
-async function listening (t: T, world: PageWorld): Promise<void> {
+async function listening(t: T, world: PageWorld): Promise<void> {
   const deadline = performance.now() + 10_000
   while (world.listeners === 0) {
     if (performance.now() > deadline) t.fail('no page listens')
-    await new Promise(resolve => { setImmediate(resolve) })
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
   }
 }

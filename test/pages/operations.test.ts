@@ -6,26 +6,37 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { Heard, PageWorld, type PageAnswer } from './page-server.ts'
 
 /** Lets the reads of a stream come back. */
-function settled (): Promise<void> {
-  return new Promise(resolve => { setImmediate(resolve) })
+function settled(): Promise<void> {
+  return new Promise(resolve => {
+    setImmediate(resolve)
+  })
 }
 
-function mustBeSecret (t: T, answer: PageAnswer): void {
+function mustBeSecret(t: T, answer: PageAnswer): void {
   t.equal(answer.headers.get('content-type'), 'text/html; charset=utf-8')
   t.equal(answer.headers.get('cache-control'), 'no-store')
   t.equal(answer.headers.get('referrer-policy'), 'no-referrer')
   t.match(answer.headers.get('x-robots-tag'), /\bnoindex\b/)
   t.equal(answer.headers.get('x-content-type-options'), 'nosniff')
-  t.equal(answer.headers.get('content-security-policy'), "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+  t.equal(
+    answer.headers.get('content-security-policy'),
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+  )
 }
 
 t.test('the address of a page is kept nowhere, and the page loads nothing but its own', async t => {
   const world = new PageWorld({ sandbox: true })
   for (const status of ['unpaid', 'processing', 'underpaid', 'paid', 'expired', 'refunded'] as const) {
-    const answer = await world.get(`/pay/${world.add({ status, kind: 'sandbox', successUrl: 'https://shop.example/' }).payToken}`)
+    const answer = await world.get(
+      `/pay/${world.add({ status, kind: 'sandbox', successUrl: 'https://shop.example/' }).payToken}`
+    )
     t.equal(answer.status, 200, `${status}: expired and paid ones still resolve`)
     mustBeSecret(t, answer)
-    t.notMatch(answer.text, /\sstyle=|<style|\son[a-z]+=|<script(?![^>]* src="\.\.\/assets\/pay-[0-9a-f]{12}\.js">)/, 'nothing inline, which the policy would stop')
+    t.notMatch(
+      answer.text,
+      /\sstyle=|<style|\son[a-z]+=|<script(?![^>]* src="\.\.\/assets\/pay-[0-9a-f]{12}\.js">)/,
+      'nothing inline, which the policy would stop'
+    )
   }
 })
 
@@ -33,7 +44,16 @@ t.test('/pay/<invoiceId> does not resolve, nor does an unknown token', async t =
   const world = new PageWorld()
   const { invoiceId, payToken } = world.add()
   world.add({ payToken: 'short' })
-  for (const token of [invoiceId, 'B'.repeat(43), payToken.slice(1), `${payToken}A`, payToken.toLowerCase(), 'short', '%3Cscript%3E', '..%2F..']) {
+  for (const token of [
+    invoiceId,
+    'B'.repeat(43),
+    payToken.slice(1),
+    `${payToken}A`,
+    payToken.toLowerCase(),
+    'short',
+    '%3Cscript%3E',
+    '..%2F..'
+  ]) {
     const answer = await world.get(`/pay/${token}`)
     t.equal(answer.status, 404, token)
     mustBeSecret(t, answer)
@@ -46,7 +66,10 @@ t.test('/pay/<invoiceId> does not resolve, nor does an unknown token', async t =
 t.test('assets: the hash of the content in the name, kept for ever; 404 for all others', async t => {
   const world = new PageWorld()
   const page = (await world.get(`/pay/${world.add().payToken}`)).text
-  for (const [ending, type, part] of [['css', 'text/css; charset=utf-8', '--accent'], ['js', 'text/javascript; charset=utf-8', 'EventSource']] as const) {
+  for (const [ending, type, part] of [
+    ['css', 'text/css; charset=utf-8', '--accent'],
+    ['js', 'text/javascript; charset=utf-8', 'EventSource']
+  ] as const) {
     const name = new RegExp(`"\\.\\./assets/(pay-[0-9a-f]{12}\\.${ending})"`).exec(page)?.[1]
     t.ok(name, ending)
     const answer = await world.get(`/assets/${name}`)
@@ -63,9 +86,20 @@ t.test('assets: the hash of the content in the name, kept for ever; 404 for all 
 })
 
 t.test('the operations can be mounted side by side', async t => {
-  t.doesNotThrow(() => new InternalUpstream(pageOperations({
-    payments: { byPayToken: async () => null }, watch: { watch: () => () => {} }, merchant: async () => null, clock: new ManualClock(), log: silentLog, publicUrl: () => '', sandbox: null
-  })))
+  t.doesNotThrow(
+    () =>
+      new InternalUpstream(
+        pageOperations({
+          payments: { byPayToken: async () => null },
+          watch: { watch: () => () => {} },
+          merchant: async () => null,
+          clock: new ManualClock(),
+          log: silentLog,
+          publicUrl: () => '',
+          sandbox: null
+        })
+      )
+  )
 })
 
 t.test('events: the status at once, then each change, and the end after a final one', async t => {

@@ -29,7 +29,12 @@ const nodeKey = Buffer.alloc(32, 7)
 export class FakeProvider implements Provider {
   readonly kind: KindName
   readonly keyless = false
-  readonly capabilities = { onchain: true, hostedCheckout: true, notifies: false, payout: { lightning: false, chain: false } }
+  readonly capabilities = {
+    onchain: true,
+    hostedCheckout: true,
+    notifies: false,
+    payout: { lightning: false, chain: false }
+  }
   readonly requests: ChargeRequest[] = []
   /** Keys that it was called with, in order. */
   readonly keys: string[] = []
@@ -46,29 +51,43 @@ export class FakeProvider implements Provider {
   createFiatCharge?: NonNullable<Provider['createFiatCharge']>
   readonly #clock: ManualClock
 
-  constructor (kind: KindName, clock: ManualClock) {
+  constructor(kind: KindName, clock: ManualClock) {
     this.kind = kind
     this.#clock = clock
   }
 
-  async createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
     this.requests.push(request)
     this.keys.push(key?.reveal() ?? '')
     await this.gate
     if (this.fault !== null) throw this.fault
     const paymentHash = createHash('sha256').update(randomBytes(32)).digest('hex')
     const timestamp = Math.floor(this.#clock.now() / 1000)
-    const invoice = encodeInvoice({
-      network: 'regtest', amountMsat: BigInt(request.amountSats) * 1000n, paymentHash, paymentSecret: 'ab'.repeat(32), timestamp,
-      expirySeconds: request.expirySeconds, description: shortDescription(request.description)
-    }, nodeKey)
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: BigInt(request.amountSats) * 1000n,
+        paymentHash,
+        paymentSecret: 'ab'.repeat(32),
+        timestamp,
+        expirySeconds: request.expirySeconds,
+        description: shortDescription(request.description)
+      },
+      nodeKey
+    )
     return {
-      chargeId: `charge-${paymentHash.slice(0, 12)}`, invoice, paymentHash, expiresAt: (timestamp + request.expirySeconds) * 1000, network: 'regtest',
-      onchainAddress: null, checkoutUrl: null, ...this.more
+      chargeId: `charge-${paymentHash.slice(0, 12)}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + request.expirySeconds) * 1000,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null,
+      ...this.more
     }
   }
 
-  async lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     this.lookUps++
     this.keys.push(key?.reveal() ?? '')
     if (this.fault !== null) throw this.fault
@@ -76,10 +95,16 @@ export class FakeProvider implements Provider {
     return state === undefined ? { status: 'unpaid', receivedSats: 0, settledAt: null } : state
   }
 
-  async createPayout (): Promise<never> { throw new Error('these tests pay nothing out') }
-  async lookUpPayout (): Promise<Payout | null> { return null }
-  async validateKey () { return { isValid: true, message: '' } }
-  async close (): Promise<void> {}
+  async createPayout(): Promise<never> {
+    throw new Error('these tests pay nothing out')
+  }
+  async lookUpPayout(): Promise<Payout | null> {
+    return null
+  }
+  async validateKey() {
+    return { isValid: true, message: '' }
+  }
+  async close(): Promise<void> {}
 }
 
 /** An answer of the operations. */
@@ -88,7 +113,7 @@ export interface Reply {
   readonly type: string | undefined
   readonly text: string
   readonly data: Record<string, unknown>
-  header (name: string): string | undefined
+  header(name: string): string | undefined
 }
 
 /** Calls an operation as a merchant, or as nobody. */
@@ -107,9 +132,9 @@ export interface Fixture {
   readonly changes: PaymentChange[]
   readonly call: Call
   /** An account; with a primary key unless said. */
-  merchant (different?: Partial<CreateMerchant>): Promise<Merchant>
+  merchant(different?: Partial<CreateMerchant>): Promise<Merchant>
   /** Another gateway on the same database, clock and providers. */
-  another (different?: Partial<PaymentsParts>): Payments
+  another(different?: Partial<PaymentsParts>): Payments
 }
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
@@ -128,9 +153,12 @@ export interface FixtureOptions {
   readonly log?: Log
 }
 
-/** The payments domain as it is composed, but for its providers; over a database that the tests of one file share unless said. */
-export async function fixture (t: T, options: FixtureOptions = {}): Promise<Fixture> {
-  const database = options.database ?? await (shared ??= openAnyDatabase(tap))
+/**
+ * The payments domain as it is composed, but for its providers; over a database that the tests of one file share unless
+ * said.
+ */
+export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixture> {
+  const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const clock = new ManualClock()
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans })
   const primary = new FakeProvider('sandbox', clock)
@@ -144,9 +172,15 @@ export async function fixture (t: T, options: FixtureOptions = {}): Promise<Fixt
       clock,
       random: systemRandom,
       log: options.log ?? silentLog,
-      payees: new Payees({ primary: { provider: primary, key: null }, alternate: { provider: alternate, key: null } }, sealer),
+      payees: new Payees(
+        { primary: { provider: primary, key: null }, alternate: { provider: alternate, key: null } },
+        sealer
+      ),
       prices: options.prices ?? new FixedPrices({ USD: '50000', EUR: '40000', GBP: '30000' }),
-      demo: new SignedDemoInvoices({ signer: { sign: async terms => encodeInvoice(terms, nodeKey), close: async () => {} }, clock }),
+      demo: new SignedDemoInvoices({
+        signer: { sign: async terms => encodeInvoice(terms, nodeKey), close: async () => {} },
+        clock
+      }),
       watch: new PaymentWatch(database, options.log ?? silentLog),
       publicUrl: () => 'https://pay.example.com',
       settings: () => ({ expiry: { primary: 3_600_000, alternate: 86_400_000 }, demoConfirmAfter: 5_000 }),
@@ -154,16 +188,31 @@ export async function fixture (t: T, options: FixtureOptions = {}): Promise<Fixt
       refusal: (merchant, feature: GatedFeature, now) => merchants.refusal(merchant, feature, now),
       ...different
     })
-    payments.onChange = async (_sql, change) => { changes.push(change) }
+    payments.onChange = async (_sql, change) => {
+      changes.push(change)
+    }
     t.teardown(() => payments.close())
     return payments
   }
   const payments = make()
   return {
-    database, clock, merchants, primary, alternate, payments, store, changes, another: make, call: await caller(payments),
+    database,
+    clock,
+    merchants,
+    primary,
+    alternate,
+    payments,
+    store,
+    changes,
+    another: make,
+    call: await caller(payments),
     merchant: async (different = {}) => {
       const { merchant } = await merchants.create({
-        name: 'Acme', email: `acme-${++accounts}-${process.pid}@example.com`, tier: 'individual', primaryApiKey: new Secret('a primary key'), ...different
+        name: 'Acme',
+        email: `acme-${++accounts}-${process.pid}@example.com`,
+        tier: 'individual',
+        primaryApiKey: new Secret('a primary key'),
+        ...different
       })
       return merchant
     }
@@ -171,7 +220,7 @@ export async function fixture (t: T, options: FixtureOptions = {}): Promise<Fixt
 }
 
 /** The operations of payments, as a gateway calls them. */
-export async function caller (payments: Payments): Promise<Call> {
+export async function caller(payments: Payments): Promise<Call> {
   const upstream = new InternalUpstream(paymentOperations(payments))
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
   return async (merchant, method, target, body) => {
@@ -182,23 +231,52 @@ export async function caller (payments: Payments): Promise<Call> {
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       ...(merchant === null ? {} : { principal: { kind: 'merchant' as const, id: String(merchant.id), merchant } })
     })
-    return { status, type: headers.get('content-type'), text, data: text === '' ? {} : JSON.parse(text) as Record<string, unknown>, header: name => headers.get(name) }
+    return {
+      status,
+      type: headers.get('content-type'),
+      text,
+      data: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>),
+      header: name => headers.get(name)
+    }
   }
 }
 
 let orders = 0
 
 /** The body of a create, valid and new. */
-export function anInput (different: Partial<PaymentInput> = {}): PaymentInput {
+export function anInput(different: Partial<PaymentInput> = {}): PaymentInput {
   return { orderId: `order-${++orders}`, amount: 0.0001, currency: 'BTC', ...different }
 }
 
 /** A payment as it is kept: unpaid, of 10,000 satoshis, made at 0 and good until 3,600,000. */
-export function aPayment (different: Partial<Payment> = {}): Payment {
+export function aPayment(different: Partial<Payment> = {}): Payment {
   return {
-    invoiceId: '123456789012345', merchantId: 7, orderId: 'o', status: 'unpaid', amount: '0.0001', currency: 'BTC', description: null, customerEmail: null,
-    customerName: null, successUrl: null, metadata: null, payToken: 'A'.repeat(43), slot: 'primary', kind: 'sandbox', chargeId: 'c', invoice: 'lnbcrt1', paymentHash: 'ab'.repeat(32),
-    network: 'regtest', onchainAddress: null, checkoutUrl: null, amountSats: 10_000, receivedSats: null, createdAt: 0, expiresAt: 3_600_000, confirmsAt: null, paidAt: null,
+    invoiceId: '123456789012345',
+    merchantId: 7,
+    orderId: 'o',
+    status: 'unpaid',
+    amount: '0.0001',
+    currency: 'BTC',
+    description: null,
+    customerEmail: null,
+    customerName: null,
+    successUrl: null,
+    metadata: null,
+    payToken: 'A'.repeat(43),
+    slot: 'primary',
+    kind: 'sandbox',
+    chargeId: 'c',
+    invoice: 'lnbcrt1',
+    paymentHash: 'ab'.repeat(32),
+    network: 'regtest',
+    onchainAddress: null,
+    checkoutUrl: null,
+    amountSats: 10_000,
+    receivedSats: null,
+    createdAt: 0,
+    expiresAt: 3_600_000,
+    confirmsAt: null,
+    paidAt: null,
     ...different
   }
 }

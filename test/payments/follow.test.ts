@@ -12,7 +12,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
 
 /** Waits until `probe` answers true; each look goes to the database, so that what was sent before has been done. */
-async function until (database: Database, probe: () => boolean | Promise<boolean>): Promise<void> {
+async function until(database: Database, probe: () => boolean | Promise<boolean>): Promise<void> {
   for (let tries = 0; tries < 2000; tries++) {
     if (await probe()) return
     await database.sql`select 1`
@@ -20,8 +20,10 @@ async function until (database: Database, probe: () => boolean | Promise<boolean
   throw new Error('it did not come to pass')
 }
 
-/** Lets time pass in small steps, with what each of them starts; a jump would leave behind what is planned meanwhile. */
-async function pass ({ clock, database }: Fixture, ms: number): Promise<void> {
+/**
+ * Lets time pass in small steps, with what each of them starts; a jump would leave behind what is planned meanwhile.
+ */
+async function pass({ clock, database }: Fixture, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
     clock.advance(Math.min(500, ms - passed))
     for (let looks = 0; looks < 3; looks++) await database.sql`select 1`
@@ -29,9 +31,11 @@ async function pass ({ clock, database }: Fixture, ms: number): Promise<void> {
 }
 
 /** A log that keeps its warnings and errors. */
-function keptLog (): Log & { readonly lines: string[] } {
+function keptLog(): Log & { readonly lines: string[] } {
   const lines: string[] = []
-  const keep = (first: unknown, second?: unknown): void => { lines.push(String(second ?? first)) }
+  const keep = (first: unknown, second?: unknown): void => {
+    lines.push(String(second ?? first))
+  }
   return { ...silentLog, lines, warn: keep, error: keep }
 }
 
@@ -42,44 +46,77 @@ void t.test('a demo invoice (amount 0)', async t => {
   const made = await fixture(t)
   const { call, merchant, payments, primary, clock, changes } = made
 
-  await t.test('any currency, no provider key, an invoice without amount on regtest, expires in 10 minutes, demo_<uuid> (decision 43)', async t => {
-    const bare = await merchant({ primaryApiKey: undefined } as never)
-    const asked = primary.requests.length
-    for (const [currency, amount] of [['USD', 0], ['EUR', '0.00'], ['GBP', -0], ['BTC', '0']] as const) {
-      const { status, data } = await call(bare, 'POST', '/api/payments', anInput({ currency, amount, description: 'A try' }))
-      t.equal(status, 201)
-      t.match(data, { status: 'unpaid', amount: 0, currency, hostedCheckoutUrl: '', expiresAt: new Date(clock.now() + 600_000).toISOString(), providerChargeId: /^demo_[0-9a-f-]{36}$/ })
-      t.equal(data['alternateChargeId'], data['providerChargeId'])
-      const invoice = decodeInvoice(String(data['lightningInvoice']))
-      t.match(invoice, { network: 'regtest', amountMsat: null, description: 'A try', paymentHash: data['paymentHash'] })
+  await t.test(
+    'any currency, no provider key, an invoice without amount on regtest, expires in 10 minutes, demo_<uuid> (decision 43)',
+    async t => {
+      const bare = await merchant({ primaryApiKey: undefined } as never)
+      const asked = primary.requests.length
+      for (const [currency, amount] of [
+        ['USD', 0],
+        ['EUR', '0.00'],
+        ['GBP', -0],
+        ['BTC', '0']
+      ] as const) {
+        const { status, data } = await call(
+          bare,
+          'POST',
+          '/api/payments',
+          anInput({ currency, amount, description: 'A try' })
+        )
+        t.equal(status, 201)
+        t.match(data, {
+          status: 'unpaid',
+          amount: 0,
+          currency,
+          hostedCheckoutUrl: '',
+          expiresAt: new Date(clock.now() + 600_000).toISOString(),
+          providerChargeId: /^demo_[0-9a-f-]{36}$/
+        })
+        t.equal(data['alternateChargeId'], data['providerChargeId'])
+        const invoice = decodeInvoice(String(data['lightningInvoice']))
+        t.match(invoice, {
+          network: 'regtest',
+          amountMsat: null,
+          description: 'A try',
+          paymentHash: data['paymentHash']
+        })
+      }
+      t.equal(primary.requests.length, asked, 'no provider is asked')
     }
-    t.equal(primary.requests.length, asked, 'no provider is asked')
-  })
+  )
 
-  await t.test('confirms itself at any read, 5 s after creation, before any job has run; the merchant is told once', async t => {
-    const acme = await merchant()
-    const { data } = await call(acme, 'POST', '/api/payments', anInput({ amount: 0 }))
-    const id = String(data['invoiceId'])
-    const confirmed = new Date(clock.now() + 5_000).toISOString()
-    clock.advance(4_999)
-    t.equal((await call(null, 'GET', `/api/payments/${id}/status`)).text, '{"status":"unpaid"}')
-    const before = changes.length
-    clock.advance(7_000)
-    t.equal((await call(null, 'GET', `/api/payments/${id}/status`)).text, '{"status":"paid"}')
-    t.same((await call(acme, 'GET', `/api/payments/${id}`)).data, { ...data, status: 'paid', paidAt: confirmed })
-    const looked = primary.lookUps
-    t.match((await call(acme, 'POST', `/api/payments/${id}/sync`)).data, { status: /^paid$/, paidAt: confirmed })
-    t.equal(primary.lookUps, looked, 'sync of a demo is a plain get (decision 44)')
-    t.same(changes.slice(before).map(change => [change.from, change.payment.status, change.tellMerchant]), [['unpaid', 'paid', true]])
-    t.ok(await payments.hasPaid(acme.id))
-    await payments.settled(String(data['paymentHash']))
-  })
+  await t.test(
+    'confirms itself at any read, 5 s after creation, before any job has run; the merchant is told once',
+    async t => {
+      const acme = await merchant()
+      const { data } = await call(acme, 'POST', '/api/payments', anInput({ amount: 0 }))
+      const id = String(data['invoiceId'])
+      const confirmed = new Date(clock.now() + 5_000).toISOString()
+      clock.advance(4_999)
+      t.equal((await call(null, 'GET', `/api/payments/${id}/status`)).text, '{"status":"unpaid"}')
+      const before = changes.length
+      clock.advance(7_000)
+      t.equal((await call(null, 'GET', `/api/payments/${id}/status`)).text, '{"status":"paid"}')
+      t.same((await call(acme, 'GET', `/api/payments/${id}`)).data, { ...data, status: 'paid', paidAt: confirmed })
+      const looked = primary.lookUps
+      t.match((await call(acme, 'POST', `/api/payments/${id}/sync`)).data, { status: /^paid$/, paidAt: confirmed })
+      t.equal(primary.lookUps, looked, 'sync of a demo is a plain get (decision 44)')
+      t.same(
+        changes.slice(before).map(change => [change.from, change.payment.status, change.tellMerchant]),
+        [['unpaid', 'paid', true]]
+      )
+      t.ok(await payments.hasPaid(acme.id))
+      await payments.settled(String(data['paymentHash']))
+    }
+  )
 
   await t.test('reads so also when it cannot be written down', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput({ amount: 0 }))
     const told = payments.onChange
-    t.teardown(() => { payments.onChange = told })
+    t.teardown(() => {
+      payments.onChange = told
+    })
     payments.onChange = () => Promise.reject(new Error('no'))
     clock.advance(5_000)
     t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt: payment.confirmsAt })
@@ -115,8 +152,11 @@ void t.test('the sweeper', async t => {
     t.equal(await stored(made, payment.invoiceId), 'unpaid')
     const before = changes.length
     await pass(made, 1_000)
-    await until(database, async () => await stored(made, payment.invoiceId) === 'paid')
-    t.match(changes.slice(before).map(change => change.payment), [{ invoiceId: payment.invoiceId, status: /^paid$/, paidAt: payment.confirmsAt }])
+    await until(database, async () => (await stored(made, payment.invoiceId)) === 'paid')
+    t.match(
+      changes.slice(before).map(change => change.payment),
+      [{ invoiceId: payment.invoiceId, status: /^paid$/, paidAt: payment.confirmsAt }]
+    )
   })
 
   await t.test('looks every 30 seconds, for what other gateways have made and for what has expired', async t => {
@@ -124,25 +164,35 @@ void t.test('the sweeper', async t => {
     const [demo, real] = [await elsewhere.create(acme, anInput({ amount: 0 })), await elsewhere.create(acme, anInput())]
     const before = changes.length
     await pass(made, 30_500)
-    await until(database, async () => await stored(made, demo.invoiceId) === 'paid')
+    await until(database, async () => (await stored(made, demo.invoiceId)) === 'paid')
     clock.advance(3_600_000)
     await pass(made, 4_000)
-    await until(database, async () => await stored(made, real.invoiceId) === 'expired')
-    t.same(changes.slice(before).map(change => [change.payment.invoiceId, change.from, change.payment.status, change.tellMerchant]), [
-      [demo.invoiceId, 'unpaid', 'paid', true], [real.invoiceId, 'unpaid', 'expired', true]
-    ])
+    await until(database, async () => (await stored(made, real.invoiceId)) === 'expired')
+    t.same(
+      changes
+        .slice(before)
+        .map(change => [change.payment.invoiceId, change.from, change.payment.status, change.tellMerchant]),
+      [
+        [demo.invoiceId, 'unpaid', 'paid', true],
+        [real.invoiceId, 'unpaid', 'expired', true]
+      ]
+    )
     await payments.sweep()
     t.equal(changes.length, before + 2, 'nothing twice')
   })
 
   await t.test('goes through more than one batch, past a payment that cannot be written', async t => {
-    const [stubborn] = await Promise.all(Array.from({ length: 120 }, () => payments.create(acme, anInput({ amount: 0 }))))
+    const [stubborn] = await Promise.all(
+      Array.from({ length: 120 }, () => payments.create(acme, anInput({ amount: 0 })))
+    )
     const told = payments.onChange
     payments.onChange = async (sql, change) => {
       if (change.payment.invoiceId === stubborn?.invoiceId) throw new Error('no')
       await told?.(sql, change)
     }
-    t.teardown(() => { payments.onChange = told })
+    t.teardown(() => {
+      payments.onChange = told
+    })
     clock.advance(4_900)
     await payments.sweep()
     const before = changes.length
@@ -162,7 +212,7 @@ void t.test('the sweeper', async t => {
     let running = 0
     let most = 0
     const slow = new (class extends SqlPaymentStore {
-      override async unconfirmed (...args: Parameters<SqlPaymentStore['unconfirmed']>) {
+      override async unconfirmed(...args: Parameters<SqlPaymentStore['unconfirmed']>) {
         most = Math.max(most, ++running)
         const found = await super.unconfirmed(...args)
         running--
@@ -178,7 +228,7 @@ void t.test('the sweeper', async t => {
     let tries = 0
     let away = true
     const flaky = new (class extends SqlPaymentStore {
-      override async unconfirmed (...args: Parameters<SqlPaymentStore['unconfirmed']>) {
+      override async unconfirmed(...args: Parameters<SqlPaymentStore['unconfirmed']>) {
         tries++
         if (away) throw Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
         return await super.unconfirmed(...args)
@@ -199,7 +249,7 @@ void t.test('the sweeper', async t => {
     t.equal(tries, before + 2, 'half a minute after the first')
     away = false
     await pass(made, 30_500)
-    await until(database, async () => await stored(made, payment.invoiceId) === 'paid')
+    await until(database, async () => (await stored(made, payment.invoiceId)) === 'paid')
   })
 
   await t.test('closed, it sweeps no more', async t => {
@@ -215,7 +265,7 @@ void t.test('the sweeper', async t => {
   })
 })
 
-async function watching (t: T, database: Database): Promise<void> {
+async function watching(t: T, database: Database): Promise<void> {
   const log = keptLog()
   const made = await fixture(t, { database, log })
   const { payments, merchant, another } = made
@@ -225,10 +275,18 @@ async function watching (t: T, database: Database): Promise<void> {
   await elsewhere.start()
   const payment = await payments.create(acme, anInput())
   const heard: string[] = []
-  elsewhere.watch(payment.invoiceId, () => { throw new Error('a bad listener') })
-  const stop = elsewhere.watch(payment.invoiceId, () => { heard.push('elsewhere') })
-  payments.watch(payment.invoiceId, () => { heard.push('here') })
-  payments.watch('100000000000000', () => { heard.push('another payment') })
+  elsewhere.watch(payment.invoiceId, () => {
+    throw new Error('a bad listener')
+  })
+  const stop = elsewhere.watch(payment.invoiceId, () => {
+    heard.push('elsewhere')
+  })
+  payments.watch(payment.invoiceId, () => {
+    heard.push('here')
+  })
+  payments.watch('100000000000000', () => {
+    heard.push('another payment')
+  })
 
   const told = payments.onChange
   payments.onChange = () => Promise.reject(new Error('no'))
@@ -245,19 +303,32 @@ async function watching (t: T, database: Database): Promise<void> {
   t.same(heard.slice(2), ['here'])
 }
 
-void t.test('several gateways hear of a change, once it is committed; a listener that throws harms no other', async t => {
-  await eachDatabase(t, 'changes are heard', watching)
-})
+void t.test(
+  'several gateways hear of a change, once it is committed; a listener that throws harms no other',
+  async t => {
+    await eachDatabase(t, 'changes are heard', watching)
+  }
+)
 
 void t.test('a watch forgets who has left, and begins again after it could not begin', async t => {
   const { database } = await fixture(t)
   let away = true
-  const watch = new PaymentWatch({ ...database, sql: database.sql, listen: (channel: string, heard: (payload: string) => void) => away ? Promise.reject(new Error('gone')) : database.listen(channel, heard) } as Database, silentLog)
+  const watch = new PaymentWatch(
+    {
+      ...database,
+      sql: database.sql,
+      listen: (channel: string, heard: (payload: string) => void) =>
+        away ? Promise.reject(new Error('gone')) : database.listen(channel, heard)
+    } as Database,
+    silentLog
+  )
   await t.rejects(watch.start(), { message: 'gone' })
   away = false
   await watch.start()
   let calls = 0
-  const listener = (): void => { calls++ }
+  const listener = (): void => {
+    calls++
+  }
   const stops = [watch.watch('1', listener), watch.watch('1', listener)]
   await database.notify(PAYMENT_CHANNEL, '1')
   await until(database, () => calls === 2)

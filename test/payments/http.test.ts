@@ -13,9 +13,12 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
   const gateway = await startGateway(t, { clock })
   const { send, merchantSend, pay } = gateway
   const create = async (different: object = {}, headers: Record<string, string> = {}) =>
-    send('POST', '/api/payments', { headers: { 'x-api-key': gateway.merchant.apiKey, ...headers }, body: { ...anInput(), ...different } })
+    send('POST', '/api/payments', {
+      headers: { 'x-api-key': gateway.merchant.apiKey, ...headers },
+      body: { ...anInput(), ...different }
+    })
   /** With the target as it is written: other clients resolve dot segments, encoded ones too. */
-  const getRaw = async (target: string): Promise<{ readonly status: number, readonly body: string }> => {
+  const getRaw = async (target: string): Promise<{ readonly status: number; readonly body: string }> => {
     const client = await RawClient.connect(Number(new URL(gateway.url).port))
     try {
       client.send(`GET ${target} HTTP/1.1\r\nHost: a.example\r\nX-API-Key: ${gateway.merchant.apiKey}\r\n\r\n`)
@@ -24,10 +27,16 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
       client.close()
     }
   }
-  const data = (answer: { json (): unknown }): Record<string, unknown> => answer.json() as Record<string, unknown>
+  const data = (answer: { json(): unknown }): Record<string, unknown> => answer.json() as Record<string, unknown>
 
   await t.test('create, pay, read: paid at once, by every way to read it', async t => {
-    const made = await create({ orderId: 'journey', amount: 12.5, currency: 'EUR', description: 'A book', metadata: { sku: '1' } })
+    const made = await create({
+      orderId: 'journey',
+      amount: 12.5,
+      currency: 'EUR',
+      description: 'A book',
+      metadata: { sku: '1' }
+    })
     t.equal(made.status, 201)
     const payment = data(made)
     const { invoiceId, lightningInvoice } = payment
@@ -51,20 +60,29 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
     t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).text, '{"status":"paid"}')
   })
 
-  await t.test('Create supports X-Idempotency-Key: the same answer again, with X-Idempotency-Replayed: true; Idempotency-Key too', async t => {
-    for (const header of ['x-idempotency-key', 'idempotency-key']) {
-      const input = anInput()
-      const first = await create(input, { [header]: `key of ${header}` })
-      const again = await create(input, { [header]: `key of ${header}` })
-      t.equal(first.status, 201)
-      t.same([again.status, again.text, again.headers['location'], again.headers['x-idempotency-replayed']], [201, first.text, first.headers['location'], 'true'])
-      t.equal(first.headers['x-idempotency-replayed'], undefined)
-      const other = await create({ ...input, amount: 1 }, { [header]: `key of ${header}` })
-      t.same([other.status, data(other)], [400, { error: 'Idempotency key was already used with a different request.' }])
+  await t.test(
+    'Create supports X-Idempotency-Key: the same answer again, with X-Idempotency-Replayed: true; Idempotency-Key too',
+    async t => {
+      for (const header of ['x-idempotency-key', 'idempotency-key']) {
+        const input = anInput()
+        const first = await create(input, { [header]: `key of ${header}` })
+        const again = await create(input, { [header]: `key of ${header}` })
+        t.equal(first.status, 201)
+        t.same(
+          [again.status, again.text, again.headers['location'], again.headers['x-idempotency-replayed']],
+          [201, first.text, first.headers['location'], 'true']
+        )
+        t.equal(first.headers['x-idempotency-replayed'], undefined)
+        const other = await create({ ...input, amount: 1 }, { [header]: `key of ${header}` })
+        t.same(
+          [other.status, data(other)],
+          [400, { error: 'Idempotency key was already used with a different request.' }]
+        )
+      }
+      const long = await create({}, { 'x-idempotency-key': 'k'.repeat(257) })
+      t.same([long.status, data(long)], [400, { error: 'Idempotency key must not exceed 256 characters.' }])
     }
-    const long = await create({}, { 'x-idempotency-key': 'k'.repeat(257) })
-    t.same([long.status, data(long)], [400, { error: 'Idempotency key must not exceed 256 characters.' }])
-  })
+  )
 
   await t.test('only 2xx are kept: a create that was refused runs again under its key', async t => {
     const input = anInput({ currency: 'USD', amount: '0.001' })
@@ -76,61 +94,96 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
   await t.test('concurrent creates with one idempotency key: one payment, one answer', async t => {
     const input = anInput()
     const answers = await Promise.all(Array.from({ length: 5 }, () => create(input, { 'idempotency-key': 'at once' })))
-    t.same(answers.map(answer => answer.status), [201, 201, 201, 201, 201])
+    t.same(
+      answers.map(answer => answer.status),
+      [201, 201, 201, 201, 201]
+    )
     t.equal(new Set(answers.map(answer => answer.text)).size, 1)
   })
 
-  await t.test('an order id with a slash, a percent sign or dots gets through the front door (decision 52)', async t => {
-    for (const orderId of ['a/b', 'x/%2F/y', '%252F', '2026/11/21#7', 'v1.2', 'a..b', '...', 'ü 💣?&=']) {
-      const made = await create({ orderId })
-      t.equal(made.status, 201, orderId)
-      const path = encodeURIComponent(orderId)
-      for (const spelling of [path, path.replaceAll('.', '%2E')]) {
-        const answer = await merchantSend('GET', `/api/payments/order/${spelling}`)
-        t.same([answer.status, answer.text], [200, made.text], spelling)
+  await t.test(
+    'an order id with a slash, a percent sign or dots gets through the front door (decision 52)',
+    async t => {
+      for (const orderId of ['a/b', 'x/%2F/y', '%252F', '2026/11/21#7', 'v1.2', 'a..b', '...', 'ü 💣?&=']) {
+        const made = await create({ orderId })
+        t.equal(made.status, 201, orderId)
+        const path = encodeURIComponent(orderId)
+        for (const spelling of [path, path.replaceAll('.', '%2E')]) {
+          const answer = await merchantSend('GET', `/api/payments/order/${spelling}`)
+          t.same([answer.status, answer.text], [200, made.text], spelling)
+        }
       }
+      for (const [orderId, path] of [
+        ['..', '%2E%2E'],
+        ['.', '%2e'],
+        ['a/../b', 'a%2F..%2Fb'],
+        ['../x', '..%2Fx'],
+        ['a\\..', 'a%5C..'],
+        ['..;x', '..%3Bx']
+      ] as const) {
+        const made = await create({ orderId })
+        t.equal(made.status, 201, orderId)
+        const answer = await getRaw(`/api/payments/order/${path}`)
+        t.same([answer.status, answer.body], [200, made.text], path)
+      }
+      for (const path of ['..', '../x', '.'])
+        t.equal((await getRaw(`/api/payments/order/${path}`)).status, 400, `${path} written plainly is refused`)
+      const double = await merchantSend('GET', '/api/payments/order/a%252Fb')
+      t.same([double.status, data(double)], [404, { error: 'Payment not found' }], 'decoded once')
     }
-    for (const [orderId, path] of [['..', '%2E%2E'], ['.', '%2e'], ['a/../b', 'a%2F..%2Fb'], ['../x', '..%2Fx'], ['a\\..', 'a%5C..'], ['..;x', '..%3Bx']] as const) {
-      const made = await create({ orderId })
-      t.equal(made.status, 201, orderId)
-      const answer = await getRaw(`/api/payments/order/${path}`)
-      t.same([answer.status, answer.body], [200, made.text], path)
-    }
-    for (const path of ['..', '../x', '.']) t.equal((await getRaw(`/api/payments/order/${path}`)).status, 400, `${path} written plainly is refused`)
-    const double = await merchantSend('GET', '/api/payments/order/a%252Fb')
-    t.same([double.status, data(double)], [404, { error: 'Payment not found' }], 'decoded once')
-  })
+  )
 
-  await t.test('Validation (model binding) | 400 application/problem+json with traceId = X-Correlation-Id (decision 3)', async t => {
-    const answer = await create({ amount: -1 }, { 'x-correlation-id': 'abc-123' })
-    t.equal(answer.status, 400)
-    t.match(answer.headers['content-type'], /^application\/problem\+json/)
-    t.equal(answer.headers['x-correlation-id'], 'abc-123')
-    t.same(data(answer), {
-      type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1', title: 'One or more validation errors occurred.', status: 400,
-      errors: { Amount: ['Must be at least 0.'] }, traceId: 'abc-123'
-    })
-  })
+  await t.test(
+    'Validation (model binding) | 400 application/problem+json with traceId = X-Correlation-Id (decision 3)',
+    async t => {
+      const answer = await create({ amount: -1 }, { 'x-correlation-id': 'abc-123' })
+      t.equal(answer.status, 400)
+      t.match(answer.headers['content-type'], /^application\/problem\+json/)
+      t.equal(answer.headers['x-correlation-id'], 'abc-123')
+      t.same(data(answer), {
+        type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
+        title: 'One or more validation errors occurred.',
+        status: 400,
+        errors: { Amount: ['Must be at least 0.'] },
+        traceId: 'abc-123'
+      })
+    }
+  )
 
   await t.test('keys: every operation but the status needs one', async t => {
     const { invoiceId } = data(await create())
-    for (const [method, path] of [['POST', '/api/payments'], ['GET', `/api/payments/${String(invoiceId)}`], ['GET', '/api/payments/order/x'], ['POST', `/api/payments/${String(invoiceId)}/sync`]] as const) {
+    for (const [method, path] of [
+      ['POST', '/api/payments'],
+      ['GET', `/api/payments/${String(invoiceId)}`],
+      ['GET', '/api/payments/order/x'],
+      ['POST', `/api/payments/${String(invoiceId)}/sync`]
+    ] as const) {
       const answer = await send(method, path, method === 'POST' ? { body: {} } : {})
       t.equal(answer.status, 401, path)
       t.match(data(answer), { error: 'API key required' })
     }
     t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).status, 200)
-    t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`, { headers: { 'x-api-key': 'wrong' } })).status, 200, 'no key is looked at')
+    t.equal(
+      (await send('GET', `/api/payments/${String(invoiceId)}/status`, { headers: { 'x-api-key': 'wrong' } })).status,
+      200,
+      'no key is looked at'
+    )
     t.equal((await send('GET', '/api/payments/100000000000000/status')).text, '{"error":"Payment not found"}')
   })
 
   await t.test('methods and bodies that the paths do not take', async t => {
     t.equal((await merchantSend('GET', '/api/payments')).status, 405)
     t.equal((await merchantSend('POST', '/api/payments/order/status')).status, 405)
-    const text = await send('POST', '/api/payments', { headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' }, body: '{}' })
+    const text = await send('POST', '/api/payments', {
+      headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' },
+      body: '{}'
+    })
     t.equal(text.status, 415)
     const { invoiceId } = data(await create())
-    const ignored = await send('POST', `/api/payments/${String(invoiceId)}/sync`, { headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' }, body: 'anything' })
+    const ignored = await send('POST', `/api/payments/${String(invoiceId)}/sync`, {
+      headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' },
+      body: 'anything'
+    })
     t.equal(ignored.status, 200, 'request: none')
   })
 
@@ -146,9 +199,13 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
 
 void t.test('Payment Create | 10 | 1 minute | POST /api/payments', async t => {
   const clock = new ManualClock(now())
-  const gateway = await startGateway(t, { clock, yaml: defaultYaml({ policies: '  global: { limit: 1000, window: 1m }' }) })
+  const gateway = await startGateway(t, {
+    clock,
+    yaml: defaultYaml({ policies: '  global: { limit: 1000, window: 1m }' })
+  })
   const answers: number[] = []
-  for (let index = 0; index < 11; index++) answers.push((await gateway.merchantSend('POST', '/api/payments', anInput({ amount: 0 }))).status)
+  for (let index = 0; index < 11; index++)
+    answers.push((await gateway.merchantSend('POST', '/api/payments', anInput({ amount: 0 }))).status)
   t.same(answers, [...Array.from({ length: 10 }, () => 201), 429])
   const read = await gateway.merchantSend('GET', '/api/payments/order/unknown')
   t.equal(read.status, 404, 'reads are counted by themselves')

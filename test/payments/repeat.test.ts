@@ -18,12 +18,22 @@ interface Answer {
 const paths = ['/api/payments', '/api/checkout/sessions'] as const
 
 /** A gateway that has just started: nothing is in its state. */
-async function started (f: Fixture, merchant: Merchant, payments: Payments = f.another()): Promise<(path: string, key: string, body: object) => Promise<Answer>> {
+async function started(
+  f: Fixture,
+  merchant: Merchant,
+  payments: Payments = f.another()
+): Promise<(path: string, key: string, body: object) => Promise<Answer>> {
   const upstream = new InternalUpstream([...paymentOperations(payments), ...checkoutOperations(payments)])
-  const chain = await harness([{ plugin: idempotency }], { answer: ctx => upstream.handle(ctx), services: { ...testServices(), clock: f.clock } })
+  const chain = await harness([{ plugin: idempotency }], {
+    answer: ctx => upstream.handle(ctx),
+    services: { ...testServices(), clock: f.clock }
+  })
   return async (path, key, body) => {
     const answer = await chain.run({
-      method: 'POST', target: path, headers: { 'content-type': 'application/json', 'idempotency-key': key }, body: JSON.stringify(body),
+      method: 'POST',
+      target: path,
+      headers: { 'content-type': 'application/json', 'idempotency-key': key },
+      body: JSON.stringify(body),
       principal: { kind: 'merchant', id: String(merchant.id), merchant }
     })
     const data = answer.json() as Record<string, unknown>
@@ -48,36 +58,58 @@ void t.test('a repeated key gets the payment that it made, after any restart and
   const first = await (await started(f, acme))(paths[0], 'old', input)
   f.clock.advance(90 * 86_400_000)
   const again = await (await started(f, acme))(paths[0], 'old', input)
-  t.match(again, { status: 201, replayed: true, data: { invoiceId: first.data['invoiceId'], status: 'expired' } }, 'as it now stands')
+  t.match(
+    again,
+    { status: 201, replayed: true, data: { invoiceId: first.data['invoiceId'], status: 'expired' } },
+    'as it now stands'
+  )
 })
 
-void t.test('a key with another body is 400 after a restart too, and counts for one operation of one merchant', async t => {
-  const f = await fixture(t)
-  const acme = await f.merchant()
-  const other = await f.merchant()
-  const input = anInput()
-  t.equal((await (await started(f, acme))(paths[0], 'k', input)).status, 201)
-  const refused = await (await started(f, acme))(paths[0], 'k', anInput())
-  t.match(refused, { status: 400, data: { error: 'Idempotency key was already used with a different request.' } })
-  t.match(await (await started(f, acme))(paths[1], 'k', anInput()), { status: 201, replayed: false }, 'another operation')
-  t.match(await (await started(f, other))(paths[0], 'k', input), { status: 201, replayed: false }, 'another merchant')
-})
+void t.test(
+  'a key with another body is 400 after a restart too, and counts for one operation of one merchant',
+  async t => {
+    const f = await fixture(t)
+    const acme = await f.merchant()
+    const other = await f.merchant()
+    const input = anInput()
+    t.equal((await (await started(f, acme))(paths[0], 'k', input)).status, 201)
+    const refused = await (await started(f, acme))(paths[0], 'k', anInput())
+    t.match(refused, { status: 400, data: { error: 'Idempotency key was already used with a different request.' } })
+    t.match(
+      await (
+        await started(f, acme)
+      )(paths[1], 'k', anInput()),
+      { status: 201, replayed: false },
+      'another operation'
+    )
+    t.match(await (await started(f, other))(paths[0], 'k', input), { status: 201, replayed: false }, 'another merchant')
+  }
+)
 
-void t.test('a repetition of a request that was killed waits until that is over, and then makes the payment', async t => {
-  const f = await fixture(t)
-  const acme = await f.merchant()
-  const input = anInput()
-  f.primary.gate = new Promise(() => {})
-  void (await started(f, acme))(paths[0], 'killed', input)
-  while (f.primary.requests.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
-  f.primary.gate = null
-  const again = await started(f, acme)
-  t.match(await again(paths[0], 'killed', input), { status: 503, data: { error: 'Request in progress' } })
-  t.match(await again(paths[0], 'killed', { ...input, amount: 0.5 }), { status: 400, data: { error: /different request/ } })
-  t.match(await again(paths[0], 'another', input), { status: 400, data: { error: /orderId already exists/ } })
-  f.clock.advance(120_000)
-  t.match(await again(paths[0], 'killed', input), { status: 201, replayed: false })
-})
+void t.test(
+  'a repetition of a request that was killed waits until that is over, and then makes the payment',
+  async t => {
+    const f = await fixture(t)
+    const acme = await f.merchant()
+    const input = anInput()
+    f.primary.gate = new Promise(() => {})
+    void (await started(f, acme))(paths[0], 'killed', input)
+    while (f.primary.requests.length === 0)
+      await new Promise<void>(resolve => {
+        setImmediate(resolve)
+      })
+    f.primary.gate = null
+    const again = await started(f, acme)
+    t.match(await again(paths[0], 'killed', input), { status: 503, data: { error: 'Request in progress' } })
+    t.match(await again(paths[0], 'killed', { ...input, amount: 0.5 }), {
+      status: 400,
+      data: { error: /different request/ }
+    })
+    t.match(await again(paths[0], 'another', input), { status: 400, data: { error: /orderId already exists/ } })
+    f.clock.advance(120_000)
+    t.match(await again(paths[0], 'killed', input), { status: 201, replayed: false })
+  }
+)
 
 void t.test('a refused request leaves its key free', async t => {
   const f = await fixture(t)
@@ -97,5 +129,8 @@ void t.test('processes that share no state make one payment under one key', asyn
   const answers = await Promise.all(processes.map(ask => ask(paths[0], 'race', input)))
   const made = answers.filter(({ status }) => status === 201)
   t.equal(new Set(made.map(({ data }) => data['invoiceId'])).size, 1)
-  t.ok(answers.every(({ status }) => status === 201 || status === 503), answers.map(({ status }) => status).join())
+  t.ok(
+    answers.every(({ status }) => status === 201 || status === 503),
+    answers.map(({ status }) => status).join()
+  )
 })

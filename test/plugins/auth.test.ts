@@ -1,6 +1,14 @@
 import t from 'tap'
 import auth from '../../plugins/auth.ts'
-import { harness, MemoryState, StateUnavailable, type Harness, type HarnessRequest, type Merchants, type State } from '../../src/index.ts'
+import {
+  harness,
+  MemoryState,
+  StateUnavailable,
+  type Harness,
+  type HarnessRequest,
+  type Merchants,
+  type State
+} from '../../src/index.ts'
 import { AdminKey } from '../../src/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
@@ -12,23 +20,44 @@ const goodKey = 'the right merchant key'
 const adminText = 'the admin key'
 const acme = aMerchant()
 
-interface Around { clock: ManualClock, looked: string[], state: State, chain: Harness }
+interface Around {
+  clock: ManualClock
+  looked: string[]
+  state: State
+  chain: Harness
+}
 
-async function setUp (config: { as: 'merchant' | 'admin', optional?: boolean, forwardKey?: boolean }, different: { state?: State, adminKey?: string | null, byApiKey?: (key: string) => Promise<typeof acme | null> } = {}): Promise<Around> {
+async function setUp(
+  config: { as: 'merchant' | 'admin'; optional?: boolean; forwardKey?: boolean },
+  different: { state?: State; adminKey?: string | null; byApiKey?: (key: string) => Promise<typeof acme | null> } = {}
+): Promise<Around> {
   const clock = new ManualClock()
   const looked: string[] = []
   const state = different.state ?? new MemoryState(clock)
-  const find = different.byApiKey ?? (async key => key === goodKey ? acme : null)
+  const find = different.byApiKey ?? (async key => (key === goodKey ? acme : null))
   // Only what the plugin calls.
-  const merchants = { byApiKey: (key: string) => { looked.push(key); return find(key) } } as unknown as Merchants
+  const merchants = {
+    byApiKey: (key: string) => {
+      looked.push(key)
+      return find(key)
+    }
+  } as unknown as Merchants
   const admin = different.adminKey === undefined ? adminText : different.adminKey
   const chain = await harness([{ plugin: auth, config }], {
-    services: { clock, merchants, adminKey: new AdminKey(admin === null ? null : new Secret(admin)), authThrottle: new AuthThrottle(state, clock) }
+    services: {
+      clock,
+      merchants,
+      adminKey: new AdminKey(admin === null ? null : new Secret(admin)),
+      authThrottle: new AuthThrottle(state, clock)
+    }
   })
   return { clock, looked, state, chain }
 }
 
-const withKey = (key: string, more: Partial<HarnessRequest> = {}): HarnessRequest => ({ headers: { 'X-API-Key': key }, ...more })
+const withKey = (key: string, more: Partial<HarnessRequest> = {}): HarnessRequest => ({
+  headers: { 'X-API-Key': key },
+  ...more
+})
 
 t.test('a right key sets the merchant as principal', async t => {
   const { chain } = await setUp({ as: 'merchant' })
@@ -61,22 +90,25 @@ t.test('missing key returns 401 {error: API key required, message}', async t => 
   t.same(looked, [])
 })
 
-t.test('invalid key returns 401 {error: Invalid API key, message}, the same bytes whatever is wrong with it', async t => {
-  const merchant = await setUp({ as: 'merchant' })
-  const admin = await setUp({ as: 'admin' })
-  const results = [
-    await merchant.chain.run(withKey('wrong')),
-    await merchant.chain.run(withKey(adminText)),
-    await merchant.chain.run({ headers: ['X-API-Key', goodKey, 'X-API-Key', goodKey] }),
-    await admin.chain.run(withKey('wrong')),
-    await admin.chain.run(withKey(goodKey))
-  ]
-  for (const result of results) {
-    t.equal(result.status, 401)
-    t.equal(result.text, '{"error":"Invalid API key","message":"The API key in the header X-API-Key is not valid."}')
-    t.same(result.headers.pairs, results[0]?.headers.pairs)
+t.test(
+  'invalid key returns 401 {error: Invalid API key, message}, the same bytes whatever is wrong with it',
+  async t => {
+    const merchant = await setUp({ as: 'merchant' })
+    const admin = await setUp({ as: 'admin' })
+    const results = [
+      await merchant.chain.run(withKey('wrong')),
+      await merchant.chain.run(withKey(adminText)),
+      await merchant.chain.run({ headers: ['X-API-Key', goodKey, 'X-API-Key', goodKey] }),
+      await admin.chain.run(withKey('wrong')),
+      await admin.chain.run(withKey(goodKey))
+    ]
+    for (const result of results) {
+      t.equal(result.status, 401)
+      t.equal(result.text, '{"error":"Invalid API key","message":"The API key in the header X-API-Key is not valid."}')
+      t.same(result.headers.pairs, results[0]?.headers.pairs)
+    }
   }
-})
+)
 
 t.test('the admin key passes as admin', async t => {
   const { chain, looked } = await setUp({ as: 'admin' })
@@ -106,27 +138,30 @@ t.test('optional: no key passes without a principal, a wrong one does not', asyn
   t.match((await chain.run(withKey(adminText))).ctx.principal, { kind: 'admin' })
 })
 
-t.test('failures 1 to 21 get 401; from the 22nd request on 429 until 60 s after the first failure (decision 27)', async t => {
-  const { chain, clock, looked } = await setUp({ as: 'merchant' })
-  for (let failure = 1; failure <= 21; failure++) {
-    const result = await chain.run(failure % 2 === 0 ? {} : withKey('wrong'))
-    t.equal(result.status, 401, `failure ${failure}`)
-    clock.advance(1000)
+t.test(
+  'failures 1 to 21 get 401; from the 22nd request on 429 until 60 s after the first failure (decision 27)',
+  async t => {
+    const { chain, clock, looked } = await setUp({ as: 'merchant' })
+    for (let failure = 1; failure <= 21; failure++) {
+      const result = await chain.run(failure % 2 === 0 ? {} : withKey('wrong'))
+      t.equal(result.status, 401, `failure ${failure}`)
+      clock.advance(1000)
+    }
+    const before = looked.length
+    const blocked = await chain.run(withKey(goodKey))
+    t.equal(blocked.status, 429, 'even with a right key')
+    t.equal(looked.length, before, 'before the key is looked up')
+    t.same(blocked.json(), {
+      error: 'Too many failed authentication attempts',
+      message: 'Too many requests with a missing or invalid API key came from this address. Try again in 39 seconds.'
+    })
+    t.equal(blocked.headers.get('retry-after'), '39')
+    clock.advance(38_999)
+    t.equal((await chain.run(withKey(goodKey))).status, 429, 'blocked to the end of the window')
+    clock.advance(1)
+    t.equal((await chain.run(withKey(goodKey))).status, 200)
   }
-  const before = looked.length
-  const blocked = await chain.run(withKey(goodKey))
-  t.equal(blocked.status, 429, 'even with a right key')
-  t.equal(looked.length, before, 'before the key is looked up')
-  t.same(blocked.json(), {
-    error: 'Too many failed authentication attempts',
-    message: 'Too many requests with a missing or invalid API key came from this address. Try again in 39 seconds.'
-  })
-  t.equal(blocked.headers.get('retry-after'), '39')
-  clock.advance(38_999)
-  t.equal((await chain.run(withKey(goodKey))).status, 429, 'blocked to the end of the window')
-  clock.advance(1)
-  t.equal((await chain.run(withKey(goodKey))).status, 200)
-})
+)
 
 t.test('right keys do not count as failures', async t => {
   const { chain } = await setUp({ as: 'merchant' })
@@ -155,12 +190,15 @@ t.test('of 100 wrong keys at once no more than 21 learn that they are wrong', as
 
 t.test('database away: 503 with Retry-After, never 401, and not counted as a failure', async t => {
   let away = true
-  const { chain } = await setUp({ as: 'merchant' }, {
-    byApiKey: async () => {
-      if (away) throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.')
-      return acme
+  const { chain } = await setUp(
+    { as: 'merchant' },
+    {
+      byApiKey: async () => {
+        if (away) throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.')
+        return acme
+      }
     }
-  })
+  )
   for (let n = 0; n < 30; n++) {
     const result = await chain.run(withKey(goodKey))
     t.equal(result.status, 503)

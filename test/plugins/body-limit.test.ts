@@ -4,17 +4,30 @@ import { harness, type Context, type UpstreamTarget } from '../../src/index.ts'
 import type { RouteConfig } from '../../src/config/schema.ts'
 
 const target: UpstreamTarget = {
-  origin: 'https://shop.example', path: '/', requestHeaders: [], responseHeaders: [], timeout: 30_000, responseLimit: Infinity,
-  tenant: 'proxy-1', untrusted: true, tls: null, errorMembers: { proxy_id: 'shop-1a2b3c' }
+  origin: 'https://shop.example',
+  path: '/',
+  requestHeaders: [],
+  responseHeaders: [],
+  timeout: 30_000,
+  responseLimit: Infinity,
+  tenant: 'proxy-1',
+  untrusted: true,
+  tls: null,
+  errorMembers: { proxy_id: 'shop-1a2b3c' }
 }
-const asProxy = (ctx: Context): void => { ctx.upstreamTarget = target }
+const asProxy = (ctx: Context): void => {
+  ctx.upstreamTarget = target
+}
 const reads = { readsBody: true } as const
 
 t.test('a Content-Length above the limit is refused before a byte of the body is read', async t => {
   const chain = await harness([{ plugin: bodyLimit, config: { limit: 10 } }], { answer: reads })
   const result = await chain.run({ method: 'POST', body: 'x'.repeat(11) })
   t.equal(result.status, 413)
-  t.strictSame(result.json(), { error: 'Payload too large', message: 'The request body is larger than the limit of 10 bytes.' })
+  t.strictSame(result.json(), {
+    error: 'Payload too large',
+    message: 'The request body is larger than the limit of 10 bytes.'
+  })
   t.equal(result.headers.get('connection'), 'close')
   t.equal(result.upstream, null)
   t.equal(result.outcome.bytesIn, 0)
@@ -42,7 +55,7 @@ t.test('the limit is one mebibyte unless the settings say otherwise', async t =>
   t.equal((await chain.run({ method: 'POST', body: new Uint8Array(1_048_577) })).status, 413)
 })
 
-t.test('on a merchant\'s proxy the refusal names the proxy, announced or streamed', async t => {
+t.test("on a merchant's proxy the refusal names the proxy, announced or streamed", async t => {
   const chain = await harness([{ plugin: bodyLimit, config: { limit: 4 } }], { answer: reads })
   for (const chunked of [false, true]) {
     const result = await chain.run({ method: 'PUT', body: '12345', chunked, prepare: asProxy })
@@ -52,7 +65,7 @@ t.test('on a merchant\'s proxy the refusal names the proxy, announced or streame
   }
 })
 
-t.test('a route\'s own limit takes the place of the chain\'s', async t => {
+t.test("a route's own limit takes the place of the chain's", async t => {
   // Of the route only this setting is read here.
   const config = { bodyLimit: 20 } as unknown as RouteConfig
   const chain = await harness([{ plugin: bodyLimit, config: { limit: 10 } }], { route: { config }, answer: reads })
@@ -61,7 +74,13 @@ t.test('a route\'s own limit takes the place of the chain\'s', async t => {
 })
 
 t.test('of two limits in a chain the smaller holds', async t => {
-  const chain = await harness([{ plugin: bodyLimit, config: { limit: 5 } }, { plugin: bodyLimit, config: { limit: 50 } }], { answer: reads })
+  const chain = await harness(
+    [
+      { plugin: bodyLimit, config: { limit: 5 } },
+      { plugin: bodyLimit, config: { limit: 50 } }
+    ],
+    { answer: reads }
+  )
   t.equal((await chain.run({ method: 'POST', body: '123456', chunked: true })).status, 413)
 })
 

@@ -7,23 +7,43 @@ import { ConfigurationMissing, harness, type HarnessRequest, type HarnessResult 
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { contentDigest } from '../../src/lightning/content-digest.ts'
 import { ProviderKeyRequired, ProviderUnavailable } from '../../src/providers/errors.ts'
-import { fixture, freshAddress, l402Parameters, offer, paymentParameters, route, type Fixture } from '../challenges/fixture.ts'
+import {
+  fixture,
+  freshAddress,
+  l402Parameters,
+  offer,
+  paymentParameters,
+  route,
+  type Fixture
+} from '../challenges/fixture.ts'
 
 interface Shop extends Fixture {
-  ask (request?: HarnessRequest): Promise<HarnessResult>
+  ask(request?: HarnessRequest): Promise<HarnessResult>
 }
 
-async function shop (t: T, changes: Partial<ChallengeSettings> = {}, routeChanges: Partial<RouteConfig> = {}): Promise<Shop> {
+async function shop(
+  t: T,
+  changes: Partial<ChallengeSettings> = {},
+  routeChanges: Partial<RouteConfig> = {}
+): Promise<Shop> {
   const parts = await fixture(t, changes)
   const config = route({ name: `shop-${freshAddress()}`, ...routeChanges })
-  const chain = await harness(challenge, { services: { challenges: parts.challenges, clock: parts.clock }, route: { name: config.name, config } })
+  const chain = await harness(challenge, {
+    services: { challenges: parts.challenges, clock: parts.clock },
+    route: { name: config.name, config }
+  })
   const address = freshAddress()
   return { ...parts, ask: request => chain.run({ target: '/v1/quote?q=1', peerAddress: address, ...request }) }
 }
 
-const schemesOf = (result: HarnessResult): string[] => result.headers.all('www-authenticate').map(line => line.split(' ')[0] ?? '')
-const put = (ctxOffer: Offer): HarnessRequest => ({ prepare: ctx => { ctx.offer = ctxOffer } })
-const posted = (body: string, changes: { limit?: number, expects?: boolean } = {}): HarnessRequest => ({
+const schemesOf = (result: HarnessResult): string[] =>
+  result.headers.all('www-authenticate').map(line => line.split(' ')[0] ?? '')
+const put = (ctxOffer: Offer): HarnessRequest => ({
+  prepare: ctx => {
+    ctx.offer = ctxOffer
+  }
+})
+const posted = (body: string, changes: { limit?: number; expects?: boolean } = {}): HarnessRequest => ({
   method: 'POST',
   body,
   prepare: ctx => {
@@ -32,7 +52,7 @@ const posted = (body: string, changes: { limit?: number, expects?: boolean } = {
   }
 })
 
-t.test('the 402 has the contract\'s body and one line for each scheme, with one invoice', async t => {
+t.test("the 402 has the contract's body and one line for each scheme, with one invoice", async t => {
   const s = await shop(t)
   const result = await s.ask()
   t.equal(result.status, 402)
@@ -40,16 +60,32 @@ t.test('the 402 has the contract\'s body and one line for each scheme, with one 
   const { macaroon, invoice } = l402Parameters(lines)
   t.equal(lines[0], `L402 macaroon="${macaroon}", invoice="${invoice}", version="0", token="${macaroon}"`)
   const payment = paymentParameters(lines)
-  t.match(payment, { realm: 'api.example.com', method: 'lightning', intent: 'charge', invoice, amount: '10', currency: 'sat' })
+  t.match(payment, {
+    realm: 'api.example.com',
+    method: 'lightning',
+    intent: 'charge',
+    invoice,
+    amount: '10',
+    currency: 'sat'
+  })
   t.same(JSON.parse(Buffer.from(payment['request'] ?? '', 'base64url').toString()), {
-    amount: '10', currency: 'sat', methodDetails: { invoice, network: 'regtest', paymentHash: decodeInvoice(invoice).paymentHash }
+    amount: '10',
+    currency: 'sat',
+    methodDetails: { invoice, network: 'regtest', paymentHash: decodeInvoice(invoice).paymentHash }
   })
   t.equal(Date.parse(payment['expires'] ?? ''), s.clock.now() + 600_000)
   t.equal(result.headers.get('cache-control'), 'no-store')
   t.same(result.json(), {
     error: 'Payment Required',
-    message: 'This resource costs 10 satoshis. Pay the Lightning invoice and send the request again with the credential.',
-    l402: { macaroon, invoice, amount_sats: 10, payment_hash: decodeInvoice(invoice).paymentHash, expires_at: new Date(s.clock.now() + 600_000).toISOString() }
+    message:
+      'This resource costs 10 satoshis. Pay the Lightning invoice and send the request again with the credential.',
+    l402: {
+      macaroon,
+      invoice,
+      amount_sats: 10,
+      payment_hash: decodeInvoice(invoice).paymentHash,
+      expires_at: new Date(s.clock.now() + 600_000).toISOString()
+    }
   })
   t.equal(s.payee.requests.length, 1, 'one invoice for both schemes')
   t.equal(decodeInvoice(invoice).amountMsat, 10_000n)
@@ -59,8 +95,23 @@ t.test('what was sent is in the database before it is sent', async t => {
   const s = await shop(t)
   const { invoice, macaroon } = l402Parameters((await s.ask()).headers.all('www-authenticate'))
   t.match(await s.challenges.find(decodeInvoice(invoice).paymentHash), {
-    source: 'route', service: 'boltgate:0', merchantId: null, path: '/v1/quote', resource: '/v1/quote', method: 'GET', query: boundQuery('q=1'), amountSats: 10,
-    digest: null, state: 'unspent', scheme: null, paidAt: null, invoice, macaroon, network: 'regtest', providerSlot: 'primary', providerKind: 'sandbox'
+    source: 'route',
+    service: 'boltgate:0',
+    merchantId: null,
+    path: '/v1/quote',
+    resource: '/v1/quote',
+    method: 'GET',
+    query: boundQuery('q=1'),
+    amountSats: 10,
+    digest: null,
+    state: 'unspent',
+    scheme: null,
+    paidAt: null,
+    invoice,
+    macaroon,
+    network: 'regtest',
+    providerSlot: 'primary',
+    providerKind: 'sandbox'
   })
   s.watched.broken.add('insert')
   const refused = await s.ask()
@@ -69,13 +120,17 @@ t.test('what was sent is in the database before it is sent', async t => {
   t.notOk(refused.headers.has('www-authenticate'))
 })
 
-t.test('the client\'s Accept-Payment and the configuration decide which lines there are, and their order', async t => {
+t.test("the client's Accept-Payment and the configuration decide which lines there are, and their order", async t => {
   const both = await shop(t)
   const accepts = (value: string): HarnessRequest => ({ headers: { 'Accept-Payment': value } })
   t.same(schemesOf(await both.ask()), ['L402', 'Payment'])
   t.same(schemesOf(await both.ask(accepts('lightning/charge'))), ['Payment', 'L402'])
   t.same(schemesOf(await both.ask(accepts('lightning/charge;q=0'))), ['L402'])
-  t.same(schemesOf(await both.ask(accepts('tempo/charge'))), ['L402', 'Payment'], 'nothing matches: send it all the same')
+  t.same(
+    schemesOf(await both.ask(accepts('tempo/charge'))),
+    ['L402', 'Payment'],
+    'nothing matches: send it all the same'
+  )
   const fixed = await shop(t, { orderByClient: false })
   t.same(schemesOf(await fixed.ask(accepts('lightning/charge'))), ['L402', 'Payment'])
   t.same(schemesOf(await fixed.ask(accepts('lightning/charge;q=0'))), ['L402'])
@@ -89,22 +144,34 @@ t.test('a client that prefers problems gets one, and so does everyone where L402
   const s = await shop(t)
   const result = await s.ask({ headers: { Accept: 'application/problem+json, application/json;q=0.5' } })
   t.match(result.headers.get('content-type'), /^application\/problem\+json/)
-  t.match(result.json(), { type: 'https://paymentauth.org/problems/payment-required', title: 'Payment Required', status: 402, challengeId: paymentParameters(result.headers.all('www-authenticate'))['id'] })
-  t.match((await s.ask({ headers: { Accept: 'application/json, application/problem+json' } })).json(), { error: 'Payment Required' })
+  t.match(result.json(), {
+    type: 'https://paymentauth.org/problems/payment-required',
+    title: 'Payment Required',
+    status: 402,
+    challengeId: paymentParameters(result.headers.all('www-authenticate'))['id']
+  })
+  t.match((await s.ask({ headers: { Accept: 'application/json, application/problem+json' } })).json(), {
+    error: 'Payment Required'
+  })
   t.match((await s.ask({ headers: { Accept: '*/*' } })).json(), { error: 'Payment Required' })
   t.match((await (await shop(t, { schemes: ['payment'] })).ask()).json(), { type: /payment-required$/ })
 })
 
 t.test('a body is bound by its digest where it is read at all', async t => {
   const s = await shop(t)
-  const digestOf = async (request: HarnessRequest): Promise<string | undefined> => paymentParameters((await s.ask(request)).headers.all('www-authenticate'))['digest']
+  const digestOf = async (request: HarnessRequest): Promise<string | undefined> =>
+    paymentParameters((await s.ask(request)).headers.all('www-authenticate'))['digest']
   t.equal(await digestOf(posted('{"a":1}')), contentDigest(Buffer.from('{"a":1}')))
   t.equal(await digestOf(posted('')), undefined, 'an empty body')
   t.equal(await digestOf({ ...posted('x'), method: 'DELETE' }), undefined, 'a method without a digest')
   t.equal(await digestOf(posted('x', { limit: 1_048_577 })), undefined, 'a route that takes large bodies')
   t.equal(await digestOf(posted('x', { limit: Infinity })), undefined, 'a route without a limit')
   const waiting = await s.ask(posted('x', { expects: true }))
-  t.equal(paymentParameters(waiting.headers.all('www-authenticate'))['digest'], undefined, 'a client that waits for 100')
+  t.equal(
+    paymentParameters(waiting.headers.all('www-authenticate'))['digest'],
+    undefined,
+    'a client that waits for 100'
+  )
   t.equal(waiting.ctx.body.received, 0, 'whose body is not asked for')
   const suppressed = await s.ask({ ...posted('x'), headers: { 'Accept-Payment': 'lightning/charge;q=0' } })
   t.equal(suppressed.ctx.body.received, 0, 'nothing is read for a line that is not sent')
@@ -125,8 +192,16 @@ t.test('the eleventh open invoice of one client for one request is the newest of
   t.equal(again.invoice, invoices[9])
   hashes.add(decodeInvoice(again.invoice).paymentHash)
   t.equal(s.payee.requests.length, 10)
-  t.not(l402Parameters((await s.ask({ target: '/v1/quote?q=2' })).headers.all('www-authenticate')).invoice, again.invoice, 'another query has its own')
-  t.not(l402Parameters((await s.ask({ peerAddress: freshAddress() })).headers.all('www-authenticate')).invoice, again.invoice, 'another client has its own')
+  t.not(
+    l402Parameters((await s.ask({ target: '/v1/quote?q=2' })).headers.all('www-authenticate')).invoice,
+    again.invoice,
+    'another query has its own'
+  )
+  t.not(
+    l402Parameters((await s.ask({ peerAddress: freshAddress() })).headers.all('www-authenticate')).invoice,
+    again.invoice,
+    'another client has its own'
+  )
   const [paid] = hashes
   await s.challenges.claims.claim(paid ?? '', 'l402', null, null, s.clock.now())
   const fresh = l402Parameters((await s.ask()).headers.all('www-authenticate')).invoice
@@ -139,28 +214,48 @@ t.test('the eleventh open invoice of one client for one request is the newest of
 t.test('parallel requests of one client share an invoice only above ten', async t => {
   const s = await shop(t)
   const results = await Promise.all(Array.from({ length: 12 }, () => s.ask()))
-  t.same(results.map(result => result.status), Array.from({ length: 12 }, () => 402))
+  t.same(
+    results.map(result => result.status),
+    Array.from({ length: 12 }, () => 402)
+  )
   t.equal(new Set(results.map(result => l402Parameters(result.headers.all('www-authenticate')).invoice)).size, 10)
   t.equal(s.payee.requests.length, 10)
 })
 
-t.test('a client with too many open invoices in a place is answered 429, it alone, until one of them expires (decision 175)', async t => {
-  const s = await shop(t, { maxPerPlace: 3 })
-  const results = await Promise.all(Array.from({ length: 5 }, (_none, index) => s.ask({ target: `/v1/quote?q=${index}` })))
-  t.same(results.map(result => result.status).sort(), [402, 402, 402, 429, 429], 'whatever they ask for')
-  s.clock.advance(500_000)
-  const refused = await s.ask({ target: '/v1/other' })
-  t.match(refused.json(), { error: 'Too many requests', retryAfter: 100 })
-  t.equal(refused.headers.get('retry-after'), '100', 'until the first expires')
-  t.equal((await s.ask({ peerAddress: freshAddress() })).status, 402, 'another client')
-  t.equal((await s.ask({ target: '/v1/other', prepare: ctx => { ctx.offer = offer({ place: 'route:elsewhere' }) } })).status, 402, 'another place')
-  s.clock.advance(100_001)
-  t.equal((await s.ask()).status, 402)
-})
+t.test(
+  'a client with too many open invoices in a place is answered 429, it alone, until one of them expires (decision 175)',
+  async t => {
+    const s = await shop(t, { maxPerPlace: 3 })
+    const results = await Promise.all(
+      Array.from({ length: 5 }, (_none, index) => s.ask({ target: `/v1/quote?q=${index}` }))
+    )
+    t.same(results.map(result => result.status).sort(), [402, 402, 402, 429, 429], 'whatever they ask for')
+    s.clock.advance(500_000)
+    const refused = await s.ask({ target: '/v1/other' })
+    t.match(refused.json(), { error: 'Too many requests', retryAfter: 100 })
+    t.equal(refused.headers.get('retry-after'), '100', 'until the first expires')
+    t.equal((await s.ask({ peerAddress: freshAddress() })).status, 402, 'another client')
+    t.equal(
+      (
+        await s.ask({
+          target: '/v1/other',
+          prepare: ctx => {
+            ctx.offer = offer({ place: 'route:elsewhere' })
+          }
+        })
+      ).status,
+      402,
+      'another place'
+    )
+    s.clock.advance(100_001)
+    t.equal((await s.ask()).status, 402)
+  }
+)
 
 t.test('the addresses of one IPv6 /64 are one client', async t => {
   const s = await shop(t, { maxPerPlace: 2 })
-  for (const host of ['::1', '::2']) t.equal((await s.ask({ target: `/v1/quote?h=${host}`, peerAddress: `2001:db8:7:7${host}` })).status, 402)
+  for (const host of ['::1', '::2'])
+    t.equal((await s.ask({ target: `/v1/quote?h=${host}`, peerAddress: `2001:db8:7:7${host}` })).status, 402)
   t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:7:ffff::3' })).status, 429)
   t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:8::3' })).status, 402)
 })
@@ -180,7 +275,9 @@ t.test('whatever is wrong at the provider is 503 with Retry-After, never 402', a
   s.payee.fault = new ConfigurationMissing('lightning.primary.key')
   t.match(await s.ask(), { status: 500, text: /Server configuration error/ })
   s.payee.fault = new ProviderKeyRequired()
-  const proxy = await s.ask(put(offer({ source: 'proxy', proxyId: 'p-1', place: 'proxy:p-1', errorMembers: { proxy_id: 'p-1' } })))
+  const proxy = await s.ask(
+    put(offer({ source: 'proxy', proxyId: 'p-1', place: 'proxy:p-1', errorMembers: { proxy_id: 'p-1' } }))
+  )
   t.equal(proxy.status, 503)
   t.match(proxy.json(), { error: 'Proxy unavailable', proxy_id: 'p-1' })
 })
@@ -195,7 +292,9 @@ t.test('a database that is away costs no invoice', async t => {
 
 t.test('an offer that is closed is 503 in its own words', async t => {
   const s = await shop(t)
-  const result = await s.ask(put(offer({ closed: { error: 'Proxy unavailable', message: 'Not now.' }, errorMembers: { proxy_id: 'p-2' } })))
+  const result = await s.ask(
+    put(offer({ closed: { error: 'Proxy unavailable', message: 'Not now.' }, errorMembers: { proxy_id: 'p-2' } }))
+  )
   t.equal(result.status, 503)
   t.same(result.json(), { error: 'Proxy unavailable', message: 'Not now.', proxy_id: 'p-2' })
   t.equal(s.payee.requests.length, 0)
@@ -203,7 +302,16 @@ t.test('an offer that is closed is 503 in its own words', async t => {
 
 t.test('what has been paid or costs nothing passes', async t => {
   const s = await shop(t)
-  t.equal((await s.ask({ prepare: ctx => { ctx.payment = { scheme: 'l402', paymentHash: '0'.repeat(64), amountSats: 10 } } })).status, 200)
+  t.equal(
+    (
+      await s.ask({
+        prepare: ctx => {
+          ctx.payment = { scheme: 'l402', paymentHash: '0'.repeat(64), amountSats: 10 }
+        }
+      })
+    ).status,
+    200
+  )
   t.equal((await s.ask(put(offer({ amountSats: 0 })))).status, 200)
 })
 

@@ -4,7 +4,10 @@ import { harness } from '../../src/index.ts'
 
 t.test('the upstream gets the correlation id in the place of what the client sent', async t => {
   const chain = await harness(correlation)
-  const { upstream, headers } = await chain.run({ correlationId: 'abc-1', headers: ['x-correlation-id', 'forged', 'X-Correlation-Id', 'twice'] })
+  const { upstream, headers } = await chain.run({
+    correlationId: 'abc-1',
+    headers: ['x-correlation-id', 'forged', 'X-Correlation-Id', 'twice']
+  })
   t.same(upstream?.headers.all('x-correlation-id'), ['abc-1'])
   t.equal(headers.get('x-correlation-id'), 'abc-1')
 })
@@ -17,5 +20,8 @@ t.test('the header towards the upstream has the name that the settings give', as
 })
 
 t.test('a header name that is none is refused when the chain is built', async t => {
-  await t.rejects(harness([{ plugin: correlation, config: { header: 'two words' } }]), /settings of correlation: .*header/)
+  await t.rejects(
+    harness([{ plugin: correlation, config: { header: 'two words' } }]),
+    /settings of correlation: .*header/
+  )
 })

@@ -2,15 +2,26 @@ import t from 'tap'
 import cors from '../../plugins/cors.ts'
 import { definePlugin, harness, HeaderList, ShortError, Type, type HarnessOptions } from '../../src/index.ts'
 
-const preflight = { method: 'OPTIONS', headers: { 'Origin': 'https://shop.example', 'Access-Control-Request-Method': 'POST' } }
+const preflight = {
+  method: 'OPTIONS',
+  headers: { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST' }
+}
 
-function build (config: object = {}, options: HarnessOptions = {}): ReturnType<typeof harness> {
+function build(config: object = {}, options: HarnessOptions = {}): ReturnType<typeof harness> {
   return harness([{ plugin: cors, config }], options)
 }
 
 t.test('a preflight is answered with 204 and goes no further', async t => {
   let entered = 0
-  const counter = definePlugin({ name: 'counter', config: Type.Object({}), setup: () => ({ request () { entered++ } }) })
+  const counter = definePlugin({
+    name: 'counter',
+    config: Type.Object({}),
+    setup: () => ({
+      request() {
+        entered++
+      }
+    })
+  })
   const chain = await harness([cors, counter])
   const result = await chain.run(preflight)
   t.equal(result.status, 204)
@@ -37,7 +48,16 @@ t.test('an OPTIONS that is no preflight is an ordinary request', async t => {
 t.test('an ordinary request of any origin may read the headers of payment', async t => {
   const { headers } = await (await build()).run({ headers: { Origin: 'https://shop.example' } })
   t.equal(headers.get('access-control-allow-origin'), '*')
-  for (const name of ['WWW-Authenticate', 'Payment-Receipt', 'X-L402-Error', 'X-Correlation-Id', 'X-API-Version', 'X-Idempotency-Replayed', 'X-Total-Count', 'Retry-After']) {
+  for (const name of [
+    'WWW-Authenticate',
+    'Payment-Receipt',
+    'X-L402-Error',
+    'X-Correlation-Id',
+    'X-API-Version',
+    'X-Idempotency-Replayed',
+    'X-Total-Count',
+    'Retry-After'
+  ]) {
     t.ok(headers.get('access-control-expose-headers')?.split(', ').includes(name), name)
   }
   t.notOk(headers.has('vary'), 'the answer is the same for every origin')
@@ -55,7 +75,12 @@ t.test('with a list only its origins are allowed, and caches are told', async t 
   t.equal(listed.headers.get('access-control-allow-origin'), 'https://shop.example')
   t.equal(listed.headers.get('access-control-allow-credentials'), 'true')
   t.equal(listed.headers.get('vary'), 'Origin')
-  for (const headers of [{ Origin: 'https://evil.example' }, { Origin: 'https://shop.example.evil.example' }, { Origin: 'null' }, {}]) {
+  for (const headers of [
+    { Origin: 'https://evil.example' },
+    { Origin: 'https://shop.example.evil.example' },
+    { Origin: 'null' },
+    {}
+  ]) {
     const other = await chain.run({ headers })
     t.equal(other.status, 200, 'it is served; the browser keeps it from the page')
     t.notOk(other.headers.has('access-control-allow-origin'))
@@ -73,13 +98,22 @@ t.test('a preflight of another origin is answered without any permission', async
 })
 
 t.test('Vary keeps what the upstream put there, on one line or several', async t => {
-  const chain = await build({ origins: 'https://shop.example' }, { answer: { headers: ['Vary', 'Accept', 'Vary', 'Accept-Encoding'] } })
+  const chain = await build(
+    { origins: 'https://shop.example' },
+    { answer: { headers: ['Vary', 'Accept', 'Vary', 'Accept-Encoding'] } }
+  )
   const { headers } = await chain.run({ headers: { Origin: 'https://shop.example' } })
   t.equal(headers.all('vary').join(', '), 'Accept, Accept-Encoding, Origin')
 })
 
-t.test('the upstream\'s own CORS headers do not get through', async t => {
-  const answer = { headers: { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Credentials': 'true', 'access-control-expose-headers': 'X-Secret' } }
+t.test("the upstream's own CORS headers do not get through", async t => {
+  const answer = {
+    headers: {
+      'Access-Control-Allow-Origin': '*',
+      'Access-Control-Allow-Credentials': 'true',
+      'access-control-expose-headers': 'X-Secret'
+    }
+  }
   const chain = await build({ origins: 'https://shop.example' }, { answer })
   const { headers } = await chain.run({ headers: { Origin: 'https://evil.example' } })
   t.notOk(headers.has('access-control-allow-origin'))
@@ -88,7 +122,14 @@ t.test('the upstream\'s own CORS headers do not get through', async t => {
 })
 
 t.test('a refusal can be read by the page too', async t => {
-  const chain = await build({}, { answer: () => { throw new ShortError(400, 'No.') } })
+  const chain = await build(
+    {},
+    {
+      answer: () => {
+        throw new ShortError(400, 'No.')
+      }
+    }
+  )
   const result = await chain.run({ headers: { Origin: 'https://shop.example' } })
   t.equal(result.status, 400)
   t.equal(result.headers.get('access-control-allow-origin'), '*')
@@ -100,7 +141,10 @@ t.test('methods, headers, exposed headers and age come from the settings', async
   t.equal(headers.get('access-control-allow-methods'), 'GET')
   t.equal(headers.get('access-control-allow-headers'), 'X-One, X-Two')
   t.equal(headers.get('access-control-max-age'), '600')
-  t.equal((await chain.run({ headers: { Origin: 'https://a.example' } })).headers.get('access-control-expose-headers'), 'X-Three')
+  t.equal(
+    (await chain.run({ headers: { Origin: 'https://a.example' } })).headers.get('access-control-expose-headers'),
+    'X-Three'
+  )
 })
 
 t.test('credentials for any origin are refused when the chain is built', async t => {
@@ -108,19 +152,36 @@ t.test('credentials for any origin are refused when the chain is built', async t
   await t.rejects(build({ origins: ['https://shop.example/path'] }), /settings of cors/)
 })
 
-t.test('every CORS header of the upstream is taken away, however often and however it is written, and no other', async t => {
-  const names = ['allow-origin', 'allow-credentials', 'expose-headers', 'allow-methods', 'allow-headers', 'max-age'].map(name => `Access-Control-${name}`)
-  const pairs = [...names, ...names.map(name => name.toUpperCase()), ...names.map(name => name.toLowerCase())].flatMap(name => [name, 'theirs'])
-  const kept = ['X-Access-Control-Max-Age', 'kept', 'Access-Control-Max-Ages', 'kept', 'A', 'access-control-max-age']
-  const chain = await harness(cors, {
-    answer: (_ctx, responder) => {
-      void responder.head(200, new HeaderList([...kept, ...pairs, ...kept]))
-      responder.end(null)
-    }
-  })
-  const { headers } = await chain.run()
-  t.same(headers.pairs.filter((_text, at) => at % 2 === 1 && headers.pairs[at] === 'theirs'), [])
-  t.equal(headers.all('x-access-control-max-age').length, 2)
-  t.equal(headers.all('access-control-max-ages').length, 2)
-  t.same(headers.all('a'), ['access-control-max-age', 'access-control-max-age'])
-})
+t.test(
+  'every CORS header of the upstream is taken away, however often and however it is written, and no other',
+  async t => {
+    const names = [
+      'allow-origin',
+      'allow-credentials',
+      'expose-headers',
+      'allow-methods',
+      'allow-headers',
+      'max-age'
+    ].map(name => `Access-Control-${name}`)
+    const pairs = [
+      ...names,
+      ...names.map(name => name.toUpperCase()),
+      ...names.map(name => name.toLowerCase())
+    ].flatMap(name => [name, 'theirs'])
+    const kept = ['X-Access-Control-Max-Age', 'kept', 'Access-Control-Max-Ages', 'kept', 'A', 'access-control-max-age']
+    const chain = await harness(cors, {
+      answer: (_ctx, responder) => {
+        void responder.head(200, new HeaderList([...kept, ...pairs, ...kept]))
+        responder.end(null)
+      }
+    })
+    const { headers } = await chain.run()
+    t.same(
+      headers.pairs.filter((_text, at) => at % 2 === 1 && headers.pairs[at] === 'theirs'),
+      []
+    )
+    t.equal(headers.all('x-access-control-max-age').length, 2)
+    t.equal(headers.all('access-control-max-ages').length, 2)
+    t.same(headers.all('a'), ['access-control-max-age', 'access-control-max-age'])
+  }
+)

@@ -3,23 +3,41 @@ import challenge from '../../plugins/challenge.ts'
 import credential from '../../plugins/credential.ts'
 import type { Offer } from '../../src/challenges/offer.ts'
 import type { RouteConfig } from '../../src/config/schema.ts'
-import { HeaderList, LongError, harness, type Harness, type HarnessAnswer, type HarnessRequest, type HarnessResult } from '../../src/index.ts'
+import {
+  HeaderList,
+  LongError,
+  harness,
+  type Harness,
+  type HarnessAnswer,
+  type HarnessRequest,
+  type HarnessResult
+} from '../../src/index.ts'
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/macaroon.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
 import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
-import { fixture, freshAddress, l402Parameters, modern, narrowed, offer, paymentParameters, route, type Fixture } from '../challenges/fixture.ts'
+import {
+  fixture,
+  freshAddress,
+  l402Parameters,
+  modern,
+  narrowed,
+  offer,
+  paymentParameters,
+  route,
+  type Fixture
+} from '../challenges/fixture.ts'
 
 interface Gate extends Fixture {
   readonly chain: Harness
   /** Requests that reached the upstream. */
   reached: number
   answer: HarnessAnswer
-  send (request?: HarnessRequest): Promise<HarnessResult>
+  send(request?: HarnessRequest): Promise<HarnessResult>
   /** Asks without a credential and pays the invoice of the answer. */
-  buy (request?: HarnessRequest): Promise<Bought>
+  buy(request?: HarnessRequest): Promise<Bought>
 }
 
 interface Bought {
@@ -30,8 +48,15 @@ interface Bought {
   readonly classic: string
 }
 
-async function gate (t: T, changes: { readonly route?: Partial<RouteConfig>, readonly settings?: Partial<ChallengeSettings>, readonly fixture?: Fixture } = {}): Promise<Gate> {
-  const parts = changes.fixture ?? await fixture(t, changes.settings)
+async function gate(
+  t: T,
+  changes: {
+    readonly route?: Partial<RouteConfig>
+    readonly settings?: Partial<ChallengeSettings>
+    readonly fixture?: Fixture
+  } = {}
+): Promise<Gate> {
+  const parts = changes.fixture ?? (await fixture(t, changes.settings))
   const config = route(changes.route)
   const address = freshAddress()
   const gate: Gate = {
@@ -61,14 +86,24 @@ async function gate (t: T, changes: { readonly route?: Partial<RouteConfig>, rea
       const lines = first.headers.all('www-authenticate')
       const { macaroon, invoice } = l402Parameters(lines)
       const preimage = gate.payee.pay(invoice)
-      return { lines, macaroon, preimage, paymentHash: paymentHashOf(preimage), classic: `L402 ${macaroon}:${preimage}` }
+      return {
+        lines,
+        macaroon,
+        preimage,
+        paymentHash: paymentHashOf(preimage),
+        classic: `L402 ${macaroon}:${preimage}`
+      }
     }
   }
   return gate
 }
 
 const auth = (value: string): HarnessRequest => ({ headers: { Authorization: value } })
-const merchantOffer = (changes: Partial<Offer> = {}): HarnessRequest => ({ prepare: ctx => { ctx.offer = offer({ ...changes }) } })
+const merchantOffer = (changes: Partial<Offer> = {}): HarnessRequest => ({
+  prepare: ctx => {
+    ctx.offer = offer({ ...changes })
+  }
+})
 
 t.test('a paid classic token opens the resource until it expires, and is private to its payer', async t => {
   const g = await gate(t)
@@ -88,7 +123,11 @@ t.test('a paid classic token opens the resource until it expires, and is private
   t.equal(expired.status, 403)
   t.match(expired.json(), { error: 'Forbidden', message: 'Token expired', details: String })
   t.equal(g.reached, 4)
-  t.same(g.counted.lines.filter(line => line.startsWith('payment ')), ['payment route l402 10'], 'counted once')
+  t.same(
+    g.counted.lines.filter(line => line.startsWith('payment ')),
+    ['payment route l402 10'],
+    'counted once'
+  )
 })
 
 t.test('every spelling of a classic credential that clients send is taken', async t => {
@@ -108,7 +147,7 @@ t.test('every spelling of a classic credential that clients send is taken', asyn
   }
 })
 
-t.test('forged and misused classic tokens get the contract\'s verdicts and never reach the upstream', async t => {
+t.test("forged and misused classic tokens get the contract's verdicts and never reach the upstream", async t => {
   const g = await gate(t)
   const bought = await g.buy()
   const { macaroon, preimage, paymentHash } = bought
@@ -116,27 +155,112 @@ t.test('forged and misused classic tokens get the contract\'s verdicts and never
   const own = 'ab'.repeat(32)
   const foreign = new TokenKeyRing(Buffer.from('another master secret of thirty-two bytes or more'))
   const tokenId = foreign.newTokenId(Buffer.alloc(28, 1))
-  const selfMade = (hash: string, key: Uint8Array): string => macaroonToBase64(mintMacaroon(key, 'l402', encodeIdentifier(hash, tokenId), [
-    'services=boltgate:0', 'path=/v1/quote', 'charge_id=x', 'amount_sats=10', 'expires=4102444800'
-  ]))
+  const selfMade = (hash: string, key: Uint8Array): string =>
+    macaroonToBase64(
+      mintMacaroon(key, 'l402', encodeIdentifier(hash, tokenId), [
+        'services=boltgate:0',
+        'path=/v1/quote',
+        'charge_id=x',
+        'amount_sats=10',
+        'expires=4102444800'
+      ])
+    )
   const edited = Buffer.from(macaroon, 'base64').toString('latin1').replace('amount_sats=10', 'amount_sats=01')
-  const unauthorized = (detail: string | RegExp) => ({ error: 'Unauthorized', message: 'Invalid L402 credential', detail })
-  const cases: Array<{ name: string, value: string, status: number, body: object, request?: HarnessRequest }> = [
-    { name: 'an unsigned JSON token', value: `L402 ${Buffer.from('{"paid":true}').toString('base64')}:${preimage}`, status: 401, body: unauthorized(/macaroon/) },
+  const unauthorized = (detail: string | RegExp) => ({
+    error: 'Unauthorized',
+    message: 'Invalid L402 credential',
+    detail
+  })
+  const cases: Array<{ name: string; value: string; status: number; body: object; request?: HarnessRequest }> = [
+    {
+      name: 'an unsigned JSON token',
+      value: `L402 ${Buffer.from('{"paid":true}').toString('base64')}:${preimage}`,
+      status: 401,
+      body: unauthorized(/macaroon/)
+    },
     { name: 'no base64', value: `L402 %%%:${preimage}`, status: 401, body: unauthorized(/macaroon/) },
-    { name: 'an own preimage', value: `L402 ${macaroon}:${own}`, status: 401, body: unauthorized('Preimage does not match payment hash') },
-    { name: 'the preimage of another challenge', value: `L402 ${macaroon}:${other.preimage}`, status: 401, body: unauthorized('Preimage does not match payment hash') },
-    { name: 'a self-made token with an own preimage', value: `L402 ${selfMade(paymentHashOf(own), Buffer.alloc(32, 9))}:${own}`, status: 401, body: unauthorized('Invalid macaroon signature') },
-    { name: 'a token signed with another key', value: `L402 ${selfMade(paymentHash, foreign.rootKey(tokenId) ?? Buffer.alloc(32))}:${preimage}`, status: 401, body: unauthorized('Invalid macaroon signature') },
-    { name: 'an edited caveat', value: `L402 ${Buffer.from(edited, 'latin1').toString('base64')}:${preimage}`, status: 401, body: unauthorized('Invalid macaroon signature') },
-    { name: 'an unknown caveat', value: `L402 ${narrowed(macaroon, 'tier=gold')}:${preimage}`, status: 401, body: unauthorized(/Unknown caveat/) },
-    { name: 'a widened caveat', value: `L402 ${narrowed(macaroon, 'path=/*')}:${preimage}`, status: 401, body: unauthorized(/path/) },
-    { name: 'an upper-case preimage', value: `L402 ${macaroon}:${preimage.toUpperCase()}`, status: 400, body: { error: 'Bad Request', message: String } },
-    { name: 'a preimage with 0x', value: `L402 ${macaroon}:0x${preimage}`, status: 400, body: { error: 'Bad Request', message: String } },
-    { name: 'another path', value: bought.classic, status: 403, request: { target: '/v1/other' }, body: { error: 'Forbidden', message: String, allowed: '/v1/quote', requested: '/v1/other' } },
-    { name: 'an old price', value: bought.classic, status: 401, request: merchantOffer({ amountSats: 11 }), body: unauthorized('Token price does not match the current price') },
-    { name: 'another service', value: bought.classic, status: 401, request: merchantOffer({ service: 'other:0' }), body: unauthorized(/service/) },
-    { name: 'a token without merchant for a merchant', value: bought.classic, status: 403, request: merchantOffer({ merchantId: '7' }), body: { error: 'Forbidden', message: 'Token missing required merchant_id caveat' } }
+    {
+      name: 'an own preimage',
+      value: `L402 ${macaroon}:${own}`,
+      status: 401,
+      body: unauthorized('Preimage does not match payment hash')
+    },
+    {
+      name: 'the preimage of another challenge',
+      value: `L402 ${macaroon}:${other.preimage}`,
+      status: 401,
+      body: unauthorized('Preimage does not match payment hash')
+    },
+    {
+      name: 'a self-made token with an own preimage',
+      value: `L402 ${selfMade(paymentHashOf(own), Buffer.alloc(32, 9))}:${own}`,
+      status: 401,
+      body: unauthorized('Invalid macaroon signature')
+    },
+    {
+      name: 'a token signed with another key',
+      value: `L402 ${selfMade(paymentHash, foreign.rootKey(tokenId) ?? Buffer.alloc(32))}:${preimage}`,
+      status: 401,
+      body: unauthorized('Invalid macaroon signature')
+    },
+    {
+      name: 'an edited caveat',
+      value: `L402 ${Buffer.from(edited, 'latin1').toString('base64')}:${preimage}`,
+      status: 401,
+      body: unauthorized('Invalid macaroon signature')
+    },
+    {
+      name: 'an unknown caveat',
+      value: `L402 ${narrowed(macaroon, 'tier=gold')}:${preimage}`,
+      status: 401,
+      body: unauthorized(/Unknown caveat/)
+    },
+    {
+      name: 'a widened caveat',
+      value: `L402 ${narrowed(macaroon, 'path=/*')}:${preimage}`,
+      status: 401,
+      body: unauthorized(/path/)
+    },
+    {
+      name: 'an upper-case preimage',
+      value: `L402 ${macaroon}:${preimage.toUpperCase()}`,
+      status: 400,
+      body: { error: 'Bad Request', message: String }
+    },
+    {
+      name: 'a preimage with 0x',
+      value: `L402 ${macaroon}:0x${preimage}`,
+      status: 400,
+      body: { error: 'Bad Request', message: String }
+    },
+    {
+      name: 'another path',
+      value: bought.classic,
+      status: 403,
+      request: { target: '/v1/other' },
+      body: { error: 'Forbidden', message: String, allowed: '/v1/quote', requested: '/v1/other' }
+    },
+    {
+      name: 'an old price',
+      value: bought.classic,
+      status: 401,
+      request: merchantOffer({ amountSats: 11 }),
+      body: unauthorized('Token price does not match the current price')
+    },
+    {
+      name: 'another service',
+      value: bought.classic,
+      status: 401,
+      request: merchantOffer({ service: 'other:0' }),
+      body: unauthorized(/service/)
+    },
+    {
+      name: 'a token without merchant for a merchant',
+      value: bought.classic,
+      status: 403,
+      request: merchantOffer({ merchantId: '7' }),
+      body: { error: 'Forbidden', message: 'Token missing required merchant_id caveat' }
+    }
   ]
   for (const { name, value, status, body, request } of cases) {
     const result = await g.send({ ...auth(value), ...request })
@@ -190,7 +314,10 @@ t.test('a revoked payment is refused at once, known or not', async t => {
   t.match(refused.json(), { detail: /revoked/ })
   const single = await g.buy()
   await g.challenges.revoke('payment', single.paymentHash)
-  t.match((await g.send(auth(modern(single.lines, single.preimage)))).json(), { type: /verification-failed$/, detail: /revoked/ })
+  t.match((await g.send(auth(modern(single.lines, single.preimage)))).json(), {
+    type: /verification-failed$/,
+    detail: /revoked/
+  })
   await g.challenges.reinstate('payment', bought.paymentHash)
   t.equal((await g.send(auth(bought.classic))).status, 200)
 })
@@ -202,10 +329,15 @@ t.test('a known token needs no database and no promise; a new one is 503 while t
   t.equal((await g.send(auth(known.classic))).status, 200)
   g.watched.broken.add('claim').add('find').add('outstanding')
   g.watched.calls.length = 0
-  const hooks = await credential.setup({}, {
-    services: { challenges: g.challenges }, route: { name: 'quotes', config: route(), own: false }, mode: 'production',
-    slot: name => ({ index: 0, name })
-  })
+  const hooks = await credential.setup(
+    {},
+    {
+      services: { challenges: g.challenges },
+      route: { name: 'quotes', config: route(), own: false },
+      mode: 'production',
+      slot: name => ({ index: 0, name })
+    }
+  )
   const probe = g.chain.begin({ target: '/v1/quote', ...auth(known.classic) })
   const again = await probe.result
   t.equal(again.status, 200)
@@ -228,56 +360,94 @@ t.test('a modern credential is good once, and its answer carries a receipt', asy
   t.equal(first.status, 201)
   t.equal(first.headers.get('cache-control'), 'private, max-age=60')
   const receipt = decodeReceipt(first.headers.get('payment-receipt') ?? '')
-  t.match(receipt, { challengeId: paymentParameters(lines)['id'], method: 'lightning', reference: paymentHash, status: 'success' })
+  t.match(receipt, {
+    challengeId: paymentParameters(lines)['id'],
+    method: 'lightning',
+    reference: paymentHash,
+    status: 'success'
+  })
   t.notMatch(Buffer.from(first.headers.get('payment-receipt') ?? '', 'base64url').toString(), preimage)
   const second = await g.send(auth(modern(lines, preimage)))
   t.equal(second.status, 402)
-  t.match(second.json(), { type: 'https://paymentauth.org/problems/verification-failed', status: 402, detail: /already redeemed/ })
+  t.match(second.json(), {
+    type: 'https://paymentauth.org/problems/verification-failed',
+    status: 402,
+    detail: /already redeemed/
+  })
   t.equal(second.headers.get('cache-control'), 'no-store')
   t.match(second.headers.get('content-type'), /^application\/problem\+json/)
-  t.not(paymentParameters(second.headers.all('www-authenticate'))['id'], paymentParameters(lines)['id'], 'the challenge is fresh')
+  t.not(
+    paymentParameters(second.headers.all('www-authenticate'))['id'],
+    paymentParameters(lines)['id'],
+    'the challenge is fresh'
+  )
   t.equal(g.reached, 1)
 })
 
-t.test('each failure of a modern credential has its slug, a fresh challenge, and never reaches the upstream', async t => {
-  const g = await gate(t)
-  const { lines, preimage } = await g.buy()
-  const good = modern(lines, preimage)
-  const stranger = await g.buy(merchantOffer({ merchantId: '9' }))
-  const unsat = Buffer.from(JSON.stringify({ amount: '10', currency: 'usd', methodDetails: { paymentHash: paymentHashOf(preimage) } })).toString('base64url')
-  const unhashed = Buffer.from(JSON.stringify({ amount: '10', currency: 'sat', methodDetails: {} })).toString('base64url')
-  const cheap = Buffer.from(Buffer.from(paymentParameters(lines)['request'] ?? '', 'base64url').toString().replace('"10"', '"1"')).toString('base64url')
-  const invalid = 'invalid-challenge'
-  const failed = 'verification-failed'
-  const cases: Array<{ name: string, value: string, slug: string, detail?: RegExp, request?: HarnessRequest }> = [
-    { name: 'no base64url', value: 'Payment !!!', slug: invalid },
-    { name: 'no JSON', value: `Payment ${Buffer.from('hello').toString('base64url')}`, slug: invalid },
-    { name: 'no challenge', value: `Payment ${Buffer.from('{}').toString('base64url')}`, slug: invalid },
-    { name: 'another currency', value: modern(lines, preimage, { request: unsat }), slug: invalid },
-    { name: 'no payment hash', value: modern(lines, preimage, { request: unhashed }), slug: invalid },
-    { name: 'no expires', value: modern(lines, preimage, { expires: '' }), slug: invalid },
-    { name: 'an edited price', value: modern(lines, preimage, { request: cheap }), slug: invalid },
-    { name: 'an edited expiry', value: modern(lines, preimage, { expires: '2099-01-01T00:00:00Z' }), slug: invalid },
-    { name: 'an edited realm', value: modern(lines, preimage, { realm: 'evil.example' }), slug: invalid },
-    { name: 'an id of nobody', value: modern(lines, preimage, { id: 'A'.repeat(43) }), slug: invalid },
-    { name: 'a digest that was not there', value: modern(lines, preimage, { digest: 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:' }), slug: invalid },
-    { name: 'an own preimage', value: modern(lines, 'ab'.repeat(32)), slug: failed, detail: /preimage/ },
-    { name: 'another merchant', value: modern(stranger.lines, stranger.preimage), slug: failed, detail: /merchant/ },
-    { name: 'another method', value: good, slug: failed, detail: /GET/, request: { method: 'DELETE' } },
-    { name: 'another path', value: good, slug: failed, detail: /path/, request: { target: '/v1/other' } },
-    { name: 'another query', value: good, slug: failed, detail: /query/, request: { target: '/v1/quote?all=1' } },
-    { name: 'another price', value: good, slug: 'payment-insufficient', request: merchantOffer({ amountSats: 11 }) }
-  ]
-  for (const { name, value, slug, detail, request } of cases) {
-    const result = await g.send({ ...auth(value), ...request })
-    t.equal(result.status, 402, name)
-    t.match(result.json(), { type: `https://paymentauth.org/problems/${slug}`, status: 402, title: String, detail: detail ?? String, challengeId: String }, name)
-    t.equal(result.headers.all('www-authenticate').length, 2, `${name}: both schemes again`)
-    t.equal(result.headers.get('cache-control'), 'no-store', name)
+t.test(
+  'each failure of a modern credential has its slug, a fresh challenge, and never reaches the upstream',
+  async t => {
+    const g = await gate(t)
+    const { lines, preimage } = await g.buy()
+    const good = modern(lines, preimage)
+    const stranger = await g.buy(merchantOffer({ merchantId: '9' }))
+    const unsat = Buffer.from(
+      JSON.stringify({ amount: '10', currency: 'usd', methodDetails: { paymentHash: paymentHashOf(preimage) } })
+    ).toString('base64url')
+    const unhashed = Buffer.from(JSON.stringify({ amount: '10', currency: 'sat', methodDetails: {} })).toString(
+      'base64url'
+    )
+    const cheap = Buffer.from(
+      Buffer.from(paymentParameters(lines)['request'] ?? '', 'base64url')
+        .toString()
+        .replace('"10"', '"1"')
+    ).toString('base64url')
+    const invalid = 'invalid-challenge'
+    const failed = 'verification-failed'
+    const cases: Array<{ name: string; value: string; slug: string; detail?: RegExp; request?: HarnessRequest }> = [
+      { name: 'no base64url', value: 'Payment !!!', slug: invalid },
+      { name: 'no JSON', value: `Payment ${Buffer.from('hello').toString('base64url')}`, slug: invalid },
+      { name: 'no challenge', value: `Payment ${Buffer.from('{}').toString('base64url')}`, slug: invalid },
+      { name: 'another currency', value: modern(lines, preimage, { request: unsat }), slug: invalid },
+      { name: 'no payment hash', value: modern(lines, preimage, { request: unhashed }), slug: invalid },
+      { name: 'no expires', value: modern(lines, preimage, { expires: '' }), slug: invalid },
+      { name: 'an edited price', value: modern(lines, preimage, { request: cheap }), slug: invalid },
+      { name: 'an edited expiry', value: modern(lines, preimage, { expires: '2099-01-01T00:00:00Z' }), slug: invalid },
+      { name: 'an edited realm', value: modern(lines, preimage, { realm: 'evil.example' }), slug: invalid },
+      { name: 'an id of nobody', value: modern(lines, preimage, { id: 'A'.repeat(43) }), slug: invalid },
+      {
+        name: 'a digest that was not there',
+        value: modern(lines, preimage, { digest: 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:' }),
+        slug: invalid
+      },
+      { name: 'an own preimage', value: modern(lines, 'ab'.repeat(32)), slug: failed, detail: /preimage/ },
+      { name: 'another merchant', value: modern(stranger.lines, stranger.preimage), slug: failed, detail: /merchant/ },
+      { name: 'another method', value: good, slug: failed, detail: /GET/, request: { method: 'DELETE' } },
+      { name: 'another path', value: good, slug: failed, detail: /path/, request: { target: '/v1/other' } },
+      { name: 'another query', value: good, slug: failed, detail: /query/, request: { target: '/v1/quote?all=1' } },
+      { name: 'another price', value: good, slug: 'payment-insufficient', request: merchantOffer({ amountSats: 11 }) }
+    ]
+    for (const { name, value, slug, detail, request } of cases) {
+      const result = await g.send({ ...auth(value), ...request })
+      t.equal(result.status, 402, name)
+      t.match(
+        result.json(),
+        {
+          type: `https://paymentauth.org/problems/${slug}`,
+          status: 402,
+          title: String,
+          detail: detail ?? String,
+          challengeId: String
+        },
+        name
+      )
+      t.equal(result.headers.all('www-authenticate').length, 2, `${name}: both schemes again`)
+      t.equal(result.headers.get('cache-control'), 'no-store', name)
+    }
+    t.equal(g.reached, 0)
+    t.equal((await g.send(auth(good))).status, 200, 'none of it used the payment up')
   }
-  t.equal(g.reached, 0)
-  t.equal((await g.send(auth(good))).status, 200, 'none of it used the payment up')
-})
+)
 
 t.test('a modern credential ends with its challenge, to the second', async t => {
   const g = await gate(t)
@@ -296,7 +466,10 @@ t.test('modern credentials are refused as unsupported where the scheme is off', 
   const refused = await g.send(auth(token))
   t.equal(refused.status, 402)
   t.match(refused.json(), { type: 'https://paymentauth.org/problems/method-unsupported', detail: /L402/ })
-  t.same(refused.headers.all('www-authenticate').map(line => line.split(' ')[0]), ['L402'])
+  t.same(
+    refused.headers.all('www-authenticate').map(line => line.split(' ')[0]),
+    ['L402']
+  )
 })
 
 t.test('a legacy credential may be repeated until its challenge expires', async t => {
@@ -338,7 +511,12 @@ t.test('one payment buys through one scheme', async t => {
 t.test('a challenge for a body is good for that body only, with or without the digest in the credential', async t => {
   const g = await gate(t)
   const post = (body: string, value?: string): HarnessRequest => ({
-    method: 'POST', body, prepare: ctx => { ctx.body.limit = 1_048_576 }, ...(value === undefined ? {} : auth(value))
+    method: 'POST',
+    body,
+    prepare: ctx => {
+      ctx.body.limit = 1_048_576
+    },
+    ...(value === undefined ? {} : auth(value))
   })
   for (const changes of [{}, { digest: '' }]) {
     const { lines, preimage } = await g.buy(post('{"a":1}'))
@@ -352,12 +530,21 @@ t.test('a challenge for a body is good for that body only, with or without the d
 
 t.test('what the answer was decides whether a single-use credential is spent or given back', async t => {
   const g = await gate(t)
-  const fails = (status: number): HarnessAnswer => (_ctx, responder) => { responder.fail(new LongError(status, 'Bad gateway', 'The upstream failed.')) }
-  const cases: Array<{ name: string, answer: HarnessAnswer, spent: boolean, offer?: Partial<Offer> }> = [
+  const fails =
+    (status: number): HarnessAnswer =>
+    (_ctx, responder) => {
+      responder.fail(new LongError(status, 'Bad gateway', 'The upstream failed.'))
+    }
+  const cases: Array<{ name: string; answer: HarnessAnswer; spent: boolean; offer?: Partial<Offer> }> = [
     { name: 'upstream 200', answer: { status: 200 }, spent: true },
     { name: 'upstream 301', answer: { status: 301 }, spent: true },
     { name: 'upstream 404', answer: { status: 404 }, spent: true },
-    { name: 'upstream 404 where the route releases it', answer: { status: 404 }, spent: false, offer: { releaseOn: ['4xx', '5xx'] } },
+    {
+      name: 'upstream 404 where the route releases it',
+      answer: { status: 404 },
+      spent: false,
+      offer: { releaseOn: ['4xx', '5xx'] }
+    },
     { name: 'upstream 500', answer: { status: 500 }, spent: false },
     { name: 'upstream 500 where the route keeps it', answer: { status: 500 }, spent: true, offer: { releaseOn: [] } },
     { name: 'our own 502', answer: fails(502), spent: false },
@@ -381,10 +568,22 @@ t.test('what the answer was decides whether a single-use credential is spent or 
 })
 
 /** Leaves while the upstream works on a request, and tells what has become of the credential. */
-async function leave (g: Awaited<ReturnType<typeof gate>>, method: string, bought: { readonly lines: readonly string[], readonly preimage: string, readonly paymentHash: string }, changes: Partial<Offer>): Promise<'unspent' | 'spent'> {
+async function leave(
+  g: Awaited<ReturnType<typeof gate>>,
+  method: string,
+  bought: { readonly lines: readonly string[]; readonly preimage: string; readonly paymentHash: string },
+  changes: Partial<Offer>
+): Promise<'unspent' | 'spent'> {
   const waiting = Promise.withResolvers<void>()
-  g.answer = () => { waiting.resolve() }
-  const exchange = g.chain.begin({ target: '/v1/quote', method, ...auth(modern(bought.lines, bought.preimage)), ...merchantOffer({ method, ...changes }) })
+  g.answer = () => {
+    waiting.resolve()
+  }
+  const exchange = g.chain.begin({
+    target: '/v1/quote',
+    method,
+    ...auth(modern(bought.lines, bought.preimage)),
+    ...merchantOffer({ method, ...changes })
+  })
   await waiting.promise
   exchange.leave()
   await exchange.result
@@ -392,31 +591,36 @@ async function leave (g: Awaited<ReturnType<typeof gate>>, method: string, bough
   return (await g.challenges.store.find(bought.paymentHash))?.state === 'spent' ? 'spent' : 'unspent'
 }
 
-t.test('a credential of an unsafe method comes back twice for clients that left, and of a safe one each time (decision 184)', async t => {
-  const g = await gate(t)
-  const rows: ReadonlyArray<readonly [method: string, changes: Partial<Offer>, states: readonly string[]]> = [
-    ['POST', {}, ['unspent', 'unspent', 'spent']],
-    ['DELETE', {}, ['unspent', 'unspent', 'spent']],
-    ['GET', {}, ['unspent', 'unspent', 'unspent', 'unspent', 'unspent']],
-    ['GET', { releaseOn: ['5xx'] }, ['spent']],
-    ['POST', { releaseOn: [] }, ['spent']]
-  ]
-  for (const [method, changes, states] of rows) {
-    const bought = await g.buy({ method, ...merchantOffer({ method, ...changes }) })
-    const seen: string[] = []
-    for (const _each of states) seen.push(await leave(g, method, bought, changes))
-    t.same(seen, states, `${method} ${JSON.stringify(changes)}`)
+t.test(
+  'a credential of an unsafe method comes back twice for clients that left, and of a safe one each time (decision 184)',
+  async t => {
+    const g = await gate(t)
+    const rows: ReadonlyArray<readonly [method: string, changes: Partial<Offer>, states: readonly string[]]> = [
+      ['POST', {}, ['unspent', 'unspent', 'spent']],
+      ['DELETE', {}, ['unspent', 'unspent', 'spent']],
+      ['GET', {}, ['unspent', 'unspent', 'unspent', 'unspent', 'unspent']],
+      ['GET', { releaseOn: ['5xx'] }, ['spent']],
+      ['POST', { releaseOn: [] }, ['spent']]
+    ]
+    for (const [method, changes, states] of rows) {
+      const bought = await g.buy({ method, ...merchantOffer({ method, ...changes }) })
+      const seen: string[] = []
+      for (const _each of states) seen.push(await leave(g, method, bought, changes))
+      t.same(seen, states, `${method} ${JSON.stringify(changes)}`)
+    }
+    const lines = g.counted.lines.filter(line => line.startsWith('client gone'))
+    t.equal(lines.filter(line => line.endsWith('returned')).length, 9)
+    t.equal(lines.filter(line => line.endsWith('spent')).length, 4)
   }
-  const lines = g.counted.lines.filter(line => line.startsWith('client gone'))
-  t.equal(lines.filter(line => line.endsWith('returned')).length, 9)
-  t.equal(lines.filter(line => line.endsWith('spent')).length, 4)
-})
+)
 
 t.test('a client that leaves before the head has its payment back, also while it is being verified', async t => {
   const g = await gate(t)
   const { lines, preimage, paymentHash } = await g.buy()
   const waiting = Promise.withResolvers<void>()
-  g.answer = () => { waiting.resolve() }
+  g.answer = () => {
+    waiting.resolve()
+  }
   const exchange = g.chain.begin({ target: '/v1/quote', ...auth(modern(lines, preimage)) })
   await waiting.promise
   t.match(await g.challenges.find(paymentHash), { state: 'leased', scheme: 'payment' })
@@ -439,12 +643,12 @@ t.test('a client that leaves before the head has its payment back, also while it
 })
 
 /** Waits until no lease is open; a lease that was forgotten makes the test time out. */
-async function allSettled (g: Gate): Promise<void> {
+async function allSettled(g: Gate): Promise<void> {
   while (g.challenges.leases.open > 0) await new Promise(resolve => setImmediate(resolve))
 }
 
 /** Waits for the writes that nobody waits for. */
-async function settled (g: Gate, paymentHash: string): Promise<void> {
+async function settled(g: Gate, paymentHash: string): Promise<void> {
   for (;;) {
     const found = await g.challenges.find(paymentHash)
     if (g.challenges.leases.open === 0 && found?.state === 'unspent') return
@@ -480,17 +684,20 @@ t.test('two different credentials in one request are refused', async t => {
   t.match(result.json(), { error: 'Bad Request' })
 })
 
-t.test('a modern credential that fits is judged, leased and spent in two statements; a spent one is told so after two', async t => {
-  const g = await gate(t)
-  const { lines, preimage } = await g.buy()
-  const authorization = auth(modern(lines, preimage))
-  g.watched.calls.length = 0
-  t.equal((await g.send(authorization)).status, 200)
-  await g.asked()
-  t.same(g.watched.calls, ['lease', 'spend'])
-  g.watched.calls.length = 0
-  const again = await g.send(authorization)
-  t.equal(again.status, 402)
-  t.match(again.json(), { detail: 'The credential was already redeemed' })
-  t.same(g.watched.calls.slice(0, 3), ['lease', 'find', 'outstanding'], 'the third is of the fresh challenge')
-})
+t.test(
+  'a modern credential that fits is judged, leased and spent in two statements; a spent one is told so after two',
+  async t => {
+    const g = await gate(t)
+    const { lines, preimage } = await g.buy()
+    const authorization = auth(modern(lines, preimage))
+    g.watched.calls.length = 0
+    t.equal((await g.send(authorization)).status, 200)
+    await g.asked()
+    t.same(g.watched.calls, ['lease', 'spend'])
+    g.watched.calls.length = 0
+    const again = await g.send(authorization)
+    t.equal(again.status, 402)
+    t.match(again.json(), { detail: 'The credential was already redeemed' })
+    t.same(g.watched.calls.slice(0, 3), ['lease', 'find', 'outstanding'], 'the third is of the fresh challenge')
+  }
+)

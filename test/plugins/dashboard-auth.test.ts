@@ -8,30 +8,45 @@ import { ManualClock } from '../support/manual-clock.ts'
 
 const KEY = 'the admin key'
 
-t.test('nothing that shows the admin key goes on to an upstream of the operator\'s own', async t => {
+t.test("nothing that shows the admin key goes on to an upstream of the operator's own", async t => {
   const clock = new ManualClock()
   const adminKey = new AdminKey(new Secret(KEY))
-  const chain = await harness([{ plugin: dashboardAuth, config: {} }], { services: { clock, adminKey, authThrottle: new AuthThrottle(new MemoryState(clock), clock) } })
+  const chain = await harness([{ plugin: dashboardAuth, config: {} }], {
+    services: { clock, adminKey, authThrottle: new AuthThrottle(new MemoryState(clock), clock) }
+  })
   const encoded = encodeURIComponent(KEY)
   const session = adminKey.session(clock.now() + 60_000)
-  const sent = async (request: HarnessRequest): Promise<{ readonly path: string | undefined, readonly lines: string }> => {
+  const sent = async (
+    request: HarnessRequest
+  ): Promise<{ readonly path: string | undefined; readonly lines: string }> => {
     const { status, upstream } = await chain.run(request)
     t.equal(status, 200, JSON.stringify(request))
     return { path: upstream?.path, lines: JSON.stringify(upstream?.headers.pairs ?? []) }
   }
   const cases: ReadonlyArray<[name: string, request: HarnessRequest, path: string]> = [
     ['the query of a POST', { method: 'POST', target: `/jobs/retry?adminKey=${encoded}` }, '/jobs/retry'],
-    ['between others', { method: 'POST', target: `/jobs/retry?a=1&adminKey=${encoded}&b=%20` }, '/jobs/retry?a=1&b=%20'],
+    [
+      'between others',
+      { method: 'POST', target: `/jobs/retry?a=1&adminKey=${encoded}&b=%20` },
+      '/jobs/retry?a=1&b=%20'
+    ],
     ['before others', { method: 'POST', target: `/jobs/retry?adminKey=${encoded}&b` }, '/jobs/retry?b'],
     ['beside the header', { target: `/jobs?adminKey=${encoded}`, headers: { 'X-Admin-Key': KEY } }, '/jobs'],
     ['the header', { target: '/jobs?other=1', headers: { 'X-Admin-Key': KEY } }, '/jobs?other=1'],
     ['the cookie', { target: '/jobs', headers: { Cookie: `boltgate_jobs=${session}` } }, '/jobs'],
-    ['the cookie between others', { target: '/jobs?', headers: { Cookie: `a=1; boltgate_jobs=${session}; b=2` } }, '/jobs?']
+    [
+      'the cookie between others',
+      { target: '/jobs?', headers: { Cookie: `a=1; boltgate_jobs=${session}; b=2` } },
+      '/jobs?'
+    ]
   ]
   for (const [name, request, path] of cases) {
     const out = await sent(request)
     t.equal(out.path, path, name)
     t.notOk(out.lines.includes(KEY) || out.lines.includes(session), name)
   }
-  t.match((await sent({ target: '/jobs', headers: { Cookie: `a=1; boltgate_jobs=${session}; b=2` } })).lines, /"a=1; b=2"/)
+  t.match(
+    (await sent({ target: '/jobs', headers: { Cookie: `a=1; boltgate_jobs=${session}; b=2` } })).lines,
+    /"a=1; b=2"/
+  )
 })

@@ -8,7 +8,7 @@ import { RawUpstream } from '../support/raw-upstream.ts'
 import { contextOf, RecordingResponder, targetOf, upstreamConfig } from '../upstream/harness.ts'
 
 /** The scope of a route with this upstream; the plugin reads nothing else of the route. */
-function scopeOf (forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forwarder'> {
+function scopeOf(forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forwarder'> {
   const config = { name: 'test', upstream } as unknown as RouteConfig
   return {
     services: { forwarder },
@@ -18,7 +18,9 @@ function scopeOf (forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forwar
   }
 }
 
-async function setup (t: { teardown: (run: () => Promise<void>) => unknown }): Promise<{ upstream: RawUpstream, forwarder: Forwarder }> {
+async function setup(t: {
+  teardown: (run: () => Promise<void>) => unknown
+}): Promise<{ upstream: RawUpstream; forwarder: Forwarder }> {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na').listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {
@@ -28,7 +30,7 @@ async function setup (t: { teardown: (run: () => Promise<void>) => unknown }): P
   return { upstream, forwarder }
 }
 
-t.test('the route\'s own upstream gets its base path and the raw target', async t => {
+t.test("the route's own upstream gets its base path and the raw target", async t => {
   const { upstream, forwarder } = await setup(t)
   for (const [url, stripPrefix, target, expected] of [
     [upstream.origin, undefined, '/v1/a%2Fb?x=1', '/v1/a%2Fb?x=1'],
@@ -40,7 +42,10 @@ t.test('the route\'s own upstream gets its base path and the raw target', async 
     [`${upstream.origin}`, '/v1', '/v1', '/'],
     [`${upstream.origin}`, '/v1', '/v10/a', '/v10/a']
   ] as const) {
-    const hooks = await forward.setup({}, scopeOf(forwarder, upstreamConfig(url, stripPrefix === undefined ? {} : { stripPrefix })))
+    const hooks = await forward.setup(
+      {},
+      scopeOf(forwarder, upstreamConfig(url, stripPrefix === undefined ? {} : { stripPrefix }))
+    )
     const responder = new RecordingResponder()
     void hooks.handle?.(contextOf({ target }), responder)
     await responder.done
@@ -50,10 +55,16 @@ t.test('the route\'s own upstream gets its base path and the raw target', async 
   }
 })
 
-t.test('the client\'s Host goes on only where the route says so, and configured headers always', async t => {
+t.test("the client's Host goes on only where the route says so, and configured headers always", async t => {
   const { upstream, forwarder } = await setup(t)
-  for (const [preserveHost, expected] of [[false, `127.0.0.1:${upstream.port}`], [true, 'gateway.test']] as const) {
-    const hooks = await forward.setup({}, scopeOf(forwarder, upstreamConfig(upstream.origin, { preserveHost, headers: { 'X-Key': 'k' } })))
+  for (const [preserveHost, expected] of [
+    [false, `127.0.0.1:${upstream.port}`],
+    [true, 'gateway.test']
+  ] as const) {
+    const hooks = await forward.setup(
+      {},
+      scopeOf(forwarder, upstreamConfig(upstream.origin, { preserveHost, headers: { 'X-Key': 'k' } }))
+    )
     const responder = new RecordingResponder()
     void hooks.handle?.(contextOf({ headers: ['Host', 'gateway.test', 'x-key', 'forged'] }), responder)
     await responder.done
@@ -65,7 +76,7 @@ t.test('the client\'s Host goes on only where the route says so, and configured 
   }
 })
 
-t.test('the target that another plugin has set goes before the route\'s', async t => {
+t.test("the target that another plugin has set goes before the route's", async t => {
   const { upstream, forwarder } = await setup(t)
   const hooks = await forward.setup({}, scopeOf(forwarder, { kind: 'proxy', param: 'proxyId' }))
   const ctx = contextOf()
@@ -75,12 +86,20 @@ t.test('the target that another plugin has set goes before the route\'s', async 
   await responder.done
   t.equal(upstream.requests.at(-1)?.head.split(' ')[1], '/from-proxy')
   t.equal(responder.headers.get('x-l402-proxy'), 'true')
-  t.throws(() => hooks.handle?.(contextOf(), new RecordingResponder()), /no plugin before forward/, 'without a target it says what is missing')
+  t.throws(
+    () => hooks.handle?.(contextOf(), new RecordingResponder()),
+    /no plugin before forward/,
+    'without a target it says what is missing'
+  )
 })
 
 t.test('an internal upstream, and one that is not HTTP, are refused when the chain is built', async t => {
   const { forwarder } = await setup(t)
-  await t.rejects(async () => { await forward.setup({}, scopeOf(forwarder, { kind: 'internal', name: 'api' })) }, /api is inside the gateway/)
-  await t.rejects(async () => { await forward.setup({}, scopeOf(forwarder, upstreamConfig('ftp://127.0.0.1'))) }, /must begin with http/)
+  await t.rejects(async () => {
+    await forward.setup({}, scopeOf(forwarder, { kind: 'internal', name: 'api' }))
+  }, /api is inside the gateway/)
+  await t.rejects(async () => {
+    await forward.setup({}, scopeOf(forwarder, upstreamConfig('ftp://127.0.0.1')))
+  }, /must begin with http/)
   t.equal(forwarder.load.pools, 0)
 })

@@ -1,25 +1,43 @@
 import t from 'tap'
 import idempotency from '../../plugins/idempotency.ts'
-import { definePlugin, harness, HeaderList, ShortError, StateUnavailable, Type, type HarnessRequest, type Reply, type State } from '../../src/index.ts'
+import {
+  definePlugin,
+  harness,
+  HeaderList,
+  ShortError,
+  StateUnavailable,
+  Type,
+  type HarnessRequest,
+  type Reply,
+  type State
+} from '../../src/index.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 interface Bench {
   readonly chain: Awaited<ReturnType<typeof harness>>
   readonly services: TestServices
   /** How often the operation ran. */
-  ran (): number
+  ran(): number
 }
 
-const created = (n: number): Reply => ({ status: 201, headers: ['Content-Type', 'application/json', 'X-Run', String(n)], body: `{"run":${n}}` })
+const created = (n: number): Reply => ({
+  status: 201,
+  headers: ['Content-Type', 'application/json', 'X-Run', String(n)],
+  body: `{"run":${n}}`
+})
 
-async function build (answer: (n: number) => Reply | Promise<Reply> = created, config: object = {}, over: Partial<TestServices> = {}): Promise<Bench> {
+async function build(
+  answer: (n: number) => Reply | Promise<Reply> = created,
+  config: object = {},
+  over: Partial<TestServices> = {}
+): Promise<Bench> {
   const services = { ...testServices(), ...over }
   let runs = 0
   const chain = await harness([{ plugin: idempotency, config }], { services, answer: () => answer(++runs) })
   return { chain, services, ran: () => runs }
 }
 
-function post (key: string | null, more: HarnessRequest = {}): HarnessRequest {
+function post(key: string | null, more: HarnessRequest = {}): HarnessRequest {
   const headers: Record<string, string> = key === null ? {} : { 'X-Idempotency-Key': key }
   return { method: 'POST', target: '/api/payments', headers, body: '{"amount":1}', principal: merchant('7'), ...more }
 }
@@ -66,7 +84,7 @@ t.test('merchant, method, path and key each make another record', async t => {
   t.equal(ran(), 5, 'the query does not count')
 })
 
-t.test('the same key with another body is refused with the contract\'s shape', async t => {
+t.test("the same key with another body is refused with the contract's shape", async t => {
   const { chain, ran } = await build()
   await chain.run(post('k'))
   const other = await chain.run(post('k', { body: '{"amount":1} ' }))
@@ -115,9 +133,13 @@ t.test('requests without key, principal or counted method pass', async t => {
 
 t.test('only 2xx answers are kept', async t => {
   const answers: (() => Reply)[] = [
-    () => { throw new ShortError(400, 'No.') },
+    () => {
+      throw new ShortError(400, 'No.')
+    },
     () => ({ status: 422, headers: [], body: 'no' }),
-    () => { throw new Error('boom') },
+    () => {
+      throw new Error('boom')
+    },
     () => ({ status: 302, headers: ['Location', '/'], body: null }),
     () => created(5)
   ]
@@ -133,11 +155,21 @@ t.test('an answer that a plugin further out turned into an error is not kept in 
   const breaking = definePlugin({
     name: 'breaking',
     config: Type.Object({}),
-    setup: () => ({ response: () => { if (broken) throw new Error('a plugin of somebody\'s') } })
+    setup: () => ({
+      response: () => {
+        if (broken) throw new Error("a plugin of somebody's")
+      }
+    })
   })
   const services = testServices()
   let runs = 0
-  const chain = await harness([{ plugin: breaking, config: {} }, { plugin: idempotency, config: {} }], { services, answer: () => created(++runs) })
+  const chain = await harness(
+    [
+      { plugin: breaking, config: {} },
+      { plugin: idempotency, config: {} }
+    ],
+    { services, answer: () => created(++runs) }
+  )
   t.equal((await chain.run(post('k'))).status, 500)
   broken = false
   const second = await chain.run(post('k'))
@@ -157,32 +189,54 @@ t.test('an answer is forgotten after a day', async t => {
 
 t.test('a second request waits for the first and then gets its answer', async t => {
   const gate = Promise.withResolvers<void>()
-  const { chain, ran } = await build(async n => { await gate.promise; return created(n) })
+  const { chain, ran } = await build(async n => {
+    await gate.promise
+    return created(n)
+  })
   const both = [chain.run(post('k')), chain.run(post('k')), chain.run(post('k'))]
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   gate.resolve()
   const results = await Promise.all(both)
   t.equal(ran(), 1)
-  t.same(results.map(result => result.text), ['{"run":1}', '{"run":1}', '{"run":1}'])
+  t.same(
+    results.map(result => result.text),
+    ['{"run":1}', '{"run":1}', '{"run":1}']
+  )
   t.equal(results.filter(result => result.headers.get('x-idempotency-replayed') === 'true').length, 2)
 })
 
 t.test('when the first fails, one of those that waited runs', async t => {
   const gate = Promise.withResolvers<void>()
-  const { chain, ran } = await build(async n => { await gate.promise; if (n === 1) throw new ShortError(400, 'No.'); return created(n) })
+  const { chain, ran } = await build(async n => {
+    await gate.promise
+    if (n === 1) throw new ShortError(400, 'No.')
+    return created(n)
+  })
   const both = [chain.run(post('k')), chain.run(post('k'))]
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   gate.resolve()
-  t.same((await Promise.all(both)).map(result => result.status), [400, 201])
+  t.same(
+    (await Promise.all(both)).map(result => result.status),
+    [400, 201]
+  )
   t.equal(ran(), 2)
 })
 
 t.test('after 30 seconds of waiting the answer is 503 with Retry-After', async t => {
   const gate = Promise.withResolvers<void>()
-  const { chain, services, ran } = await build(async n => { await gate.promise; return created(n) })
+  const { chain, services, ran } = await build(async n => {
+    await gate.promise
+    return created(n)
+  })
   const first = chain.run(post('k'))
   const second = chain.run(post('k'))
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   services.clock.advance(30_000)
   const late = await second
   t.equal(late.status, 503)
@@ -194,7 +248,10 @@ t.test('after 30 seconds of waiting the answer is 503 with Retry-After', async t
 
 t.test('a request with another body does not wait for the first', async t => {
   const gate = Promise.withResolvers<void>()
-  const { chain } = await build(async n => { await gate.promise; return created(n) })
+  const { chain } = await build(async n => {
+    await gate.promise
+    return created(n)
+  })
   const first = chain.run(post('k'))
   t.equal((await chain.run(post('k', { body: 'other' }))).status, 400)
   gate.resolve()
@@ -203,13 +260,20 @@ t.test('a request with another body does not wait for the first', async t => {
 
 t.test('an operation whose client has left is not run a second time', async t => {
   const gate = Promise.withResolvers<void>()
-  const { chain, ran } = await build(async n => { await gate.promise; return created(n) })
+  const { chain, ran } = await build(async n => {
+    await gate.promise
+    return created(n)
+  })
   const first = chain.begin(post('k'))
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.equal(ran(), 1)
   first.leave()
   const retry = chain.run(post('k'))
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   gate.resolve()
   t.equal((await first.result).outcome.status, 499)
   const second = await retry
@@ -217,7 +281,7 @@ t.test('an operation whose client has left is not run a second time', async t =>
   t.equal(ran(), 1)
 })
 
-t.test('an upstream\'s answer is kept when all of it was delivered, and not when it broke off', async t => {
+t.test("an upstream's answer is kept when all of it was delivered, and not when it broke off", async t => {
   const services = testServices()
   let runs = 0
   const chain = await harness(idempotency, {
@@ -238,7 +302,7 @@ t.test('an upstream\'s answer is kept when all of it was delivered, and not when
   t.equal((await chain.run(post('k'))).text, 'one two')
   const third = await chain.run(post('k'))
   t.same([third.text, runs], ['one two', 2])
-  t.notOk(third.headers.has('date'), 'the date is not the replay\'s')
+  t.notOk(third.headers.has('date'), "the date is not the replay's")
 })
 
 t.test('an answer that is too large is delivered and forgotten', async t => {
@@ -260,9 +324,14 @@ t.test('without the shared state nothing runs', async t => {
 
 t.test('a state that goes away while the operation runs is logged, and the answer still goes out', async t => {
   const services = testServices()
-  const state = { begin: () => ({ kind: 'run', token: '1' }), finish: () => Promise.reject(new StateUnavailable('gone')) } as unknown as State
+  const state = {
+    begin: () => ({ kind: 'run', token: '1' }),
+    finish: () => Promise.reject(new StateUnavailable('gone'))
+  } as unknown as State
   const chain = await harness(idempotency, { services: { ...services, state }, answer: () => created(1) })
   t.equal((await chain.run(post('k'))).status, 201)
-  await new Promise(resolve => { setImmediate(resolve) })
+  await new Promise(resolve => {
+    setImmediate(resolve)
+  })
   t.match(services.lines, [{ level: 'warn', message: /could not be kept/ }])
 })

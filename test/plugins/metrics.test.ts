@@ -5,13 +5,15 @@ import { metricsOperation } from '../../src/gateway/metrics-operation.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
-async function build (options: HarnessOptions = {}): Promise<{ chain: Awaited<ReturnType<typeof harness>>, services: TestServices }> {
+async function build(
+  options: HarnessOptions = {}
+): Promise<{ chain: Awaited<ReturnType<typeof harness>>; services: TestServices }> {
   const services = testServices()
   return { services, chain: await harness(metrics, { services, route: { name: 'quotes' }, ...options }) }
 }
 
 /** The value of one sample; undefined when it is not there. */
-async function sample (services: TestServices, name: string): Promise<number | undefined> {
+async function sample(services: TestServices, name: string): Promise<number | undefined> {
   const line = (await services.metrics.render()).split('\n').find(text => text.startsWith(`${name} `))
   return line === undefined ? undefined : Number(line.slice(name.length + 1))
 }
@@ -29,7 +31,8 @@ t.test('requests are counted by route, method and class of status', async t => {
 
 t.test('nothing that a client sends becomes a label', async t => {
   const { chain, services } = await build()
-  for (let i = 0; i < 50; i++) await chain.run({ method: `M${i}`, target: `/path-${i}?q=${i}`, headers: { 'X-Name': `h${i}` }, host: `host-${i}` })
+  for (let i = 0; i < 50; i++)
+    await chain.run({ method: `M${i}`, target: `/path-${i}?q=${i}`, headers: { 'X-Name': `h${i}` }, host: `host-${i}` })
   const text = await services.metrics.render()
   t.equal(text.split('\n').filter(line => line.startsWith('boltgate_requests_total{')).length, 1)
   t.equal(await sample(services, 'boltgate_requests_total{route="quotes",method="other",status="2xx"}'), 50)
@@ -38,7 +41,11 @@ t.test('nothing that a client sends becomes a label', async t => {
 
 t.test('requests under way are counted up and down in every ending', async t => {
   const name = 'boltgate_requests_in_flight{route="quotes"}'
-  const { chain, services } = await build({ answer: ctx => { if (ctx.path === '/fault') throw new Error('boom') } })
+  const { chain, services } = await build({
+    answer: ctx => {
+      if (ctx.path === '/fault') throw new Error('boom')
+    }
+  })
   const first = chain.begin()
   const second = chain.begin()
   t.equal(await sample(services, name), 2)
@@ -52,7 +59,7 @@ t.test('requests under way are counted up and down in every ending', async t => 
   t.equal(await sample(services, 'boltgate_requests_unfinished_total{route="quotes"}'), 2)
 })
 
-t.test('the upstream\'s latency is that from forwarding to its head, and only upstream answers have one', async t => {
+t.test("the upstream's latency is that from forwarding to its head, and only upstream answers have one", async t => {
   const services = testServices()
   const answer: HarnessAnswer = (ctx, responder) => {
     if (ctx.path === '/own') return { status: 200, headers: [], body: null }
@@ -79,7 +86,8 @@ t.test('bytes are counted in both directions', async t => {
 
 t.test('a second generation of the configuration goes on counting', async t => {
   const services = testServices()
-  for (let generation = 0; generation < 2; generation++) await (await harness(metrics, { services, route: { name: 'quotes' } })).run()
+  for (let generation = 0; generation < 2; generation++)
+    await (await harness(metrics, { services, route: { name: 'quotes' } })).run()
   t.equal(await sample(services, 'boltgate_requests_total{route="quotes",method="GET",status="2xx"}'), 2)
 })
 
@@ -95,9 +103,20 @@ t.test('GET /metrics answers on the own machine and to the admin, and nobody els
     t.match(result.text, /^boltgate_probe_total 7$/m)
     t.match(result.headers.get('content-type'), /^text\/plain; version=/)
   }
-  t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1', principal: { kind: 'admin', id: 'admin' } })).status, 200)
+  t.equal(
+    (await chain.run({ ...request, peerAddress: '198.51.100.1', principal: { kind: 'admin', id: 'admin' } })).status,
+    200
+  )
   t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1' })).status, 403)
-  t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1', clientAddress: '127.0.0.1' })).status, 403, 'a header\'s claim does not count')
-  t.equal((await chain.run({ ...request, peerAddress: '127.0.0.1', headers: { 'X-Forwarded-For': '198.51.100.1' } })).status, 403, 'a proxy on the machine is not its user')
+  t.equal(
+    (await chain.run({ ...request, peerAddress: '198.51.100.1', clientAddress: '127.0.0.1' })).status,
+    403,
+    "a header's claim does not count"
+  )
+  t.equal(
+    (await chain.run({ ...request, peerAddress: '127.0.0.1', headers: { 'X-Forwarded-For': '198.51.100.1' } })).status,
+    403,
+    'a proxy on the machine is not its user'
+  )
   t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1', principal: merchant('1') })).status, 403)
 })

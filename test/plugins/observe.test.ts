@@ -12,17 +12,40 @@ t.test('payment that is only observed decides, logs and counts, and makes no inv
     documented: false,
     yaml: defaultYaml({
       replace: [
-        ['chains:\n', 'chains:\n  watches: [ { throttle: { policy: global } }, { credential: {}, mode: observe }, { challenge: {}, mode: observe } ]\n'],
-        ['routes:\n', `routes:\n  - { match: { path: /watched/* }, price: 21 sats, chain: watches, upstream: { url: "${upstream.origin}" } }\n`]
+        [
+          'chains:\n',
+          'chains:\n  watches: [ { throttle: { policy: global } }, { credential: {}, mode: observe }, { challenge: {}, mode: observe } ]\n'
+        ],
+        [
+          'routes:\n',
+          `routes:\n  - { match: { path: /watched/* }, price: 21 sats, chain: watches, upstream: { url: "${upstream.origin}" } }\n`
+        ]
       ]
     })
   })
-  const payment = Buffer.from(JSON.stringify({ challenge: { id: 'x', realm: 'r', method: 'lightning', intent: 'charge', request: 'e30' }, payload: { preimage: '0'.repeat(64) } }))
+  const payment = Buffer.from(
+    JSON.stringify({
+      challenge: { id: 'x', realm: 'r', method: 'lightning', intent: 'charge', request: 'e30' },
+      payload: { preimage: '0'.repeat(64) }
+    })
+  )
   for (let time = 0; time < 5; time++) t.equal((await gateway.send('GET', `/watched/a?n=${time}`)).status, 200)
-  t.equal((await gateway.send('GET', '/watched/a', { headers: { authorization: `Payment ${payment.toString('base64url')}` } })).status, 200)
-  t.equal((await gateway.send('GET', '/watched/a', { headers: { authorization: `L402 AAAA:${'0'.repeat(63)}x` } })).status, 200)
+  t.equal(
+    (
+      await gateway.send('GET', '/watched/a', {
+        headers: { authorization: `Payment ${payment.toString('base64url')}` }
+      })
+    ).status,
+    200
+  )
+  t.equal(
+    (await gateway.send('GET', '/watched/a', { headers: { authorization: `L402 AAAA:${'0'.repeat(63)}x` } })).status,
+    200
+  )
   t.equal(upstream.requests.length, 7)
-  const would = lines.map(line => /would have answered (\d+)/.exec(line.message)?.[1]).filter(status => status !== undefined)
+  const would = lines
+    .map(line => /would have answered (\d+)/.exec(line.message)?.[1])
+    .filter(status => status !== undefined)
   t.same(would, ['402', '402', '402', '402', '402', '402', '402', '400', '402'])
   const metrics = (await gateway.send('GET', '/metrics')).text
   t.match(metrics, /boltgate_challenges_observed_total\{source="route"\} 8\n/)

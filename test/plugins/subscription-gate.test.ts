@@ -6,13 +6,14 @@ import type { Merchant } from '../../src/merchants/schema.ts'
 import { aMerchant } from '../merchants/a-merchant.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
-function principal (merchant: Merchant): Principal {
+function principal(merchant: Merchant): Principal {
   return { kind: 'merchant', id: String(merchant.id), merchant }
 }
 
 /** `later` answers with a promise, as when billing is asked. */
-function setUp (config: { feature?: GatedFeature } = {}, later = false) {
-  const refusal: Merchants['refusal'] = (merchant, feature, now) => later ? Promise.resolve(gate(merchant, feature, now)) : gate(merchant, feature, now)
+function setUp(config: { feature?: GatedFeature } = {}, later = false) {
+  const refusal: Merchants['refusal'] = (merchant, feature, now) =>
+    later ? Promise.resolve(gate(merchant, feature, now)) : gate(merchant, feature, now)
   // Only what the plugin calls.
   const merchants = { refusal } as unknown as Merchants
   return harness([{ plugin: subscriptionGate, config }], { services: { merchants, clock: new ManualClock() } })
@@ -32,8 +33,12 @@ t.test('a refusal is 403 with exactly the relevant members, and nothing goes ups
     t.equal(result.upstream, null)
     t.equal(result.headers.get('content-type'), 'application/json; charset=utf-8')
     t.same(result.json(), {
-      error: 'Feature not available', message: 'Refunds are not enabled for this account. Please contact support.',
-      action_required: 'contact_support', current_plan: 'individual', required_plan: null, feature: 'refunds'
+      error: 'Feature not available',
+      message: 'Refunds are not enabled for this account. Please contact support.',
+      action_required: 'contact_support',
+      current_plan: 'individual',
+      required_plan: null,
+      feature: 'refunds'
     })
   }
 })
@@ -42,14 +47,21 @@ t.test('without a feature only account and subscription count', async t => {
   const chain = await setUp()
   const bare = { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false }
   t.equal((await chain.run({ principal: principal(aMerchant({ flags: bare })) })).status, 200)
-  t.match((await chain.run({ principal: principal(aMerchant({ subscriptionStatus: null })) })).json(), { error: 'Subscription required' })
-  t.match((await chain.run({ principal: principal(aMerchant({ isActive: false })) })).json(), { error: 'Account inactive' })
+  t.match((await chain.run({ principal: principal(aMerchant({ subscriptionStatus: null })) })).json(), {
+    error: 'Subscription required'
+  })
+  t.match((await chain.run({ principal: principal(aMerchant({ isActive: false })) })).json(), {
+    error: 'Account inactive'
+  })
 })
 
 t.test('a period that ends is judged by the clock of the request', async t => {
   const chain = await setUp()
   const end = new ManualClock().now() - 1
-  t.match((await chain.run({ principal: principal(aMerchant({ currentPeriodEnd: end })) })).json(), { error: 'Subscription period expired', current_period_end: new Date(end).toISOString() })
+  t.match((await chain.run({ principal: principal(aMerchant({ currentPeriodEnd: end })) })).json(), {
+    error: 'Subscription period expired',
+    current_period_end: new Date(end).toISOString()
+  })
   t.equal((await chain.run({ principal: principal(aMerchant({ currentPeriodEnd: end + 1 })) })).status, 200)
 })
 

@@ -4,13 +4,26 @@ import { harness, StateUnavailable, type HarnessRequest, type State } from '../.
 import { builtInPolicies } from '../../src/config/schema.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
-async function build (config: object, over: Partial<TestServices> = {}): Promise<{ chain: Awaited<ReturnType<typeof harness>>, services: TestServices }> {
+async function build(
+  config: object,
+  over: Partial<TestServices> = {}
+): Promise<{ chain: Awaited<ReturnType<typeof harness>>; services: TestServices }> {
   const services = { ...testServices(), ...over }
-  return { services, chain: await harness([{ plugin: throttle, config }], { services, answer: () => ({ status: 200, headers: [], body: null }) }) }
+  return {
+    services,
+    chain: await harness([{ plugin: throttle, config }], {
+      services,
+      answer: () => ({ status: 200, headers: [], body: null })
+    })
+  }
 }
 
 /** How many of `count` requests pass. */
-async function passing (chain: Awaited<ReturnType<typeof harness>>, count: number, request: HarnessRequest = {}): Promise<number> {
+async function passing(
+  chain: Awaited<ReturnType<typeof harness>>,
+  count: number,
+  request: HarnessRequest = {}
+): Promise<number> {
   let passed = 0
   for (let i = 0; i < count; i++) if ((await chain.run(request)).status === 200) passed++
   return passed
@@ -25,14 +38,18 @@ for (const [policy, { limit }] of Object.entries(builtInPolicies)) {
   })
 }
 
-t.test('above the limit the answer is the contract\'s 429, without RateLimit headers', async t => {
+t.test("above the limit the answer is the contract's 429, without RateLimit headers", async t => {
   const { chain, services } = await build({ policy: 'admin' })
   await passing(chain, 30)
   services.clock.advance(17_500)
   const result = await chain.run()
   t.equal(result.status, 429)
   t.equal(result.headers.get('retry-after'), '43')
-  t.strictSame(result.json(), { error: 'Too many requests', message: 'Rate limit exceeded. Try again in 43 seconds.', retryAfter: 43 })
+  t.strictSame(result.json(), {
+    error: 'Too many requests',
+    message: 'Rate limit exceeded. Try again in 43 seconds.',
+    retryAfter: 43
+  })
   t.notOk(result.headers.pairs.some(name => /ratelimit/i.test(name)))
   t.equal((await chain.run()).source, 'error')
 })
@@ -52,7 +69,7 @@ t.test('a sliding window frees its oldest segment only', async t => {
   services.clock.advance(45_000)
   t.equal(await passing(chain, 60), 40)
   const refused = await chain.run()
-  t.equal(refused.headers.get('retry-after'), '15', 'to the next segment\'s edge (decision 34)')
+  t.equal(refused.headers.get('retry-after'), '15', "to the next segment's edge (decision 34)")
   services.clock.advance(15_000)
   t.equal(await passing(chain, 100), 60)
 })
@@ -61,7 +78,11 @@ t.test('counters belong to the principal where there is one, else to the address
   const { chain } = await build({ policy: 'checkout-create' })
   const one = { clientAddress: '198.51.100.1' }
   t.equal(await passing(chain, 9, { ...one, principal: merchant('1') }), 5)
-  t.equal(await passing(chain, 9, { clientAddress: '198.51.100.2', principal: merchant('1') }), 0, 'the same merchant elsewhere')
+  t.equal(
+    await passing(chain, 9, { clientAddress: '198.51.100.2', principal: merchant('1') }),
+    0,
+    'the same merchant elsewhere'
+  )
   t.equal(await passing(chain, 9, { ...one, principal: merchant('2') }), 5, 'another merchant at the same address')
   t.equal(await passing(chain, 9, { ...one, principal: { kind: 'admin', id: 'admin' } }), 5)
   t.equal(await passing(chain, 9, one), 5, 'nobody, by address')
@@ -83,7 +104,7 @@ t.test('one IPv6 client is its /64, and an IPv4 address inside IPv6 is the IPv4 
   t.equal(await passing(chain, 9, { clientAddress: '192.0.2.1' }), 2)
 })
 
-t.test('the address is the client\'s after the rules for trusted proxies, not the peer\'s', async t => {
+t.test("the address is the client's after the rules for trusted proxies, not the peer's", async t => {
   const { chain } = await build({ policy: 'checkout-create' })
   t.equal(await passing(chain, 5, { peerAddress: '10.0.0.1', clientAddress: '198.51.100.1' }), 5)
   t.equal(await passing(chain, 5, { peerAddress: '10.0.0.1', clientAddress: '198.51.100.2' }), 5)
@@ -103,7 +124,10 @@ t.test('two routes with one policy share its counter, two policies do not', asyn
 t.test('two throttles in one chain stack: each counts by itself', async t => {
   const services = testServices()
   const entry = (policy: string): object => ({ plugin: throttle, config: { policy } })
-  const chain = await harness([entry('admin'), entry('checkout-create')] as never, { services, answer: () => ({ status: 200, headers: [], body: null }) })
+  const chain = await harness([entry('admin'), entry('checkout-create')] as never, {
+    services,
+    answer: () => ({ status: 200, headers: [], body: null })
+  })
   t.equal(await passing(chain, 30), 5)
   services.clock.advance(60_000)
   t.equal(await passing(chain, 1), 1)
@@ -112,7 +136,12 @@ t.test('two throttles in one chain stack: each counts by itself', async t => {
 t.test('memory answers without a promise', async t => {
   const services = testServices()
   const config = { policy: 'global', onError: 'local' } as const
-  const hooks = await throttle.setup(config, { services, route: { name: 'r', config: null, own: false }, mode: 'production', slot: name => ({ index: 0, name }) })
+  const hooks = await throttle.setup(config, {
+    services,
+    route: { name: 'r', config: null, own: false },
+    mode: 'production',
+    slot: name => ({ index: 0, name })
+  })
   const { ctx } = (await harness([], { services })).begin()
   t.equal(hooks.request?.(ctx), undefined)
 })

@@ -1,6 +1,11 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { choiceAfterSaving, resolveProvider, type AccountFacts, type ProviderSlot } from '../../src/providers/account.ts'
+import {
+  choiceAfterSaving,
+  resolveProvider,
+  type AccountFacts,
+  type ProviderSlot
+} from '../../src/providers/account.ts'
 
 const slots: ProviderSlot[] = ['primary', 'alternate']
 const facts = fc.record({
@@ -10,7 +15,9 @@ const facts = fc.record({
 })
 
 t.test('(a) an explicit provider choice on the account comes first, even without a key in its slot', t => {
-  fc.assert(fc.property(facts, given => given.providerChoice === null || resolveProvider(given) === given.providerChoice))
+  fc.assert(
+    fc.property(facts, given => given.providerChoice === null || resolveProvider(given) === given.providerChoice)
+  )
   t.end()
 })
 
@@ -33,28 +40,33 @@ t.test('saving a primary key sets the provider only when no explicit choice exis
   t.end()
 })
 
-t.test('whatever is saved in whatever order, the result is the contract\'s', t => {
+t.test("whatever is saved in whatever order, the result is the contract's", t => {
   type Act = { save: ProviderSlot } | { choose: ProviderSlot }
   const act: fc.Arbitrary<Act> = fc.oneof(
     fc.constantFrom(...slots).map(save => ({ save })),
     fc.constantFrom(...slots).map(choose => ({ choose }))
   )
-  fc.assert(fc.property(fc.array(act, { maxLength: 8 }), acts => {
-    let state: AccountFacts = { providerChoice: null, hasPrimaryKey: false, hasAlternateKey: false }
-    for (const one of acts) {
-      if ('choose' in one) state = { ...state, providerChoice: one.choose }
-      else {
-        state = {
-          providerChoice: choiceAfterSaving(one.save, state.providerChoice),
-          hasPrimaryKey: state.hasPrimaryKey || one.save === 'primary',
-          hasAlternateKey: state.hasAlternateKey || one.save === 'alternate'
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 8 }), acts => {
+      let state: AccountFacts = { providerChoice: null, hasPrimaryKey: false, hasAlternateKey: false }
+      for (const one of acts) {
+        if ('choose' in one) state = { ...state, providerChoice: one.choose }
+        else {
+          state = {
+            providerChoice: choiceAfterSaving(one.save, state.providerChoice),
+            hasPrimaryKey: state.hasPrimaryKey || one.save === 'primary',
+            hasAlternateKey: state.hasAlternateKey || one.save === 'alternate'
+          }
         }
       }
-    }
-    // Told apart from the code: the first thing that makes a choice, then every later explicit one.
-    const chosen = acts.reduce<ProviderSlot | null>((so, one) => 'choose' in one ? one.choose : so ?? (one.save === 'primary' ? 'primary' : null), null)
-    const onlyAlternate = acts.some(one => 'save' in one)
-    return resolveProvider(state) === (chosen ?? (onlyAlternate ? 'alternate' : 'primary'))
-  }))
+      // Told apart from the code: the first thing that makes a choice, then every later explicit one.
+      const chosen = acts.reduce<ProviderSlot | null>(
+        (so, one) => ('choose' in one ? one.choose : (so ?? (one.save === 'primary' ? 'primary' : null))),
+        null
+      )
+      const onlyAlternate = acts.some(one => 'save' in one)
+      return resolveProvider(state) === (chosen ?? (onlyAlternate ? 'alternate' : 'primary'))
+    })
+  )
   t.end()
 })

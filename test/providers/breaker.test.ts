@@ -1,7 +1,12 @@
 import t from 'tap'
 import { Secret } from '../../src/keys/secrets.ts'
 import { guarded } from '../../src/providers/breaker.ts'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable, type ProviderFault } from '../../src/providers/errors.ts'
+import {
+  PayoutUncertain,
+  ProviderRefused,
+  ProviderUnavailable,
+  type ProviderFault
+} from '../../src/providers/errors.ts'
 import { NothingSent } from '../../src/providers/provider-call.ts'
 import type { ChargeState, Provider } from '../../src/providers/provider.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -17,12 +22,14 @@ interface Rig {
   calls: number
   /** What the next calls do. */
   next: () => Promise<ChargeState>
-  look (key?: Secret<string>): Promise<ChargeState | null>
+  look(key?: Secret<string>): Promise<ChargeState | null>
 }
 
-function rig (hostOf?: (key: Secret<string> | null) => string): Rig {
+function rig(hostOf?: (key: Secret<string> | null) => string): Rig {
   const clock = new ManualClock()
-  const never = (): never => { throw new TypeError('not called here') }
+  const never = (): never => {
+    throw new TypeError('not called here')
+  }
   const inner: Provider = {
     kind: 'strike',
     keyless: false,
@@ -46,12 +53,18 @@ function rig (hostOf?: (key: Secret<string> | null) => string): Rig {
     close: async () => {}
   }
   const provider = guarded(inner, { clock, ...(hostOf === undefined ? {} : { hostOf }) })
-  const made: Rig = { clock, provider, calls: 0, next: async () => unpaid, look: (with_ = key) => provider.lookUp(with_, 'c') }
+  const made: Rig = {
+    clock,
+    provider,
+    calls: 0,
+    next: async () => unpaid,
+    look: (with_ = key) => provider.lookUp(with_, 'c')
+  }
   return made
 }
 
 /** Lets so many calls fail. */
-async function failing (made: Rig, times: number, error: () => Error, with_ = key): Promise<void> {
+async function failing(made: Rig, times: number, error: () => Error, with_ = key): Promise<void> {
   made.next = () => Promise.reject(error())
   for (let count = 0; count < times; count++) await made.look(with_).catch(() => null)
 }
@@ -62,7 +75,16 @@ for (const kind of ['network', 'timeout', 'server'] as const) {
     await failing(made, 5, () => fault(kind))
     t.equal(made.calls, 5)
     made.clock.advance(2_500)
-    await t.rejects(made.look(), errorLike({ name: 'ProviderUnavailable', fault: 'open', status: 503, retryAfter: 8, headers: ['Retry-After', '8'] }))
+    await t.rejects(
+      made.look(),
+      errorLike({
+        name: 'ProviderUnavailable',
+        fault: 'open',
+        status: 503,
+        retryAfter: 8,
+        headers: ['Retry-After', '8']
+      })
+    )
     await t.rejects(made.provider.validateKey(key), errorLike({ fault: 'open' }))
     t.equal(made.calls, 5)
   })
@@ -107,14 +129,24 @@ t.test('a host that answers a refusal is not failing; a limit that is kept to sa
   await t.rejects(made.look(), errorLike({ fault: 'open' }))
 })
 
-t.test('an uncertain payout counts by what made it uncertain, and an open breaker means that nothing was sent', async t => {
-  const made = rig()
-  made.next = () => Promise.reject(new PayoutUncertain(fault('timeout')))
-  const request = { reference: '1', chargeId: 'c', destination: { type: 'ln', invoice: 'x' }, amountSats: 1, description: null } as const
-  for (let count = 0; count < 5; count++) await t.rejects(made.provider.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
-  await t.rejects(made.provider.createPayout(key, request), errorLike({ name: 'ProviderUnavailable', fault: 'open' }))
-  t.equal(made.calls, 5)
-})
+t.test(
+  'an uncertain payout counts by what made it uncertain, and an open breaker means that nothing was sent',
+  async t => {
+    const made = rig()
+    made.next = () => Promise.reject(new PayoutUncertain(fault('timeout')))
+    const request = {
+      reference: '1',
+      chargeId: 'c',
+      destination: { type: 'ln', invoice: 'x' },
+      amountSats: 1,
+      description: null
+    } as const
+    for (let count = 0; count < 5; count++)
+      await t.rejects(made.provider.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
+    await t.rejects(made.provider.createPayout(key, request), errorLike({ name: 'ProviderUnavailable', fault: 'open' }))
+    t.equal(made.calls, 5)
+  }
+)
 
 t.test('after the pause one call tries it: success closes it', async t => {
   const made = rig()

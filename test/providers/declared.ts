@@ -3,18 +3,18 @@ import type { KindCalls, Polling } from '../../src/providers/kind.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
 
 /** How a kind of the list is called; throws where there is none, or it is not called. */
-function callsOf (name: string): KindCalls {
+function callsOf(name: string): KindCalls {
   const calls = providerKinds.find(kind => kind.name === name)?.calls
   if (calls === undefined || calls === null) throw new Error(`${name} is no kind that is called`)
   return calls
 }
 
 /** What a kind of the list may be called. */
-export function callLimits (name: string, url: string | null, perMinute: number | null): CallLimits {
+export function callLimits(name: string, url: string | null, perMinute: number | null): CallLimits {
   return callsOf(name).limits(url, perMinute)
 }
 
 /** How a kind of the list is polled. */
-export function polling (name: string, url: string | null = null): Polling {
+export function polling(name: string, url: string | null = null): Polling {
   return callsOf(name).polling(url)
 }

@@ -17,41 +17,68 @@ import { loadText, startGateway } from '../support/gateway.ts'
 class ToyProvider implements Provider {
   readonly kind = 'toy'
   readonly keyless = false
-  readonly capabilities = { onchain: false, hostedCheckout: false, notifies: false, payout: { lightning: false, chain: false } }
+  readonly capabilities = {
+    onchain: false,
+    hostedCheckout: false,
+    notifies: false,
+    payout: { lightning: false, chain: false }
+  }
   readonly #options: KindOptions
 
-  constructor (options: KindOptions) {
+  constructor(options: KindOptions) {
     this.#options = options
   }
 
-  async createCharge (key: Secret<string> | null, { amountSats, description, expirySeconds }: ChargeRequest): Promise<Charge> {
+  async createCharge(
+    key: Secret<string> | null,
+    { amountSats, description, expirySeconds }: ChargeRequest
+  ): Promise<Charge> {
     await this.#options.budget?.spend(undefined, key?.reveal() ?? null, 'keyed')
     const timestamp = Math.floor(this.#options.clock.now() / 1000)
-    const preimage = createHash('sha256').update(`toy ${key?.reveal() ?? ''}`).digest()
+    const preimage = createHash('sha256')
+      .update(`toy ${key?.reveal() ?? ''}`)
+      .digest()
     const paymentHash = createHash('sha256').update(preimage).digest('hex')
-    const invoice = encodeInvoice({
-      network: 'regtest', amountMsat: BigInt(amountSats) * 1000n, paymentHash, paymentSecret: randomBytes(32).toString('hex'), timestamp, expirySeconds, description
-    }, Buffer.alloc(32, 9))
-    return { chargeId: `toy_${paymentHash}`, invoice, paymentHash, expiresAt: (timestamp + expirySeconds) * 1000, network: 'regtest', onchainAddress: null, checkoutUrl: null }
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: BigInt(amountSats) * 1000n,
+        paymentHash,
+        paymentSecret: randomBytes(32).toString('hex'),
+        timestamp,
+        expirySeconds,
+        description
+      },
+      Buffer.alloc(32, 9)
+    )
+    return {
+      chargeId: `toy_${paymentHash}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + expirySeconds) * 1000,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null
+    }
   }
 
-  async lookUp () {
+  async lookUp() {
     return { status: 'paid' as const, receivedSats: null, settledAt: this.#options.clock.now() }
   }
 
-  async createPayout (): Promise<never> {
+  async createPayout(): Promise<never> {
     throw new ProviderRefused('request', 'A toy pays nothing out.')
   }
 
-  async lookUpPayout () {
+  async lookUpPayout() {
     return null
   }
 
-  async validateKey () {
+  async validateKey() {
     return { isValid: true, message: 'A toy takes any key.' }
   }
 
-  async close (): Promise<void> {}
+  async close(): Promise<void> {}
 }
 
 const toy: ProviderKind = {
@@ -64,7 +91,7 @@ const toy: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 1, lookUp: 1 } }),
     hostOf: key => key?.reveal() ?? ''
   },
-  keyFault: key => key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name',
+  keyFault: key => (key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name'),
   open: options => new ToyProvider(options)
 }
 const kinds: readonly ProviderKind[] = [...providerKinds, toy]
@@ -82,10 +109,16 @@ t.test('a kind that is in the list alone makes the invoices of a gateway', async
   const gateway = await startGateway(t, { yaml: yaml('toy, key: "toy://mine"'), providerKinds: kinds })
   const answer = await gateway.send('GET', '/demo/quote')
   t.equal(answer.status, 402)
-  const { invoice } = /invoice="(?<invoice>[^"]+)"/.exec([answer.headers['www-authenticate']].flat().join())?.groups ?? {}
+  const { invoice } =
+    /invoice="(?<invoice>[^"]+)"/.exec([answer.headers['www-authenticate']].flat().join())?.groups ?? {}
   const preimage = createHash('sha256').update('toy toy://mine').digest()
-  t.match(decodeInvoice(invoice ?? ''), { amountMsat: 21_000n, paymentHash: createHash('sha256').update(preimage).digest('hex') })
-  const [row] = await gateway.database.sql<Array<{ provider_kind: string, charge_id: string }>>`select provider_kind, charge_id from challenges`
+  t.match(decodeInvoice(invoice ?? ''), {
+    amountMsat: 21_000n,
+    paymentHash: createHash('sha256').update(preimage).digest('hex')
+  })
+  const [row] = await gateway.database.sql<
+    Array<{ provider_kind: string; charge_id: string }>
+  >`select provider_kind, charge_id from challenges`
   t.match(row, { provider_kind: 'toy', charge_id: /^toy_/ })
 })
 
@@ -100,8 +133,14 @@ t.test('its keys, its name and its place in the documents come from the list too
     }
   }
   t.equal(await problems('toy, key: "toy://mine"'), '')
-  t.equal(await problems('toy, key: mine'), 'gateway.yaml:2:30: lightning.primary.key: found no address of a toy; allowed: toy://name [BG_CONFIG_PROVIDER_KEY]')
-  t.equal(await problems('tpy'), 'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, toy. Did you mean "toy"? [BG_CONFIG_VALUE]')
+  t.equal(
+    await problems('toy, key: mine'),
+    'gateway.yaml:2:30: lightning.primary.key: found no address of a toy; allowed: toy://name [BG_CONFIG_PROVIDER_KEY]'
+  )
+  t.equal(
+    await problems('tpy'),
+    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
+  )
   t.match(referencePage([], kinds), '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `toy` |')
   t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
   t.match(JSON.stringify(jsonSchema([], kinds)), '"enum":["sandbox","strike","opennode","lnd","toy"]')

@@ -8,10 +8,16 @@ import { QuietClock } from '../support/quiet-clock.ts'
 
 const request = { amountSats: 21, description: 'a quote about money', expirySeconds: 600 }
 
-async function setUp (t: T) {
+async function setUp(t: T) {
   const clock = new QuietClock(250)
   const node = await startFakeLnd({ clock })
-  const lnd = new LndProvider({ guard: new AddressGuard({ production: false }), timeout: 10_000, clock, operatorKey: null, url: null })
+  const lnd = new LndProvider({
+    guard: new AddressGuard({ production: false }),
+    timeout: 10_000,
+    clock,
+    operatorKey: null,
+    url: null
+  })
   t.teardown(async () => {
     await lnd.close()
     await node.close()
@@ -26,13 +32,13 @@ async function setUp (t: T) {
     key,
     place: () => position,
     /** One call, from where the last one left off. */
-    async ask (since = oldest): Promise<SettledList> {
+    async ask(since = oldest): Promise<SettledList> {
       const list = await lnd.listSettled(key, { since, oldest, position })
       position = list.position
       return list
     },
     /** Calls until everything is read; answers the ids of what was settled, and how many calls it took. */
-    async all (): Promise<{ readonly found: readonly string[], readonly calls: number, readonly last: SettledList }> {
+    async all(): Promise<{ readonly found: readonly string[]; readonly calls: number; readonly last: SettledList }> {
       const found = new Set<string>()
       for (let calls = 1; ; calls++) {
         const list = await this.ask()
@@ -41,7 +47,7 @@ async function setUp (t: T) {
         if (calls > 100) throw new Error('it does not end')
       }
     },
-    others (count: number) {
+    others(count: number) {
       for (let at = 0; at < count; at++) node.wallet.addInvoice(1, '', 600)
     }
   }
@@ -71,24 +77,33 @@ t.test('a payment behind 1,200 other invoices is found', async t => {
     t.same((await ask()).charges.map(({ chargeId }) => chargeId).toSorted(), wanted.toSorted())
   })
 
-  await t.test('by one that was asked before, in one call and two requests, since lnd counts what is settled', async t => {
-    const made = await setUp(t)
-    const { lnd, key, node, clock } = made
-    for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
-    await made.all()
-    const { chargeId } = await lnd.createCharge(key, request)
-    clock.advance(1000)
-    node.wallet.settle(chargeId)
-    made.others(1200)
-    node.requests.length = 0
-    const list = await made.ask(clock.now())
-    t.same(list.charges, [{ chargeId, state: { status: 'paid', receivedSats: 21, settledAt: clock.now() } }])
-    t.match(list, { reach: /^whole$/, asOf: clock.now() })
-    t.same(node.requests.map(({ path }) => path), ['/v1/invoices/subscribe?settle_index=2'])
-    node.requests.length = 0
-    t.same((await made.ask()).charges, [], 'once')
-    t.same(node.requests.map(({ path }) => path), ['/v1/invoices/subscribe?settle_index=3'])
-  })
+  await t.test(
+    'by one that was asked before, in one call and two requests, since lnd counts what is settled',
+    async t => {
+      const made = await setUp(t)
+      const { lnd, key, node, clock } = made
+      for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
+      await made.all()
+      const { chargeId } = await lnd.createCharge(key, request)
+      clock.advance(1000)
+      node.wallet.settle(chargeId)
+      made.others(1200)
+      node.requests.length = 0
+      const list = await made.ask(clock.now())
+      t.same(list.charges, [{ chargeId, state: { status: 'paid', receivedSats: 21, settledAt: clock.now() } }])
+      t.match(list, { reach: /^whole$/, asOf: clock.now() })
+      t.same(
+        node.requests.map(({ path }) => path),
+        ['/v1/invoices/subscribe?settle_index=2']
+      )
+      node.requests.length = 0
+      t.same((await made.ask()).charges, [], 'once')
+      t.same(
+        node.requests.map(({ path }) => path),
+        ['/v1/invoices/subscribe?settle_index=3']
+      )
+    }
+  )
 })
 
 t.test('nothing counts as read that was not: a long stream is read in parts', async t => {
@@ -143,26 +158,31 @@ t.test('a node that counts anew, as one that was rebuilt, is read anew', async t
   t.match(node.requests.at(-1), { path: '/v1/invoices/subscribe?settle_index=2' }, 'and soon by its stream again')
 })
 
-t.test('where something before the node holds streams back, its invoices are read, and a stream is tried again after an hour', async t => {
-  const made = await setUp(t)
-  const { lnd, key, node, clock } = made
-  for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
-  await made.all()
-  const { chargeId } = await lnd.createCharge(key, request)
-  node.wallet.settle(chargeId)
-  node.onHang = () => { clock.advance(3_000) }
-  for (let at = 0; at < 2; at++) node.fail('hang', /subscribe/)
-  t.ok((await made.all()).found.includes(chargeId))
-  await made.all()
-  node.onHang = () => {}
-  node.requests.length = 0
-  await made.all()
-  t.notOk(node.requests.some(({ path }) => path.includes('subscribe')))
-  clock.advance(3_600_000)
-  await made.all()
-  await made.all()
-  t.ok(node.requests.some(({ path }) => path.includes('subscribe')))
-})
+t.test(
+  'where something before the node holds streams back, its invoices are read, and a stream is tried again after an hour',
+  async t => {
+    const made = await setUp(t)
+    const { lnd, key, node, clock } = made
+    for (let at = 0; at < 3; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
+    await made.all()
+    const { chargeId } = await lnd.createCharge(key, request)
+    node.wallet.settle(chargeId)
+    node.onHang = () => {
+      clock.advance(3_000)
+    }
+    for (let at = 0; at < 2; at++) node.fail('hang', /subscribe/)
+    t.ok((await made.all()).found.includes(chargeId))
+    await made.all()
+    node.onHang = () => {}
+    node.requests.length = 0
+    await made.all()
+    t.notOk(node.requests.some(({ path }) => path.includes('subscribe')))
+    clock.advance(3_600_000)
+    await made.all()
+    await made.all()
+    t.ok(node.requests.some(({ path }) => path.includes('subscribe')))
+  }
+)
 
 t.test('a page above the size of an answer that is read is asked for in smaller ones', async t => {
   const made = await setUp(t)

@@ -14,54 +14,93 @@ const request: ChargeRequest = { amountSats: 10, description: 'a quote', expiryS
 class Recorder implements Provider {
   readonly kind = 'strike'
   readonly keyless: boolean
-  readonly capabilities = { onchain: false, hostedCheckout: false, notifies: true, payout: { lightning: true, chain: true } }
+  readonly capabilities = {
+    onchain: false,
+    hostedCheckout: false,
+    notifies: true,
+    payout: { lightning: true, chain: true }
+  }
   readonly keys: Array<string | null> = []
 
-  constructor (keyless: boolean) {
+  constructor(keyless: boolean) {
     this.keyless = keyless
   }
 
-  async createCharge (key: Secret<string> | null): Promise<Charge> {
+  async createCharge(key: Secret<string> | null): Promise<Charge> {
     this.keys.push(key?.reveal() ?? null)
-    return { chargeId: 'c', invoice: 'lnbcrt1', paymentHash: 'ab'.repeat(32), expiresAt: 0, network: 'regtest', onchainAddress: null, checkoutUrl: null }
+    return {
+      chargeId: 'c',
+      invoice: 'lnbcrt1',
+      paymentHash: 'ab'.repeat(32),
+      expiresAt: 0,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null
+    }
   }
 
-  async lookUp (): Promise<null> { return null }
-  async createPayout (): Promise<never> { throw new Error('this test pays nothing out') }
-  async lookUpPayout (): Promise<null> { return null }
-  async validateKey () { return { isValid: true, message: '' } }
-  async close (): Promise<void> {}
+  async lookUp(): Promise<null> {
+    return null
+  }
+  async createPayout(): Promise<never> {
+    throw new Error('this test pays nothing out')
+  }
+  async lookUpPayout(): Promise<null> {
+    return null
+  }
+  async validateKey() {
+    return { isValid: true, message: '' }
+  }
+  async close(): Promise<void> {}
 }
 
-function sealed (slot: ProviderSlot, text: string): SealedValue {
+function sealed(slot: ProviderSlot, text: string): SealedValue {
   const place = { table: 'merchants', column: `${slot}_key`, row: '7' }
   return { ciphertext: sealer.seal(text, place), place }
 }
 
-function setUp (keyless = false, platformKey: string | null = null) {
+function setUp(keyless = false, platformKey: string | null = null) {
   const primary = new Recorder(keyless)
   const alternate = new Recorder(keyless)
-  const payees = new Payees({ primary: { provider: primary, key: platformKey === null ? null : new Secret(platformKey) }, alternate: { provider: alternate, key: null } }, sealer)
+  const payees = new Payees(
+    {
+      primary: { provider: primary, key: platformKey === null ? null : new Secret(platformKey) },
+      alternate: { provider: alternate, key: null }
+    },
+    sealer
+  )
   return { payees, primary, alternate }
 }
 
 const noKeys: ProviderAccount = { providerChoice: null, primaryKey: null, alternateKey: null }
 
-t.test('a merchant is paid through the provider that resolution gives, with its own key, opened at the call', async t => {
-  const { payees, primary, alternate } = setUp()
-  const payee = payees.forMerchant({ ...noKeys, alternateKey: sealed('alternate', 'their key') })
-  t.match(payee, { slot: 'alternate', kind: 'strike' })
-  t.same(alternate.keys, [])
-  t.equal((await payee.createInvoice(request)).chargeId, 'c')
-  t.same(alternate.keys, ['their key'])
-  await payees.forMerchant({ providerChoice: 'primary', primaryKey: sealed('primary', 'first'), alternateKey: sealed('alternate', 'second') }).createInvoice(request)
-  t.same(primary.keys, ['first'])
-})
+t.test(
+  'a merchant is paid through the provider that resolution gives, with its own key, opened at the call',
+  async t => {
+    const { payees, primary, alternate } = setUp()
+    const payee = payees.forMerchant({ ...noKeys, alternateKey: sealed('alternate', 'their key') })
+    t.match(payee, { slot: 'alternate', kind: 'strike' })
+    t.same(alternate.keys, [])
+    t.equal((await payee.createInvoice(request)).chargeId, 'c')
+    t.same(alternate.keys, ['their key'])
+    await payees
+      .forMerchant({
+        providerChoice: 'primary',
+        primaryKey: sealed('primary', 'first'),
+        alternateKey: sealed('alternate', 'second')
+      })
+      .createInvoice(request)
+    t.same(primary.keys, ['first'])
+  }
+)
 
 t.test('no key for the resolved provider is 400 payment provider key required, also when the other slot has one', t => {
   const { payees } = setUp(true)
   t.throws(() => payees.forMerchant(noKeys), ProviderKeyRequired)
-  t.throws(() => payees.forMerchant({ ...noKeys, providerChoice: 'primary', alternateKey: sealed('alternate', 'k') }), ProviderKeyRequired)
+  t.throws(
+    () => payees.forMerchant({ ...noKeys, providerChoice: 'primary', alternateKey: sealed('alternate', 'k') }),
+    ProviderKeyRequired
+  )
   const reply = errorReply(new ProviderKeyRequired(), { correlationId: '', now: 0, mode: 'production' })
   t.equal(reply.status, 400)
   t.equal(reply.body, '{"error":"Payment provider key required"}')

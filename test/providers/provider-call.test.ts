@@ -23,17 +23,24 @@ interface Rig {
   readonly url: string
   readonly clock: ManualClock
   readonly http: ProviderHttp
-  readonly seen: Array<{ readonly method: string | undefined, readonly url: string | undefined, readonly headers: IncomingMessage['headers'], readonly body: string }>
+  readonly seen: Array<{
+    readonly method: string | undefined
+    readonly url: string | undefined
+    readonly headers: IncomingMessage['headers']
+    readonly body: string
+  }>
   answer: Handler
   /** One call with the canary as its key. */
-  call (call?: ProviderCall): Promise<unknown>
+  call(call?: ProviderCall): Promise<unknown>
 }
 
-async function rig (t: T, path = ''): Promise<Rig> {
+async function rig(t: T, path = ''): Promise<Rig> {
   const server = createServer((request, response) => {
     let body = ''
     request.on('error', () => {})
-    request.on('data', (piece: Buffer) => { body += piece.toString() })
+    request.on('data', (piece: Buffer) => {
+      body += piece.toString()
+    })
     request.on('end', () => {
       made.seen.push({ method: request.method, url: request.url, headers: request.headers, body })
       made.answer(request, response)
@@ -43,28 +50,53 @@ async function rig (t: T, path = ''): Promise<Rig> {
   const clock = new ManualClock()
   // A server that listens on TCP has an address object.
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
-  const http = new ProviderHttp({ url, timeout: 10_000, clock, budget: noBudget('strike', clock), authorize: text => ({ authorization: `Bearer ${text}` }), messageOf })
+  const http = new ProviderHttp({
+    url,
+    timeout: 10_000,
+    clock,
+    budget: noBudget('strike', clock),
+    authorize: text => ({ authorization: `Bearer ${text}` }),
+    messageOf
+  })
   t.teardown(async () => {
     await http.close()
     server.closeAllConnections()
     server.close()
   })
-  const made: Rig = { url, clock, http, seen: [], answer: (_request, response) => { response.end('{}') }, call: (call = get) => http.within(key, send => send(call)) }
+  const made: Rig = {
+    url,
+    clock,
+    http,
+    seen: [],
+    answer: (_request, response) => {
+      response.end('{}')
+    },
+    call: (call = get) => http.within(key, send => send(call))
+  }
   return made
 }
 
-function messageOf (body: unknown): string | null {
-  return typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string' ? body.message : null
+function messageOf(body: unknown): string | null {
+  return typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string'
+    ? body.message
+    : null
 }
 
-function answer (status: number, body = '', headers: Record<string, string> = {}): Handler {
-  return (_request, response) => { response.writeHead(status, headers).end(body) }
+function answer(status: number, body = '', headers: Record<string, string> = {}): Handler {
+  return (_request, response) => {
+    response.writeHead(status, headers).end(body)
+  }
 }
 
-t.test('a call carries the key, JSON and a path under the address\'s own; the answer is parsed', async t => {
+t.test("a call carries the key, JSON and a path under the address's own; the answer is parsed", async t => {
   const { seen, call } = await rig(t, '/base/')
   t.same(await call(post), { status: 200, body: {}, said: null })
-  t.match(seen[0], { method: 'POST', url: '/base/things', body: '{"a":1}', headers: { authorization: `Bearer ${CANARY}`, 'content-type': 'application/json', accept: 'application/json' } })
+  t.match(seen[0], {
+    method: 'POST',
+    url: '/base/things',
+    body: '{"a":1}',
+    headers: { authorization: `Bearer ${CANARY}`, 'content-type': 'application/json', accept: 'application/json' }
+  })
   await call()
   t.match(seen[1], { method: 'GET', url: '/base/thing?$top=1', body: '' })
   t.notOk('content-type' in (seen[1]?.headers ?? {}))
@@ -72,25 +104,96 @@ t.test('a call carries the key, JSON and a path under the address\'s own; the an
 
 const judged: ReadonlyArray<[name: string, answer: Handler, call: ProviderCall, error: Record<string, unknown>]> = [
   ['401: the key', answer(401, '{"message":"no"}'), get, { name: 'ProviderRefused', reason: 'key' }],
-  ['403: the scope that the call needs', answer(403, '{}'), { ...get, scope: 'read.things' }, { name: 'ProviderRefused', reason: 'scope', scope: 'read.things', message: 'The provider key lacks the scope read.things.' }],
-  ['403 as a page: something in front of the provider', answer(403, '<html>'), { ...get, scope: 'read.things' }, { name: 'ProviderUnavailable', fault: 'server', message: 'Something in front of the payment provider turns calls away at the moment.' }],
+  [
+    '403: the scope that the call needs',
+    answer(403, '{}'),
+    { ...get, scope: 'read.things' },
+    {
+      name: 'ProviderRefused',
+      reason: 'scope',
+      scope: 'read.things',
+      message: 'The provider key lacks the scope read.things.'
+    }
+  ],
+  [
+    '403 as a page: something in front of the provider',
+    answer(403, '<html>'),
+    { ...get, scope: 'read.things' },
+    {
+      name: 'ProviderUnavailable',
+      fault: 'server',
+      message: 'Something in front of the payment provider turns calls away at the moment.'
+    }
+  ],
   ['403 without a known scope', answer(403), get, { reason: 'scope', scope: null }],
-  ['404 that the caller does not read', answer(404), get, { reason: 'request', message: 'The payment provider refused the request (404).' }],
-  ['400: the provider\'s own words, cleaned', answer(400, JSON.stringify({ message: ` the\r\n key ${CANARY}\u0000 is\u2028odd ` })), post, { reason: 'request', message: 'The payment provider refused the request: the key [redacted] is odd' }],
-  ['409 with words that are too long', answer(409, JSON.stringify({ message: 'x'.repeat(300) })), post, { reason: 'request', message: `The payment provider refused the request: ${'x'.repeat(200)}…` }],
-  ['422 as a page', answer(422, '<html>'), post, { reason: 'request', message: 'The payment provider refused the request (422).' }],
-  ['429: its Retry-After in seconds', answer(429, '', { 'retry-after': '33' }), get, { name: 'ProviderUnavailable', fault: 'rate', retryAfter: 33, status: 503, headers: ['Retry-After', '33'] }],
-  ['429: its Retry-After as a date', answer(429, '', { 'retry-after': 'Sat, 21 Nov 2026 00:01:30 GMT' }), get, { fault: 'rate', retryAfter: 90 }],
-  ['429 with a Retry-After that is over, and with none, and with nonsense', answer(429, '', { 'retry-after': 'Sat, 21 Nov 2020 00:01:30 GMT' }), get, { retryAfter: 1 }],
+  [
+    '404 that the caller does not read',
+    answer(404),
+    get,
+    { reason: 'request', message: 'The payment provider refused the request (404).' }
+  ],
+  [
+    "400: the provider's own words, cleaned",
+    answer(400, JSON.stringify({ message: ` the\r\n key ${CANARY}\u0000 is\u2028odd ` })),
+    post,
+    { reason: 'request', message: 'The payment provider refused the request: the key [redacted] is odd' }
+  ],
+  [
+    '409 with words that are too long',
+    answer(409, JSON.stringify({ message: 'x'.repeat(300) })),
+    post,
+    { reason: 'request', message: `The payment provider refused the request: ${'x'.repeat(200)}…` }
+  ],
+  [
+    '422 as a page',
+    answer(422, '<html>'),
+    post,
+    { reason: 'request', message: 'The payment provider refused the request (422).' }
+  ],
+  [
+    '429: its Retry-After in seconds',
+    answer(429, '', { 'retry-after': '33' }),
+    get,
+    { name: 'ProviderUnavailable', fault: 'rate', retryAfter: 33, status: 503, headers: ['Retry-After', '33'] }
+  ],
+  [
+    '429: its Retry-After as a date',
+    answer(429, '', { 'retry-after': 'Sat, 21 Nov 2026 00:01:30 GMT' }),
+    get,
+    { fault: 'rate', retryAfter: 90 }
+  ],
+  [
+    '429 with a Retry-After that is over, and with none, and with nonsense',
+    answer(429, '', { 'retry-after': 'Sat, 21 Nov 2020 00:01:30 GMT' }),
+    get,
+    { retryAfter: 1 }
+  ],
   ['429 without a Retry-After', answer(429), get, { retryAfter: 5 }],
   ['429 with a Retry-After that is none', answer(429, '', { 'retry-after': 'soon' }), get, { retryAfter: 5 }],
   ['500', answer(500, '{"message":"oops"}'), get, { name: 'ProviderUnavailable', fault: 'server' }],
-  ['503 with an empty body and a Retry-After', answer(503, '', { 'retry-after': '17' }), get, { fault: 'server', retryAfter: 17 }],
+  [
+    '503 with an empty body and a Retry-After',
+    answer(503, '', { 'retry-after': '17' }),
+    get,
+    { fault: 'server', retryAfter: 17 }
+  ],
   ['a redirect, which is not followed', answer(302, '', { location: '/elsewhere' }), get, { fault: 'server' }],
-  ['a page where JSON was due', answer(200, '<!DOCTYPE html><html>'), get, { fault: 'server', message: 'The payment provider gave an answer that cannot be used.' }],
+  [
+    'a page where JSON was due',
+    answer(200, '<!DOCTYPE html><html>'),
+    get,
+    { fault: 'server', message: 'The payment provider gave an answer that cannot be used.' }
+  ],
   ['nothing where JSON was due', answer(200), get, { fault: 'server' }],
   ['more than a mebibyte', answer(200, `"${'x'.repeat(1024 * 1024)}"`), get, { name: 'AnswerTooLarge', fault: 'size' }],
-  ['what is no HTTP', (request) => { request.socket.end('SSH-2.0-dropbear\r\n') }, post, { fault: 'network' }]
+  [
+    'what is no HTTP',
+    request => {
+      request.socket.end('SSH-2.0-dropbear\r\n')
+    },
+    post,
+    { fault: 'network' }
+  ]
 ]
 
 for (const [name, how, call, error] of judged) {
@@ -106,10 +209,14 @@ for (const [name, how, call, error] of judged) {
   })
 }
 
-t.test('statuses that the caller reads are answers, with the provider\'s words', async t => {
+t.test("statuses that the caller reads are answers, with the provider's words", async t => {
   const made = await rig(t)
   made.answer = answer(404, `{"message":"no ${CANARY}"}`)
-  t.same(await made.call({ ...get, answers: [404] }), { status: 404, body: { message: `no ${CANARY}` }, said: 'no [redacted]' })
+  t.same(await made.call({ ...get, answers: [404] }), {
+    status: 404,
+    body: { message: `no ${CANARY}` },
+    said: 'no [redacted]'
+  })
   made.answer = answer(404, '<html>')
   t.same(await made.call({ ...get, answers: [404] }), { status: 404, body: null, said: null })
   made.answer = answer(204)
@@ -119,7 +226,10 @@ t.test('statuses that the caller reads are answers, with the provider\'s words',
 t.test('a read is tried once more on a connection that broke; a second break is the end', async t => {
   const made = await rig(t)
   let breaks = 1
-  made.answer = (request, response) => { if (breaks-- > 0) request.socket.destroy(); else response.end('{"n":1}') }
+  made.answer = (request, response) => {
+    if (breaks-- > 0) request.socket.destroy()
+    else response.end('{"n":1}')
+  }
   t.match(await made.call(), { body: { n: 1 } })
   t.equal(made.seen.length, 2)
   breaks = 5
@@ -129,9 +239,15 @@ t.test('a read is tried once more on a connection that broke; a second break is 
 
 t.test('what is not a read is never sent twice', async t => {
   const made = await rig(t)
-  made.answer = request => { request.socket.destroy() }
-  for (const method of ['POST', 'PATCH', 'DELETE'] as const) await t.rejects(made.call({ method, path: '/x' }), errorLike({ fault: 'network' }))
-  t.same(made.seen.map(({ method }) => method), ['POST', 'PATCH', 'DELETE'])
+  made.answer = request => {
+    request.socket.destroy()
+  }
+  for (const method of ['POST', 'PATCH', 'DELETE'] as const)
+    await t.rejects(made.call({ method, path: '/x' }), errorLike({ fault: 'network' }))
+  t.same(
+    made.seen.map(({ method }) => method),
+    ['POST', 'PATCH', 'DELETE']
+  )
 })
 
 t.test('a connection that is never made ends with the time limit too', async t => {
@@ -139,7 +255,15 @@ t.test('a connection that is never made ends with the time limit too', async t =
   const asked = Promise.withResolvers<void>()
   const http = new ProviderHttp({
     // As a name that is never resolved, or addresses that swallow what they are sent.
-    url: 'http://127.0.0.1:1', timeout: 10_000, clock, budget: noBudget('strike', clock), authorize: () => ({}), messageOf, connect: () => { asked.resolve() }
+    url: 'http://127.0.0.1:1',
+    timeout: 10_000,
+    clock,
+    budget: noBudget('strike', clock),
+    authorize: () => ({}),
+    messageOf,
+    connect: () => {
+      asked.resolve()
+    }
   })
   t.teardown(() => http.close())
   const caught = http.within(key, send => send(post)).catch((error: unknown) => error)
@@ -157,22 +281,36 @@ t.test('what was given up before its connection stood is not sent when it stands
   let isOpen = false
   const connect = buildConnector({})
   const http = new ProviderHttp({
-    url: made.url, timeout: 10_000, clock: made.clock, budget: noBudget('strike', made.clock), authorize: () => ({}), messageOf,
+    url: made.url,
+    timeout: 10_000,
+    clock: made.clock,
+    budget: noBudget('strike', made.clock),
+    authorize: () => ({}),
+    messageOf,
     connect: (wanted, callback) => {
       asked.resolve()
       if (isOpen) connect(wanted, callback)
-      else waiting.push(() => { connect(wanted, callback) })
+      else
+        waiting.push(() => {
+          connect(wanted, callback)
+        })
     }
   })
   t.teardown(() => http.close())
-  const caught = t.rejects(http.within(key, send => send(post)), errorLike({ fault: 'timeout' }))
+  const caught = t.rejects(
+    http.within(key, send => send(post)),
+    errorLike({ fault: 'timeout' })
+  )
   await asked.promise
   made.clock.advance(10_000)
   await caught
   isOpen = true
   for (const open of waiting) open()
   t.match(await http.within(key, send => send(get)), { status: 200 })
-  t.same(made.seen.map(({ method }) => method), ['GET'])
+  t.same(
+    made.seen.map(({ method }) => method),
+    ['GET']
+  )
 })
 
 t.test('an answer that does not come ends with the time limit, which all calls of one run share', async t => {
@@ -188,7 +326,14 @@ t.test('an answer that does not come ends with the time limit, which all calls o
     await send(get)
     await send(post)
   })
-  await t.rejects(caught, errorLike({ name: 'ProviderUnavailable', fault: 'timeout', message: 'The payment provider did not answer in time.' }))
+  await t.rejects(
+    caught,
+    errorLike({
+      name: 'ProviderUnavailable',
+      fault: 'timeout',
+      message: 'The payment provider did not answer in time.'
+    })
+  )
   t.equal(made.seen.length, 2)
   const late = made.http.within(key, async send => {
     made.clock.advance(10_000)
@@ -209,7 +354,14 @@ t.test('an answer that begins and does not end is cut by the time limit too', as
 
 t.test('where nobody listens, certainly nothing was sent', async t => {
   const made = await rig(t)
-  const http = new ProviderHttp({ url: 'http://127.0.0.1:1', timeout: 10_000, clock: made.clock, budget: noBudget('strike', made.clock), authorize: () => ({}), messageOf })
+  const http = new ProviderHttp({
+    url: 'http://127.0.0.1:1',
+    timeout: 10_000,
+    clock: made.clock,
+    budget: noBudget('strike', made.clock),
+    authorize: () => ({}),
+    messageOf
+  })
   t.teardown(() => http.close())
   const caught: unknown = await http.within(key, send => send(post)).catch((error: unknown) => error)
   t.type(caught, NothingSent)
@@ -220,25 +372,31 @@ t.test('where nobody listens, certainly nothing was sent', async t => {
 t.test('a key that no header can carry is refused without a call', async t => {
   const made = await rig(t)
   for (const bad of ['two words', 'line\nbreak', 'schlüssel', '']) {
-    await t.rejects(made.http.within(new Secret(bad), send => send(get)), errorLike({ name: 'ProviderRefused', reason: 'key' }))
+    await t.rejects(
+      made.http.within(new Secret(bad), send => send(get)),
+      errorLike({ name: 'ProviderRefused', reason: 'key' })
+    )
   }
   t.equal(made.seen.length, 0)
 })
 
-t.test('a limit that counts our address is kept to until its Retry-After is over; another limit and calls without one go on', async t => {
-  const made = await rig(t)
-  const shared = { ...get, sharedLimit: 'reads' }
-  made.answer = answer(429, '', { 'retry-after': '30' })
-  await t.rejects(made.call(shared), errorLike({ fault: 'rate', retryAfter: 30 }))
-  made.answer = answer(200, '{}')
-  made.clock.advance(12_500)
-  await t.rejects(made.call(shared), errorLike({ name: 'NothingSent', fault: 'rate', retryAfter: 18 }))
-  t.equal(made.seen.length, 1)
-  t.match(await made.call(), { status: 200 })
-  t.match(await made.call({ ...get, sharedLimit: 'writes' }), { status: 200 })
-  made.clock.advance(17_500)
-  t.match(await made.call(shared), { status: 200 })
-})
+t.test(
+  'a limit that counts our address is kept to until its Retry-After is over; another limit and calls without one go on',
+  async t => {
+    const made = await rig(t)
+    const shared = { ...get, sharedLimit: 'reads' }
+    made.answer = answer(429, '', { 'retry-after': '30' })
+    await t.rejects(made.call(shared), errorLike({ fault: 'rate', retryAfter: 30 }))
+    made.answer = answer(200, '{}')
+    made.clock.advance(12_500)
+    await t.rejects(made.call(shared), errorLike({ name: 'NothingSent', fault: 'rate', retryAfter: 18 }))
+    t.equal(made.seen.length, 1)
+    t.match(await made.call(), { status: 200 })
+    t.match(await made.call({ ...get, sharedLimit: 'writes' }), { status: 200 })
+    made.clock.advance(17_500)
+    t.match(await made.call(shared), { status: 200 })
+  }
+)
 
 t.test('after close, calls fail as unavailable', async t => {
   const made = await rig(t)

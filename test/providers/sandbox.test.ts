@@ -18,7 +18,7 @@ const nodeKey = Buffer.alloc(32, 9)
 const signer: Signer = { sign: async terms => encodeInvoice(terms, nodeKey), close: async () => {} }
 const request = { amountSats: 21, description: 'a quote about money', expirySeconds: 600 }
 
-function setUp (database: Database) {
+function setUp(database: Database) {
   const clock = new ManualClock()
   const store = new SqlSandboxStore(database.sql)
   return { clock, store, sandbox: new SandboxProvider({ store, signer, clock }) }
@@ -31,7 +31,13 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     clock.advance(250)
     const charge = await sandbox.createCharge(null, request)
     const invoice = decodeInvoice(charge.invoice)
-    t.match(invoice, { network: 'regtest', amountSats: 21, description: 'a quote about money', expirySeconds: 600, paymentHash: charge.paymentHash })
+    t.match(invoice, {
+      network: 'regtest',
+      amountSats: 21,
+      description: 'a quote about money',
+      expirySeconds: 600,
+      paymentHash: charge.paymentHash
+    })
     t.equal(charge.expiresAt, invoice.expiresAt * 1000)
     t.match(charge.chargeId, /^sbx_[0-9a-f]{8}-[0-9a-f-]{27}$/)
     t.match(charge, { network: 'regtest', onchainAddress: null, checkoutUrl: null })
@@ -48,7 +54,11 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     const at = clock.now()
     clock.advance(5000)
     t.same(await sandbox.settle(`lightning:${charge.invoice.toUpperCase()}`), paid)
-    t.match(await sandbox.lookUp(null, charge.chargeId), { status: /^paid$/, receivedSats: 21, settledAt: at }, 'the first payment counts')
+    t.match(
+      await sandbox.lookUp(null, charge.chargeId),
+      { status: /^paid$/, receivedSats: 21, settledAt: at },
+      'the first payment counts'
+    )
     clock.advance(3_600_000)
     t.same(await sandbox.settle(charge.invoice), paid, 'also after its expiry')
   })
@@ -67,23 +77,47 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
   })
 
   await t.test('an invoice of somebody else is 404, and what is no invoice 400', async t => {
-    const foreign = encodeInvoice({ network: 'regtest', amountMsat: 1000n, paymentHash: 'ab'.repeat(32), paymentSecret: 'cd'.repeat(32), timestamp: 1_795_000_000, description: '' }, nodeKey)
+    const foreign = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: 1000n,
+        paymentHash: 'ab'.repeat(32),
+        paymentSecret: 'cd'.repeat(32),
+        timestamp: 1_795_000_000,
+        description: ''
+      },
+      nodeKey
+    )
     await t.rejects(sandbox.settle(foreign), errorLike({ status: 404, error: 'Invoice not found' }))
-    for (const text of ['', 'lnbcrt', 'hello', foreign.slice(0, -1)]) await t.rejects(sandbox.settle(text), errorLike({ status: 400, error: 'Invalid invoice' }), text)
+    for (const text of ['', 'lnbcrt', 'hello', foreign.slice(0, -1)])
+      await t.rejects(sandbox.settle(text), errorLike({ status: 400, error: 'Invalid invoice' }), text)
     t.equal(await sandbox.lookUp(null, 'sbx_unknown'), null)
   })
 
-  await t.test('sandbox keys: any 8 or more characters; sandbox-invalid and sandbox-no-create fail as named (decision 72)', async t => {
-    t.match(await sandbox.validateKey(new Secret('12345678')), { isValid: true })
-    t.match(await sandbox.validateKey(new Secret('1234567')), { isValid: false })
-    t.match(await sandbox.validateKey(new Secret('sandbox-invalid')), { isValid: false })
-    t.match(await sandbox.validateKey(new Secret('sandbox-no-create')), { isValid: false, message: /partner\.receive-request\.create/ })
-    await t.rejects(sandbox.createCharge(new Secret('sandbox-invalid'), request), errorLike({ status: 502, reason: 'key' }))
-    await t.rejects(sandbox.createCharge(new Secret('sandbox-no-create'), request), errorLike({ reason: 'scope', scope: 'partner.receive-request.create' }))
-  })
+  await t.test(
+    'sandbox keys: any 8 or more characters; sandbox-invalid and sandbox-no-create fail as named (decision 72)',
+    async t => {
+      t.match(await sandbox.validateKey(new Secret('12345678')), { isValid: true })
+      t.match(await sandbox.validateKey(new Secret('1234567')), { isValid: false })
+      t.match(await sandbox.validateKey(new Secret('sandbox-invalid')), { isValid: false })
+      t.match(await sandbox.validateKey(new Secret('sandbox-no-create')), {
+        isValid: false,
+        message: /partner\.receive-request\.create/
+      })
+      await t.rejects(
+        sandbox.createCharge(new Secret('sandbox-invalid'), request),
+        errorLike({ status: 502, reason: 'key' })
+      )
+      await t.rejects(
+        sandbox.createCharge(new Secret('sandbox-no-create'), request),
+        errorLike({ reason: 'scope', scope: 'partner.receive-request.create' })
+      )
+    }
+  )
 
   await t.test('an amount that no invoice can have is refused, and a long description cut at a character', async t => {
-    for (const amountSats of [0, -1, 1.5, Number.NaN]) await t.rejects(sandbox.createCharge(null, { ...request, amountSats }), errorLike({ reason: 'request' }))
+    for (const amountSats of [0, -1, 1.5, Number.NaN])
+      await t.rejects(sandbox.createCharge(null, { ...request, amountSats }), errorLike({ reason: 'request' }))
     const charge = await sandbox.createCharge(null, { ...request, description: 'é'.repeat(500) })
     t.equal(decodeInvoice(charge.invoice).description, 'é'.repeat(319))
   })
@@ -92,7 +126,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
     clock.advance(10_000_000)
     const live = await sandbox.createCharge(null, request)
     t.equal(await store.purge(clock.now(), 2), 2)
-    t.ok(await store.purge(clock.now(), 1000) > 2)
+    t.ok((await store.purge(clock.now(), 1000)) > 2)
     t.equal(await store.purge(clock.now(), 1000), 0)
     t.match(await sandbox.lookUp(null, live.chargeId), { status: 'unpaid' })
   })
@@ -101,20 +135,35 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
 t.test('a signer or a database that is away is 503, never an invoice that nobody remembers', async t => {
   const database = await openTestDatabase(t)
   const clock = new ManualClock()
-  const dead: Signer = { sign: async () => { throw new SignerStopped('for the test') }, close: async () => {} }
+  const dead: Signer = {
+    sign: async () => {
+      throw new SignerStopped('for the test')
+    },
+    close: async () => {}
+  }
   const store = new SqlSandboxStore(database.sql)
-  await t.rejects(new SandboxProvider({ store, signer: dead, clock }).createCharge(null, request), errorLike({ status: 503, headers: ['Retry-After', '5'] }))
+  await t.rejects(
+    new SandboxProvider({ store, signer: dead, clock }).createCharge(null, request),
+    errorLike({ status: 503, headers: ['Retry-After', '5'] })
+  )
   await database.close()
   const sandbox = new SandboxProvider({ store, signer, clock })
   await t.rejects(sandbox.createCharge(null, request), errorLike({ status: 503 }))
   await t.rejects(sandbox.lookUp(null, 'sbx_1'), errorLike({ status: 503 }))
 })
 
-t.test('the configuration\'s providers: both slots share one sandbox with a key in the data folder', async t => {
+t.test("the configuration's providers: both slots share one sandbox with a key in the data folder", async t => {
   const database = await openTestDatabase(t)
   const dataDir = temporaryFolder(t)
   const slot = { kind: 'sandbox', timeout: 10_000 } as const
-  const options = { kinds: providerKinds, mode: 'development', lightning: { primary: { ...slot, key: 'operator-key' }, alternate: slot }, dataDir, database, clock: new ManualClock() } as const
+  const options = {
+    kinds: providerKinds,
+    mode: 'development',
+    lightning: { primary: { ...slot, key: 'operator-key' }, alternate: slot },
+    dataDir,
+    database,
+    clock: new ManualClock()
+  } as const
   const providers = openProviders(options)
   t.teardown(() => providers.close())
   t.equal(providers.seats.primary.provider, providers.seats.alternate.provider)
@@ -124,7 +173,11 @@ t.test('the configuration\'s providers: both slots share one sandbox with a key 
   const again = openProviders(options)
   t.teardown(() => again.close())
   const other = await again.seats.primary.provider.createCharge(null, request)
-  t.equal(decodeInvoice(charge.invoice).payee, decodeInvoice(other.invoice).payee, 'the node is the same after a restart')
+  t.equal(
+    decodeInvoice(charge.invoice).payee,
+    decodeInvoice(other.invoice).payee,
+    'the node is the same after a restart'
+  )
   t.throws(() => openProviders({ ...options, mode: 'production' }), ProviderKindError)
 })
 
@@ -133,25 +186,54 @@ t.test('POST /sandbox/pay', async t => {
   const { sandbox } = setUp(database)
   const { invoice, paymentHash } = await sandbox.createCharge(null, request)
 
-  interface From { peerAddress?: string, headers?: string[], principal?: { kind: string, id: string } | null }
-  const pay = async (from: From = {}, mode: 'development' | 'production' = 'development', text = invoice): Promise<unknown> => {
+  interface From {
+    peerAddress?: string
+    headers?: string[]
+    principal?: { kind: string; id: string } | null
+  }
+  const pay = async (
+    from: From = {},
+    mode: 'development' | 'production' = 'development',
+    text = invoice
+  ): Promise<unknown> => {
     const [operation] = providerOperations({ sandbox, mode })
     // The handler reads only these three members of the context.
-    const ctx = { peerAddress: from.peerAddress ?? '127.0.0.1', clientAddress: '127.0.0.1', headers: new HeaderList(from.headers ?? []), principal: from.principal ?? null }
-    const handle = operation?.handle as unknown as (input: unknown) => Promise<{ status: number, body: unknown }>
+    const ctx = {
+      peerAddress: from.peerAddress ?? '127.0.0.1',
+      clientAddress: '127.0.0.1',
+      headers: new HeaderList(from.headers ?? []),
+      principal: from.principal ?? null
+    }
+    const handle = operation?.handle as unknown as (input: unknown) => Promise<{ status: number; body: unknown }>
     return (await handle({ body: { invoice: text }, params: {}, query: {}, ctx })).body
   }
 
   t.match(await pay(), { paymentHash, amountSats: 21, preimage: /^[0-9a-f]{64}$/ })
-  for (const peerAddress of ['127.8.8.8', '::1', '::ffff:127.0.0.1']) t.match(await pay({ peerAddress }), { paymentHash }, peerAddress)
+  for (const peerAddress of ['127.8.8.8', '::1', '::ffff:127.0.0.1'])
+    t.match(await pay({ peerAddress }), { paymentHash }, peerAddress)
   for (const peerAddress of ['203.0.113.9', '10.0.0.1', '::ffff:10.0.0.1', '2001:db8::1', '128.0.0.1']) {
-    await t.rejects(pay({ peerAddress }), errorLike({ status: 403 }), `${peerAddress} is not this machine, whatever clientAddress says`)
+    await t.rejects(
+      pay({ peerAddress }),
+      errorLike({ status: 403 }),
+      `${peerAddress} is not this machine, whatever clientAddress says`
+    )
   }
   for (const header of ['X-Forwarded-For', 'Forwarded', 'X-Real-IP', 'Via']) {
-    await t.rejects(pay({ headers: [header, '127.0.0.1'] }), errorLike({ status: 403 }), `a relayed request (${header}) is not from this machine`)
+    await t.rejects(
+      pay({ headers: [header, '127.0.0.1'] }),
+      errorLike({ status: 403 }),
+      `a relayed request (${header}) is not from this machine`
+    )
   }
-  t.match(await pay({ peerAddress: '203.0.113.9', principal: { kind: 'admin', id: 'admin' } }), { paymentHash }, 'the admin key pays from anywhere')
-  await t.rejects(pay({ peerAddress: '203.0.113.9', principal: { kind: 'merchant', id: '1' } }), errorLike({ status: 403 }))
+  t.match(
+    await pay({ peerAddress: '203.0.113.9', principal: { kind: 'admin', id: 'admin' } }),
+    { paymentHash },
+    'the admin key pays from anywhere'
+  )
+  await t.rejects(
+    pay({ peerAddress: '203.0.113.9', principal: { kind: 'merchant', id: '1' } }),
+    errorLike({ status: 403 })
+  )
   await t.rejects(pay({}, 'production'), errorLike({ status: 403, error: 'Sandbox disabled' }))
   await t.rejects(pay({ principal: { kind: 'admin', id: 'admin' } }, 'production'), errorLike({ status: 403 }))
 })

@@ -8,15 +8,25 @@ import { InvoiceSigner, SignerStopped } from '../../src/providers/sandbox/signer
 
 const key = Buffer.alloc(32, 7)
 const terms: InvoiceTerms = {
-  network: 'regtest', amountMsat: 10_000n, paymentHash: 'ab'.repeat(32), paymentSecret: 'cd'.repeat(32), timestamp: 1_795_000_000, expirySeconds: 600, description: 'a quote'
+  network: 'regtest',
+  amountMsat: 10_000n,
+  paymentHash: 'ab'.repeat(32),
+  paymentSecret: 'cd'.repeat(32),
+  timestamp: 1_795_000_000,
+  expirySeconds: 600,
+  description: 'a quote'
 }
 
-t.test('invoices are signed in another thread with the node\'s own key', async t => {
+t.test("invoices are signed in another thread with the node's own key", async t => {
   const signer = new InvoiceSigner(key)
   t.teardown(() => signer.close())
   const invoices = await Promise.all([signer.sign(terms), signer.sign({ ...terms, amountMsat: 25_000n })])
   const decoded = invoices.map(invoice => decodeInvoice(invoice))
-  t.same(decoded.map(invoice => invoice.amountSats), [10, 25], 'each call gets its own invoice')
+  t.same(
+    decoded.map(invoice => invoice.amountSats),
+    [10, 25],
+    'each call gets its own invoice'
+  )
   for (const invoice of decoded) t.equal(invoice.payee, Buffer.from(secp256k1.getPublicKey(key)).toString('hex'))
   t.equal(decoded[0]?.network, 'regtest')
   t.ok(invoices[0]?.startsWith('lnbcrt'))

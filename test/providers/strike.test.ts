@@ -18,14 +18,25 @@ import { listed } from './listed.ts'
 const CANARY = 'canary-key-51ab09'
 const key = new Secret(CANARY)
 const request = { amountSats: 2_340, description: 'Tea', expirySeconds: 600 }
-const CONTRACT_SCOPES: readonly StrikeScope[] = ['partner.receive-request.read', 'partner.receive-request.create', 'partner.webhooks.manage']
+const CONTRACT_SCOPES: readonly StrikeScope[] = [
+  'partner.receive-request.read',
+  'partner.receive-request.create',
+  'partner.webhooks.manage'
+]
 
-interface Rig { readonly clock: ManualClock, readonly fake: FakeStrike, readonly strike: StrikeProvider, another (): StrikeProvider }
+interface Rig {
+  readonly clock: ManualClock
+  readonly fake: FakeStrike
+  readonly strike: StrikeProvider
+  another(): StrikeProvider
+}
 
-async function rig (t: T): Promise<Rig> {
+async function rig(t: T): Promise<Rig> {
   const clock = new ManualClock()
   const fake = await startFakeStrike({ clock, key: CANARY })
-  fake.onHang = () => { clock.advance(10_000) }
+  fake.onHang = () => {
+    clock.advance(10_000)
+  }
   const another = (): StrikeProvider => {
     const made = new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
     t.teardown(() => made.close())
@@ -39,23 +50,40 @@ t.test('a charge is a receive request with a Lightning invoice over the amount',
   const { clock, fake, strike } = await rig(t)
   const charge = await strike.createCharge(key, request)
   const held = fake.account.request(charge.chargeId)
-  t.same(fake.requests, [{
-    method: 'POST', path: '/v1/receive-requests', body: { bolt11: { amount: { amount: '0.00002340', currency: 'BTC' }, description: 'Tea', expiryInSeconds: 600 } }, idempotencyKey: undefined
-  }])
-  t.same(charge, { chargeId: held.id, invoice: held.invoice, paymentHash: held.paymentHash, expiresAt: clock.now() + 600_000, network: 'regtest', onchainAddress: null, checkoutUrl: null })
+  t.same(fake.requests, [
+    {
+      method: 'POST',
+      path: '/v1/receive-requests',
+      body: { bolt11: { amount: { amount: '0.00002340', currency: 'BTC' }, description: 'Tea', expiryInSeconds: 600 } },
+      idempotencyKey: undefined
+    }
+  ])
+  t.same(charge, {
+    chargeId: held.id,
+    invoice: held.invoice,
+    paymentHash: held.paymentHash,
+    expiresAt: clock.now() + 600_000,
+    network: 'regtest',
+    onchainAddress: null,
+    checkoutUrl: null
+  })
   t.equal(decodeInvoice(charge.invoice).amountSats, 2_340)
 })
 
 t.test('amounts are written as decimal texts of eight places, whatever their size', async t => {
   const { fake, strike } = await rig(t)
-  for (const [sats, amount] of [[1, '0.00000001'], [100_000_000, '1.00000000'], [2_100_000_012_345_678, '21000000.12345678']] as const) {
+  for (const [sats, amount] of [
+    [1, '0.00000001'],
+    [100_000_000, '1.00000000'],
+    [2_100_000_012_345_678, '21000000.12345678']
+  ] as const) {
     fake.requests.length = 0
     await strike.createCharge(key, { ...request, amountSats: sats }).catch(() => null)
     t.match(fake.requests[0]?.body, { bolt11: { amount: { amount } } })
   }
 })
 
-t.test('a description is cut to 250 characters at a character\'s edge, and left out when empty', async t => {
+t.test("a description is cut to 250 characters at a character's edge, and left out when empty", async t => {
   const { fake, strike } = await rig(t)
   const long = await strike.createCharge(key, { ...request, description: `${'x'.repeat(249)}🙂!` })
   t.equal(fake.account.request(long.chargeId).description, 'x'.repeat(249))
@@ -65,14 +93,21 @@ t.test('a description is cut to 250 characters at a character\'s edge, and left 
 
 t.test('a fiat amount is converted by Strike, and its invoice is the truth', async t => {
   const { fake, strike } = await rig(t)
-  const charge = await strike.createFiatCharge(key, { amount: '49.9', currency: 'EUR', description: 'Tea', expirySeconds: 600 })
+  const charge = await strike.createFiatCharge(key, {
+    amount: '49.9',
+    currency: 'EUR',
+    description: 'Tea',
+    expirySeconds: 600
+  })
   t.match(fake.requests[0]?.body, { bolt11: { amount: { amount: '49.9', currency: 'EUR' } } })
   t.equal(decodeInvoice(charge.invoice).amountSats, 54_240)
   fake.pay(charge.chargeId)
   t.match(await strike.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 54_240 })
 })
 
-const tampered: ReadonlyArray<[why: string, change: (bolt11: Record<string, unknown>, other: string) => Record<string, unknown>]> = [
+const tampered: ReadonlyArray<
+  [why: string, change: (bolt11: Record<string, unknown>, other: string) => Record<string, unknown>]
+> = [
   ['another payment hash than its invoice', bolt11 => ({ ...bolt11, paymentHash: 'ab'.repeat(32) })],
   ['an invoice over another amount', (bolt11, other) => ({ ...bolt11, paymentHash: undefined, invoice: other })],
   ['no invoice', bolt11 => ({ ...bolt11, invoice: null })],
@@ -83,8 +118,18 @@ for (const [why, change] of tampered) {
     const { fake, strike } = await rig(t)
     const other = await strike.createCharge(key, { ...request, amountSats: 7 })
     // What the fake answers to a creation has this member.
-    fake.rewrite = (_on, body) => ({ ...body as object, bolt11: change((body as { bolt11: Record<string, unknown> }).bolt11, other.invoice) })
-    await t.rejects(strike.createCharge(key, request), errorLike({ name: 'ProviderUnavailable', fault: 'server', message: 'The payment provider gave an answer that cannot be used.' }))
+    fake.rewrite = (_on, body) => ({
+      ...(body as object),
+      bolt11: change((body as { bolt11: Record<string, unknown> }).bolt11, other.invoice)
+    })
+    await t.rejects(
+      strike.createCharge(key, request),
+      errorLike({
+        name: 'ProviderUnavailable',
+        fault: 'server',
+        message: 'The payment provider gave an answer that cannot be used.'
+      })
+    )
   })
 }
 
@@ -163,16 +208,48 @@ t.test('key, scopes and trouble are told apart', async t => {
   const { chargeId } = await strike.createCharge(key, request)
   fake.addKey('reader', ['partner.receive-request.read'], fake.account)
   fake.addKey('creator', ['partner.receive-request.create'], fake.account)
-  await t.rejects(strike.createCharge(new Secret('reader'), request), errorLike({ reason: 'scope', scope: 'partner.receive-request.create', message: 'The provider key lacks the scope partner.receive-request.create.' }))
-  await t.rejects(strike.lookUp(new Secret('creator'), chargeId), errorLike({ reason: 'scope', scope: 'partner.receive-request.read' }))
-  await t.rejects(strike.createCharge(new Secret('expired'), request), errorLike({ reason: 'key', message: 'The provider does not accept this key.' }))
+  await t.rejects(
+    strike.createCharge(new Secret('reader'), request),
+    errorLike({
+      reason: 'scope',
+      scope: 'partner.receive-request.create',
+      message: 'The provider key lacks the scope partner.receive-request.create.'
+    })
+  )
+  await t.rejects(
+    strike.lookUp(new Secret('creator'), chargeId),
+    errorLike({ reason: 'scope', scope: 'partner.receive-request.read' })
+  )
+  await t.rejects(
+    strike.createCharge(new Secret('expired'), request),
+    errorLike({ reason: 'key', message: 'The provider does not accept this key.' })
+  )
   fake.fail('html as 403')
-  await t.rejects(strike.lookUp(key, chargeId), errorLike({ name: 'ProviderUnavailable', fault: 'server', message: /in front/ }), 'Cloudflare\'s page says nothing of the key')
-  for (const [fault, kind] of [['html', 'server'], ['html as 200', 'server'], ['server error', 'server'], ['empty', 'server'], ['huge', 'size'], ['redirect', 'server'], ['hang', 'timeout']] as const) {
+  await t.rejects(
+    strike.lookUp(key, chargeId),
+    errorLike({ name: 'ProviderUnavailable', fault: 'server', message: /in front/ }),
+    "Cloudflare's page says nothing of the key"
+  )
+  for (const [fault, kind] of [
+    ['html', 'server'],
+    ['html as 200', 'server'],
+    ['server error', 'server'],
+    ['empty', 'server'],
+    ['huge', 'size'],
+    ['redirect', 'server'],
+    ['hang', 'timeout']
+  ] as const) {
     fake.fail(fault)
-    await t.rejects(strike.lookUp(key, chargeId), errorLike({ name: kind === 'size' ? 'AnswerTooLarge' : 'ProviderUnavailable', fault: kind }), fault)
+    await t.rejects(
+      strike.lookUp(key, chargeId),
+      errorLike({ name: kind === 'size' ? 'AnswerTooLarge' : 'ProviderUnavailable', fault: kind }),
+      fault
+    )
   }
-  await t.rejects(strike.createCharge(key, { ...request, expirySeconds: 0 }), errorLike({ reason: 'request', message: /bolt11\.expiryInSeconds: A whole number above 0 is expected\./ }))
+  await t.rejects(
+    strike.createCharge(key, { ...request, expirySeconds: 0 }),
+    errorLike({ reason: 'request', message: /bolt11\.expiryInSeconds: A whole number above 0 is expected\./ })
+  )
 })
 
 t.test('a broken connection: looking up is tried once more, creating is not', async t => {
@@ -192,41 +269,81 @@ t.test('a lock-out of our address rests receiving for all keys until it is over,
   const { invoice } = await strike.createCharge(new Secret('shop-key'), request)
   fake.lock('others', 3_600_000)
   await t.rejects(strike.createCharge(key, request), errorLike({ fault: 'rate', retryAfter: 3600 }))
-  t.match(await strike.createPayout(key, { reference: '1', chargeId: 'c', destination: { type: 'ln', invoice }, amountSats: 2_340, description: null }), { status: 'confirmed' })
+  t.match(
+    await strike.createPayout(key, {
+      reference: '1',
+      chargeId: 'c',
+      destination: { type: 'ln', invoice },
+      amountSats: 2_340,
+      description: null
+    }),
+    { status: 'confirmed' }
+  )
   fake.requests.length = 0
   clock.advance(600_000)
-  await t.rejects(strike.createCharge(new Secret('another-merchant'), request), errorLike({ fault: 'rate', retryAfter: 3000 }))
+  await t.rejects(
+    strike.createCharge(new Secret('another-merchant'), request),
+    errorLike({ fault: 'rate', retryAfter: 3000 })
+  )
   await t.rejects(strike.listSettled(key, { since: 0, oldest: 0, position: null }), errorLike({ fault: 'rate' }))
   t.equal(fake.requests.length, 0)
   clock.advance(3_000_000)
   t.match(await strike.createCharge(key, request), { network: 'regtest' })
 })
 
-t.test('validation reads the profile, reads receive requests and makes an invoice of 1 satoshi that expires after 60 seconds', async t => {
-  const { fake, strike } = await rig(t)
-  t.same(await strike.validateKey(key), { isValid: true, message: 'The provider accepts this key, and it can create and read receive requests.' })
-  t.same(fake.requests.map(({ method, path }) => `${method} ${path}`), ['GET /v1/accounts/profile', 'GET /v1/receive-requests?$top=1', 'POST /v1/receive-requests'])
-  t.match(fake.requests[2]?.body, { bolt11: { amount: { amount: '0.00000001', currency: 'BTC' }, expiryInSeconds: 60 } })
+t.test(
+  'validation reads the profile, reads receive requests and makes an invoice of 1 satoshi that expires after 60 seconds',
+  async t => {
+    const { fake, strike } = await rig(t)
+    t.same(await strike.validateKey(key), {
+      isValid: true,
+      message: 'The provider accepts this key, and it can create and read receive requests.'
+    })
+    t.same(
+      fake.requests.map(({ method, path }) => `${method} ${path}`),
+      ['GET /v1/accounts/profile', 'GET /v1/receive-requests?$top=1', 'POST /v1/receive-requests']
+    )
+    t.match(fake.requests[2]?.body, {
+      bolt11: { amount: { amount: '0.00000001', currency: 'BTC' }, expiryInSeconds: 60 }
+    })
 
-  const without = (scope: StrikeScope): readonly StrikeScope[] => CONTRACT_SCOPES.filter(other => other !== scope)
-  fake.addKey('contract', CONTRACT_SCOPES)
-  t.match(await strike.validateKey(new Secret('contract')), { isValid: true }, 'the three scopes that the contract asks for are enough: a 403 of the profile is ignored')
-  fake.addKey('no-create', without('partner.receive-request.create'))
-  t.same(await strike.validateKey(new Secret('no-create')), { isValid: false, message: 'The provider key lacks the scope partner.receive-request.create.' })
-  fake.addKey('no-read', without('partner.receive-request.read'))
-  t.same(await strike.validateKey(new Secret('no-read')), { isValid: false, message: 'The provider key lacks the scope partner.receive-request.read.' })
-  fake.addKey('no-webhooks', without('partner.webhooks.manage'))
-  t.match(await strike.validateKey(new Secret('no-webhooks')), { isValid: true }, 'the webhook scope is not exercised')
-  fake.revokeKey('contract')
-  t.same(await strike.validateKey(new Secret('contract')), { isValid: false, message: 'The provider does not accept this key.' })
-  t.match(await strike.validateKey(new Secret('not a key')), { isValid: false })
-  for (const on of [/profile/, /GET .*receive-requests/, /POST/]) {
-    fake.fail('server error', on)
-    await t.rejects(strike.validateKey(key), errorLike({ name: 'ProviderUnavailable' }), 'trouble is no verdict')
+    const without = (scope: StrikeScope): readonly StrikeScope[] => CONTRACT_SCOPES.filter(other => other !== scope)
+    fake.addKey('contract', CONTRACT_SCOPES)
+    t.match(
+      await strike.validateKey(new Secret('contract')),
+      { isValid: true },
+      'the three scopes that the contract asks for are enough: a 403 of the profile is ignored'
+    )
+    fake.addKey('no-create', without('partner.receive-request.create'))
+    t.same(await strike.validateKey(new Secret('no-create')), {
+      isValid: false,
+      message: 'The provider key lacks the scope partner.receive-request.create.'
+    })
+    fake.addKey('no-read', without('partner.receive-request.read'))
+    t.same(await strike.validateKey(new Secret('no-read')), {
+      isValid: false,
+      message: 'The provider key lacks the scope partner.receive-request.read.'
+    })
+    fake.addKey('no-webhooks', without('partner.webhooks.manage'))
+    t.match(
+      await strike.validateKey(new Secret('no-webhooks')),
+      { isValid: true },
+      'the webhook scope is not exercised'
+    )
+    fake.revokeKey('contract')
+    t.same(await strike.validateKey(new Secret('contract')), {
+      isValid: false,
+      message: 'The provider does not accept this key.'
+    })
+    t.match(await strike.validateKey(new Secret('not a key')), { isValid: false })
+    for (const on of [/profile/, /GET .*receive-requests/, /POST/]) {
+      fake.fail('server error', on)
+      await t.rejects(strike.validateKey(key), errorLike({ name: 'ProviderUnavailable' }), 'trouble is no verdict')
+    }
   }
-})
+)
 
-t.test('the account\'s list of what was settled', async t => {
+t.test("the account's list of what was settled", async t => {
   const { clock, fake, strike } = await rig(t)
   const ids: string[] = []
   for (let count = 0; count < 4; count++) {
@@ -243,13 +360,20 @@ t.test('the account\'s list of what was settled', async t => {
   fake.begin(fourth)
 
   fake.requests.length = 0
-  t.same(await listed(strike, key, since), [
-    { chargeId: third, state: null },
-    { chargeId: second, state: { status: 'paid', receivedSats: 2_340, settledAt: since } }
-  ], 'newest first, without older ones and those that are not final')
+  t.same(
+    await listed(strike, key, since),
+    [
+      { chargeId: third, state: null },
+      { chargeId: second, state: { status: 'paid', receivedSats: 2_340, settledAt: since } }
+    ],
+    'newest first, without older ones and those that are not final'
+  )
   t.equal(fake.requests[0]?.path, '/v1/receive-requests/receives?$top=100')
-  t.equal(fake.requests.length, 1, 'what was not paid over Lightning may be somebody else\'s: it is not asked for')
-  t.same((await listed(strike, key, 0)).map(({ chargeId }) => chargeId), [third, second, first])
+  t.equal(fake.requests.length, 1, "what was not paid over Lightning may be somebody else's: it is not asked for")
+  t.same(
+    (await listed(strike, key, 0)).map(({ chargeId }) => chargeId),
+    [third, second, first]
+  )
 })
 
 t.test('a list that begins at the oldest is read at its end', async t => {
@@ -265,7 +389,10 @@ t.test('a list that begins at the oldest is read at its end', async t => {
   fake.requests.length = 0
   fake.isOldestFirst = true
   t.equal((await listed(strike, key, 0))[0]?.chargeId, last.chargeId)
-  t.same(fake.requests.map(({ path }) => path), ['/v1/receive-requests/receives?$top=100', '/v1/receive-requests/receives?$top=100&$skip=31'])
+  t.same(
+    fake.requests.map(({ path }) => path),
+    ['/v1/receive-requests/receives?$top=100', '/v1/receive-requests/receives?$top=100&$skip=31']
+  )
   fake.isOldestFirst = false
   fake.requests.length = 0
   t.equal((await listed(strike, key, 0))[0]?.chargeId, last.chargeId)
@@ -280,7 +407,11 @@ t.test('notifications', async t => {
   const { chargeId } = await strike.createCharge(key, request)
   const { subscriptionId } = await strike.subscribe(key, `${receiver.url}/api/webhooks/primary`, secret)
   t.equal(fake.subscriptions[0]?.id, subscriptionId)
-  t.match(fake.subscriptions[0], { enabled: true, webhookVersion: 'v1', eventTypes: ['receive-request.receive-pending', 'receive-request.receive-completed'] })
+  t.match(fake.subscriptions[0], {
+    enabled: true,
+    webhookVersion: 'v1',
+    eventTypes: ['receive-request.receive-pending', 'receive-request.receive-completed']
+  })
 
   await t.test('are about a charge, and signed over the bytes in hex of either case', async t => {
     fake.pay(chargeId)
@@ -299,7 +430,11 @@ t.test('notifications', async t => {
     }
     t.equal(strike.readNotification(new HeaderList([]), body)?.verify(secret), false)
     const changed = Buffer.from(body.toString().replace('{', '{ '))
-    t.equal(strike.readNotification(new HeaderList(['x-webhook-signature', signature]), changed)?.verify(secret), false, 'the same JSON in other bytes is not what was signed')
+    t.equal(
+      strike.readNotification(new HeaderList(['x-webhook-signature', signature]), changed)?.verify(secret),
+      false,
+      'the same JSON in other bytes is not what was signed'
+    )
   })
 
   await t.test('come again until they are taken, each time the same', async t => {
@@ -314,8 +449,15 @@ t.test('notifications', async t => {
     receiver.answer(() => ({ status: 200 }))
     clock.advance(9_000)
     t.same(await fake.deliver(), [200])
-    const about = receiver.received.slice(from).map(({ headers, body }) => strike.readNotification(new HeaderList(['x-webhook-signature', String(headers['x-webhook-signature'])]), body))
-    t.same(about.map(notification => notification?.chargeId), [another.chargeId, another.chargeId, another.chargeId])
+    const about = receiver.received
+      .slice(from)
+      .map(({ headers, body }) =>
+        strike.readNotification(new HeaderList(['x-webhook-signature', String(headers['x-webhook-signature'])]), body)
+      )
+    t.same(
+      about.map(notification => notification?.chargeId),
+      [another.chargeId, another.chargeId, another.chargeId]
+    )
     t.ok(about.every(notification => notification?.verify(secret)))
     t.equal(fake.waiting, 0)
   })
@@ -324,10 +466,20 @@ t.test('notifications', async t => {
     const read = (text: string): unknown => strike.readNotification(new HeaderList([]), Buffer.from(text))
     t.equal(read('{"eventType":"payment.updated","data":{"entityId":"x"}}'), null)
     t.equal(read('{"eventType":"invoice.updated"}'), null)
-    for (const bad of ['', 'null', '[]', '{"eventType":1}', '{', '{"eventType":"receive-request.receive-completed"}', '{"eventType":"receive-request.receive-completed","data":{"entityId":"../x"}}']) {
+    for (const bad of [
+      '',
+      'null',
+      '[]',
+      '{"eventType":1}',
+      '{',
+      '{"eventType":"receive-request.receive-completed"}',
+      '{"eventType":"receive-request.receive-completed","data":{"entityId":"../x"}}'
+    ]) {
       t.throws(() => read(bad), ProviderNotificationError, bad)
     }
-    const body = Buffer.from('{"eventType":"receive-request.what-comes-next","data":{"entityId":"abc","receiveId":"def"},"more":1}')
+    const body = Buffer.from(
+      '{"eventType":"receive-request.what-comes-next","data":{"entityId":"abc","receiveId":"def"},"more":1}'
+    )
     const signature = createHmac('sha256', 'a secret of mine').update(body).digest('hex')
     const read_ = strike.readNotification(new HeaderList(['x-webhook-signature', ` ${signature} `]), body)
     t.equal(read_?.chargeId, 'abc')
@@ -336,16 +488,35 @@ t.test('notifications', async t => {
 
   await t.test('registering needs its scope, an allowed secret and an https address', async t => {
     fake.addKey('no-webhooks', ['partner.receive-request.create'])
-    await t.rejects(strike.subscribe(new Secret('no-webhooks'), receiver.url, secret), errorLike({ reason: 'scope', scope: 'partner.webhooks.manage' }))
-    await t.rejects(strike.subscribe(key, receiver.url, new Secret('short')), errorLike({ reason: 'request', message: /secret/ }))
+    await t.rejects(
+      strike.subscribe(new Secret('no-webhooks'), receiver.url, secret),
+      errorLike({ reason: 'scope', scope: 'partner.webhooks.manage' })
+    )
+    await t.rejects(
+      strike.subscribe(key, receiver.url, new Secret('short')),
+      errorLike({ reason: 'request', message: /secret/ })
+    )
     fake.takesPlainWebhooks = false
-    await t.rejects(strike.subscribe(key, 'http://a.example', secret), errorLike({ reason: 'request', message: /https/ }))
+    await t.rejects(
+      strike.subscribe(key, 'http://a.example', secret),
+      errorLike({ reason: 'request', message: /https/ })
+    )
   })
 })
 
 t.test('no key shows in an error, however it fails, nor in the provider itself', async t => {
   const { fake, strike } = await rig(t)
-  const faults: readonly StrikeFault[] = ['hang', 'lost before', 'html', 'html as 200', 'html as 403', 'server error', 'empty', 'huge', 'redirect']
+  const faults: readonly StrikeFault[] = [
+    'hang',
+    'lost before',
+    'html',
+    'html as 200',
+    'html as 403',
+    'server error',
+    'empty',
+    'huge',
+    'redirect'
+  ]
   for (const fault of faults) {
     fake.fail(fault, /POST/)
     const caught: unknown = await strike.createCharge(key, request).catch((error: unknown) => error)
@@ -363,7 +534,14 @@ t.test('strike stands in either slot, behind a breaker, at the address that the 
   const { clock, fake } = await rig(t)
   const database = await openTestDatabase(t)
   const slot = { kind: 'strike', timeout: 10_000, url: `${fake.url}/v1` } as const
-  const providers = openProviders({ kinds: providerKinds, mode: 'production', lightning: { primary: { ...slot, key: CANARY }, alternate: slot }, dataDir: temporaryFolder(t), database, clock })
+  const providers = openProviders({
+    kinds: providerKinds,
+    mode: 'production',
+    lightning: { primary: { ...slot, key: CANARY }, alternate: slot },
+    dataDir: temporaryFolder(t),
+    database,
+    clock
+  })
   t.teardown(() => providers.close())
   const { primary, alternate } = providers.seats
   t.equal(primary.key?.reveal(), CANARY)
@@ -380,7 +558,11 @@ t.test('strike stands in either slot, behind a breaker, at the address that the 
   fake.requests.length = 0
   await t.rejects(primary.provider.createCharge(key, request), errorLike({ fault: 'open', retryAfter: 10 }))
   t.equal(fake.requests.length, 0)
-  t.match(await alternate.provider.createCharge(key, request), { network: 'regtest' }, 'the other slot has a breaker of its own')
+  t.match(
+    await alternate.provider.createCharge(key, request),
+    { network: 'regtest' },
+    'the other slot has a breaker of its own'
+  )
   const signed = Buffer.from('{"eventType":"receive-request.receive-completed","data":{"entityId":"abc"}}')
   t.equal(primary.provider.readNotification?.(new HeaderList([]), signed)?.chargeId, 'abc')
 })

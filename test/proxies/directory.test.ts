@@ -13,56 +13,132 @@ import { eachDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
-function aRow (proxyId: string, merchantId: number, members: Partial<ProxyRow> = {}): ProxyRow {
+function aRow(proxyId: string, merchantId: number, members: Partial<ProxyRow> = {}): ProxyRow {
   return {
-    proxyId, merchantId, name: 'a', description: null, targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1, endpoints: [], tokenValiditySeconds: 3600,
-    timeoutSeconds: 30, renewal: 'default', priceGraceSeconds: 0, formerPrices: [], allowedMethods: [], allowedPaths: [], blockedPaths: [], authHeader: null, authValue: null, isActive: true, createdAt: 0, updatedAt: 0, ...members
+    proxyId,
+    merchantId,
+    name: 'a',
+    description: null,
+    targetBaseUrl: 'https://api.example.com',
+    defaultPriceSats: 1,
+    endpoints: [],
+    tokenValiditySeconds: 3600,
+    timeoutSeconds: 30,
+    renewal: 'default',
+    priceGraceSeconds: 0,
+    formerPrices: [],
+    allowedMethods: [],
+    allowedPaths: [],
+    blockedPaths: [],
+    authHeader: null,
+    authValue: null,
+    isActive: true,
+    createdAt: 0,
+    updatedAt: 0,
+    ...members
   }
 }
 
-t.test('what another node changes of a merchant counts for its proxies at once, without waiting for the next reading', async t => {
-  await eachDatabase(t, 'by notification', async (t, database) => {
-    const merchants = new Merchants({
-      store: new SqlMerchantStore(database), sealer: new Sealer(new KeyRing(new Secret('a'.repeat(64)), [])), clock: systemClock, plans: () => { throw new Error('plans are not asked for') }
-    })
-    const store = new SqlProxyStore(database)
-    const { merchant } = await merchants.create({ name: 'a', email: 'a@example.com' })
-    const { merchant: other } = await merchants.create({ name: 'b', email: 'b@example.com' })
-    for (const [id, owner] of [['a-000001', merchant], ['a-000002', merchant], ['b-000001', other]] as const) await store.insert(aRow(id, owner.id), null, () => Promise.resolve(0))
-    // This clock stands still, so nothing is read again by time.
-    const directory = new ProxyDirectory({ store, database, clock: new ManualClock(), log: silentLog, merchants: ids => merchants.byIds(ids), open: () => null })
-    await directory.start()
-    t.teardown(() => directory.stop())
-    const active = async (id: string): Promise<boolean | undefined> => (await directory.find(id))?.merchant.isActive
-    for (const id of ['a-000001', 'a-000002', 'b-000001']) t.equal(await active(id), true)
+t.test(
+  'what another node changes of a merchant counts for its proxies at once, without waiting for the next reading',
+  async t => {
+    await eachDatabase(t, 'by notification', async (t, database) => {
+      const merchants = new Merchants({
+        store: new SqlMerchantStore(database),
+        sealer: new Sealer(new KeyRing(new Secret('a'.repeat(64)), [])),
+        clock: systemClock,
+        plans: () => {
+          throw new Error('plans are not asked for')
+        }
+      })
+      const store = new SqlProxyStore(database)
+      const { merchant } = await merchants.create({ name: 'a', email: 'a@example.com' })
+      const { merchant: other } = await merchants.create({ name: 'b', email: 'b@example.com' })
+      for (const [id, owner] of [
+        ['a-000001', merchant],
+        ['a-000002', merchant],
+        ['b-000001', other]
+      ] as const)
+        await store.insert(aRow(id, owner.id), null, () => Promise.resolve(0))
+      // This clock stands still, so nothing is read again by time.
+      const directory = new ProxyDirectory({
+        store,
+        database,
+        clock: new ManualClock(),
+        log: silentLog,
+        merchants: ids => merchants.byIds(ids),
+        open: () => null
+      })
+      await directory.start()
+      t.teardown(() => directory.stop())
+      const active = async (id: string): Promise<boolean | undefined> => (await directory.find(id))?.merchant.isActive
+      for (const id of ['a-000001', 'a-000002', 'b-000001']) t.equal(await active(id), true)
 
-    await merchants.deactivate(merchant.id)
-    await eventually('both proxies of the account know', 5000, async () => await active('a-000001') === false && await active('a-000002') === false ? true : null)
-    t.equal(await active('b-000001'), true, 'another account\'s do not')
-    await merchants.setFlags(other.id, { l402Enabled: false })
-    await eventually('a flag too', 5000, async () => (await directory.find('b-000001'))?.merchant.flags.l402Enabled === false ? true : null)
-  })
-})
+      await merchants.deactivate(merchant.id)
+      await eventually('both proxies of the account know', 5000, async () =>
+        (await active('a-000001')) === false && (await active('a-000002')) === false ? true : null
+      )
+      t.equal(await active('b-000001'), true, "another account's do not")
+      await merchants.setFlags(other.id, { l402Enabled: false })
+      await eventually('a flag too', 5000, async () =>
+        (await directory.find('b-000001'))?.merchant.flags.l402Enabled === false ? true : null
+      )
+    })
+  }
+)
 
 /** A directory over a store whose readings end when the test says, each with what stood when it began. */
-function staged (t: T): { directory: ProxyDirectory, stored: Map<string, ProxyRow>, account: { isActive: boolean }, notify (channel: string, payload: string): void, readings: { finish (): Promise<void> }[] } {
+function staged(t: T): {
+  directory: ProxyDirectory
+  stored: Map<string, ProxyRow>
+  account: { isActive: boolean }
+  notify(channel: string, payload: string): void
+  readings: { finish(): Promise<void> }[]
+} {
   const stored = new Map<string, ProxyRow>()
   const account = { isActive: true }
-  const readings: { finish (): Promise<void> }[] = []
+  const readings: { finish(): Promise<void> }[] = []
   const heard = new Map<string, (payload: string) => void>()
   const store = {
     byIds: (ids: readonly string[]) => {
       const rows = ids.flatMap(id => stored.get(id) ?? [])
       return new Promise<ProxyRow[]>(resolve => {
-        readings.push({ finish: async () => { resolve(rows); await new Promise(done => { setImmediate(done) }) } })
+        readings.push({
+          finish: async () => {
+            resolve(rows)
+            await new Promise(done => {
+              setImmediate(done)
+            })
+          }
+        })
       })
     }
   } as unknown as ProxyStore // nothing else of it is asked
-  const database = { listen: (channel: string, hear: (payload: string) => void) => { heard.set(channel, hear); return Promise.resolve(() => Promise.resolve()) } } as unknown as Database // likewise
+  const database = {
+    listen: (channel: string, hear: (payload: string) => void) => {
+      heard.set(channel, hear)
+      return Promise.resolve(() => Promise.resolve())
+    }
+  } as unknown as Database // likewise
   const merchant = (): Merchant => aMerchant({ id: 7, isActive: account.isActive })
-  const directory = new ProxyDirectory({ store, database, clock: new ManualClock(), log: silentLog, merchants: ids => Promise.resolve(new Map(ids.map(id => [id, merchant()]))), open: () => null })
+  const directory = new ProxyDirectory({
+    store,
+    database,
+    clock: new ManualClock(),
+    log: silentLog,
+    merchants: ids => Promise.resolve(new Map(ids.map(id => [id, merchant()]))),
+    open: () => null
+  })
   t.teardown(() => directory.stop())
-  return { directory, stored, account, readings, notify: (channel, payload) => { heard.get(channel)?.(payload) } }
+  return {
+    directory,
+    stored,
+    account,
+    readings,
+    notify: (channel, payload) => {
+      heard.get(channel)?.(payload)
+    }
+  }
 }
 
 t.test('a reading that began before a change never puts the old state back', async t => {
@@ -105,7 +181,7 @@ t.test('a merchant that changes while its proxy is first read is seen as it is t
   t.equal((directory.find('a-000001') as ListedProxy).merchant.isActive, true)
   account.isActive = false
   notify(merchantsChannel, '8')
-  t.equal(readings.length, 1, 'another account\'s change is nobody\'s here')
+  t.equal(readings.length, 1, "another account's change is nobody's here")
   notify(merchantsChannel, '7')
   await readings[1]?.finish()
   t.equal((directory.find('a-000001') as ListedProxy).merchant.isActive, false)

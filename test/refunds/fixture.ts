@@ -55,18 +55,18 @@ export interface Fixture {
   readonly changes: PaymentChange[]
   readonly call: Call
   /** Another merchant with keys for both slots. */
-  newMerchant (): Promise<Merchant>
+  newMerchant(): Promise<Merchant>
   /** A paid payment of 1,000 satoshis on the primary provider, with what a test needs different. */
-  payment (different?: Partial<Payment>): Promise<Payment>
-  stored (invoiceId: string): Promise<Payment>
+  payment(different?: Partial<Payment>): Promise<Payment>
+  stored(invoiceId: string): Promise<Payment>
   /** Another process on the same database. */
-  another (store?: RefundStore): Refunds
+  another(store?: RefundStore): Refunds
 }
 
 let count = 0
 
 /** Sets refunds up over `database`. */
-export async function fixtureOn (database: Database): Promise<Fixture> {
+export async function fixtureOn(database: Database): Promise<Fixture> {
   const clock = new ManualClock()
   const provider = new FakeProvider(clock)
   const merchants = new SqlMerchantStore(database)
@@ -76,9 +76,13 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
   const changes: PaymentChange[] = []
   const accounts = new Map<number, Merchant>()
   const paymentChanges = new PaymentChanges({ store: payments, database, clock })
-  paymentChanges.onChange = async (_sql, change) => { changes.push(change) }
+  paymentChanges.onChange = async (_sql, change) => {
+    changes.push(change)
+  }
   const confirmed: Refund[] = []
-  const onConfirmed = async (_sql: unknown, refund: Refund): Promise<void> => { confirmed.push(refund) }
+  const onConfirmed = async (_sql: unknown, refund: Refund): Promise<void> => {
+    confirmed.push(refund)
+  }
   const sources = paymentSources({
     get: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
     lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
@@ -99,13 +103,29 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
   }
   const newMerchant = async (): Promise<Merchant> => {
     const id = await merchants.nextId()
-    const sealed = (slot: 'primary' | 'alternate') => sealer.seal(`key of ${slot}`, { table: 'merchants', column: `${slot}_key`, row: String(id) })
+    const sealed = (slot: 'primary' | 'alternate') =>
+      sealer.seal(`key of ${slot}`, { table: 'merchants', column: `${slot}_key`, row: String(id) })
     count++
     const made = await merchants.insert({
-      id, name: 'Acme', email: `acme-${count}@example.com`, keyId: `key${count}`, keyDigest: Buffer.alloc(32), planTier: 'individual',
-      subscription: { subscriptionStatus: 'active', currentPeriodEnd: null, billingCustomerId: null, billingSubscriptionId: null },
+      id,
+      name: 'Acme',
+      email: `acme-${count}@example.com`,
+      keyId: `key${count}`,
+      keyDigest: Buffer.alloc(32),
+      planTier: 'individual',
+      subscription: {
+        subscriptionStatus: 'active',
+        currentPeriodEnd: null,
+        billingCustomerId: null,
+        billingSubscriptionId: null
+      },
       flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true },
-      providerChoice: null, primaryKey: sealed('primary'), alternateKey: sealed('alternate'), webhookUrl: null, webhookSecret: null, now: clock.now()
+      providerChoice: null,
+      primaryKey: sealed('primary'),
+      alternateKey: sealed('alternate'),
+      webhookUrl: null,
+      webhookSecret: null,
+      now: clock.now()
     })
     accounts.set(id, made)
     return made
@@ -115,14 +135,42 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
     const now = clock.now()
     const invoiceId = numericId()
     const row: Payment = {
-      invoiceId, merchantId: merchant.id, orderId: `order-${invoiceId}`, status: 'paid', amount: '0.00001', currency: 'BTC', description: null,
-      customerEmail: null, customerName: null, successUrl: null, metadata: null, payToken: `token-${invoiceId}`, slot: 'primary', kind: 'sandbox',
-      chargeId: `sbx_${invoiceId}`, invoice: 'lnbcrt1', paymentHash: randomBytes(32).toString('hex'), network: 'regtest', onchainAddress: null,
-      checkoutUrl: null, amountSats: 1000, receivedSats: null, createdAt: now, expiresAt: now + 3_600_000, confirmsAt: null, paidAt: now, ...different
+      invoiceId,
+      merchantId: merchant.id,
+      orderId: `order-${invoiceId}`,
+      status: 'paid',
+      amount: '0.00001',
+      currency: 'BTC',
+      description: null,
+      customerEmail: null,
+      customerName: null,
+      successUrl: null,
+      metadata: null,
+      payToken: `token-${invoiceId}`,
+      slot: 'primary',
+      kind: 'sandbox',
+      chargeId: `sbx_${invoiceId}`,
+      invoice: 'lnbcrt1',
+      paymentHash: randomBytes(32).toString('hex'),
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null,
+      amountSats: 1000,
+      receivedSats: null,
+      createdAt: now,
+      expiresAt: now + 3_600_000,
+      confirmsAt: null,
+      paidAt: now,
+      ...different
     }
-    const reservation = { merchantId: row.merchantId, orderId: row.orderId, reservationId: invoiceId, heldUntil: now + 1000 }
+    const reservation = {
+      merchantId: row.merchantId,
+      orderId: row.orderId,
+      reservationId: invoiceId,
+      heldUntil: now + 1000
+    }
     await payments.reserve(reservation, now)
-    if (await payments.insert(row, reservation) !== 'done') throw new Error('the payment could not be written')
+    if ((await payments.insert(row, reservation)) !== 'done') throw new Error('the payment could not be written')
     return row
   }
   const refunds = another()
@@ -131,13 +179,34 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
   const chain = await harness([], { answer: ctx => upstream.handle(ctx), services: { clock } })
   const call: Call = async (method, target, body, as = merchant) => {
     const result = await chain.run({
-      method, target, headers: { 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      principal: target.startsWith('/api/admin/') ? { kind: 'admin', id: 'admin' } : { kind: 'merchant', id: String(as.id), merchant: as }
+      method,
+      target,
+      headers: { 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      principal: target.startsWith('/api/admin/')
+        ? { kind: 'admin', id: 'admin' }
+        : { kind: 'merchant', id: String(as.id), merchant: as }
     })
-    return { status: result.status, type: String(result.headers.get('content-type')), data: result.text === '' ? {} : result.json() as Json }
+    return {
+      status: result.status,
+      type: String(result.headers.get('content-type')),
+      data: result.text === '' ? {} : (result.json() as Json)
+    }
   }
   return {
-    database, clock, provider, store, refunds, settlements, confirmed, merchant, changes, call, newMerchant, payment, another,
+    database,
+    clock,
+    provider,
+    store,
+    refunds,
+    settlements,
+    confirmed,
+    merchant,
+    changes,
+    call,
+    newMerchant,
+    payment,
+    another,
     stored: async invoiceId => {
       const found = await payments.byId(invoiceId)
       if (found === null) throw new Error('the payment is gone')
@@ -149,16 +218,25 @@ export async function fixtureOn (database: Database): Promise<Fixture> {
 let hashes = 0
 
 /** A Lightning invoice of a payer, on regtest, for 100 satoshis unless said; good for ten minutes from `clock` on. */
-export function invoiceOf (clock: ManualClock, terms: Partial<InvoiceTerms> = {}): string {
+export function invoiceOf(clock: ManualClock, terms: Partial<InvoiceTerms> = {}): string {
   const paymentHash = Buffer.alloc(32, 1)
   paymentHash.writeUInt32BE(++hashes)
-  return encodeInvoice({
-    network: 'regtest', amountMsat: 100_000n, paymentHash: paymentHash.toString('hex'), paymentSecret: 'cd'.repeat(32),
-    timestamp: Math.floor(clock.now() / 1000), expirySeconds: 600, description: '', ...terms
-  }, nodeKey)
+  return encodeInvoice(
+    {
+      network: 'regtest',
+      amountMsat: 100_000n,
+      paymentHash: paymentHash.toString('hex'),
+      paymentSecret: 'cd'.repeat(32),
+      timestamp: Math.floor(clock.now() / 1000),
+      expirySeconds: 600,
+      description: '',
+      ...terms
+    },
+    nodeKey
+  )
 }
 
 /** A Bitcoin address of a payer on `prefix`'s network. */
-export function addressOf (prefix = 'bcrt', fill = 3): string {
+export function addressOf(prefix = 'bcrt', fill = 3): string {
   return bech32.encode(prefix, [0, ...bech32.toWords(new Uint8Array(20).fill(fill))])
 }

@@ -15,77 +15,114 @@ interface Answer {
 }
 
 /** A gateway that has just started: nothing is in its state. */
-async function started (f: Fixture, refunds: Refunds): Promise<(key: string, body: Json) => Promise<Answer>> {
+async function started(f: Fixture, refunds: Refunds): Promise<(key: string, body: Json) => Promise<Answer>> {
   const upstream = new InternalUpstream(refundOperations(refunds))
-  const chain = await harness([{ plugin: idempotency }], { answer: ctx => upstream.handle(ctx), services: { ...testServices(), clock: f.clock } })
+  const chain = await harness([{ plugin: idempotency }], {
+    answer: ctx => upstream.handle(ctx),
+    services: { ...testServices(), clock: f.clock }
+  })
   return async (key, body) => {
     const answer = await chain.run({
-      method: 'POST', target: '/api/refunds', headers: { 'content-type': 'application/json', 'x-idempotency-key': key }, body: JSON.stringify(body),
+      method: 'POST',
+      target: '/api/refunds',
+      headers: { 'content-type': 'application/json', 'x-idempotency-key': key },
+      body: JSON.stringify(body),
       principal: { kind: 'merchant', id: String(f.merchant.id), merchant: f.merchant }
     })
-    return { status: answer.status, replayed: answer.headers.all('x-idempotency-replayed').join() === 'true', data: answer.json() as Json }
+    return {
+      status: answer.status,
+      replayed: answer.headers.all('x-idempotency-replayed').join() === 'true',
+      data: answer.json() as Json
+    }
   }
 }
 
-void eachDatabase(t, 'a refund under an idempotency key', async (t: T, database) => {
-  const f = await fixtureOn(database)
-  const { provider, clock } = f
-  const partial = async (amountSatoshis = 400): Promise<Json> => ({ invoiceId: (await f.payment()).invoiceId, refundAddress: addressOf(), amountSatoshis })
-  t.beforeEach(() => {
-    provider.fate = () => 'pays'
-    provider.meanwhile = () => {}
-  })
-
-  await t.test('is sent once, when the gateway was killed before it heard that the provider took it', async t => {
-    const body = await partial()
-    const killed = await started(f, f.another())
-    // It never hears the answer, and is gone.
-    provider.meanwhile = () => new Promise(() => {})
-    void killed('kill', body)
-    while (provider.asked.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
-    provider.meanwhile = () => {}
-    const asked = provider.asked.length
-    const again = await (await started(f, f.another()))('kill', body)
-    t.match(again, { status: 201, replayed: true, data: { status: 'pending', amountSatoshis: 400, invoiceId: body['invoiceId'] } })
-    t.equal(provider.asked.length, asked, 'the provider is not asked a second time')
-  })
-
-  await t.test('is the same refund, as it then stands, after any restart and any time', async t => {
-    const body = await partial()
-    const first = await (await started(f, f.another()))('same', body)
-    t.match(first, { status: 201, replayed: false, data: { status: 'confirmed' } })
-    const asked = provider.asked.length
-    clock.advance(90 * 86_400_000)
-    const again = await started(f, f.another())
-    t.same(await again('same', body), { ...first, replayed: true })
-    t.same(await again('same', body), { ...first, replayed: true }, 'also from the state, with one header')
-    t.equal(provider.asked.length, asked)
-  })
-
-  await t.test('is not given to another body, which is 400 (decision 18)', async t => {
-    const body = await partial()
-    await (await started(f, f.another()))('body', body)
-    const other = await (await started(f, f.another()))('body', { ...body, amountSatoshis: 300 })
-    t.match(other, { status: 400, data: { error: 'Idempotency key was already used with a different request.' } })
-  })
-
-  await t.test('is asked anew when it was refused and nothing was sent (decision 19)', async t => {
-    for (const fate of ['refuses', 'is away', 'fails'] as const) {
-      const body = await partial()
-      provider.fate = () => fate
-      t.equal((await (await started(f, f.another()))(fate, body)).status, fate === 'is away' ? 503 : 400)
+void eachDatabase(
+  t,
+  'a refund under an idempotency key',
+  async (t: T, database) => {
+    const f = await fixtureOn(database)
+    const { provider, clock } = f
+    const partial = async (amountSatoshis = 400): Promise<Json> => ({
+      invoiceId: (await f.payment()).invoiceId,
+      refundAddress: addressOf(),
+      amountSatoshis
+    })
+    t.beforeEach(() => {
       provider.fate = () => 'pays'
-      t.match(await (await started(f, f.another()))(fate, body), { status: 201, replayed: false, data: { status: 'confirmed' } })
-    }
-  })
+      provider.meanwhile = () => {}
+    })
 
-  for (const amountSatoshis of [400, 1000]) await t.test(`is made once by processes that share no state, ${amountSatoshis} of 1000 satoshis`, async t => {
-    const body = await partial(amountSatoshis)
-    const asked = provider.asked.length
-    const processes = await Promise.all(Array.from({ length: 8 }, () => started(f, f.another())))
-    const answers = await Promise.all(processes.map(ask => ask(`race ${amountSatoshis}`, body)))
-    t.equal(provider.asked.length, asked + 1)
-    t.equal(new Set(answers.map(({ status, data }) => `${status} ${String(data['refundId'])}`)).size, 1, 'all were answered with it')
-    t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
-  })
-}, {})
+    await t.test('is sent once, when the gateway was killed before it heard that the provider took it', async t => {
+      const body = await partial()
+      const killed = await started(f, f.another())
+      // It never hears the answer, and is gone.
+      provider.meanwhile = () => new Promise(() => {})
+      void killed('kill', body)
+      while (provider.asked.length === 0)
+        await new Promise<void>(resolve => {
+          setImmediate(resolve)
+        })
+      provider.meanwhile = () => {}
+      const asked = provider.asked.length
+      const again = await (await started(f, f.another()))('kill', body)
+      t.match(again, {
+        status: 201,
+        replayed: true,
+        data: { status: 'pending', amountSatoshis: 400, invoiceId: body['invoiceId'] }
+      })
+      t.equal(provider.asked.length, asked, 'the provider is not asked a second time')
+    })
+
+    await t.test('is the same refund, as it then stands, after any restart and any time', async t => {
+      const body = await partial()
+      const first = await (await started(f, f.another()))('same', body)
+      t.match(first, { status: 201, replayed: false, data: { status: 'confirmed' } })
+      const asked = provider.asked.length
+      clock.advance(90 * 86_400_000)
+      const again = await started(f, f.another())
+      t.same(await again('same', body), { ...first, replayed: true })
+      t.same(await again('same', body), { ...first, replayed: true }, 'also from the state, with one header')
+      t.equal(provider.asked.length, asked)
+    })
+
+    await t.test('is not given to another body, which is 400 (decision 18)', async t => {
+      const body = await partial()
+      await (
+        await started(f, f.another())
+      )('body', body)
+      const other = await (await started(f, f.another()))('body', { ...body, amountSatoshis: 300 })
+      t.match(other, { status: 400, data: { error: 'Idempotency key was already used with a different request.' } })
+    })
+
+    await t.test('is asked anew when it was refused and nothing was sent (decision 19)', async t => {
+      for (const fate of ['refuses', 'is away', 'fails'] as const) {
+        const body = await partial()
+        provider.fate = () => fate
+        t.equal((await (await started(f, f.another()))(fate, body)).status, fate === 'is away' ? 503 : 400)
+        provider.fate = () => 'pays'
+        t.match(await (await started(f, f.another()))(fate, body), {
+          status: 201,
+          replayed: false,
+          data: { status: 'confirmed' }
+        })
+      }
+    })
+
+    for (const amountSatoshis of [400, 1000])
+      await t.test(`is made once by processes that share no state, ${amountSatoshis} of 1000 satoshis`, async t => {
+        const body = await partial(amountSatoshis)
+        const asked = provider.asked.length
+        const processes = await Promise.all(Array.from({ length: 8 }, () => started(f, f.another())))
+        const answers = await Promise.all(processes.map(ask => ask(`race ${amountSatoshis}`, body)))
+        t.equal(provider.asked.length, asked + 1)
+        t.equal(
+          new Set(answers.map(({ status, data }) => `${status} ${String(data['refundId'])}`)).size,
+          1,
+          'all were answered with it'
+        )
+        t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
+      })
+  },
+  {}
+)

@@ -1,19 +1,27 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { addCaveat, decodeIdentifier, decodeMacaroonBase64, encodeIdentifier, macaroonToBase64, mintMacaroon, type Macaroon } from '../../src/lightning/macaroon.ts'
+import {
+  addCaveat,
+  decodeIdentifier,
+  decodeMacaroonBase64,
+  encodeIdentifier,
+  macaroonToBase64,
+  mintMacaroon,
+  type Macaroon
+} from '../../src/lightning/macaroon.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { buy } from '../support/gateway.ts'
 import { openShop, refused, shopYaml, type Expected } from './shop.ts'
 
 /** A bought credential, taken apart. */
-function take (credential: string): { macaroon: Macaroon, preimage: string, caveats: string[] } {
+function take(credential: string): { macaroon: Macaroon; preimage: string; caveats: string[] } {
   const [token = '', preimage = ''] = credential.replace(/^L402 /, '').split(':')
   const macaroon = decodeMacaroonBase64(token)
   return { macaroon, preimage, caveats: macaroon.caveats.map(caveat => Buffer.from(caveat).toString()) }
 }
 
-function join (macaroon: Macaroon, preimage: string): string {
+function join(macaroon: Macaroon, preimage: string): string {
   return `L402 ${macaroonToBase64(macaroon)}:${preimage}`
 }
 
@@ -23,11 +31,21 @@ const invalid = (detail: string | RegExp): Expected => ({
   l402Error: detail
 })
 const unsigned = invalid('Invalid macaroon signature')
-const malformed = (message: RegExp): Expected => ({ status: 400, body: { error: 'Bad Request', message }, l402Error: message })
-const otherPath = (allowed: string, requested: string): Expected => ({
-  status: 403, body: { error: 'Forbidden', message: 'Token not valid for this path', allowed, requested }, l402Error: 'Token not valid for this path'
+const malformed = (message: RegExp): Expected => ({
+  status: 400,
+  body: { error: 'Bad Request', message },
+  l402Error: message
 })
-const forbidden = (message: string): Expected => ({ status: 403, body: { error: 'Forbidden', message }, l402Error: message })
+const otherPath = (allowed: string, requested: string): Expected => ({
+  status: 403,
+  body: { error: 'Forbidden', message: 'Token not valid for this path', allowed, requested },
+  l402Error: 'Token not valid for this path'
+})
+const forbidden = (message: string): Expected => ({
+  status: 403,
+  body: { error: 'Forbidden', message },
+  l402Error: message
+})
 
 t.test('forged and misused L402 tokens', async t => {
   const shop = await openShop(t)
@@ -36,60 +54,193 @@ t.test('forged and misused L402 tokens', async t => {
   const bought = await buy(gateway, path)
   const { macaroon, preimage, caveats } = take(bought)
   const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
-  const text = (caveats: readonly string[], other: Partial<Macaroon> = {}): Macaroon => ({ ...macaroon, caveats: caveats.map(caveat => Buffer.from(caveat)), ...other })
+  const text = (caveats: readonly string[], other: Partial<Macaroon> = {}): Macaroon => ({
+    ...macaroon,
+    caveats: caveats.map(caveat => Buffer.from(caveat)),
+    ...other
+  })
   // What a token of ours would say, genuinely signed: only caveats are judged.
   const signed = (caveats: readonly string[]): string => {
     const root = keys.rootKey(tokenId)
-    if (root === null) throw new Error('the shop\'s keys are the gateway\'s')
+    if (root === null) throw new Error("the shop's keys are the gateway's")
     return join(mintMacaroon(root, 'l402', macaroon.identifier, caveats), preimage)
   }
-  const edit = (name: string, value: string): string[] => caveats.map(caveat => caveat.startsWith(`${name}=`) ? `${name}=${value}` : caveat)
+  const edit = (name: string, value: string): string[] =>
+    caveats.map(caveat => (caveat.startsWith(`${name}=`) ? `${name}=${value}` : caveat))
   const own = randomBytes(32).toString('hex')
   const foreignKey = randomBytes(32)
   const now = Math.floor(Date.now() / 1000)
 
-  t.match(caveats, [/^services=boltgate:0$/, /^path=\/paid\/item$/, /^charge_id=/, /^amount_sats=7$/, /^expires=\d+$/], 'what is forged below')
+  t.match(
+    caveats,
+    [/^services=boltgate:0$/, /^path=\/paid\/item$/, /^charge_id=/, /^amount_sats=7$/, /^expires=\d+$/],
+    'what is forged below'
+  )
 
   const rows: Array<[name: string, authorization: string, expected: Expected, path?: string]> = [
-    ['unsigned JSON in the place of the macaroon', `L402 ${Buffer.from(JSON.stringify({ paymentHash, caveats })).toString('base64')}:${preimage}`, invalid(/^The macaroon cannot be read: /)],
+    [
+      'unsigned JSON in the place of the macaroon',
+      `L402 ${Buffer.from(JSON.stringify({ paymentHash, caveats })).toString('base64')}:${preimage}`,
+      invalid(/^The macaroon cannot be read: /)
+    ],
     ['an empty macaroon', `L402 :${preimage}`, invalid(/^The macaroon cannot be read: /)],
     ['a macaroon without its signature', join(text(caveats, { signature: new Uint8Array(32) }), preimage), unsigned],
-    ['own preimage with the bought macaroon', `L402 ${macaroonToBase64(macaroon)}:${own}`, invalid('Preimage does not match payment hash')],
-    ['the payment hash in the place of the preimage', `L402 ${macaroonToBase64(macaroon)}:${paymentHash}`, invalid('Preimage does not match payment hash')],
-    ['own preimage with own hash, under the bought signature', join(text(caveats, { identifier: encodeIdentifier(paymentHashOf(own), tokenId) }), own), unsigned],
-    ['own preimage with own hash, signed with another key', join(mintMacaroon(foreignKey, 'l402', encodeIdentifier(paymentHashOf(own), tokenId), caveats), own), unsigned],
-    ['own preimage with own hash and a token id of no generation', join(mintMacaroon(foreignKey, 'l402', encodeIdentifier(paymentHashOf(own), randomBytes(32)), caveats), own), unsigned],
-    ['the bought identifier signed with another key', join(mintMacaroon(foreignKey, 'l402', macaroon.identifier, caveats), preimage), unsigned],
-    ['signed with an empty key', join(mintMacaroon(new Uint8Array(32), 'l402', macaroon.identifier, caveats), preimage), unsigned],
+    [
+      'own preimage with the bought macaroon',
+      `L402 ${macaroonToBase64(macaroon)}:${own}`,
+      invalid('Preimage does not match payment hash')
+    ],
+    [
+      'the payment hash in the place of the preimage',
+      `L402 ${macaroonToBase64(macaroon)}:${paymentHash}`,
+      invalid('Preimage does not match payment hash')
+    ],
+    [
+      'own preimage with own hash, under the bought signature',
+      join(text(caveats, { identifier: encodeIdentifier(paymentHashOf(own), tokenId) }), own),
+      unsigned
+    ],
+    [
+      'own preimage with own hash, signed with another key',
+      join(mintMacaroon(foreignKey, 'l402', encodeIdentifier(paymentHashOf(own), tokenId), caveats), own),
+      unsigned
+    ],
+    [
+      'own preimage with own hash and a token id of no generation',
+      join(mintMacaroon(foreignKey, 'l402', encodeIdentifier(paymentHashOf(own), randomBytes(32)), caveats), own),
+      unsigned
+    ],
+    [
+      'the bought identifier signed with another key',
+      join(mintMacaroon(foreignKey, 'l402', macaroon.identifier, caveats), preimage),
+      unsigned
+    ],
+    [
+      'signed with an empty key',
+      join(mintMacaroon(new Uint8Array(32), 'l402', macaroon.identifier, caveats), preimage),
+      unsigned
+    ],
     ...caveats.map((caveat, index): [string, string, Expected] => {
       const name = caveat.slice(0, caveat.indexOf('='))
-      return [`caveat ${name} edited`, join(text(caveats.map((other, at) => at === index ? `${other}9` : other)), preimage), unsigned]
+      return [
+        `caveat ${name} edited`,
+        join(text(caveats.map((other, at) => (at === index ? `${other}9` : other))), preimage),
+        unsigned
+      ]
     }),
-    ...caveats.map((caveat, index): [string, string, Expected] => [`caveat ${caveat.slice(0, caveat.indexOf('='))} removed`, join(text(caveats.filter((_, at) => at !== index)), preimage), unsigned]),
-    ['two caveats exchanged', join(text([caveats[1] ?? '', caveats[0] ?? '', ...caveats.slice(2)]), preimage), unsigned],
+    ...caveats.map((caveat, index): [string, string, Expected] => [
+      `caveat ${caveat.slice(0, caveat.indexOf('='))} removed`,
+      join(text(caveats.filter((_, at) => at !== index)), preimage),
+      unsigned
+    ]),
+    [
+      'two caveats exchanged',
+      join(text([caveats[1] ?? '', caveats[0] ?? '', ...caveats.slice(2)]), preimage),
+      unsigned
+    ],
     ['all caveats removed', join(text([]), preimage), unsigned],
     ['an unknown caveat added', join(addCaveat(macaroon, 'ip=10.0.0.1'), preimage), invalid('Unknown caveat: ip')],
-    ['an unknown caveat without a value added', join(addCaveat(macaroon, 'admin'), preimage), invalid('Unknown caveat: admin')],
-    ['a caveat with a space before its name added', join(addCaveat(macaroon, ' expires=1'), preimage), invalid(/^Unknown caveat: /)],
-    ['another preimage in its preimage caveat', join(addCaveat(macaroon, `preimage=${own}`), preimage), invalid(/preimage caveat/)],
+    [
+      'an unknown caveat without a value added',
+      join(addCaveat(macaroon, 'admin'), preimage),
+      invalid('Unknown caveat: admin')
+    ],
+    [
+      'a caveat with a space before its name added',
+      join(addCaveat(macaroon, ' expires=1'), preimage),
+      invalid(/^Unknown caveat: /)
+    ],
+    [
+      'another preimage in its preimage caveat',
+      join(addCaveat(macaroon, `preimage=${own}`), preimage),
+      invalid(/preimage caveat/)
+    ],
     ['widened by a second path', join(addCaveat(macaroon, 'path=/paid/*'), preimage), invalid(/^Repeated caveat path/)],
-    ['widened by a later expiry', join(addCaveat(macaroon, `expires=${now + 10_000_000}`), preimage), invalid(/^Repeated caveat expires/)],
-    ['given another price by a second caveat', join(addCaveat(macaroon, 'amount_sats=1'), preimage), invalid(/^Repeated caveat amount_sats/)],
-    ['given another service by a second caveat', join(addCaveat(macaroon, 'services=other:0'), preimage), invalid(/^Repeated caveat services/)],
-    ['given another charge by a second caveat', join(addCaveat(macaroon, 'charge_id=other'), preimage), invalid(/^Repeated caveat charge_id/)],
-    ['given a merchant by a caveat of the holder', join(addCaveat(macaroon, 'merchant_id=1'), preimage), forbidden('Token requires merchant context but none was provided')],
-    ['narrowed to the past', join(addCaveat(macaroon, 'expires=1000'), preimage), { status: 403, body: { error: 'Forbidden', message: 'Token expired', details: /1970-01-01T00:16:40.000Z/ }, l402Error: 'Token expired' }],
-    ['signed by us, expiry missing', signed(caveats.filter(caveat => !caveat.startsWith('expires='))), invalid(/expires/)],
+    [
+      'widened by a later expiry',
+      join(addCaveat(macaroon, `expires=${now + 10_000_000}`), preimage),
+      invalid(/^Repeated caveat expires/)
+    ],
+    [
+      'given another price by a second caveat',
+      join(addCaveat(macaroon, 'amount_sats=1'), preimage),
+      invalid(/^Repeated caveat amount_sats/)
+    ],
+    [
+      'given another service by a second caveat',
+      join(addCaveat(macaroon, 'services=other:0'), preimage),
+      invalid(/^Repeated caveat services/)
+    ],
+    [
+      'given another charge by a second caveat',
+      join(addCaveat(macaroon, 'charge_id=other'), preimage),
+      invalid(/^Repeated caveat charge_id/)
+    ],
+    [
+      'given a merchant by a caveat of the holder',
+      join(addCaveat(macaroon, 'merchant_id=1'), preimage),
+      forbidden('Token requires merchant context but none was provided')
+    ],
+    [
+      'narrowed to the past',
+      join(addCaveat(macaroon, 'expires=1000'), preimage),
+      {
+        status: 403,
+        body: { error: 'Forbidden', message: 'Token expired', details: /1970-01-01T00:16:40.000Z/ },
+        l402Error: 'Token expired'
+      }
+    ],
+    [
+      'signed by us, expiry missing',
+      signed(caveats.filter(caveat => !caveat.startsWith('expires='))),
+      invalid(/expires/)
+    ],
     ['signed by us, path missing', signed(caveats.filter(caveat => !caveat.startsWith('path='))), invalid(/path/)],
-    ['signed by us, price missing', signed(caveats.filter(caveat => !caveat.startsWith('amount_sats='))), invalid(/amount_sats/)],
-    ['signed by us, charge missing', signed(caveats.filter(caveat => !caveat.startsWith('charge_id='))), invalid(/charge/)],
-    ['signed by us, service missing', signed(caveats.filter(caveat => !caveat.startsWith('services='))), invalid(/services/)],
-    ['signed by us for another service', signed(edit('services', 'storefront:0')), invalid('Token not valid for this service')],
-    ['signed by us for another charge', signed(edit('charge_id', 'sbx_other')), invalid('Token not valid for this charge')],
-    ['signed by us for another price', signed(edit('amount_sats', '8')), invalid('Token price does not match the current price')],
+    [
+      'signed by us, price missing',
+      signed(caveats.filter(caveat => !caveat.startsWith('amount_sats='))),
+      invalid(/amount_sats/)
+    ],
+    [
+      'signed by us, charge missing',
+      signed(caveats.filter(caveat => !caveat.startsWith('charge_id='))),
+      invalid(/charge/)
+    ],
+    [
+      'signed by us, service missing',
+      signed(caveats.filter(caveat => !caveat.startsWith('services='))),
+      invalid(/services/)
+    ],
+    [
+      'signed by us for another service',
+      signed(edit('services', 'storefront:0')),
+      invalid('Token not valid for this service')
+    ],
+    [
+      'signed by us for another charge',
+      signed(edit('charge_id', 'sbx_other')),
+      invalid('Token not valid for this charge')
+    ],
+    [
+      'signed by us for another price',
+      signed(edit('amount_sats', '8')),
+      invalid('Token price does not match the current price')
+    ],
     ['signed by us with a price in another spelling', signed(edit('amount_sats', '07')), invalid(/amount_sats/)],
     ['signed by us with an expiry that is no number', signed(edit('expires', '9e99')), invalid(/expires/)],
-    ['signed by us for an invoice that was never recorded', join(mintMacaroon(keys.rootKey(tokenId) ?? foreignKey, 'l402', encodeIdentifier(paymentHashOf(own), tokenId), caveats), own), invalid('The payment of this token is not known')],
+    [
+      'signed by us for an invoice that was never recorded',
+      join(
+        mintMacaroon(
+          keys.rootKey(tokenId) ?? foreignKey,
+          'l402',
+          encodeIdentifier(paymentHashOf(own), tokenId),
+          caveats
+        ),
+        own
+      ),
+      invalid('The payment of this token is not known')
+    ],
     ['another path', bought, otherPath(path, '/paid/other'), '/paid/other'],
     ['a path below', bought, otherPath(path, '/paid/item/'), '/paid/item/'],
     ['the path in another case', bought, otherPath(path, '/paid/Item'), '/paid/Item'],
@@ -98,15 +249,35 @@ t.test('forged and misused L402 tokens', async t => {
     ['the path with a parameter', bought, otherPath(path, '/paid/item;v=1'), '/paid/item;v=1'],
     ['the path with two slashes', bought, otherPath(path, '/paid//item'), '/paid//item'],
     ['the path with an encoded NUL', bought, otherPath(path, '/paid/item%00'), '/paid/item%00'],
-    ['a preimage in upper case', `L402 ${macaroonToBase64(macaroon)}:${preimage.toUpperCase()}`, malformed(/64 lower-case hex/)],
+    [
+      'a preimage in upper case',
+      `L402 ${macaroonToBase64(macaroon)}:${preimage.toUpperCase()}`,
+      malformed(/64 lower-case hex/)
+    ],
     ['a preimage with 0x', `L402 ${macaroonToBase64(macaroon)}:0x${preimage}`, malformed(/64 lower-case hex/)],
-    ['a preimage cut short', `L402 ${macaroonToBase64(macaroon)}:${preimage.slice(0, 62)}`, malformed(/64 lower-case hex/)],
+    [
+      'a preimage cut short',
+      `L402 ${macaroonToBase64(macaroon)}:${preimage.slice(0, 62)}`,
+      malformed(/64 lower-case hex/)
+    ],
     ['no preimage', `L402 ${macaroonToBase64(macaroon)}`, malformed(/<macaroon>:<preimage>/)],
     ['an empty preimage', `L402 ${macaroonToBase64(macaroon)}:`, malformed(/64 lower-case hex/)],
     ['nothing after the scheme', 'L402', malformed(/<macaroon>:<preimage>/)],
-    ['a macaroon cut short', `L402 ${macaroonToBase64(macaroon).slice(0, 100)}:${preimage}`, invalid(/^The macaroon cannot be read: /)],
-    ['bytes after the macaroon', `L402 ${Buffer.concat([Buffer.from(macaroonToBase64(macaroon), 'base64'), Buffer.from([0])]).toString('base64')}:${preimage}`, invalid(/^The macaroon cannot be read: /)],
-    ['a macaroon of 20 KB', `L402 ${Buffer.alloc(20_000).toString('base64')}:${preimage}`, invalid(/^The macaroon cannot be read: /)],
+    [
+      'a macaroon cut short',
+      `L402 ${macaroonToBase64(macaroon).slice(0, 100)}:${preimage}`,
+      invalid(/^The macaroon cannot be read: /)
+    ],
+    [
+      'bytes after the macaroon',
+      `L402 ${Buffer.concat([Buffer.from(macaroonToBase64(macaroon), 'base64'), Buffer.from([0])]).toString('base64')}:${preimage}`,
+      invalid(/^The macaroon cannot be read: /)
+    ],
+    [
+      'a macaroon of 20 KB',
+      `L402 ${Buffer.alloc(20_000).toString('base64')}:${preimage}`,
+      invalid(/^The macaroon cannot be read: /)
+    ],
     ['a credential above 64 KB', `L402 ${'A'.repeat(66_000)}:${preimage}`, malformed(/longer than 65536/)]
   ]
   for (const [name, authorization, expected, at = path] of rows) {
@@ -120,7 +291,10 @@ t.test('forged and misused L402 tokens', async t => {
   await t.test('after all of this the genuine token works, and may be narrowed by its holder', async t => {
     const good: Array<[string, string]> = [
       ['as bought', bought],
-      ['in the url-safe alphabet, without padding', `L402 ${macaroonToBase64(macaroon).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')}:${preimage}`],
+      [
+        'in the url-safe alphabet, without padding',
+        `L402 ${macaroonToBase64(macaroon).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')}:${preimage}`
+      ],
       ['under the old scheme name', bought.replace('L402', 'lsat')],
       ['narrowed in time', join(addCaveat(macaroon, `expires=${now + 60}`), preimage)],
       ['narrowed to the same path', join(addCaveat(macaroon, `path=${path}`), preimage)],
@@ -133,9 +307,20 @@ t.test('forged and misused L402 tokens', async t => {
       t.equal(answer.status, 200, `${name}: ${answer.text}`)
       t.equal(upstream.hits.length, before + 1, `${name}: one request upstream`)
     }
-    t.equal((await gateway.send('GET', `${path}?page=2`, { headers: { authorization: bought } })).status, 200, 'a token is for a path, not for a query')
-    t.equal((await gateway.send('POST', path, { headers: { authorization: bought }, body: { a: 1 } })).status, 200, 'nor for a method')
-    t.notOk(upstream.requests.some(request => request.headers.authorization !== undefined), 'no credential goes upstream')
+    t.equal(
+      (await gateway.send('GET', `${path}?page=2`, { headers: { authorization: bought } })).status,
+      200,
+      'a token is for a path, not for a query'
+    )
+    t.equal(
+      (await gateway.send('POST', path, { headers: { authorization: bought }, body: { a: 1 } })).status,
+      200,
+      'nor for a method'
+    )
+    t.notOk(
+      upstream.requests.some(request => request.headers.authorization !== undefined),
+      'no credential goes upstream'
+    )
   })
 })
 
@@ -150,9 +335,19 @@ t.test('a token after what it was bought for has changed', async t => {
     const fresh = await buy(gateway, path)
     t.equal((await gateway.send('GET', path, { headers: { authorization: known } })).status, 200)
     await gateway.reload(shopYaml(upstream.origin, { price: 8 }))
-    for (const [name, authorization] of [['known', known], ['fresh', fresh]] as const) {
+    for (const [name, authorization] of [
+      ['known', known],
+      ['fresh', fresh]
+    ] as const) {
       const before = upstream.hits.length
-      refused(t, name, await gateway.send('GET', path, { headers: { authorization } }), invalid('Token price does not match the current price'), upstream, before)
+      refused(
+        t,
+        name,
+        await gateway.send('GET', path, { headers: { authorization } }),
+        invalid('Token price does not match the current price'),
+        upstream,
+        before
+      )
     }
     await gateway.reload(shopYaml(upstream.origin))
     t.equal((await gateway.send('GET', path, { headers: { authorization: fresh } })).status, 200)
@@ -164,7 +359,14 @@ t.test('a token after what it was bought for has changed', async t => {
     t.equal((await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization } })).status, 200)
     t.equal((await gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, { defaultPriceSats: 6 })).status, 200)
     const before = upstream.hits.length
-    refused(t, 'proxy', await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization } }), invalid('Token price does not match the current price'), upstream, before)
+    refused(
+      t,
+      'proxy',
+      await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization } }),
+      invalid('Token price does not match the current price'),
+      upstream,
+      before
+    )
   })
 
   await t.test('an expired token is refused from the second after its expiry, known or not', async t => {
@@ -174,11 +376,23 @@ t.test('a token after what it was bought for has changed', async t => {
     clock.advance(3_600_000)
     t.equal((await shop.alone('GET', path, { authorization: known })).status, 200, 'the last moment')
     clock.advance(1_000)
-    for (const [name, authorization] of [['known', known], ['fresh', fresh]] as const) {
+    for (const [name, authorization] of [
+      ['known', known],
+      ['fresh', fresh]
+    ] as const) {
       const before = upstream.hits.length
-      refused(t, name, await shop.alone('GET', path, { authorization }), {
-        status: 403, body: { error: 'Forbidden', message: 'Token expired', details: /^The token was valid until 20/ }, l402Error: 'Token expired'
-      }, upstream, before)
+      refused(
+        t,
+        name,
+        await shop.alone('GET', path, { authorization }),
+        {
+          status: 403,
+          body: { error: 'Forbidden', message: 'Token expired', details: /^The token was valid until 20/ },
+          l402Error: 'Token expired'
+        },
+        upstream,
+        before
+      )
     }
   })
 })
@@ -200,8 +414,11 @@ t.test('tokens of one seller at another', async t => {
   }
   const { macaroon, preimage, caveats } = take(tokens.mine)
   const root = shop.keys.rootKey(decodeIdentifier(macaroon.identifier).tokenId)
-  if (root === null) throw new Error('the shop\'s keys are the gateway\'s')
-  tokens.producer = join(mintMacaroon(root, 'l402', macaroon.identifier, ['services=producer:0', ...caveats.slice(1)]), preimage)
+  if (root === null) throw new Error("the shop's keys are the gateway's")
+  tokens.producer = join(
+    mintMacaroon(root, 'l402', macaroon.identifier, ['services=producer:0', ...caveats.slice(1)]),
+    preimage
+  )
   const rows: Array<[keyof typeof tokens, string, Expected]> = [
     ['mine', `${theirs.path}/item`, forbidden('Token not valid for this merchant')],
     ['theirs', `${mine.path}/item`, forbidden('Token not valid for this merchant')],
@@ -218,20 +435,51 @@ t.test('tokens of one seller at another', async t => {
     ['ping', '/paid/item', otherPath('/l402/test/ping', '/paid/item')]
   ]
   for (const [name, path, expected] of rows) {
-    await t.test(`the token ${name} at ${path.replace(/-[0-9a-f]{6}/, '')} is refused: ${expected.l402Error}`, async t => {
-      const before = upstream.hits.length
-      refused(t, name, await gateway.send('GET', path, { headers: { authorization: tokens[name] } }), expected, upstream, before)
-    })
+    await t.test(
+      `the token ${name} at ${path.replace(/-[0-9a-f]{6}/, '')} is refused: ${expected.l402Error}`,
+      async t => {
+        const before = upstream.hits.length
+        refused(
+          t,
+          name,
+          await gateway.send('GET', path, { headers: { authorization: tokens[name] } }),
+          expected,
+          upstream,
+          before
+        )
+      }
+    )
   }
   await t.test('each works where it was bought', async t => {
-    for (const [name, path] of [['operator', '/paid/item'], ['ping', '/l402/test/ping'], ['mine', `${mine.path}/item`], ['theirs', `${theirs.path}/item`]] as const) {
+    for (const [name, path] of [
+      ['operator', '/paid/item'],
+      ['ping', '/l402/test/ping'],
+      ['mine', `${mine.path}/item`],
+      ['theirs', `${theirs.path}/item`]
+    ] as const) {
       t.equal((await gateway.send('GET', path, { headers: { authorization: tokens[name] } })).status, 200, name)
     }
   })
   await t.test('what is refused by its form tells the same at a proxy', async t => {
     const before = upstream.hits.length
-    refused(t, 'preimage', await gateway.send('GET', `${mine.path}/item`, { headers: { authorization: tokens.mine.slice(0, -1) } }), malformed(/64 lower-case hex/), upstream, before)
-    refused(t, 'hash', await gateway.send('GET', `${mine.path}/item`, { headers: { authorization: tokens.mine.replace(/.{64}$/, '0'.repeat(64)) } }), invalid('Preimage does not match payment hash'), upstream, before)
+    refused(
+      t,
+      'preimage',
+      await gateway.send('GET', `${mine.path}/item`, { headers: { authorization: tokens.mine.slice(0, -1) } }),
+      malformed(/64 lower-case hex/),
+      upstream,
+      before
+    )
+    refused(
+      t,
+      'hash',
+      await gateway.send('GET', `${mine.path}/item`, {
+        headers: { authorization: tokens.mine.replace(/.{64}$/, '0'.repeat(64)) }
+      }),
+      invalid('Preimage does not match payment hash'),
+      upstream,
+      before
+    )
   })
   await t.test('a deactivated seller sells nothing more', async t => {
     await shop.merchants.deactivate(other.id)
@@ -239,8 +487,17 @@ t.test('tokens of one seller at another', async t => {
     // The directory follows other accounts by reading them again.
     for (let tries = 0; tries < 100; tries++) {
       if ((await gateway.send('GET', `${theirs.path}/item`)).status === 404) break
-      await new Promise(resolve => { setTimeout(resolve, 100) })
+      await new Promise(resolve => {
+        setTimeout(resolve, 100)
+      })
     }
-    refused(t, 'deactivated', await gateway.send('GET', `${theirs.path}/item`, { headers: { authorization: tokens.theirs } }), { status: 404, body: { error: 'Proxy not found' } }, upstream, before)
+    refused(
+      t,
+      'deactivated',
+      await gateway.send('GET', `${theirs.path}/item`, { headers: { authorization: tokens.theirs } }),
+      { status: 404, body: { error: 'Proxy not found' } },
+      upstream,
+      before
+    )
   })
 })

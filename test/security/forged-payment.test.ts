@@ -7,17 +7,20 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
 import { countingUpstream, openShop, refused, shopYaml, type Expected, type Shop } from './shop.ts'
 
-interface Token { challenge: Record<string, string | undefined>, payload: { preimage: string } }
+interface Token {
+  challenge: Record<string, string | undefined>
+  payload: { preimage: string }
+}
 
-function take (credential: string): Token {
+function take(credential: string): Token {
   return JSON.parse(Buffer.from(credential.replace(/^Payment /, ''), 'base64url').toString()) as Token
 }
 
-function join (token: unknown): string {
+function join(token: unknown): string {
   return `Payment ${Buffer.from(JSON.stringify(token)).toString('base64url')}`
 }
 
-function requestWith (request: string | undefined, change: (charge: Record<string, unknown>) => void): string {
+function requestWith(request: string | undefined, change: (charge: Record<string, unknown>) => void): string {
   const charge = JSON.parse(Buffer.from(request ?? '', 'base64url').toString()) as Record<string, unknown>
   change(charge)
   return Buffer.from(JSON.stringify(charge)).toString('base64url')
@@ -34,15 +37,24 @@ t.test('forged and misused Payment credentials', async t => {
   const token = take(bought)
   const { preimage } = token.payload
   const own = randomBytes(32).toString('hex')
-  const challenge = (change: Record<string, string | undefined>): string => join({ ...token, challenge: { ...token.challenge, ...change } })
-  const ownRequest = requestWith(token.challenge['request'], charge => { charge['methodDetails'] = { ...charge['methodDetails'] as object, paymentHash: paymentHashOf(own) } })
-  const cheap = requestWith(token.challenge['request'], charge => { charge['amount'] = '1' })
+  const challenge = (change: Record<string, string | undefined>): string =>
+    join({ ...token, challenge: { ...token.challenge, ...change } })
+  const ownRequest = requestWith(token.challenge['request'], charge => {
+    charge['methodDetails'] = { ...(charge['methodDetails'] as object), paymentHash: paymentHashOf(own) }
+  })
+  const cheap = requestWith(token.challenge['request'], charge => {
+    charge['amount'] = '1'
+  })
   const other = take(await buy(gateway, '/paid/other', 'payment'))
 
   const rows: Array<[name: string, authorization: string, expected: Expected, at?: string, method?: string]> = [
     ['a token that is no base64url', 'Payment {"challenge":{}}', problem('invalid-challenge', /base64url/)],
     ['nothing after the scheme', 'Payment', problem('invalid-challenge', /base64url/)],
-    ['a token that holds no JSON', `Payment ${Buffer.from('hello').toString('base64url')}`, problem('invalid-challenge', /JSON/)],
+    [
+      'a token that holds no JSON',
+      `Payment ${Buffer.from('hello').toString('base64url')}`,
+      problem('invalid-challenge', /JSON/)
+    ],
     ['a token that holds a list', join([token]), problem('invalid-challenge', /JSON object/)],
     ['a token without a challenge', join({ payload: token.payload }), problem('invalid-challenge', /no challenge/)],
     ['a token without a payload', join({ challenge: token.challenge }), problem('verification-failed', /preimage/)],
@@ -52,47 +64,166 @@ t.test('forged and misused Payment credentials', async t => {
     ['no id', challenge({ id: undefined }), problem('invalid-challenge', /no id/)],
     ['another realm', challenge({ realm: 'elsewhere' }), notOurs],
     ['another method', challenge({ method: 'evm' }), problem('verification-failed', /another payment method/)],
-    ['another intent', challenge({ intent: 'session' }), problem('verification-failed', /another payment method or intent/)],
+    [
+      'another intent',
+      challenge({ intent: 'session' }),
+      problem('verification-failed', /another payment method or intent/)
+    ],
     ['a later expiry', challenge({ expires: '2099-01-01T00:00:00Z' }), notOurs],
     ['an expiry that is no time', challenge({ expires: 'never' }), problem('invalid-challenge', /expires/)],
     ['no expiry', challenge({ expires: undefined }), problem('invalid-challenge', /expires/)],
     ['a smaller amount in the request', challenge({ request: cheap }), notOurs],
-    ['the same request with its keys in another order', challenge({ request: Buffer.from(JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(Buffer.from(token.challenge['request'] ?? '', 'base64url').toString()) as object).toReversed()))).toString('base64url') }), notOurs],
-    ['another currency', challenge({ request: requestWith(token.challenge['request'], charge => { charge['currency'] = 'usd' }) }), problem('invalid-challenge', /currency/)],
-    ['no payment hash', challenge({ request: requestWith(token.challenge['request'], charge => { charge['methodDetails'] = {} }) }), problem('invalid-challenge', /payment hash/)],
+    [
+      'the same request with its keys in another order',
+      challenge({
+        request: Buffer.from(
+          JSON.stringify(
+            Object.fromEntries(
+              Object.entries(
+                JSON.parse(Buffer.from(token.challenge['request'] ?? '', 'base64url').toString()) as object
+              ).toReversed()
+            )
+          )
+        ).toString('base64url')
+      }),
+      notOurs
+    ],
+    [
+      'another currency',
+      challenge({
+        request: requestWith(token.challenge['request'], charge => {
+          charge['currency'] = 'usd'
+        })
+      }),
+      problem('invalid-challenge', /currency/)
+    ],
+    [
+      'no payment hash',
+      challenge({
+        request: requestWith(token.challenge['request'], charge => {
+          charge['methodDetails'] = {}
+        })
+      }),
+      problem('invalid-challenge', /payment hash/)
+    ],
     ['a digest that the challenge does not have', challenge({ digest: contentDigest(Buffer.from('x')) }), notOurs],
     ['an opaque that the challenge does not have', challenge({ opaque: 'x' }), notOurs],
-    ['an edited echo of the amount', challenge({ amount: '1' }), problem('invalid-challenge', /amount is not the one that was sent/)],
-    ['an edited echo of the invoice', challenge({ invoice: 'lnbcrt1x' }), problem('invalid-challenge', /invoice is not the one that was sent/)],
-    ['an edited echo of the currency', challenge({ currency: 'usd' }), problem('invalid-challenge', /currency is not the one that was sent/)],
-    ['own preimage with own hash', join({ challenge: { ...token.challenge, request: ownRequest }, payload: { preimage: own } }), notOurs],
-    ['own preimage with own hash, and an id made with another key', join({
-      challenge: { ...token.challenge, request: ownRequest, id: paymentId({ ...token.challenge as { realm: string, expires: string }, method: 'lightning', intent: 'charge', request: ownRequest, digest: null, opaque: null }, randomBytes(32)) },
-      payload: { preimage: own }
-    }), notOurs],
-    ['another preimage', join({ ...token, payload: { preimage: own } }), problem('verification-failed', /does not hash/)],
-    ['the preimage of another payment', join({ ...token, payload: other.payload }), problem('verification-failed', /does not hash/)],
-    ['a preimage in upper case', join({ ...token, payload: { preimage: preimage.toUpperCase() } }), problem('verification-failed', /64 lower-case hex/)],
-    ['a preimage that is a number', join({ ...token, payload: { preimage: 1 } }), problem('verification-failed', /64 lower-case hex/)],
+    [
+      'an edited echo of the amount',
+      challenge({ amount: '1' }),
+      problem('invalid-challenge', /amount is not the one that was sent/)
+    ],
+    [
+      'an edited echo of the invoice',
+      challenge({ invoice: 'lnbcrt1x' }),
+      problem('invalid-challenge', /invoice is not the one that was sent/)
+    ],
+    [
+      'an edited echo of the currency',
+      challenge({ currency: 'usd' }),
+      problem('invalid-challenge', /currency is not the one that was sent/)
+    ],
+    [
+      'own preimage with own hash',
+      join({ challenge: { ...token.challenge, request: ownRequest }, payload: { preimage: own } }),
+      notOurs
+    ],
+    [
+      'own preimage with own hash, and an id made with another key',
+      join({
+        challenge: {
+          ...token.challenge,
+          request: ownRequest,
+          id: paymentId(
+            {
+              ...(token.challenge as { realm: string; expires: string }),
+              method: 'lightning',
+              intent: 'charge',
+              request: ownRequest,
+              digest: null,
+              opaque: null
+            },
+            randomBytes(32)
+          )
+        },
+        payload: { preimage: own }
+      }),
+      notOurs
+    ],
+    [
+      'another preimage',
+      join({ ...token, payload: { preimage: own } }),
+      problem('verification-failed', /does not hash/)
+    ],
+    [
+      'the preimage of another payment',
+      join({ ...token, payload: other.payload }),
+      problem('verification-failed', /does not hash/)
+    ],
+    [
+      'a preimage in upper case',
+      join({ ...token, payload: { preimage: preimage.toUpperCase() } }),
+      problem('verification-failed', /64 lower-case hex/)
+    ],
+    [
+      'a preimage that is a number',
+      join({ ...token, payload: { preimage: 1 } }),
+      problem('verification-failed', /64 lower-case hex/)
+    ],
     ['another path', bought, problem('verification-failed', /another path/), '/paid/other'],
     ['a path below', bought, problem('verification-failed', /another path/), `${path}/`],
     ['the path with a letter encoded', bought, problem('verification-failed', /another path/), '/paid/it%65m'],
     ['a query', bought, problem('verification-failed', /another query/), `${path}?all=1`],
     ['another method', bought, problem('verification-failed', /GET requests/), path, 'DELETE'],
     ['another route', bought, problem('verification-failed', /another (?:path|service)/), '/l402/test/ping'],
-    ['a legacy credential with own preimage', `Payment method="lightning", preimage="${own}"`, { status: 402, body: { error: 'Payment Required' } }],
-    ['a legacy credential on another path', `Payment method="lightning", preimage="${preimage}"`, { status: 402, body: { error: 'Payment Required' } }, '/paid/other'],
-    ['a legacy credential with another query', `Payment method="lightning", preimage="${preimage}"`, { status: 402, body: { error: 'Payment Required' } }, `${path}?all=1`],
-    ['a legacy credential by another method', `Payment method="lightning", preimage="${preimage}"`, { status: 402, body: { error: 'Payment Required' } }, path, 'PUT'],
-    ['a legacy credential for another payment method', `Payment method="evm", preimage="${preimage}"`, { status: 402, body: { error: 'Payment Required' } }],
-    ['a legacy credential without preimage', 'Payment method="lightning"', { status: 402, body: { error: 'Payment Required' } }],
-    ['a malformed bearer token is not read as legacy', `Payment x=="lightning", preimage="${preimage}"`, { status: 402 }]
+    [
+      'a legacy credential with own preimage',
+      `Payment method="lightning", preimage="${own}"`,
+      { status: 402, body: { error: 'Payment Required' } }
+    ],
+    [
+      'a legacy credential on another path',
+      `Payment method="lightning", preimage="${preimage}"`,
+      { status: 402, body: { error: 'Payment Required' } },
+      '/paid/other'
+    ],
+    [
+      'a legacy credential with another query',
+      `Payment method="lightning", preimage="${preimage}"`,
+      { status: 402, body: { error: 'Payment Required' } },
+      `${path}?all=1`
+    ],
+    [
+      'a legacy credential by another method',
+      `Payment method="lightning", preimage="${preimage}"`,
+      { status: 402, body: { error: 'Payment Required' } },
+      path,
+      'PUT'
+    ],
+    [
+      'a legacy credential for another payment method',
+      `Payment method="evm", preimage="${preimage}"`,
+      { status: 402, body: { error: 'Payment Required' } }
+    ],
+    [
+      'a legacy credential without preimage',
+      'Payment method="lightning"',
+      { status: 402, body: { error: 'Payment Required' } }
+    ],
+    [
+      'a malformed bearer token is not read as legacy',
+      `Payment x=="lightning", preimage="${preimage}"`,
+      { status: 402 }
+    ]
   ]
   for (const [name, authorization, expected, at = path, method = 'GET'] of rows) {
-    await t.test(`${name} is refused with ${expected.status}${expected.problem === undefined ? '' : ` ${expected.problem}`}`, async t => {
-      const before = upstream.hits.length
-      refused(t, name, await gateway.send(method, at, { headers: { authorization } }), expected, upstream, before)
-    })
+    await t.test(
+      `${name} is refused with ${expected.status}${expected.problem === undefined ? '' : ` ${expected.problem}`}`,
+      async t => {
+        const before = upstream.hits.length
+        refused(t, name, await gateway.send(method, at, { headers: { authorization } }), expected, upstream, before)
+      }
+    )
   }
 
   await t.test('after all of this the genuine credential works, once', async t => {
@@ -100,23 +231,48 @@ t.test('forged and misused Payment credentials', async t => {
     const answer = await gateway.send('GET', path, { headers: { authorization: bought } })
     t.equal(answer.status, 200, answer.text)
     t.match(JSON.parse(Buffer.from(String(answer.headers['payment-receipt']), 'base64url').toString()), {
-      challengeId: token.challenge['id'], method: 'lightning', reference: paymentHashOf(preimage), status: 'success'
+      challengeId: token.challenge['id'],
+      method: 'lightning',
+      reference: paymentHashOf(preimage),
+      status: 'success'
     })
     t.equal(answer.headers['cache-control'], 'private')
     t.equal(upstream.hits.length, before + 1)
     for (const again of ['second', 'third']) {
-      refused(t, again, await gateway.send('GET', path, { headers: { authorization: bought } }), problem('verification-failed', /already redeemed/), upstream, before + 1)
+      refused(
+        t,
+        again,
+        await gateway.send('GET', path, { headers: { authorization: bought } }),
+        problem('verification-failed', /already redeemed/),
+        upstream,
+        before + 1
+      )
     }
-    const reordered = join({ payload: token.payload, more: true, challenge: { ...Object.fromEntries(Object.entries(token.challenge).toReversed()), source: 'x' } })
-    refused(t, 'another spelling of it', await gateway.send('GET', path, { headers: { authorization: reordered } }), problem('verification-failed', /already redeemed/), upstream, before + 1)
+    const reordered = join({
+      payload: token.payload,
+      more: true,
+      challenge: { ...Object.fromEntries(Object.entries(token.challenge).toReversed()), source: 'x' }
+    })
+    refused(
+      t,
+      'another spelling of it',
+      await gateway.send('GET', path, { headers: { authorization: reordered } }),
+      problem('verification-failed', /already redeemed/),
+      upstream,
+      before + 1
+    )
   })
 })
 
 t.test('one payment buys under one scheme only', async t => {
   const { gateway, upstream } = await openShop(t)
-  const otherScheme = { status: 401, body: { error: 'Unauthorized', message: 'Invalid L402 credential', detail: /already used with the Payment scheme/ }, l402Error: /Payment scheme/ }
+  const otherScheme = {
+    status: 401,
+    body: { error: 'Unauthorized', message: 'Invalid L402 credential', detail: /already used with the Payment scheme/ },
+    l402Error: /Payment scheme/
+  }
   const schemes = ['l402', 'payment', 'legacy'] as const
-  const expected: Record<typeof schemes[number], Expected> = {
+  const expected: Record<(typeof schemes)[number], Expected> = {
     l402: otherScheme,
     payment: problem('verification-failed', /another scheme/),
     legacy: { status: 402, body: { error: 'Payment Required' } }
@@ -134,7 +290,14 @@ t.test('one payment buys under one scheme only', async t => {
         }
         t.equal((await gateway.send('GET', path, { headers: { authorization: credential[first] } })).status, 200)
         const before = upstream.hits.length
-        refused(t, second, await gateway.send('GET', path, { headers: { authorization: credential[second] } }), expected[second], upstream, before)
+        refused(
+          t,
+          second,
+          await gateway.send('GET', path, { headers: { authorization: credential[second] } }),
+          expected[second],
+          upstream,
+          before
+        )
         const again = await gateway.send('GET', path, { headers: { authorization: credential[first] } })
         t.equal(again.status, first === 'payment' ? 402 : 200, 'the first scheme keeps its own rule')
       })
@@ -144,10 +307,20 @@ t.test('one payment buys under one scheme only', async t => {
     for (let round = 0; round < 10; round++) {
       const unpaid = await gateway.send('GET', path)
       const preimage = await gateway.pay(challengeOf(unpaid, 'l402').parameters.get('invoice') ?? '')
-      const credentials = [credentialOf(challengeOf(unpaid, 'l402'), preimage), credentialOf(challengeOf(unpaid, 'payment'), preimage), `Payment method="lightning", preimage="${preimage}"`]
+      const credentials = [
+        credentialOf(challengeOf(unpaid, 'l402'), preimage),
+        credentialOf(challengeOf(unpaid, 'payment'), preimage),
+        `Payment method="lightning", preimage="${preimage}"`
+      ]
       const before = upstream.hits.length
-      const answers = await Promise.all(credentials.map(authorization => gateway.send('GET', path, { headers: { authorization } })))
-      t.same(answers.filter(answer => answer.status === 200).length, 1, `statuses ${answers.map(answer => answer.status).join()}`)
+      const answers = await Promise.all(
+        credentials.map(authorization => gateway.send('GET', path, { headers: { authorization } }))
+      )
+      t.same(
+        answers.filter(answer => answer.status === 200).length,
+        1,
+        `statuses ${answers.map(answer => answer.status).join()}`
+      )
       t.equal(upstream.hits.length, before + 1)
     }
   })
@@ -159,13 +332,25 @@ t.test('a body that a challenge was made for', async t => {
     upstream,
     yaml: shopYaml(upstream.origin, {
       route: `  - { match: { path: /orders/* }, price: 7 sats, chain: limited, upstream: { url: "${upstream.origin}" } }\n`,
-      replace: [['chains:\n', 'chains:\n  limited: [ correlation, { throttle: { policy: global } }, body-limit, credential, challenge ]\n']]
+      replace: [
+        [
+          'chains:\n',
+          'chains:\n  limited: [ correlation, { throttle: { policy: global } }, body-limit, credential, challenge ]\n'
+        ]
+      ]
     })
   })
   const { gateway } = shop
   const proxy = await shop.proxy()
-  t.equal(challengeOf(await gateway.send('POST', '/paid/order', { body: 'x' }), 'payment').parameters.get('digest'), undefined, 'no digest where bodies have no limit (decision 121)')
-  for (const [place, at] of [['an operator\'s route with a limit', '/orders/1'], ['a proxy', `${proxy.path}/order`]] as const) {
+  t.equal(
+    challengeOf(await gateway.send('POST', '/paid/order', { body: 'x' }), 'payment').parameters.get('digest'),
+    undefined,
+    'no digest where bodies have no limit (decision 121)'
+  )
+  for (const [place, at] of [
+    ["an operator's route with a limit", '/orders/1'],
+    ['a proxy', `${proxy.path}/order`]
+  ] as const) {
     for (const method of ['POST', 'PUT', 'PATCH']) {
       await t.test(`${method} to ${place} sells the identical body only`, async t => {
         const body = '{"amount":1}'
@@ -183,17 +368,42 @@ t.test('a body that a challenge was made for', async t => {
           ['another body', credential, '{"amount":1000}', failed],
           ['the same JSON with a space', credential, '{"amount": 1}', failed],
           ['no body', credential, '', failed],
-          ['another body and its digest', join({ ...token, challenge: { ...token.challenge, digest: wrong } }), '{"amount":1000}', notOurs],
-          ['the bought body and another digest', join({ ...token, challenge: { ...token.challenge, digest: wrong } }), body, notOurs],
+          [
+            'another body and its digest',
+            join({ ...token, challenge: { ...token.challenge, digest: wrong } }),
+            '{"amount":1000}',
+            notOurs
+          ],
+          [
+            'the bought body and another digest',
+            join({ ...token, challenge: { ...token.challenge, digest: wrong } }),
+            body,
+            notOurs
+          ],
           ['another body without the digest echoed', silent, '{"amount":1000}', failed],
-          ['another body under the legacy profile', legacy, '{"amount":1000}', { status: 402, body: { error: 'Payment Required' } }]
+          [
+            'another body under the legacy profile',
+            legacy,
+            '{"amount":1000}',
+            { status: 402, body: { error: 'Payment Required' } }
+          ]
         ]
         for (const [name, authorization, sent, expected] of rows) {
           const before = upstream.hits.length
-          refused(t, name, await gateway.send(method, at, { headers: { authorization }, body: sent }), expected, upstream, before)
+          refused(
+            t,
+            name,
+            await gateway.send(method, at, { headers: { authorization }, body: sent }),
+            expected,
+            upstream,
+            before
+          )
         }
         const before = upstream.hits.length
-        const answer = await gateway.send(method, at, { headers: { authorization: method === 'PUT' ? silent : credential }, body })
+        const answer = await gateway.send(method, at, {
+          headers: { authorization: method === 'PUT' ? silent : credential },
+          body
+        })
         t.equal(answer.status, 200, `the bought body: ${answer.text}`)
         t.equal(upstream.hits.length, before + 1)
       })
@@ -209,9 +419,23 @@ t.test('a Payment credential after what it was bought for has changed', async t 
   await t.test('an old price is payment-insufficient, on a route and on a proxy', async t => {
     const authorization = await buy(gateway, path, 'payment')
     await gateway.reload(shopYaml(upstream.origin, { price: 8 }))
-    refused(t, 'route', await gateway.send('GET', path, { headers: { authorization } }), problem('payment-insufficient', /7 satoshis; the price is 8/), upstream, 0)
+    refused(
+      t,
+      'route',
+      await gateway.send('GET', path, { headers: { authorization } }),
+      problem('payment-insufficient', /7 satoshis; the price is 8/),
+      upstream,
+      0
+    )
     await gateway.reload(shopYaml(upstream.origin, { price: 6 }))
-    refused(t, 'cheaper now', await gateway.send('GET', path, { headers: { authorization } }), problem('payment-insufficient', /7 satoshis; the price is 6/), upstream, 0)
+    refused(
+      t,
+      'cheaper now',
+      await gateway.send('GET', path, { headers: { authorization } }),
+      problem('payment-insufficient', /7 satoshis; the price is 6/),
+      upstream,
+      0
+    )
     await gateway.reload(shopYaml(upstream.origin))
     const proxy = await shop.proxy()
     const there = await buy(gateway, `${proxy.path}/a`, 'payment')
@@ -219,27 +443,51 @@ t.test('a Payment credential after what it was bought for has changed', async t 
     t.equal((await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: legacy } })).status, 200)
     await gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, { defaultPriceSats: 9 })
     const before = upstream.hits.length
-    refused(t, 'proxy', await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: there } }), problem('payment-insufficient', /5 satoshis; the price is 9/), upstream, before)
-    refused(t, 'legacy, known', await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: legacy } }), { status: 402, body: { error: 'Payment Required', l402: { amount_sats: 9 } } }, upstream, before)
+    refused(
+      t,
+      'proxy',
+      await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: there } }),
+      problem('payment-insufficient', /5 satoshis; the price is 9/),
+      upstream,
+      before
+    )
+    refused(
+      t,
+      'legacy, known',
+      await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: legacy } }),
+      { status: 402, body: { error: 'Payment Required', l402: { amount_sats: 9 } } },
+      upstream,
+      before
+    )
   })
 
   await t.test('a disabled scheme is method-unsupported, and L402 goes on', async t => {
     const modern = await buy(gateway, path, 'payment')
     const classic = await buy(gateway, path)
     const before = upstream.hits.length
-    await gateway.reload(shopYaml(upstream.origin, { replace: [['mode: development', 'payment: { schemes: [l402] }\nmode: development']] }))
+    await gateway.reload(
+      shopYaml(upstream.origin, { replace: [['mode: development', 'payment: { schemes: [l402] }\nmode: development']] })
+    )
     const answer = await gateway.send('GET', path, { headers: { authorization: modern } })
     t.equal(answer.status, 402)
     t.match(answer.json(), { type: 'https://paymentauth.org/problems/method-unsupported', status: 402 })
     t.match(answer.headers['www-authenticate'], /^L402 /)
     t.equal(upstream.hits.length, before)
     t.equal((await gateway.send('GET', path, { headers: { authorization: classic } })).status, 200)
-    await gateway.reload(shopYaml(upstream.origin, { replace: [['mode: development', 'payment: { schemes: [payment] }\nmode: development']] }))
+    await gateway.reload(
+      shopYaml(upstream.origin, {
+        replace: [['mode: development', 'payment: { schemes: [payment] }\nmode: development']]
+      })
+    )
     const refusedClassic = await gateway.send('GET', path, { headers: { authorization: classic } })
     t.equal(refusedClassic.status, 401)
     t.match(refusedClassic.headers['x-l402-error'], /not enabled/)
     await gateway.reload(shopYaml(upstream.origin))
-    t.equal((await gateway.send('GET', path, { headers: { authorization: modern } })).status, 200, 'nothing was used up')
+    t.equal(
+      (await gateway.send('GET', path, { headers: { authorization: modern } })).status,
+      200,
+      'nothing was used up'
+    )
   })
 
   await t.test('an expired one is refused from the second after its expiry; legacy too', async t => {
@@ -252,8 +500,22 @@ t.test('a Payment credential after what it was bought for has changed', async t 
     t.equal((await shop.alone('GET', path, { authorization: legacy })).status, 200, 'the last moment, repeated')
     clock.advance(1_000)
     const before = upstream.hits.length
-    refused(t, 'modern', await shop.alone('GET', path, { authorization: unused }), problem('verification-failed', /expired/), upstream, before)
-    refused(t, 'legacy', await shop.alone('GET', path, { authorization: legacy }), { status: 402, body: { error: 'Payment Required' } }, upstream, before)
+    refused(
+      t,
+      'modern',
+      await shop.alone('GET', path, { authorization: unused }),
+      problem('verification-failed', /expired/),
+      upstream,
+      before
+    )
+    refused(
+      t,
+      'legacy',
+      await shop.alone('GET', path, { authorization: legacy }),
+      { status: 402, body: { error: 'Payment Required' } },
+      upstream,
+      before
+    )
   })
 })
 
@@ -264,30 +526,61 @@ t.test('Payment credentials of one seller at another', async t => {
   const mine = await shop.proxy()
   const sibling = await shop.proxy()
   const theirs = await shop.proxy({}, other.apiKey)
-  const places: Record<string, string> = { operator: path, ping: '/l402/test/ping', mine: `${mine.path}/item`, sibling: `${sibling.path}/item`, theirs: `${theirs.path}/item` }
+  const places: Record<string, string> = {
+    operator: path,
+    ping: '/l402/test/ping',
+    mine: `${mine.path}/item`,
+    sibling: `${sibling.path}/item`,
+    theirs: `${theirs.path}/item`
+  }
   const bought: Record<string, string> = {}
   for (const [name, at] of Object.entries(places)) bought[name] = await buy(gateway, at, 'payment')
   for (const [from, authorization] of Object.entries(bought)) {
     for (const [to, at] of Object.entries(places)) {
       if (from === to) continue
-      const sameSeller = (from === 'mine' || from === 'sibling') === (to === 'mine' || to === 'sibling') && (from === 'theirs') === (to === 'theirs')
+      const sameSeller =
+        (from === 'mine' || from === 'sibling') === (to === 'mine' || to === 'sibling') &&
+        (from === 'theirs') === (to === 'theirs')
       const detail = sameSeller ? /another (?:service|path)/ : /belongs to another merchant/
       await t.test(`bought at ${from}, shown at ${to}: ${detail}`, async t => {
         const before = upstream.hits.length
-        refused(t, to, await gateway.send('GET', at, { headers: { authorization } }), problem('verification-failed', detail), upstream, before)
+        refused(
+          t,
+          to,
+          await gateway.send('GET', at, { headers: { authorization } }),
+          problem('verification-failed', detail),
+          upstream,
+          before
+        )
         const legacy = `Payment method="lightning", preimage="${take(authorization).payload.preimage}"`
-        refused(t, 'legacy', await gateway.send('GET', at, { headers: { authorization: legacy } }), { status: 402, body: { error: 'Payment Required' } }, upstream, before)
+        refused(
+          t,
+          'legacy',
+          await gateway.send('GET', at, { headers: { authorization: legacy } }),
+          { status: 402, body: { error: 'Payment Required' } },
+          upstream,
+          before
+        )
       })
     }
   }
   for (const [name, at] of Object.entries(places)) {
-    t.equal((await gateway.send('GET', at, { headers: { authorization: bought[name] ?? '' } })).status, 200, `${name} works where it was bought`)
+    t.equal(
+      (await gateway.send('GET', at, { headers: { authorization: bought[name] ?? '' } })).status,
+      200,
+      `${name} works where it was bought`
+    )
   }
 })
 
 /** Both lines of Authorization as they are, which no client library would send. */
-async function withLines (shop: Shop, lines: readonly string[]): Promise<{ status: number, body: string }> {
-  return await shop.raw([`GET ${path} HTTP/1.1`, 'Host: shop', ...lines.map(line => `Authorization: ${line}`), 'Connection: close'])
+async function withLines(shop: Shop, lines: readonly string[]): Promise<{ status: number; body: string }> {
+  return await shop.raw([
+    `GET ${path} HTTP/1.1`,
+    'Host: shop',
+    ...lines.map(line => `Authorization: ${line}`),
+    'Connection: close'
+  ])
 }
 
 t.test('more than one Authorization line', async t => {
@@ -301,7 +594,11 @@ t.test('more than one Authorization line', async t => {
     ['L402 and Payment', [classic, modern], 400],
     ['Payment and L402', [modern, classic], 400],
     ['Payment twice', [modern, modern], 400],
-    ['Payment in both profiles', [modern, `Payment method="lightning", preimage="${take(modern).payload.preimage}"`], 400],
+    [
+      'Payment in both profiles',
+      [modern, `Payment method="lightning", preimage="${take(modern).payload.preimage}"`],
+      400
+    ],
     ['two other schemes', ['Bearer a', 'Basic b'], 400],
     ['an L402 credential and one cut short', [classic, classic.slice(0, -1)], 400],
     ['two credentials in one line', [`${classic}, ${modern}`], 400],
@@ -314,8 +611,15 @@ t.test('more than one Authorization line', async t => {
       t.equal(upstream.hits.length, 0, 'nothing reached the upstream')
     })
   }
-  t.equal((await withLines(shop, [classic.replace('L402', 'LSAT'), classic])).status, 200, 'LSAT and L402 with the same token count as one')
+  t.equal(
+    (await withLines(shop, [classic.replace('L402', 'LSAT'), classic])).status,
+    200,
+    'LSAT and L402 with the same token count as one'
+  )
   t.equal((await withLines(shop, [classic, 'Bearer abc'])).status, 200, 'an unrelated Bearer may stand beside it')
   t.equal(upstream.hits.length, 2)
-  t.notOk(upstream.requests.some(request => /L402|LSAT|Payment/i.test(request.headers.authorization ?? '')), 'no payment credential went upstream')
+  t.notOk(
+    upstream.requests.some(request => /L402|LSAT|Payment/i.test(request.headers.authorization ?? '')),
+    'no payment credential went upstream'
+  )
 })

@@ -12,12 +12,19 @@ import { freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { countingUpstream, shopYaml } from './shop.ts'
 
 /** Every value of every text-like column of every table, with where it stands. */
-async function everyText (sql: postgres.ISql<{ bigint: bigint }>): Promise<Array<readonly [place: string, text: string]>> {
-  const tables = await sql<{ name: string }[]>`select table_name::text as name from information_schema.tables where table_schema = 'public'`
+async function everyText(
+  sql: postgres.ISql<{ bigint: bigint }>
+): Promise<Array<readonly [place: string, text: string]>> {
+  const tables = await sql<
+    { name: string }[]
+  >`select table_name::text as name from information_schema.tables where table_schema = 'public'`
   const found: Array<readonly [string, string]> = []
   for (const { name } of tables) {
-    for (const row of await sql<{ row: Record<string, unknown> }[]>`select to_jsonb(each) as row from ${sql(name)} as each`) {
-      for (const [column, value] of Object.entries(row.row)) if (value !== null) found.push([`${name}.${column}`, typeof value === 'string' ? value : JSON.stringify(value)])
+    for (const row of await sql<
+      { row: Record<string, unknown> }[]
+    >`select to_jsonb(each) as row from ${sql(name)} as each`) {
+      for (const [column, value] of Object.entries(row.row))
+        if (value !== null) found.push([`${name}.${column}`, typeof value === 'string' ? value : JSON.stringify(value)])
     }
   }
   return found
@@ -39,7 +46,12 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
     route: `  - { match: { path: /keyed/* }, price: 7 sats, chain: paid, upstream: { url: "${upstream.origin}", headers: { x-upstream-key: "${routeKey}" } } }\n`
   })
   const gateway = await spawnGateway(t, {
-    yaml, env: { BOLTGATE_SECRET: master, BOLTGATE_ADMIN_KEY: admin, ...(database === null ? {} : { DATABASE_URL: database }) }
+    yaml,
+    env: {
+      BOLTGATE_SECRET: master,
+      BOLTGATE_ADMIN_KEY: admin,
+      ...(database === null ? {} : { DATABASE_URL: database })
+    }
   })
   const apiKey = readKeys(gateway.data)?.merchant?.apiKey.reveal() ?? ''
   t.not(apiKey, '')
@@ -50,7 +62,16 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
     return answer
   }
   const key = { 'x-api-key': apiKey }
-  const made = await ask('POST', '/api/proxy', { headers: key, body: { name: 'Shop', targetBaseUrl: upstream.origin, defaultPriceSats: 5, authHeader: 'x-upstream-key', authValue: upstreamKey } })
+  const made = await ask('POST', '/api/proxy', {
+    headers: key,
+    body: {
+      name: 'Shop',
+      targetBaseUrl: upstream.origin,
+      defaultPriceSats: 5,
+      authHeader: 'x-upstream-key',
+      authValue: upstreamKey
+    }
+  })
   t.equal(made.status, 201, made.text)
   const { proxyId } = made.json() as { proxyId: string }
   await ask('PUT', `/api/proxy/${proxyId}`, { headers: key, body: { defaultPriceSats: 6 } })
@@ -58,11 +79,29 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
   await ask('GET', `/api/proxy/${proxyId}`, { headers: key })
   await ask('POST', `/api/proxy/${proxyId}/test`, { headers: key })
   await ask('PUT', `/api/proxy/${proxyId}`, { headers: key, body: { authValue: `${upstreamKey}\n` } })
-  await ask('PUT', `/api/proxy/${proxyId}`, { headers: key, body: { authValue: 5, targetBaseUrl: `https://user:${upstreamKey}@example.com` } })
+  await ask('PUT', `/api/proxy/${proxyId}`, {
+    headers: key,
+    body: { authValue: 5, targetBaseUrl: `https://user:${upstreamKey}@example.com` }
+  })
 
-  const secrets = new Map<string, string>([['master', master], ['admin key', admin], ['API key', apiKey], ['upstream key', upstreamKey], ['route key', routeKey]])
+  const secrets = new Map<string, string>([
+    ['master', master],
+    ['admin key', admin],
+    ['API key', apiKey],
+    ['upstream key', upstreamKey],
+    ['route key', routeKey]
+  ])
   let number = 0
-  for (const path of ['/paid/item', '/paid/500', '/paid/broken', '/keyed/item', `/l402/proxy/${proxyId}/item`, `/l402/proxy/${proxyId}/broken`, '/demo/quote', '/l402/test/ping']) {
+  for (const path of [
+    '/paid/item',
+    '/paid/500',
+    '/paid/broken',
+    '/keyed/item',
+    `/l402/proxy/${proxyId}/item`,
+    `/l402/proxy/${proxyId}/broken`,
+    '/demo/quote',
+    '/l402/test/ping'
+  ]) {
     for (const scheme of ['l402', 'payment'] as const) {
       // The 402 owes its macaroon; everything afterwards owes nothing.
       const offer = await gateway.send('GET', path)
@@ -72,13 +111,28 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
       secrets.set(`preimage ${++number}`, preimage)
       if (scheme === 'l402') secrets.set(`macaroon ${number}`, challenge.parameters.get('macaroon') ?? '')
       secrets.set(`credential ${number}`, authorization.slice(authorization.indexOf(' ') + 1))
-      for (const value of [authorization, authorization, authorization.slice(0, -3), `${authorization}0`, authorization.replace(' ', '  ')]) await ask('GET', path, { headers: { authorization: value } })
+      for (const value of [
+        authorization,
+        authorization,
+        authorization.slice(0, -3),
+        `${authorization}0`,
+        authorization.replace(' ', '  ')
+      ])
+        await ask('GET', path, { headers: { authorization: value } })
       await ask('GET', `${path}?preimage=${preimage}&key=${apiKey}`)
       await ask('POST', path, { headers: { authorization }, body: 'x' })
       await ask('GET', '/api/l402/status', { headers: { authorization } })
       await ask('GET', '/nowhere', { headers: { authorization, ...key } })
-      if (scheme === 'l402') await ask('POST', '/api/l402/challenges/verify', { headers: key, body: { macaroon: challenge.parameters.get('macaroon') ?? '', preimage } })
-      else await ask('POST', '/api/l402/challenges/verify-credential', { headers: key, body: { credential: authorization, resource: 'x' } })
+      if (scheme === 'l402')
+        await ask('POST', '/api/l402/challenges/verify', {
+          headers: key,
+          body: { macaroon: challenge.parameters.get('macaroon') ?? '', preimage }
+        })
+      else
+        await ask('POST', '/api/l402/challenges/verify-credential', {
+          headers: key,
+          body: { credential: authorization, resource: 'x' }
+        })
       await ask('POST', '/api/l402/challenges/verify', { headers: key, body: { macaroon: 5, preimage: [preimage] } })
     }
   }
@@ -87,7 +141,10 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
   await ask('GET', '/ready', { headers: { 'x-api-key': `${admin}x` } })
   await ask('GET', '/openapi.json')
   await ask('GET', '/health')
-  await ask('POST', '/api/l402/challenges', { headers: { ...key, 'content-type': 'application/json' }, body: `{"resource":"${apiKey}` })
+  await ask('POST', '/api/l402/challenges', {
+    headers: { ...key, 'content-type': 'application/json' },
+    body: `{"resource":"${apiKey}`
+  })
   await gateway.send('GET', '/health')
   gateway.kill('SIGTERM')
   await gateway.ended
@@ -95,9 +152,18 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
   t.ok(gateway.log.length > 100, `${gateway.log.length} lines were written`)
   for (const [name, secret] of secrets) {
     t.ok(secret.length >= 16, name)
-    t.notOk(log.includes(secret), `${name} is in no log line: ${gateway.log.map(line => JSON.stringify(line)).find(line => line.includes(secret)) ?? ''}`)
-    const telling = answers.find(answer => answer.text.includes(secret) || JSON.stringify(answer.headers).includes(secret))
-    t.equal(telling === undefined ? '' : `${telling.status} ${JSON.stringify(telling.headers)} ${telling.text}`, '', `${name} is in no answer`)
+    t.notOk(
+      log.includes(secret),
+      `${name} is in no log line: ${gateway.log.map(line => JSON.stringify(line)).find(line => line.includes(secret)) ?? ''}`
+    )
+    const telling = answers.find(
+      answer => answer.text.includes(secret) || JSON.stringify(answer.headers).includes(secret)
+    )
+    t.equal(
+      telling === undefined ? '' : `${telling.status} ${JSON.stringify(telling.headers)} ${telling.text}`,
+      '',
+      `${name} is in no answer`
+    )
   }
 
   if (database === null) return
@@ -107,20 +173,52 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
   t.ok(texts.length > 50)
   // The challenge is handed out again as it was, and the sandbox is its own payer; neither is a credential by itself.
   const kept = new Set(['challenges.macaroon', 'sandbox_invoices.preimage'])
-  for (const [name, secret] of secrets) t.same(texts.filter(([place, text]) => !kept.has(place) && text.includes(secret)).map(([place]) => place), [], `${name} is in no row`)
+  for (const [name, secret] of secrets)
+    t.same(
+      texts.filter(([place, text]) => !kept.has(place) && text.includes(secret)).map(([place]) => place),
+      [],
+      `${name} is in no row`
+    )
 })
 
 t.test('what an account keeps is ciphertext in its row', async t => {
   const database = await openTestDatabase(t)
   const merchants = new Merchants({
-    store: new SqlMerchantStore(database), sealer: new Sealer(new KeyRing(new Secret(randomBytes(32).toString('hex')), [])), clock: systemClock,
-    plans: () => ({ free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 }, individual: { webhookEndpoints: 5 }, l402: { webhookEndpoints: 5 } })
+    store: new SqlMerchantStore(database),
+    sealer: new Sealer(new KeyRing(new Secret(randomBytes(32).toString('hex')), [])),
+    clock: systemClock,
+    plans: () => ({
+      free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+      individual: { webhookEndpoints: 5 },
+      l402: { webhookEndpoints: 5 }
+    })
   })
   const { apiKey } = await merchants.create({
-    name: 'A', email: 'a@example.com', tier: 'individual', flags: { l402Enabled: true }, primaryApiKey: new Secret('canary-provider-key')
+    name: 'A',
+    email: 'a@example.com',
+    tier: 'individual',
+    flags: { l402Enabled: true },
+    primaryApiKey: new Secret('canary-provider-key')
   })
   const texts = await everyText(database.sql)
-  t.ok(texts.some(([place]) => place === 'merchants.primary_key'), 'the key was saved')
-  t.same(texts.filter(([, text]) => text.includes('canary-provider-key') || text.includes(Buffer.from('canary-provider-key').toString('base64').slice(0, 20))), [])
-  t.same(texts.filter(([, text]) => text.includes(apiKey.reveal().slice(-20)) || text.includes(Buffer.from(apiKey.reveal()).toString('hex'))), [], 'the API key only as a digest')
+  t.ok(
+    texts.some(([place]) => place === 'merchants.primary_key'),
+    'the key was saved'
+  )
+  t.same(
+    texts.filter(
+      ([, text]) =>
+        text.includes('canary-provider-key') ||
+        text.includes(Buffer.from('canary-provider-key').toString('base64').slice(0, 20))
+    ),
+    []
+  )
+  t.same(
+    texts.filter(
+      ([, text]) =>
+        text.includes(apiKey.reveal().slice(-20)) || text.includes(Buffer.from(apiKey.reveal()).toString('hex'))
+    ),
+    [],
+    'the API key only as a digest'
+  )
 })

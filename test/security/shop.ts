@@ -6,7 +6,13 @@ import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
-import { defaultYaml, startGateway, type Answer, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts'
+import {
+  defaultYaml,
+  startGateway,
+  type Answer,
+  type TestGateway,
+  type TestGatewayOptions
+} from '../support/gateway.ts'
 import { RawClient, type RawResponse } from '../support/raw-client.ts'
 
 /** An HTTP server of the test's own that notes every request it is given. */
@@ -19,7 +25,12 @@ export interface CountingUpstream {
 }
 
 /** Starts an upstream; it says `sold` unless told another answer. */
-export async function countingUpstream (t: T, answer: RequestListener = (_req, res) => { res.end('sold') }): Promise<CountingUpstream> {
+export async function countingUpstream(
+  t: T,
+  answer: RequestListener = (_req, res) => {
+    res.end('sold')
+  }
+): Promise<CountingUpstream> {
   const hits: string[] = []
   const requests: IncomingMessage[] = []
   const server = createServer((req, res) => {
@@ -27,7 +38,9 @@ export async function countingUpstream (t: T, answer: RequestListener = (_req, r
     requests.push(req)
     answer(req, res)
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
@@ -38,9 +51,20 @@ export async function countingUpstream (t: T, answer: RequestListener = (_req, r
 }
 
 /** The default deployment, selling `/paid/*` of an upstream for `price` satoshis. */
-export function shopYaml (origin: string, more: { readonly price?: number, readonly route?: string, readonly replace?: ReadonlyArray<readonly [string, string]>, readonly policies?: string } = {}): string {
+export function shopYaml(
+  origin: string,
+  more: {
+    readonly price?: number
+    readonly route?: string
+    readonly replace?: ReadonlyArray<readonly [string, string]>
+    readonly policies?: string
+  } = {}
+): string {
   const route = `routes:\n  - match: { path: /paid/* }\n    price: ${more.price ?? 7} sats\n    chain: paid\n    upstream: { url: "${origin}" }\n${more.route ?? ''}`
-  return defaultYaml({ replace: [['routes:\n', route], ...more.replace ?? []], ...(more.policies === undefined ? {} : { policies: more.policies }) })
+  return defaultYaml({
+    replace: [['routes:\n', route], ...(more.replace ?? [])],
+    ...(more.policies === undefined ? {} : { policies: more.policies })
+  })
 }
 
 /** A gateway in front of a counting upstream, with the keys that it signs with. */
@@ -52,22 +76,39 @@ export interface Shop {
   readonly keys: TokenKeyRing
   readonly merchants: Merchants
   /** Makes a second account that can sell, and answers its API key. */
-  otherMerchant (): Promise<{ readonly id: number, readonly apiKey: string }>
+  otherMerchant(): Promise<{ readonly id: number; readonly apiKey: string }>
   /** Puts a merchant's proxy in front of the upstream; answers its path, `/l402/proxy/<id>`. */
-  proxy (settings?: object, apiKey?: string): Promise<{ readonly id: string, readonly path: string }>
-  /** One request with the target exactly as written, on a connection of its own: none of the client's own is kept or reused. */
-  alone (method: string, target: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<Answer>
+  proxy(settings?: object, apiKey?: string): Promise<{ readonly id: string; readonly path: string }>
+  /**
+   * One request with the target exactly as written, on a connection of its own: none of the client's own is kept or
+   * reused.
+   */
+  alone(method: string, target: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<Answer>
   /** One request byte for byte as written, on a connection of its own. */
-  raw (lines: readonly string[], body?: string | Uint8Array): Promise<RawResponse>
+  raw(lines: readonly string[], body?: string | Uint8Array): Promise<RawResponse>
 }
 
 /** Starts a shop. */
-export async function openShop (t: T, options: TestGatewayOptions & { readonly upstream?: CountingUpstream, readonly master?: string } = {}): Promise<Shop> {
-  const upstream = options.upstream ?? await countingUpstream(t)
+export async function openShop(
+  t: T,
+  options: TestGatewayOptions & { readonly upstream?: CountingUpstream; readonly master?: string } = {}
+): Promise<Shop> {
+  const upstream = options.upstream ?? (await countingUpstream(t))
   const master = options.master ?? randomBytes(32).toString('hex')
-  const gateway = await startGateway(t, { ...options, yaml: options.yaml ?? shopYaml(upstream.origin), env: { BOLTGATE_SECRET: master, ...options.env } })
+  const gateway = await startGateway(t, {
+    ...options,
+    yaml: options.yaml ?? shopYaml(upstream.origin),
+    env: { BOLTGATE_SECRET: master, ...options.env }
+  })
   const merchants = new Merchants({
-    store: new SqlMerchantStore(gateway.database), sealer: new Sealer(new KeyRing(new Secret(master), [])), clock: options.clock ?? systemClock, plans: () => ({ free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 }, individual: { webhookEndpoints: 5 }, l402: { webhookEndpoints: 5 } })
+    store: new SqlMerchantStore(gateway.database),
+    sealer: new Sealer(new KeyRing(new Secret(master), [])),
+    clock: options.clock ?? systemClock,
+    plans: () => ({
+      free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+      individual: { webhookEndpoints: 5 },
+      l402: { webhookEndpoints: 5 }
+    })
   })
   const port = Number(new URL(gateway.url).port)
   const raw: Shop['raw'] = async (lines, body) => {
@@ -86,31 +127,44 @@ export async function openShop (t: T, options: TestGatewayOptions & { readonly u
     master,
     keys: new TokenKeyRing(Buffer.from(master)),
     merchants,
-    async otherMerchant () {
+    async otherMerchant() {
       const { merchant, apiKey } = await merchants.create({
-        name: 'Other', email: `other-${randomBytes(4).toString('hex')}@example.com`, tier: 'individual', flags: { l402Enabled: true }, primaryApiKey: new Secret('sandbox-other-key')
+        name: 'Other',
+        email: `other-${randomBytes(4).toString('hex')}@example.com`,
+        tier: 'individual',
+        flags: { l402Enabled: true },
+        primaryApiKey: new Secret('sandbox-other-key')
       })
       return { id: merchant.id, apiKey: apiKey.reveal() }
     },
-    async proxy (settings = {}, apiKey = gateway.merchant.apiKey) {
+    async proxy(settings = {}, apiKey = gateway.merchant.apiKey) {
       const answer = await gateway.send('POST', '/api/proxy', {
-        headers: { 'x-api-key': apiKey }, body: { name: 'Shop', targetBaseUrl: upstream.origin, defaultPriceSats: 5, ...settings }
+        headers: { 'x-api-key': apiKey },
+        body: { name: 'Shop', targetBaseUrl: upstream.origin, defaultPriceSats: 5, ...settings }
       })
       if (answer.status !== 201) throw new Error(`no proxy: ${answer.status} ${answer.text}`)
       const { proxyId } = answer.json() as { proxyId: string }
       return { id: proxyId, path: `/l402/proxy/${proxyId}` }
     },
     raw,
-    async alone (method, target, headers = {}, body = '') {
+    async alone(method, target, headers = {}, body = '') {
       const length = body === '' ? [] : [`Content-Length: ${Buffer.byteLength(body)}`]
-      const answer = await raw([`${method} ${target} HTTP/1.1`, `Host: 127.0.0.1:${port}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), ...length], Buffer.from(body))
+      const answer = await raw(
+        [
+          `${method} ${target} HTTP/1.1`,
+          `Host: 127.0.0.1:${port}`,
+          ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+          ...length
+        ],
+        Buffer.from(body)
+      )
       return answerOf(answer)
     }
   }
 }
 
 /** An answer from the wire in the shape of the client's. */
-export function answerOf (raw: RawResponse): Answer {
+export function answerOf(raw: RawResponse): Answer {
   const headers: Record<string, string | string[]> = {}
   for (let at = 0; at < raw.headers.length; at += 2) {
     const name = raw.headers[at]?.toLowerCase() ?? ''
@@ -135,18 +189,32 @@ export interface Expected {
 }
 
 /** Checks an answer against what the contract says, and that nothing reached the upstream. */
-export function refused (t: T, name: string, answer: Answer, expected: Expected, upstream: CountingUpstream, before: number): void {
+export function refused(
+  t: T,
+  name: string,
+  answer: Answer,
+  expected: Expected,
+  upstream: CountingUpstream,
+  before: number
+): void {
   t.equal(answer.status, expected.status, `${name}: status (${answer.text.slice(0, 200)})`)
   if (expected.body !== undefined) t.match(answer.json(), expected.body, `${name}: body`)
   if (expected.l402Error === null) t.equal(answer.headers['x-l402-error'], undefined, `${name}: no X-L402-Error`)
-  else if (expected.l402Error !== undefined) t.match(answer.headers['x-l402-error'], expected.l402Error, `${name}: X-L402-Error`)
+  else if (expected.l402Error !== undefined)
+    t.match(answer.headers['x-l402-error'], expected.l402Error, `${name}: X-L402-Error`)
   if (expected.problem !== undefined) {
     t.match(answer.headers['content-type'], /^application\/problem\+json/, `${name}: a problem`)
-    t.match(answer.json(), { type: `https://paymentauth.org/problems/${expected.problem}`, status: expected.status }, `${name}: its type`)
+    t.match(
+      answer.json(),
+      { type: `https://paymentauth.org/problems/${expected.problem}`, status: expected.status },
+      `${name}: its type`
+    )
   }
   if (answer.status === 402) {
     const lines = [answer.headers['www-authenticate'] ?? []].flat()
-    const order = !/problem/.test(String(answer.headers['content-type'])) ? [/^L402 macaroon="/, /^Payment id="/] : [/^Payment id="/, /^L402 macaroon="/]
+    const order = !/problem/.test(String(answer.headers['content-type']))
+      ? [/^L402 macaroon="/, /^Payment id="/]
+      : [/^Payment id="/, /^L402 macaroon="/]
     t.match(lines, order, `${name}: a fresh challenge for each scheme, first for the one that was tried`)
     t.equal(answer.headers['cache-control'], 'no-store', `${name}: not stored`)
   } else if (expected.challenges !== true) {

@@ -11,27 +11,39 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
   const browser = await openBrowser(t)
   const admin = { 'x-api-key': gateway.adminKey }
 
-  await t.test('the pay page of a plan shows the invoice, turns to paid by itself, and polls where it cannot listen', async t => {
-    for (const listens of [true, false]) {
-      const answer = await gateway.send('POST', '/api/bitcoin/create-subscription', { body: { plan: 'individual', email: EMAIL, customerName: 'Buyer' } })
-      const { payUrl, lightningInvoice } = answer.json() as { payUrl: string, lightningInvoice: string }
-      const { page, faults } = await openPage(t, browser, listens ? {} : { viewport: { width: 360, height: 740 } })
-      if (!listens) await page.route('**/events', route => route.abort())
-      const followed = page.waitForResponse(listens ? /\/pay\/[^/]+\/events$/ : /\/pay\/[^/]+\/status$/)
-      await page.goto(payUrl)
-      t.equal(await page.title(), 'Pay $49.00 · boltgate')
-      t.ok(await page.getByText('Agentic Commerce, one month').isVisible())
-      t.equal((await readQrCode(page) ?? '').toLowerCase(), `lightning:${lightningInvoice}`)
-      t.equal((await followed).status(), 200)
-      await gateway.pay(lightningInvoice)
-      await page.getByRole('heading', { name: 'Paid', exact: true }).waitFor(PATIENCE)
-      t.same(faults.filter(text => !text.includes('net::ERR_FAILED')), [])
+  await t.test(
+    'the pay page of a plan shows the invoice, turns to paid by itself, and polls where it cannot listen',
+    async t => {
+      for (const listens of [true, false]) {
+        const answer = await gateway.send('POST', '/api/bitcoin/create-subscription', {
+          body: { plan: 'individual', email: EMAIL, customerName: 'Buyer' }
+        })
+        const { payUrl, lightningInvoice } = answer.json() as { payUrl: string; lightningInvoice: string }
+        const { page, faults } = await openPage(t, browser, listens ? {} : { viewport: { width: 360, height: 740 } })
+        if (!listens) await page.route('**/events', route => route.abort())
+        const followed = page.waitForResponse(listens ? /\/pay\/[^/]+\/events$/ : /\/pay\/[^/]+\/status$/)
+        await page.goto(payUrl)
+        t.equal(await page.title(), 'Pay $49.00 · boltgate')
+        t.ok(await page.getByText('Agentic Commerce, one month').isVisible())
+        t.equal(((await readQrCode(page)) ?? '').toLowerCase(), `lightning:${lightningInvoice}`)
+        t.equal((await followed).status(), 200)
+        await gateway.pay(lightningInvoice)
+        await page.getByRole('heading', { name: 'Paid', exact: true }).waitFor(PATIENCE)
+        t.same(
+          faults.filter(text => !text.includes('net::ERR_FAILED')),
+          []
+        )
+      }
     }
-  })
+  )
 
-  const pending = (await gateway.send('GET', '/api/admin/pending-subscriptions', { headers: admin })).json() as Array<{ id: number }>
+  const pending = (await gateway.send('GET', '/api/admin/pending-subscriptions', { headers: admin })).json() as Array<{
+    id: number
+  }>
   t.equal(pending.length, 1, 'two months of one subscription')
-  const approved = await gateway.send('POST', `/api/admin/pending-subscriptions/${pending[0]?.id ?? 0}/approve`, { headers: admin })
+  const approved = await gateway.send('POST', `/api/admin/pending-subscriptions/${pending[0]?.id ?? 0}/approve`, {
+    headers: admin
+  })
   t.equal(approved.status, 200)
   const [link = ''] = await mailedLinks(gateway.data, EMAIL, 1)
 
@@ -41,14 +53,18 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
     await page.goto(link)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.waitForURL('**/sign-in/account', PATIENCE)
-    for (const text of ['Buyer', EMAIL, 'Agentic Commerce', 'active']) t.ok(await page.getByText(text, { exact: true }).first().isVisible(), text)
+    for (const text of ['Buyer', EMAIL, 'Agentic Commerce', 'active'])
+      t.ok(await page.getByText(text, { exact: true }).first().isVisible(), text)
     const [cookie] = await page.context().cookies()
     t.match(cookie, { name: 'boltgate-session', httpOnly: true, sameSite: 'Lax', path: '/' })
     await page.goto(`${gateway.url}/sign-in/account`)
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.getByRole('heading', { name: 'You are not signed in' }).waitFor(PATIENCE)
     t.same(await page.context().cookies(), [])
-    t.same(faults.filter(text => !text.includes('401')), [])
+    t.same(
+      faults.filter(text => !text.includes('401')),
+      []
+    )
   })
 
   await t.test('the link is used up, and another can be asked for, on a phone', async t => {
@@ -64,13 +80,25 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.waitForURL('**/sign-in/account', PATIENCE)
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, 'nothing is cut off')
-    t.same(await page.evaluate('fetch("/api/auth/session").then(answer => answer.status, () => "refused")'), 'refused', 'no program runs on these pages')
-    t.same(faults.filter(text => !text.includes('404') && !/Content.Security.Policy|Refused to connect/i.test(text)), [])
+    t.same(
+      await page.evaluate('fetch("/api/auth/session").then(answer => answer.status, () => "refused")'),
+      'refused',
+      'no program runs on these pages'
+    )
+    t.same(
+      faults.filter(text => !text.includes('404') && !/Content.Security.Policy|Refused to connect/i.test(text)),
+      []
+    )
   })
 
-  await t.test('another site\'s form signs nobody in and nobody out', async t => {
+  await t.test("another site's form signs nobody in and nobody out", async t => {
     const { page } = await openPage(t, browser)
-    await page.route('https://evil.example/**', route => route.fulfill({ contentType: 'text/html', body: `<form method="post" action="${gateway.url}/sign-in/${'A'.repeat(43)}"><button>Go</button></form>` }))
+    await page.route('https://evil.example/**', route =>
+      route.fulfill({
+        contentType: 'text/html',
+        body: `<form method="post" action="${gateway.url}/sign-in/${'A'.repeat(43)}"><button>Go</button></form>`
+      })
+    )
     await page.goto('https://evil.example/')
     const answered = page.waitForResponse(/\/sign-in\/A+$/, PATIENCE)
     await page.getByRole('button').click()

@@ -18,35 +18,65 @@ const t = tap
 const database = openAnyDatabase(tap)
 let accounts = 0
 
-async function fixture () {
+async function fixture() {
   const db = await database
   const clock = new ManualClock()
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-  const merchants = new Merchants({ store: new SqlMerchantStore(db), sealer, clock, plans: () => { throw new Error('plans are not asked for') } })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(db),
+    sealer,
+    clock,
+    plans: () => {
+      throw new Error('plans are not asked for')
+    }
+  })
   const mails: Mail[] = []
   const queued: JsonObject[] = []
   const fault: { mail: Error | null } = { mail: null }
   const store = new SqlSignInStore(db)
   const signIns = new SignIns({
-    store, database: db, merchants, sealer, clock, random: systemRandom, log: silentLog, publicUrl: () => 'https://gate.example.com',
+    store,
+    database: db,
+    merchants,
+    sealer,
+    clock,
+    random: systemRandom,
+    log: silentLog,
+    publicUrl: () => 'https://gate.example.com',
     outbox: {
       queue: async (_sql, mail) => {
         if (fault.mail !== null) throw fault.mail
         mails.push(mail)
       }
     },
-    jobs: { enqueue: async (_sql, _name, data) => { queued.push(data) } }
+    jobs: {
+      enqueue: async (_sql, _name, data) => {
+        queued.push(data)
+      }
+    }
   })
   // The one queue of the service.
   const links = signIns.jobs.find(job => job.every === null)
   /** Runs every job that is queued; `keep` leaves it there, as when its process is killed. */
   const work = async (keep = false): Promise<void> => {
-    for (const data of keep ? queued : queued.splice(0)) await links?.run({ id: 'job', data }, new AbortController().signal)
+    for (const data of keep ? queued : queued.splice(0))
+      await links?.run({ id: 'job', data }, new AbortController().signal)
   }
-  const tokenOf = (mail: Mail | undefined): string => /\/sign-in\/([A-Za-z0-9_-]{43})\n/.exec(mail?.text ?? '')?.[1] ?? 'none'
+  const tokenOf = (mail: Mail | undefined): string =>
+    /\/sign-in\/([A-Za-z0-9_-]{43})\n/.exec(mail?.text ?? '')?.[1] ?? 'none'
   return {
-    clock, merchants, mails, queued, signIns, work, tokenOf, fault, store, db,
-    account: async (): Promise<Merchant> => (await merchants.create({ name: 'Acme\r\nX: y', email: `signer-${++accounts}@example.com` })).merchant,
+    clock,
+    merchants,
+    mails,
+    queued,
+    signIns,
+    work,
+    tokenOf,
+    fault,
+    store,
+    db,
+    account: async (): Promise<Merchant> =>
+      (await merchants.create({ name: 'Acme\r\nX: y', email: `signer-${++accounts}@example.com` })).merchant,
     link: async (merchant: Merchant): Promise<string> => {
       await signIns.request(merchant.email)
       await work()
@@ -55,25 +85,43 @@ async function fixture () {
   }
 }
 
-async function mustSignIn (t: T, signIns: SignIns, token: string): Promise<string> {
+async function mustSignIn(t: T, signIns: SignIns, token: string): Promise<string> {
   const signedIn = await signIns.signIn(token)
   if (signedIn === null) throw new Error('the link does not work')
   t.match(signedIn.token.reveal(), /^[A-Za-z0-9_-]{43}$/, '32 random bytes')
   return signedIn.token.reveal()
 }
 
-t.test('decision 170: a request does the same whether or not an account has the address; only the account is mailed', async t => {
-  const { account, signIns, queued, work, mails, merchants } = await fixture()
-  const merchant = await account()
-  const inactive = await account()
-  await merchants.deactivate(inactive.id)
-  for (const email of [merchant.email.toUpperCase(), 'nobody@example.com', inactive.email]) await signIns.request(email)
-  t.same(queued.map(job => Object.keys(job)), [['id', 'sealed'], ['id', 'sealed'], ['id', 'sealed']], 'one job each, whoever it is')
-  t.notMatch(JSON.stringify(queued), /example\.com/, 'operators see no address at /jobs')
-  await work()
-  t.same(mails.map(mail => mail.to), [merchant.email])
-  t.match(mails[0]?.text, /^Hello Acme X: y,\n[^]*https:\/\/gate\.example\.com\/sign-in\/[A-Za-z0-9_-]{43}\n[^]*15 minutes/)
-})
+t.test(
+  'decision 170: a request does the same whether or not an account has the address; only the account is mailed',
+  async t => {
+    const { account, signIns, queued, work, mails, merchants } = await fixture()
+    const merchant = await account()
+    const inactive = await account()
+    await merchants.deactivate(inactive.id)
+    for (const email of [merchant.email.toUpperCase(), 'nobody@example.com', inactive.email])
+      await signIns.request(email)
+    t.same(
+      queued.map(job => Object.keys(job)),
+      [
+        ['id', 'sealed'],
+        ['id', 'sealed'],
+        ['id', 'sealed']
+      ],
+      'one job each, whoever it is'
+    )
+    t.notMatch(JSON.stringify(queued), /example\.com/, 'operators see no address at /jobs')
+    await work()
+    t.same(
+      mails.map(mail => mail.to),
+      [merchant.email]
+    )
+    t.match(
+      mails[0]?.text,
+      /^Hello Acme X: y,\n[^]*https:\/\/gate\.example\.com\/sign-in\/[A-Za-z0-9_-]{43}\n[^]*15 minutes/
+    )
+  }
+)
 
 t.test('decision 170: a link works once, also when it is used many times at once', async t => {
   const { account, link, signIns } = await fixture()
@@ -101,15 +149,26 @@ t.test('only digests of links and sessions are stored', async t => {
   const token = await link(merchant)
   const session = await mustSignIn(t, signIns, token)
   const links = await db.sql<{ digest: Buffer }[]>`select digest from sign_in_links where merchant_id = ${merchant.id}`
-  const sessions = await db.sql<{ digest: Buffer }[]>`select digest from sign_in_sessions where merchant_id = ${merchant.id}`
-  t.same(links.map(row => row.digest), [hash('sha256', token, 'buffer')])
-  t.same(sessions.map(row => row.digest), [hash('sha256', session, 'buffer')])
+  const sessions = await db.sql<
+    { digest: Buffer }[]
+  >`select digest from sign_in_sessions where merchant_id = ${merchant.id}`
+  t.same(
+    links.map(row => row.digest),
+    [hash('sha256', token, 'buffer')]
+  )
+  t.same(
+    sessions.map(row => row.digest),
+    [hash('sha256', session, 'buffer')]
+  )
 })
 
 t.test('a session lasts 12 hours, and ends with signing out', async t => {
   const { account, link, signIns, clock } = await fixture()
   const merchant = await account()
-  const [one, two] = [await mustSignIn(t, signIns, await link(merchant)), await mustSignIn(t, signIns, await link(merchant))]
+  const [one, two] = [
+    await mustSignIn(t, signIns, await link(merchant)),
+    await mustSignIn(t, signIns, await link(merchant))
+  ]
   t.match(await signIns.session(one), { merchant: { id: merchant.id }, expiresAt: clock.now() + SESSION_LIFE })
   await signIns.signOut(one)
   t.equal(await signIns.session(one), null)
@@ -120,9 +179,12 @@ t.test('a session lasts 12 hours, and ends with signing out', async t => {
   for (const token of ['', 'x', 'A'.repeat(43), null]) t.equal(await signIns.session(token), null)
 })
 
-t.test('a deactivated account\'s session and links end for good, however it was deactivated', async t => {
+t.test("a deactivated account's session and links end for good, however it was deactivated", async t => {
   const { account, link, signIns, merchants, db } = await fixture()
-  for (const deactivate of [(id: number) => merchants.deactivate(id), (id: number) => db.sql`update merchants set is_active = false where id = ${id}`]) {
+  for (const deactivate of [
+    (id: number) => merchants.deactivate(id),
+    (id: number) => db.sql`update merchants set is_active = false where id = ${id}`
+  ]) {
     const merchant = await account()
     const session = await mustSignIn(t, signIns, await link(merchant))
     const open = await link(merchant)
@@ -154,7 +216,7 @@ t.test('a job that runs twice mails once, and one whose mail could not be queued
   await signIns.request(merchant.email)
   fault.mail = new Error('the queue is away')
   await t.rejects(work(true))
-  t.same([...await db.sql`select 1 from sign_in_links where merchant_id = ${merchant.id}`], [])
+  t.same([...(await db.sql`select 1 from sign_in_links where merchant_id = ${merchant.id}`)], [])
   fault.mail = null
   await work(true)
   await work()
@@ -183,7 +245,7 @@ t.test('what is over is deleted by the purge, and nothing else', async t => {
   const kept = await link(merchant)
   const session = await mustSignIn(t, signIns, await link(merchant))
   await store.purge(clock.now() - LINK_LIFE)
-  const [{ links, sessions } = { links: 0, sessions: 0 }] = await db.sql<{ links: number, sessions: number }[]>`
+  const [{ links, sessions } = { links: 0, sessions: 0 }] = await db.sql<{ links: number; sessions: number }[]>`
     select (select count(*)::int from sign_in_links where merchant_id = ${merchant.id}) as links, (select count(*)::int from sign_in_sessions where merchant_id = ${merchant.id}) as sessions`
   t.same([links, sessions], [2, 1])
   t.ok(await signIns.isGood(kept))

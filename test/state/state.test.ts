@@ -8,17 +8,35 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { eachState, openTestRedis, testRedisUrl } from '../support/redis.ts'
 
 const minute = 60_000
-const record: ReplayRecord = { status: 201, headers: [['content-type', 'application/json'], ['x-two', 'a'], ['x-two', 'b']], body: Buffer.from('{"é":1}\n\0') }
+const record: ReplayRecord = {
+  status: 201,
+  headers: [
+    ['content-type', 'application/json'],
+    ['x-two', 'a'],
+    ['x-two', 'b']
+  ],
+  body: Buffer.from('{"é":1}\n\0')
+}
 
-await eachState(t, 'a fixed window begins with its first request and passes exactly its limit', async (t, state, clock) => {
-  clock.advance(12_345)
-  for (let i = 0; i < 25; i++) t.match(await state.takeFixed('k', 25, minute), { allowed: true, retryAfterMs: 0, remaining: 24 - i })
-  clock.advance(59_000)
-  for (let i = 0; i < 30; i++) t.same(await state.takeFixed('k', 25, minute), { allowed: false, remaining: 0, retryAfterMs: 1_000 })
-  t.match(await state.takeFixed('another', 25, minute), { allowed: true }, 'keys do not meet')
-  clock.advance(1_000)
-  t.match(await state.takeFixed('k', 25, minute), { allowed: true, remaining: 24 }, 'refused requests were not counted')
-})
+await eachState(
+  t,
+  'a fixed window begins with its first request and passes exactly its limit',
+  async (t, state, clock) => {
+    clock.advance(12_345)
+    for (let i = 0; i < 25; i++)
+      t.match(await state.takeFixed('k', 25, minute), { allowed: true, retryAfterMs: 0, remaining: 24 - i })
+    clock.advance(59_000)
+    for (let i = 0; i < 30; i++)
+      t.same(await state.takeFixed('k', 25, minute), { allowed: false, remaining: 0, retryAfterMs: 1_000 })
+    t.match(await state.takeFixed('another', 25, minute), { allowed: true }, 'keys do not meet')
+    clock.advance(1_000)
+    t.match(
+      await state.takeFixed('k', 25, minute),
+      { allowed: true, remaining: 24 },
+      'refused requests were not counted'
+    )
+  }
+)
 
 await eachState(t, 'a limit of nought passes nobody', async (t, state) => {
   t.match(await state.takeFixed('k', 0, minute), { allowed: false })
@@ -56,7 +74,11 @@ await eachState(t, 'a sliding window counts the current segment and those before
   t.same(await take(), { allowed: true, remaining: 0, retryAfterMs: 0 })
   t.same(await take(), { allowed: false, remaining: 0, retryAfterMs: 10_000 }, 'to the next edge of a segment')
   clock.advance(10_000)
-  t.match(await take(), { allowed: false, retryAfterMs: 15_000 }, 'the first segment is the third before this one and still counts')
+  t.match(
+    await take(),
+    { allowed: false, retryAfterMs: 15_000 },
+    'the first segment is the third before this one and still counts'
+  )
   clock.advance(15_000)
   t.match(await take(), { allowed: true, remaining: 0 }, 'the first has left; the refused ones were never counted')
   clock.advance(15_000)
@@ -65,52 +87,68 @@ await eachState(t, 'a sliding window counts the current segment and those before
   t.match(await take(), { allowed: true, remaining: 3 }, 'after a long pause nothing is left')
 })
 
-await eachState(t, 'failures 1 to 21 pass, from then on the key is blocked until a minute after the first', async (t, state, clock) => {
-  for (let i = 1; i <= 20; i++) {
+await eachState(
+  t,
+  'failures 1 to 21 pass, from then on the key is blocked until a minute after the first',
+  async (t, state, clock) => {
+    for (let i = 1; i <= 20; i++) {
+      t.equal(await state.blockedFor('ip', 20), 0)
+      t.equal(await state.recordFailure('ip', 20, minute), 0)
+      clock.advance(100)
+    }
+    t.equal(await state.blockedFor('ip', 20), 0, 'the 21st request is still looked at')
+    t.equal(await state.recordFailure('ip', 20, minute), 58_000)
+    t.equal(await state.blockedFor('ip', 20), 58_000)
+    t.equal(await state.blockedFor('other', 20), 0)
+    clock.advance(57_999)
+    t.equal(await state.blockedFor('ip', 20), 1)
+    clock.advance(1)
     t.equal(await state.blockedFor('ip', 20), 0)
-    t.equal(await state.recordFailure('ip', 20, minute), 0)
-    clock.advance(100)
+    t.equal(await state.recordFailure('ip', 20, minute), 0, 'a new window begins')
   }
-  t.equal(await state.blockedFor('ip', 20), 0, 'the 21st request is still looked at')
-  t.equal(await state.recordFailure('ip', 20, minute), 58_000)
-  t.equal(await state.blockedFor('ip', 20), 58_000)
-  t.equal(await state.blockedFor('other', 20), 0)
-  clock.advance(57_999)
-  t.equal(await state.blockedFor('ip', 20), 1)
-  clock.advance(1)
-  t.equal(await state.blockedFor('ip', 20), 0)
-  t.equal(await state.recordFailure('ip', 20, minute), 0, 'a new window begins')
-})
+)
 
-await eachState(t, 'a bucket gives its burst at once and then its rate, keeps back what it is told to, and says how long to wait', async (t, state, clock) => {
-  const bucket = { burst: 4, perMinute: 60 }
-  const take = async (keep = 0, cost = 1): Promise<unknown> => state.takeTokens('k', bucket, cost, keep)
-  t.same(await take(2), { allowed: true, left: 3, retryAfterMs: 0 })
-  t.same(await take(2), { allowed: true, left: 2, retryAfterMs: 0 })
-  t.same(await take(2), { allowed: false, left: 2, retryAfterMs: 1_000 }, 'two are kept for others')
-  t.same(await take(0, 0), { allowed: true, left: 2, retryAfterMs: 0 }, 'looking takes nothing')
-  t.match(await take(), { allowed: true, left: 1 })
-  t.match(await take(), { allowed: true, left: 0 })
-  t.same(await take(), { allowed: false, left: 0, retryAfterMs: 1_000 })
-  clock.advance(400)
-  t.match(await take(), { allowed: false, retryAfterMs: 600 }, 'parts of tokens count')
-  clock.advance(600)
-  t.match(await take(), { allowed: true, left: 0 })
-  clock.advance(60_000)
-  t.match(await take(), { allowed: true, left: 3 }, 'no more than the burst')
-  t.match(await state.takeTokens('another', bucket, 1, 0), { left: 3 }, 'keys do not meet')
-})
+await eachState(
+  t,
+  'a bucket gives its burst at once and then its rate, keeps back what it is told to, and says how long to wait',
+  async (t, state, clock) => {
+    const bucket = { burst: 4, perMinute: 60 }
+    const take = async (keep = 0, cost = 1): Promise<unknown> => state.takeTokens('k', bucket, cost, keep)
+    t.same(await take(2), { allowed: true, left: 3, retryAfterMs: 0 })
+    t.same(await take(2), { allowed: true, left: 2, retryAfterMs: 0 })
+    t.same(await take(2), { allowed: false, left: 2, retryAfterMs: 1_000 }, 'two are kept for others')
+    t.same(await take(0, 0), { allowed: true, left: 2, retryAfterMs: 0 }, 'looking takes nothing')
+    t.match(await take(), { allowed: true, left: 1 })
+    t.match(await take(), { allowed: true, left: 0 })
+    t.same(await take(), { allowed: false, left: 0, retryAfterMs: 1_000 })
+    clock.advance(400)
+    t.match(await take(), { allowed: false, retryAfterMs: 600 }, 'parts of tokens count')
+    clock.advance(600)
+    t.match(await take(), { allowed: true, left: 0 })
+    clock.advance(60_000)
+    t.match(await take(), { allowed: true, left: 3 }, 'no more than the burst')
+    t.match(await state.takeTokens('another', bucket, 1, 0), { left: 3 }, 'keys do not meet')
+  }
+)
 
-await eachState(t, 'a bucket that rests gives nothing until its time is over, and then what came in meanwhile', async (t, state, clock) => {
-  const bucket = { burst: 100, perMinute: 60 }
-  await state.restBucket('k', bucket, 30_000)
-  t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: false, retryAfterMs: 30_000 })
-  await state.restBucket('k', bucket, 10_000)
-  clock.advance(29_999)
-  t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: false, retryAfterMs: 1 }, 'a shorter rest does not end a longer one')
-  clock.advance(1)
-  t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: true, left: 29 })
-})
+await eachState(
+  t,
+  'a bucket that rests gives nothing until its time is over, and then what came in meanwhile',
+  async (t, state, clock) => {
+    const bucket = { burst: 100, perMinute: 60 }
+    await state.restBucket('k', bucket, 30_000)
+    t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: false, retryAfterMs: 30_000 })
+    await state.restBucket('k', bucket, 10_000)
+    clock.advance(29_999)
+    t.match(
+      await state.takeTokens('k', bucket, 1, 0),
+      { allowed: false, retryAfterMs: 1 },
+      'a shorter rest does not end a longer one'
+    )
+    clock.advance(1)
+    t.match(await state.takeTokens('k', bucket, 1, 0), { allowed: true, left: 29 })
+  }
+)
 
 await eachState(t, 'a tally halves in its half-life', async (t, state, clock) => {
   const tally = async (add: number): Promise<number> => state.tally('k', add, minute)
@@ -147,17 +185,21 @@ await eachState(t, 'what was abandoned keeps nothing', async (t, state) => {
   t.match(await state.begin('k', 'other', minute), { kind: 'run' })
 })
 
-await eachState(t, 'a claim that fell is taken by the next, and the first can no longer finish', async (t, state, clock) => {
-  const first = await state.begin('k', 'print', 1_000)
-  if (first.kind !== 'run') throw new Error('not begun')
-  clock.advance(1_000)
-  const second = await state.begin('k', 'print', 1_000)
-  if (second.kind !== 'run') throw new Error('not taken')
-  t.equal(await state.finish('k', first.token, record, minute), false)
-  t.equal(await state.abandon('k', first.token), false)
-  t.equal(await state.finish('k', second.token, { ...record, status: 200 }, minute), true)
-  t.match(await state.begin('k', 'print', minute), { kind: 'replay', record: { status: 200 } })
-})
+await eachState(
+  t,
+  'a claim that fell is taken by the next, and the first can no longer finish',
+  async (t, state, clock) => {
+    const first = await state.begin('k', 'print', 1_000)
+    if (first.kind !== 'run') throw new Error('not begun')
+    clock.advance(1_000)
+    const second = await state.begin('k', 'print', 1_000)
+    if (second.kind !== 'run') throw new Error('not taken')
+    t.equal(await state.finish('k', first.token, record, minute), false)
+    t.equal(await state.abandon('k', first.token), false)
+    t.equal(await state.finish('k', second.token, { ...record, status: 200 }, minute), true)
+    t.match(await state.begin('k', 'print', minute), { kind: 'replay', record: { status: 200 } })
+  }
+)
 
 await eachState(t, 'of 50 concurrent requests with one key one runs', async (t, state) => {
   const begun = await Promise.all(Array.from({ length: 50 }, async () => state.begin('k', 'print', minute)))
@@ -173,22 +215,33 @@ await eachState(t, 'waiting for what is done or unknown ends at once', async (t,
   t.match(await state.waitFor('k', minute), { kind: 'replay', record: { status: 201 } })
 })
 
-await t.test('those who wait have the answer when it is there, hear when there will be none, and give up in time', async t => {
-  const clock = new ManualClock()
-  const state = new MemoryState(clock)
-  const run = (key: string): string => {
-    const begun = state.begin(key, 'print', minute)
-    if (begun.kind !== 'run') throw new Error('not begun')
-    return begun.token
+await t.test(
+  'those who wait have the answer when it is there, hear when there will be none, and give up in time',
+  async t => {
+    const clock = new ManualClock()
+    const state = new MemoryState(clock)
+    const run = (key: string): string => {
+      const begun = state.begin(key, 'print', minute)
+      if (begun.kind !== 'run') throw new Error('not begun')
+      return begun.token
+    }
+    const [a, b] = [run('a'), run('b')]
+    run('c')
+    const waits = Promise.all([
+      state.waitFor('a', 30_000),
+      state.waitFor('a', 30_000),
+      state.waitFor('b', 30_000),
+      state.waitFor('c', 30_000)
+    ])
+    state.finish('a', a, record, minute)
+    state.abandon('b', b)
+    clock.advance(30_000)
+    t.same(
+      (await waits).map(({ kind }) => kind),
+      ['replay', 'replay', 'gone', 'timeout']
+    )
   }
-  const [a, b] = [run('a'), run('b')]
-  run('c')
-  const waits = Promise.all([state.waitFor('a', 30_000), state.waitFor('a', 30_000), state.waitFor('b', 30_000), state.waitFor('c', 30_000)])
-  state.finish('a', a, record, minute)
-  state.abandon('b', b)
-  clock.advance(30_000)
-  t.same((await waits).map(({ kind }) => kind), ['replay', 'replay', 'gone', 'timeout'])
-})
+)
 
 await eachState(t, 'the cache keeps texts until their time is over or they are deleted', async (t, state, clock) => {
   t.equal(await state.get('k'), undefined)
@@ -216,7 +269,8 @@ await t.test('memory is bounded: what is used least goes first', async t => {
     state.takeFixed(`k${i}`, 5, minute)
     state.set(`k${i}`, 'v', minute)
     const begun = state.begin(`k${i}`, 'print', minute)
-    if (begun.kind === 'run') state.finish(`k${i}`, begun.token, { status: 200, headers: [], body: Buffer.alloc(1_500) }, minute)
+    if (begun.kind === 'run')
+      state.finish(`k${i}`, begun.token, { status: 200, headers: [], body: Buffer.alloc(1_500) }, minute)
   }
   t.equal(state.count('k0'), 0)
   t.equal(state.count('k49'), 1)
@@ -228,7 +282,12 @@ await t.test('memory is bounded: what is used least goes first', async t => {
 
 await t.test('a Redis that is away makes operations fail at once with StateUnavailable', async t => {
   const lines: string[] = []
-  const log = { ...silentLog, error: (_fields: object | string, message?: string) => { lines.push(message ?? '') } }
+  const log = {
+    ...silentLog,
+    error: (_fields: object | string, message?: string) => {
+      lines.push(message ?? '')
+    }
+  }
   const state = await openState('redis://127.0.0.1:1', { clock: systemClock, log })
   await t.rejects(async () => state.takeFixed('k', 10, minute), StateUnavailable)
   await t.rejects(async () => state.begin('k', 'print', minute), StateUnavailable)
@@ -246,14 +305,20 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
   if (url === null) return
 
   const stepping = (t: T, clock: ManualClock): void => {
-    const timer = setInterval(() => { clock.advance(20) }, 1)
-    t.teardown(() => { clearInterval(timer) })
+    const timer = setInterval(() => {
+      clock.advance(20)
+    }, 1)
+    t.teardown(() => {
+      clearInterval(timer)
+    })
   }
   const hour = 60 * minute
 
   await t.test('workers together pass exactly the limit, however their requests are spread', async t => {
     const spreads: ReadonlyArray<readonly [name: string, of: (request: number) => number]> = [
-      ['in turns', request => request % 6], ['the first few at one', request => request < 64 ? 0 : 1 + request % 5], ['at random', () => Math.floor(Math.random() * 6)]
+      ['in turns', request => request % 6],
+      ['the first few at one', request => (request < 64 ? 0 : 1 + (request % 5))],
+      ['at random', () => Math.floor(Math.random() * 6)]
     ]
     for (const [name, of] of spreads) {
       const clock = new ManualClock()
@@ -266,7 +331,9 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
         if (verdict?.allowed === false && first === 0) first = request
       }
       t.equal(first, 101, `${name}: the first refused`)
-      const at = await Promise.all(Array.from({ length: 800 }, async (_, index) => workers[index % 6]?.takeFixed('at once', 100, hour)))
+      const at = await Promise.all(
+        Array.from({ length: 800 }, async (_, index) => workers[index % 6]?.takeFixed('at once', 100, hour))
+      )
       t.equal(at.filter(verdict => verdict?.allowed === true).length, 100, `${name}: of 800 at once`)
     }
   })
@@ -276,7 +343,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     const prefix = `test:${process.pid}-end:`
     const [one, other] = [await openTestRedis(t, url, clock, prefix), await openTestRedis(t, url, clock, prefix)]
     for (let request = 0; request < 20; request++) await one.takeFixed('k', 100, minute)
-    t.ok(await other.count('k') > 20, 'it holds some')
+    t.ok((await other.count('k')) > 20, 'it holds some')
     await one.close()
     t.equal(await other.count('k'), 20)
   })
@@ -298,12 +365,15 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
       let waited = 0
       for (let request = 0; request < requests; request++) {
         const verdict = state.takeFixed(key, limit, minute)
-        if (verdict instanceof Promise) { waited++; await verdict }
+        if (verdict instanceof Promise) {
+          waited++
+          await verdict
+        }
       }
       return waited
     }
     t.equal(await asked('large', 1_000_000, 5_000), 13, 'twice as many each time')
-    t.ok(await asked('small', 100, 100) <= 30)
+    t.ok((await asked('small', 100, 100)) <= 30)
     t.equal(await asked('small', 100, 100), 1, 'one refusal is heard, the others are known')
   })
 
@@ -315,7 +385,9 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     if (begun.kind !== 'run') throw new Error('not begun')
     const waiting = two.waitFor('k', 30_000)
     await one.finish('k', begun.token, record, minute)
-    const advancing = setInterval(() => { clock.advance(50) }, 1)
+    const advancing = setInterval(() => {
+      clock.advance(50)
+    }, 1)
     t.match(await waiting, { kind: 'replay', record: { status: 201 } })
     await one.begin('late', 'print', 10 * minute)
     t.same(await two.waitFor('late', 1_000), { kind: 'timeout' })

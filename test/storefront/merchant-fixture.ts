@@ -5,7 +5,12 @@ import type { Database } from '../../src/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { SqlIntegrationStore } from '../../src/storefront/stores/integration-store.ts'
 import { Storefronts } from '../../src/storefront/stores/integrations.ts'
-import { StorePlatformError, type ShopInfo, type StoreAccess, type StorePlatform } from '../../src/storefront/platform.ts'
+import {
+  StorePlatformError,
+  type ShopInfo,
+  type StoreAccess,
+  type StorePlatform
+} from '../../src/storefront/platform.ts'
 import { openSandboxShop } from '../../src/storefront/sandbox/sandbox.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -18,9 +23,9 @@ export interface StoresFixture {
   readonly platform: ScriptedPlatform
   readonly storefronts: Storefronts
   /** Id of a new account. */
-  merchant (): Promise<number>
+  merchant(): Promise<number>
   /** Runs what was enqueued and not run yet, and answers how many jobs that were. */
-  runJobs (): Promise<number>
+  runJobs(): Promise<number>
 }
 
 /** The sandbox in the clothes of the real platform, whose next answers a test can replace. */
@@ -29,17 +34,17 @@ export class ScriptedPlatform {
   next: ShopInfo | StorePlatformError | null = null
   /** With what it was asked, in the order of the calls. */
   readonly asked: StoreAccess[] = []
-  readonly subscribed: Array<{ readonly storefrontId: number, readonly address: string }> = []
+  readonly subscribed: Array<{ readonly storefrontId: number; readonly address: string }> = []
   readonly platform: StorePlatform
 
-  constructor (sandbox: StorePlatform) {
+  constructor(sandbox: StorePlatform) {
     this.platform = {
       kind: 'shopify',
       shopInfo: async store => {
         this.asked.push(store)
         const { next } = this
         if (next instanceof StorePlatformError) throw next
-        return next ?? await sandbox.shopInfo(store)
+        return next ?? (await sandbox.shopInfo(store))
       },
       subscribe: async ({ storefrontId }, address) => {
         if (this.next instanceof StorePlatformError) throw this.next
@@ -59,12 +64,19 @@ export class ScriptedPlatform {
 }
 
 /** Opens them; closed when the test ends. */
-export async function openStores (t: T): Promise<StoresFixture> {
+export async function openStores(t: T): Promise<StoresFixture> {
   const clock = new ManualClock()
   const database = await openTestDatabase(t, { clock })
   const sealer = new Sealer(new KeyRing(new Secret('a'.repeat(64))))
   const platform = new ScriptedPlatform(openSandboxShop({ database, clock }))
-  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => { throw new Error('plans are not asked for') } })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock,
+    plans: () => {
+      throw new Error('plans are not asked for')
+    }
+  })
   const waiting: object[] = []
   const storefronts = new Storefronts({
     store: new SqlIntegrationStore(database),
@@ -72,7 +84,12 @@ export async function openStores (t: T): Promise<StoresFixture> {
     clock,
     platform: platform.platform,
     publicUrl: () => 'https://pay.example.com',
-    jobs: { enqueue: (_sql, _name, data) => { waiting.push(data); return Promise.resolve() } }
+    jobs: {
+      enqueue: (_sql, _name, data) => {
+        waiting.push(data)
+        return Promise.resolve()
+      }
+    }
   })
   const [subscribing] = storefronts.jobs
   let made = 0

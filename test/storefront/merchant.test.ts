@@ -6,22 +6,38 @@ const PATH = '/api/merchant/storefront'
 const unique = (): string => `shop-${randomBytes(4).toString('hex')}`
 const US = 'US-CA-94107'
 const mug = 10101
-const address = { firstName: 'Ada', lastName: 'B', address1: 'C 1', city: 'D', province: 'CA', zip: '94107', country: 'US' }
+const address = {
+  firstName: 'Ada',
+  lastName: 'B',
+  address1: 'C 1',
+  city: 'D',
+  province: 'CA',
+  zip: '94107',
+  country: 'US'
+}
 
 interface Account {
   readonly id: number
   readonly email: string
-  send (method: string, path: string, body?: object): Promise<Answer>
+  send(method: string, path: string, body?: object): Promise<Answer>
 }
 
-async function account (gateway: TestGateway): Promise<Account> {
+async function account(gateway: TestGateway): Promise<Account> {
   const email = `${unique()}@example.com`
-  const made = await gateway.send('POST', '/api/admin/merchants', { headers: { 'x-api-key': gateway.adminKey }, body: { name: 'Shop', email, primaryApiKey: 'sandbox-account-key' } })
-  const { merchantId, apiKey } = made.json() as { merchantId: number, apiKey: string }
-  return { id: merchantId, email, send: (method, path, body) => gateway.send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) }) }
+  const made = await gateway.send('POST', '/api/admin/merchants', {
+    headers: { 'x-api-key': gateway.adminKey },
+    body: { name: 'Shop', email, primaryApiKey: 'sandbox-account-key' }
+  })
+  const { merchantId, apiKey } = made.json() as { merchantId: number; apiKey: string }
+  return {
+    id: merchantId,
+    email,
+    send: (method, path, body) =>
+      gateway.send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) })
+  }
 }
 
-async function opened (gateway: TestGateway, members: object = {}): Promise<Account & { readonly slug: string }> {
+async function opened(gateway: TestGateway, members: object = {}): Promise<Account & { readonly slug: string }> {
   const merchant = await account(gateway)
   const slug = unique()
   const answer = await merchant.send('POST', PATH, { slug, storefrontDomain: 'books.example.com', ...members })
@@ -29,84 +45,158 @@ async function opened (gateway: TestGateway, members: object = {}): Promise<Acco
   return { ...merchant, slug }
 }
 
-interface Checkout { readonly orderId: string, readonly totalUsd: number, readonly totalSats: number, readonly invoice: string }
+interface Checkout {
+  readonly orderId: string
+  readonly totalUsd: number
+  readonly totalSats: number
+  readonly invoice: string
+}
 
 /** A checkout of one mug; with `pay` it is paid, and the answer to the credential says where to claim. */
-async function checkout (gateway: TestGateway, slug: string, email?: string): Promise<Checkout & { pay (): Promise<string> }> {
-  const ask = (headers: Readonly<Record<string, string>> = {}): Promise<Answer> => gateway.send('POST', `/api/storefront/${slug}/checkout`, {
-    headers: { 'x-buyer-location': US, ...headers }, body: { items: [{ variantId: mug, quantity: 1 }], ...(email === undefined ? {} : { email }) }
-  })
+async function checkout(
+  gateway: TestGateway,
+  slug: string,
+  email?: string
+): Promise<Checkout & { pay(): Promise<string> }> {
+  const ask = (headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+    gateway.send('POST', `/api/storefront/${slug}/checkout`, {
+      headers: { 'x-buyer-location': US, ...headers },
+      body: { items: [{ variantId: mug, quantity: 1 }], ...(email === undefined ? {} : { email }) }
+    })
   const answer = await ask()
   if (answer.status !== 402) throw new Error(`${answer.status} ${answer.text}`)
   const made = answer.json() as Checkout
   return {
     ...made,
     pay: async () => {
-      const paid = await ask({ authorization: credentialOf(challengeOf(answer, 'l402'), await gateway.pay(made.invoice)) })
+      const paid = await ask({
+        authorization: credentialOf(challengeOf(answer, 'l402'), await gateway.pay(made.invoice))
+      })
       const { claimPageUrl } = paid.json() as { claimPageUrl: string }
       return new URL(claimPageUrl).searchParams.get('claimToken') ?? ''
     }
   }
 }
 
-function claim (gateway: TestGateway, slug: string, claimToken: string): Promise<Answer> {
-  return gateway.send('POST', `/api/storefront/${slug}/claim`, { body: { claimToken, email: 'buyer@example.com', shippingAddress: address } })
+function claim(gateway: TestGateway, slug: string, claimToken: string): Promise<Answer> {
+  return gateway.send('POST', `/api/storefront/${slug}/claim`, {
+    body: { claimToken, email: 'buyer@example.com', shippingAddress: address }
+  })
 }
 
 t.test('the merchant side of the shop', async t => {
   const gateway = await startGateway(t)
 
-  await t.test('GET /api/merchant/storefront: integration configuration (admin token never returned, only hasAdminApiToken); 404 with none (decision 143)', async t => {
-    const merchant = await account(gateway)
-    const none = await merchant.send('GET', PATH)
-    t.equal(none.status, 404)
-    t.same(none.json(), { error: 'Store not found', message: 'There is no store yet; POST /api/merchant/storefront opens one.' })
-    const slug = unique()
-    const created = await merchant.send('POST', PATH, { slug, storefrontDomain: 'Books.Example.com', clientId: 'client-1', clientSecret: 'very-secret-1' })
-    t.equal(created.status, 201, created.text)
-    t.equal(created.headers['location'], PATH)
-    const view = created.json() as Record<string, unknown>
-    t.same(view, {
-      slug, storefrontDomain: 'books.example.com', shopHandle: 'books', shopName: 'Sandbox shop', shopCountry: 'US', hasAdminApiToken: true,
-      domesticShippingUsd: 0, domesticOnly: false, freeShippingEnabled: false, freeShippingThresholdUsd: null, defaultTaxLocation: null, claimWindowDays: 30,
-      isActive: true, listInRegistry: false, registryCategories: null, registryDescription: null, createdAt: view['createdAt'], updatedAt: view['createdAt']
-    })
-    t.match(view['createdAt'], /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-    const read = await merchant.send('GET', PATH)
-    t.same(read.json(), view)
-    const changed = await merchant.send('PUT', PATH, { adminApiToken: 'very-secret-2' })
-    for (const answer of [created, read, changed]) t.notOk(/very-secret|client-1|v1\./.test(answer.text), 'no credential, sealed or not')
-  })
-
-  await t.test('POST /api/merchant/storefront: every setting is taken and shown (decisions 141, 143 and 145)', async t => {
-    const merchant = await account(gateway)
-    const settings = {
-      domesticShippingUsd: 4.99, domesticOnly: true, freeShippingEnabled: true, freeShippingThresholdUsd: 49.95, defaultTaxLocation: 'US-CA-94107-1234', claimWindowDays: 7,
-      isActive: false, listInRegistry: true, registryCategories: '["books","music"]', registryDescription: 'Books & music'
+  await t.test(
+    'GET /api/merchant/storefront: integration configuration (admin token never returned, only hasAdminApiToken); 404 with none (decision 143)',
+    async t => {
+      const merchant = await account(gateway)
+      const none = await merchant.send('GET', PATH)
+      t.equal(none.status, 404)
+      t.same(none.json(), {
+        error: 'Store not found',
+        message: 'There is no store yet; POST /api/merchant/storefront opens one.'
+      })
+      const slug = unique()
+      const created = await merchant.send('POST', PATH, {
+        slug,
+        storefrontDomain: 'Books.Example.com',
+        clientId: 'client-1',
+        clientSecret: 'very-secret-1'
+      })
+      t.equal(created.status, 201, created.text)
+      t.equal(created.headers['location'], PATH)
+      const view = created.json() as Record<string, unknown>
+      t.same(view, {
+        slug,
+        storefrontDomain: 'books.example.com',
+        shopHandle: 'books',
+        shopName: 'Sandbox shop',
+        shopCountry: 'US',
+        hasAdminApiToken: true,
+        domesticShippingUsd: 0,
+        domesticOnly: false,
+        freeShippingEnabled: false,
+        freeShippingThresholdUsd: null,
+        defaultTaxLocation: null,
+        claimWindowDays: 30,
+        isActive: true,
+        listInRegistry: false,
+        registryCategories: null,
+        registryDescription: null,
+        createdAt: view['createdAt'],
+        updatedAt: view['createdAt']
+      })
+      t.match(view['createdAt'], /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      const read = await merchant.send('GET', PATH)
+      t.same(read.json(), view)
+      const changed = await merchant.send('PUT', PATH, { adminApiToken: 'very-secret-2' })
+      for (const answer of [created, read, changed])
+        t.notOk(/very-secret|client-1|v1\./.test(answer.text), 'no credential, sealed or not')
     }
-    const answer = await merchant.send('POST', PATH, { slug: unique(), storefrontDomain: 'books.example.com', ...settings })
-    t.equal(answer.status, 201, answer.text)
-    t.match(answer.json(), { ...settings, hasAdminApiToken: false })
-    t.match(answer.text, /"domesticShippingUsd":4\.99,/, 'a number in plain notation')
-  })
+  )
 
-  await t.test('POST /api/merchant/storefront: a second store and a slug that is taken are 409 (decision 143)', async t => {
-    const merchant = await opened(gateway)
-    const again = await merchant.send('POST', PATH, { slug: unique(), storefrontDomain: 'books.example.com' })
-    t.equal(again.status, 409)
-    t.match(again.json(), { error: 'Store exists' })
-    const taken = await (await account(gateway)).send('POST', PATH, { slug: merchant.slug, storefrontDomain: 'books.example.com' })
-    t.equal(taken.status, 409)
-    t.match(taken.json(), { error: 'Slug taken' })
-  })
+  await t.test(
+    'POST /api/merchant/storefront: every setting is taken and shown (decisions 141, 143 and 145)',
+    async t => {
+      const merchant = await account(gateway)
+      const settings = {
+        domesticShippingUsd: 4.99,
+        domesticOnly: true,
+        freeShippingEnabled: true,
+        freeShippingThresholdUsd: 49.95,
+        defaultTaxLocation: 'US-CA-94107-1234',
+        claimWindowDays: 7,
+        isActive: false,
+        listInRegistry: true,
+        registryCategories: '["books","music"]',
+        registryDescription: 'Books & music'
+      }
+      const answer = await merchant.send('POST', PATH, {
+        slug: unique(),
+        storefrontDomain: 'books.example.com',
+        ...settings
+      })
+      t.equal(answer.status, 201, answer.text)
+      t.match(answer.json(), { ...settings, hasAdminApiToken: false })
+      t.match(answer.text, /"domesticShippingUsd":4\.99,/, 'a number in plain notation')
+    }
+  )
+
+  await t.test(
+    'POST /api/merchant/storefront: a second store and a slug that is taken are 409 (decision 143)',
+    async t => {
+      const merchant = await opened(gateway)
+      const again = await merchant.send('POST', PATH, { slug: unique(), storefrontDomain: 'books.example.com' })
+      t.equal(again.status, 409)
+      t.match(again.json(), { error: 'Store exists' })
+      const taken = await (
+        await account(gateway)
+      ).send('POST', PATH, { slug: merchant.slug, storefrontDomain: 'books.example.com' })
+      t.equal(taken.status, 409)
+      t.match(taken.json(), { error: 'Slug taken' })
+    }
+  )
 
   await t.test('POST /api/merchant/storefront: what is not right is 400, and says where', async t => {
     const merchant = await account(gateway)
     const good = { slug: 'books', storefrontDomain: 'books.example.com' }
     const places = ['Must have at most 2 decimal places.']
-    const slugs = ['ab', '-books', 'books-', 'Books', 'bo oks', 'bücher', 'a'.repeat(64)].map(slug => [{ slug }, 'Slug', /small letters|at most 63/] as const)
-    const hosts = ['books', 'https://books.example.com', 'books.example.com/', 'books.example.com:443', '10.0.0.1', 'a..example.com', '-a.example.com', 'a.example.com.', 'a b.example.com', `${'a.'.repeat(127)}com`]
-      .map(storefrontDomain => [{ storefrontDomain }, 'StorefrontDomain', /host name|at most 253/] as const)
+    const slugs = ['ab', '-books', 'books-', 'Books', 'bo oks', 'bücher', 'a'.repeat(64)].map(
+      slug => [{ slug }, 'Slug', /small letters|at most 63/] as const
+    )
+    const hosts = [
+      'books',
+      'https://books.example.com',
+      'books.example.com/',
+      'books.example.com:443',
+      '10.0.0.1',
+      'a..example.com',
+      '-a.example.com',
+      'a.example.com.',
+      'a b.example.com',
+      `${'a.'.repeat(127)}com`
+    ].map(storefrontDomain => [{ storefrontDomain }, 'StorefrontDomain', /host name|at most 253/] as const)
     const rows: ReadonlyArray<readonly [object, string, unknown]> = [
       ...slugs,
       ...hosts,
@@ -129,133 +219,289 @@ t.test('the merchant side of the shop', async t => {
       [{ registryDescription: 'a'.repeat(1001) }, 'RegistryDescription', 'Must have at most 1000 characters.'],
       [{ clientId: 'a' }, 'ClientSecret', 'Must be given together with clientId.'],
       [{ clientSecret: 'a' }, 'ClientId', 'Must be given together with clientSecret.'],
-      [{ clientId: 'a', clientSecret: 'b', adminApiToken: 'c' }, 'AdminApiToken', 'Must be left out where clientId and clientSecret are given.'],
+      [
+        { clientId: 'a', clientSecret: 'b', adminApiToken: 'c' },
+        'AdminApiToken',
+        'Must be left out where clientId and clientSecret are given.'
+      ],
       [{ adminApiToken: 'a b' }, 'AdminApiToken', 'Must be printable ASCII without spaces.'],
       [{ adminApiToken: '' }, 'AdminApiToken', 'Must not be empty.']
     ]
     for (const [members, field, message] of rows) {
       const answer = await merchant.send('POST', PATH, { ...good, ...members })
       t.equal(answer.status, 400, JSON.stringify(members))
-      t.match((answer.json() as { errors?: Record<string, string[]> }).errors?.[field]?.[0], message, `${field}: ${answer.text}`)
+      t.match(
+        (answer.json() as { errors?: Record<string, string[]> }).errors?.[field]?.[0],
+        message,
+        `${field}: ${answer.text}`
+      )
     }
     t.equal((await merchant.send('GET', PATH)).status, 404, 'and nothing was opened')
   })
 
-  await t.test('POST /api/merchant/storefront: shop currency must be USD, checked on create (decision 142); bad credentials and an unknown shop are 400, a silent platform 502 with its status', async t => {
-    const merchant = await account(gateway)
-    const rows = [
-      [{ storefrontDomain: 'euro.example.com' }, 400, { error: 'Unsupported currency', message: 'The shop\'s currency is EUR; only shops that sell in USD can be opened.' }],
-      [{ adminApiToken: 'sandbox-invalid' }, 400, { error: 'Store credentials refused', message: 'The shop does not accept these credentials.' }],
-      [{ storefrontDomain: 'unknown.example.com' }, 400, { error: 'Store not found at the platform', message: 'There is no shop at unknown.example.com.' }],
-      [{ storefrontDomain: 'away.example.com' }, 502, { error: 'No shop info from the platform', message: 'The shop away.example.com does not answer.', upstreamStatus: 503 }]
-    ] as const
-    for (const [members, status, body] of rows) {
-      const answer = await merchant.send('POST', PATH, { slug: 'books', storefrontDomain: 'books.example.com', ...members })
-      t.equal(answer.status, status, JSON.stringify(members))
-      t.same(answer.json(), body)
+  await t.test(
+    'POST /api/merchant/storefront: shop currency must be USD, checked on create (decision 142); bad credentials and an unknown shop are 400, a silent platform 502 with its status',
+    async t => {
+      const merchant = await account(gateway)
+      const rows = [
+        [
+          { storefrontDomain: 'euro.example.com' },
+          400,
+          {
+            error: 'Unsupported currency',
+            message: "The shop's currency is EUR; only shops that sell in USD can be opened."
+          }
+        ],
+        [
+          { adminApiToken: 'sandbox-invalid' },
+          400,
+          { error: 'Store credentials refused', message: 'The shop does not accept these credentials.' }
+        ],
+        [
+          { storefrontDomain: 'unknown.example.com' },
+          400,
+          { error: 'Store not found at the platform', message: 'There is no shop at unknown.example.com.' }
+        ],
+        [
+          { storefrontDomain: 'away.example.com' },
+          502,
+          {
+            error: 'No shop info from the platform',
+            message: 'The shop away.example.com does not answer.',
+            upstreamStatus: 503
+          }
+        ]
+      ] as const
+      for (const [members, status, body] of rows) {
+        const answer = await merchant.send('POST', PATH, {
+          slug: 'books',
+          storefrontDomain: 'books.example.com',
+          ...members
+        })
+        t.equal(answer.status, status, JSON.stringify(members))
+        t.same(answer.json(), body)
+      }
+      t.equal((await merchant.send('GET', PATH)).status, 404, 'and nothing was opened')
     }
-    t.equal((await merchant.send('GET', PATH)).status, 404, 'and nothing was opened')
-  })
+  )
 
-  await t.test('PUT /api/merchant/storefront: partial update, only the fields to change; updated integration', async t => {
-    const merchant = await opened(gateway, { domesticShippingUsd: 4.99, freeShippingThresholdUsd: 50, registryCategories: '[]' })
-    const before = (await merchant.send('GET', PATH)).json() as Record<string, unknown>
-    for (const body of [undefined, {}, { unknown: 1, slug: 'other', storefrontDomain: 'other.example.com', domesticShippingUsd: null }]) {
-      const answer = await merchant.send('PUT', PATH, body)
-      t.equal(answer.status, 200, answer.text)
-      t.same(answer.json(), before, `an empty PUT changes nothing: ${JSON.stringify(body)}`)
+  await t.test(
+    'PUT /api/merchant/storefront: partial update, only the fields to change; updated integration',
+    async t => {
+      const merchant = await opened(gateway, {
+        domesticShippingUsd: 4.99,
+        freeShippingThresholdUsd: 50,
+        registryCategories: '[]'
+      })
+      const before = (await merchant.send('GET', PATH)).json() as Record<string, unknown>
+      for (const body of [
+        undefined,
+        {},
+        { unknown: 1, slug: 'other', storefrontDomain: 'other.example.com', domesticShippingUsd: null }
+      ]) {
+        const answer = await merchant.send('PUT', PATH, body)
+        t.equal(answer.status, 200, answer.text)
+        t.same(answer.json(), before, `an empty PUT changes nothing: ${JSON.stringify(body)}`)
+      }
+      const changed = (
+        await merchant.send('PUT', PATH, {
+          domesticShippingUsd: 0,
+          isActive: false,
+          freeShippingThresholdUsd: null,
+          registryCategories: null
+        })
+      ).json() as Record<string, unknown>
+      t.same(changed, {
+        ...before,
+        domesticShippingUsd: 0,
+        isActive: false,
+        freeShippingThresholdUsd: null,
+        registryCategories: null,
+        updatedAt: changed['updatedAt']
+      })
+      t.same((await merchant.send('GET', PATH)).json(), changed)
+      const refused = await merchant.send('PUT', PATH, { domesticOnly: true, domesticShippingUsd: 0.001 })
+      t.equal(refused.status, 400)
+      const credentials = await merchant.send('PUT', PATH, { domesticOnly: true, adminApiToken: 'sandbox-invalid' })
+      t.equal(credentials.status, 400)
+      t.match(credentials.json(), { error: 'Store credentials refused' })
+      t.same((await merchant.send('GET', PATH)).json(), changed, 'all of it or nothing')
+      t.equal((await (await account(gateway)).send('PUT', PATH, { isActive: true })).status, 404)
     }
-    const changed = (await merchant.send('PUT', PATH, { domesticShippingUsd: 0, isActive: false, freeShippingThresholdUsd: null, registryCategories: null })).json() as Record<string, unknown>
-    t.same(changed, { ...before, domesticShippingUsd: 0, isActive: false, freeShippingThresholdUsd: null, registryCategories: null, updatedAt: changed['updatedAt'] })
-    t.same((await merchant.send('GET', PATH)).json(), changed)
-    const refused = await merchant.send('PUT', PATH, { domesticOnly: true, domesticShippingUsd: 0.001 })
-    t.equal(refused.status, 400)
-    const credentials = await merchant.send('PUT', PATH, { domesticOnly: true, adminApiToken: 'sandbox-invalid' })
-    t.equal(credentials.status, 400)
-    t.match(credentials.json(), { error: 'Store credentials refused' })
-    t.same((await merchant.send('GET', PATH)).json(), changed, 'all of it or nothing')
-    t.equal((await (await account(gateway)).send('PUT', PATH, { isActive: true })).status, 404)
-  })
+  )
 
-  await t.test('404 if integration unknown or inactive: buyers see a store as soon as it is active, and no longer', async t => {
-    const merchant = await opened(gateway, { domesticShippingUsd: 4.99 })
-    const catalog = () => gateway.send('GET', `/api/storefront/${merchant.slug}/catalog`)
-    t.match((await catalog()).json(), { slug: merchant.slug, shipping: { domesticUsd: 4.99, domesticOnly: false, freeShippingEnabled: false, freeShippingThresholdUsd: null } })
-    await merchant.send('PUT', PATH, { isActive: false })
-    t.equal((await catalog()).status, 404)
-    await merchant.send('PUT', PATH, { isActive: true, domesticOnly: true, freeShippingEnabled: true, freeShippingThresholdUsd: 50.5 })
-    t.match((await catalog()).json(), { shipping: { domesticUsd: 4.99, domesticOnly: true, freeShippingEnabled: true, freeShippingThresholdUsd: 50.5 } })
-  })
+  await t.test(
+    '404 if integration unknown or inactive: buyers see a store as soon as it is active, and no longer',
+    async t => {
+      const merchant = await opened(gateway, { domesticShippingUsd: 4.99 })
+      const catalog = () => gateway.send('GET', `/api/storefront/${merchant.slug}/catalog`)
+      t.match((await catalog()).json(), {
+        slug: merchant.slug,
+        shipping: { domesticUsd: 4.99, domesticOnly: false, freeShippingEnabled: false, freeShippingThresholdUsd: null }
+      })
+      await merchant.send('PUT', PATH, { isActive: false })
+      t.equal((await catalog()).status, 404)
+      await merchant.send('PUT', PATH, {
+        isActive: true,
+        domesticOnly: true,
+        freeShippingEnabled: true,
+        freeShippingThresholdUsd: 50.5
+      })
+      t.match((await catalog()).json(), {
+        shipping: { domesticUsd: 4.99, domesticOnly: true, freeShippingEnabled: true, freeShippingThresholdUsd: 50.5 }
+      })
+    }
+  )
 
   await t.test('POST /api/merchant/storefront/invalidate-cache: {success, message} (decision 144)', async t => {
     const merchant = await opened(gateway)
     const answer = await merchant.send('POST', `${PATH}/invalidate-cache`)
     t.equal(answer.status, 200)
-    t.same(answer.json(), { success: true, message: `The catalog of ${merchant.slug} is read from the platform with the next request.` })
+    t.same(answer.json(), {
+      success: true,
+      message: `The catalog of ${merchant.slug} is read from the platform with the next request.`
+    })
     t.equal((await (await account(gateway)).send('POST', `${PATH}/invalidate-cache`)).status, 404)
   })
 
-  await t.test('POST /api/merchant/storefront/refresh-shop-info: updated integration; 400 if no access token configured; 502 if the platform returns no shop info (body includes upstream status)', async t => {
-    const refresh = (merchant: Account) => merchant.send('POST', `${PATH}/refresh-shop-info`)
-    const bare = await opened(gateway)
-    const none = await refresh(bare)
-    t.equal(none.status, 400)
-    t.match(none.json(), { error: 'No access token configured' })
-    const merchant = await opened(gateway, { adminApiToken: 'sandbox-token' })
-    await gateway.database.sql`update storefronts set shop_handle = null, shop_name = null, shop_country = null where slug = ${merchant.slug}`
-    const refreshed = await refresh(merchant)
-    t.equal(refreshed.status, 200)
-    t.match(refreshed.json(), { storefrontDomain: 'books.example.com', shopHandle: 'books', shopName: 'Sandbox shop', shopCountry: 'US' })
-    await gateway.database.sql`update storefronts set storefront_domain = 'away.example.com' where slug = ${merchant.slug}`
-    const silent = await refresh(merchant)
-    t.equal(silent.status, 502)
-    t.same(silent.json(), { error: 'No shop info from the platform', message: 'The shop away.example.com does not answer.', upstreamStatus: 503 })
-    t.equal((await refresh(await account(gateway))).status, 404)
-  })
-
-  await t.test('GET /api/merchant/storefront/orders and stats: members of the contract, pages and status, scoped to the merchant (decision 149)', async t => {
-    const merchant = await opened(gateway, { domesticShippingUsd: 4.99 })
-    const get = async (path: string) => (await merchant.send('GET', `${PATH}/${path}`)).json()
-    const zero = { totalCheckouts: 0, paidOrders: 0, conversionRate: 0, totalPaidSats: 0, totalPaidUsd: 0, fulfilled: 0, shipped: 0, firstOrderAt: null, lastOrderAt: null }
-    t.same(await get('orders'), [])
-    t.same(await get('stats'), { merchantId: merchant.id, total: { totalIntegrations: 1, ...zero }, byStore: [{ slug: merchant.slug, storefrontDomain: 'books.example.com', ...zero }] })
-
-    const first = await checkout(gateway, merchant.slug)
-    const second = await checkout(gateway, merchant.slug, 'buyer@example.com')
-    const third = await checkout(gateway, merchant.slug)
-    await second.pay()
-    t.equal((await claim(gateway, merchant.slug, await third.pay())).status, 200)
-
-    const list = await get('orders') as Array<Record<string, unknown>>
-    const seen = ({ orderId, totalUsd }: Checkout, members: object) => ({ orderId, status: 'PendingPayment', totalUsd, paidSats: null, email: null, storefrontOrderNumber: null, ...members })
-    t.same(list.map(({ createdAt: _createdAt, ...rest }) => rest), [
-      seen(third, { status: 'PaidWithDetails', paidSats: third.totalSats, email: list[0]?.['email'], storefrontOrderNumber: list[0]?.['storefrontOrderNumber'] }),
-      seen(second, { status: 'PaidAwaitingDetails', paidSats: second.totalSats, email: 'buyer@example.com' }),
-      seen(first, {})
-    ], 'newest first')
-    t.match(list[0]?.['storefrontOrderNumber'], /^#\d+$/)
-    for (const { createdAt } of list) t.match(createdAt, /Z$/)
-
-    const ids = async (query: string) => (await get(`orders?${query}`) as Array<{ orderId: string }>).map(({ orderId }) => orderId)
-    const [a, b, c] = [first, second, third].map(({ orderId }) => orderId)
-    for (const [query, expected] of [
-      ['status=PendingPayment', [a]], ['status=PaidAwaitingDetails', [b]], ['status=PaidWithDetails', [c]], ['status=Fulfilled', []], ['status=Shipped', []],
-      ['pageSize=2', [c, b]], ['pageSize=2&page=2', [a]], ['pageSize=2&page=3', []], ['page=0', [c, b, a]], ['page=-5&pageSize=0', [c]], ['pageSize=100000', [c, b, a]], ['page=99999999999999999999', []]
-    ] as const) t.same(await ids(query), expected, query)
-    const unknown = await merchant.send('GET', `${PATH}/orders?status=paid`)
-    t.equal(unknown.status, 400)
-    t.match((unknown.json() as { errors: object }).errors, { Status: ['Must be one of: PendingPayment, PaidAwaitingDetails, PaidWithDetails, Fulfilled, Shipped.'] })
-
-    const counted = {
-      totalCheckouts: 3, paidOrders: 2, conversionRate: 0.6667, totalPaidSats: second.totalSats + third.totalSats,
-      totalPaidUsd: (Math.round(second.totalUsd * 100) + Math.round(third.totalUsd * 100)) / 100, fulfilled: 0, shipped: 0, firstOrderAt: list[2]?.['createdAt'], lastOrderAt: list[0]?.['createdAt']
+  await t.test(
+    'POST /api/merchant/storefront/refresh-shop-info: updated integration; 400 if no access token configured; 502 if the platform returns no shop info (body includes upstream status)',
+    async t => {
+      const refresh = (merchant: Account) => merchant.send('POST', `${PATH}/refresh-shop-info`)
+      const bare = await opened(gateway)
+      const none = await refresh(bare)
+      t.equal(none.status, 400)
+      t.match(none.json(), { error: 'No access token configured' })
+      const merchant = await opened(gateway, { adminApiToken: 'sandbox-token' })
+      await gateway.database
+        .sql`update storefronts set shop_handle = null, shop_name = null, shop_country = null where slug = ${merchant.slug}`
+      const refreshed = await refresh(merchant)
+      t.equal(refreshed.status, 200)
+      t.match(refreshed.json(), {
+        storefrontDomain: 'books.example.com',
+        shopHandle: 'books',
+        shopName: 'Sandbox shop',
+        shopCountry: 'US'
+      })
+      await gateway.database
+        .sql`update storefronts set storefront_domain = 'away.example.com' where slug = ${merchant.slug}`
+      const silent = await refresh(merchant)
+      t.equal(silent.status, 502)
+      t.same(silent.json(), {
+        error: 'No shop info from the platform',
+        message: 'The shop away.example.com does not answer.',
+        upstreamStatus: 503
+      })
+      t.equal((await refresh(await account(gateway))).status, 404)
     }
-    t.same(await get('stats'), { merchantId: merchant.id, total: { totalIntegrations: 1, ...counted }, byStore: [{ slug: merchant.slug, storefrontDomain: 'books.example.com', ...counted }] })
+  )
 
-    const other = await account(gateway)
-    t.same((await other.send('GET', `${PATH}/orders`)).json(), [], 'another merchant has no part in it')
-    t.same((await other.send('GET', `${PATH}/stats`)).json(), { merchantId: other.id, total: { totalIntegrations: 0, ...zero }, byStore: [] })
-  })
+  await t.test(
+    'GET /api/merchant/storefront/orders and stats: members of the contract, pages and status, scoped to the merchant (decision 149)',
+    async t => {
+      const merchant = await opened(gateway, { domesticShippingUsd: 4.99 })
+      const get = async (path: string) => (await merchant.send('GET', `${PATH}/${path}`)).json()
+      const zero = {
+        totalCheckouts: 0,
+        paidOrders: 0,
+        conversionRate: 0,
+        totalPaidSats: 0,
+        totalPaidUsd: 0,
+        fulfilled: 0,
+        shipped: 0,
+        firstOrderAt: null,
+        lastOrderAt: null
+      }
+      t.same(await get('orders'), [])
+      t.same(await get('stats'), {
+        merchantId: merchant.id,
+        total: { totalIntegrations: 1, ...zero },
+        byStore: [{ slug: merchant.slug, storefrontDomain: 'books.example.com', ...zero }]
+      })
+
+      const first = await checkout(gateway, merchant.slug)
+      const second = await checkout(gateway, merchant.slug, 'buyer@example.com')
+      const third = await checkout(gateway, merchant.slug)
+      await second.pay()
+      t.equal((await claim(gateway, merchant.slug, await third.pay())).status, 200)
+
+      const list = (await get('orders')) as Array<Record<string, unknown>>
+      const seen = ({ orderId, totalUsd }: Checkout, members: object) => ({
+        orderId,
+        status: 'PendingPayment',
+        totalUsd,
+        paidSats: null,
+        email: null,
+        storefrontOrderNumber: null,
+        ...members
+      })
+      t.same(
+        list.map(({ createdAt: _createdAt, ...rest }) => rest),
+        [
+          seen(third, {
+            status: 'PaidWithDetails',
+            paidSats: third.totalSats,
+            email: list[0]?.['email'],
+            storefrontOrderNumber: list[0]?.['storefrontOrderNumber']
+          }),
+          seen(second, { status: 'PaidAwaitingDetails', paidSats: second.totalSats, email: 'buyer@example.com' }),
+          seen(first, {})
+        ],
+        'newest first'
+      )
+      t.match(list[0]?.['storefrontOrderNumber'], /^#\d+$/)
+      for (const { createdAt } of list) t.match(createdAt, /Z$/)
+
+      const ids = async (query: string) =>
+        ((await get(`orders?${query}`)) as Array<{ orderId: string }>).map(({ orderId }) => orderId)
+      const [a, b, c] = [first, second, third].map(({ orderId }) => orderId)
+      for (const [query, expected] of [
+        ['status=PendingPayment', [a]],
+        ['status=PaidAwaitingDetails', [b]],
+        ['status=PaidWithDetails', [c]],
+        ['status=Fulfilled', []],
+        ['status=Shipped', []],
+        ['pageSize=2', [c, b]],
+        ['pageSize=2&page=2', [a]],
+        ['pageSize=2&page=3', []],
+        ['page=0', [c, b, a]],
+        ['page=-5&pageSize=0', [c]],
+        ['pageSize=100000', [c, b, a]],
+        ['page=99999999999999999999', []]
+      ] as const)
+        t.same(await ids(query), expected, query)
+      const unknown = await merchant.send('GET', `${PATH}/orders?status=paid`)
+      t.equal(unknown.status, 400)
+      t.match((unknown.json() as { errors: object }).errors, {
+        Status: ['Must be one of: PendingPayment, PaidAwaitingDetails, PaidWithDetails, Fulfilled, Shipped.']
+      })
+
+      const counted = {
+        totalCheckouts: 3,
+        paidOrders: 2,
+        conversionRate: 0.6667,
+        totalPaidSats: second.totalSats + third.totalSats,
+        totalPaidUsd: (Math.round(second.totalUsd * 100) + Math.round(third.totalUsd * 100)) / 100,
+        fulfilled: 0,
+        shipped: 0,
+        firstOrderAt: list[2]?.['createdAt'],
+        lastOrderAt: list[0]?.['createdAt']
+      }
+      t.same(await get('stats'), {
+        merchantId: merchant.id,
+        total: { totalIntegrations: 1, ...counted },
+        byStore: [{ slug: merchant.slug, storefrontDomain: 'books.example.com', ...counted }]
+      })
+
+      const other = await account(gateway)
+      t.same((await other.send('GET', `${PATH}/orders`)).json(), [], 'another merchant has no part in it')
+      t.same((await other.send('GET', `${PATH}/stats`)).json(), {
+        merchantId: other.id,
+        total: { totalIntegrations: 0, ...zero },
+        byStore: []
+      })
+    }
+  )
 
   await t.test('page (default 1), pageSize (default 20)', async t => {
     const merchant = await opened(gateway)
@@ -267,9 +513,15 @@ t.test('the merchant side of the shop', async t => {
 
   await t.test('payment stays recorded; retry via admin (decision 146)', async t => {
     const merchant = await opened(gateway)
-    const retry = (orderId: string) => gateway.send('POST', `/api/admin/storefront/orders/${orderId}/retry`, { headers: { 'x-api-key': gateway.adminKey } })
-    const placed = async (domain: string) => { await gateway.database.sql`update storefronts set storefront_domain = ${domain} where slug = ${merchant.slug}` }
-    for (const orderId of ['nothing', '00000000-0000-4000-8000-000000000000']) t.equal((await retry(orderId)).status, 404, orderId)
+    const retry = (orderId: string) =>
+      gateway.send('POST', `/api/admin/storefront/orders/${orderId}/retry`, {
+        headers: { 'x-api-key': gateway.adminKey }
+      })
+    const placed = async (domain: string) => {
+      await gateway.database.sql`update storefronts set storefront_domain = ${domain} where slug = ${merchant.slug}`
+    }
+    for (const orderId of ['nothing', '00000000-0000-4000-8000-000000000000'])
+      t.equal((await retry(orderId)).status, 404, orderId)
     const order = await checkout(gateway, merchant.slug)
     t.equal((await retry(order.orderId)).status, 400, 'not paid')
     const claimToken = await order.pay()
@@ -282,27 +534,59 @@ t.test('the merchant side of the shop', async t => {
     const again = await retry(order.orderId)
     t.equal(again.status, 502, again.text)
     t.match(again.json(), { error: String, message: String })
-    t.match((await merchant.send('GET', `${PATH}/orders`)).json(), [{ orderId: order.orderId, status: /^PaidAwaitingDetails$/, paidSats: order.totalSats }])
+    t.match((await merchant.send('GET', `${PATH}/orders`)).json(), [
+      { orderId: order.orderId, status: /^PaidAwaitingDetails$/, paidSats: order.totalSats }
+    ])
 
     await placed('books.example.com')
     const made = await retry(order.orderId)
     t.equal(made.status, 200, made.text)
     const view = made.json() as Record<string, unknown>
-    t.same(Object.keys(view), ['orderId', 'status', 'totalUsd', 'paidSats', 'email', 'storefrontOrderNumber', 'trackingNumber', 'trackingCarrier', 'trackingUrl', 'createdAt', 'paidAt', 'shippedAt'])
+    t.same(Object.keys(view), [
+      'orderId',
+      'status',
+      'totalUsd',
+      'paidSats',
+      'email',
+      'storefrontOrderNumber',
+      'trackingNumber',
+      'trackingCarrier',
+      'trackingUrl',
+      'createdAt',
+      'paidAt',
+      'shippedAt'
+    ])
     t.match(view, {
-      orderId: order.orderId, status: /^PaidWithDetails$/, totalUsd: order.totalUsd, paidSats: order.totalSats, storefrontOrderNumber: /^#\d+$/,
-      trackingNumber: null, trackingCarrier: null, trackingUrl: null, shippedAt: null, paidAt: /Z$/
+      orderId: order.orderId,
+      status: /^PaidWithDetails$/,
+      totalUsd: order.totalUsd,
+      paidSats: order.totalSats,
+      storefrontOrderNumber: /^#\d+$/,
+      trackingNumber: null,
+      trackingCarrier: null,
+      trackingUrl: null,
+      shippedAt: null,
+      paidAt: /Z$/
     })
     t.notOk(made.text.includes(claimToken), 'it opens nothing')
     t.equal((await retry(order.orderId)).status, 400, 'it was made')
     t.equal((await claim(gateway, merchant.slug, claimToken)).status, 400, 'and the token is used up')
-    const [count] = await gateway.database.sql<{ made: number }[]>`select count(*)::int as made from sandbox_shop_orders where source_identifier = ${order.orderId}`
+    const [count] = await gateway.database.sql<
+      { made: number }[]
+    >`select count(*)::int as made from sandbox_shop_orders where source_identifier = ${order.orderId}`
     t.equal(count?.made, 1, 'one order')
   })
 
   await t.test('the first merchant has the store demo, and finds it again after a restart', async t => {
     const found = (await gateway.merchantSend('GET', PATH)).json() as Record<string, unknown>
-    t.match(found, { slug: /^demo$/, isActive: true, hasAdminApiToken: true, domesticShippingUsd: 4.9, freeShippingEnabled: true, freeShippingThresholdUsd: 50 })
+    t.match(found, {
+      slug: /^demo$/,
+      isActive: true,
+      hasAdminApiToken: true,
+      domesticShippingUsd: 4.9,
+      freeShippingEnabled: true,
+      freeShippingThresholdUsd: 50
+    })
     t.equal((await gateway.send('GET', '/api/storefront/demo/catalog')).status, 200)
     const changed = (await gateway.merchantSend('PUT', PATH, { domesticShippingUsd: 3 })).json()
     await gateway.close()

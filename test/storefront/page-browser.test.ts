@@ -7,19 +7,19 @@ import { CATALOG, GOOD, PageWorld, servePages } from './page-world.ts'
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } as const
 
 /** A page that is waited for as long as a busy machine takes. */
-async function patientPage (t: T, browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+async function patientPage(t: T, browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
   const watched = await openPage(t, browser, options)
   watched.page.setDefaultTimeout(60_000)
   return watched
 }
 
 /** What a browser says of itself about a page that came with an error's status, which is what the test asked for. */
-function expected (text: string): boolean {
+function expected(text: string): boolean {
   return /status of (?:400|404|502|503) /.test(text)
 }
 
 /** Fills in what a reader would; the country is chosen. */
-async function fill (page: Page, more: Readonly<Record<string, string>> = {}): Promise<void> {
+async function fill(page: Page, more: Readonly<Record<string, string>> = {}): Promise<void> {
   for (const [field, value] of Object.entries({ ...GOOD, ...more })) {
     if (field === 'country') await page.selectOption('#country', value)
     else await page.fill(`#${field}`, value)
@@ -27,8 +27,8 @@ async function fill (page: Page, more: Readonly<Record<string, string>> = {}): P
 }
 
 /**
- * Runs on the page: what a finger cannot hit well, smaller than 44 by 44 pixels. Links inside a sentence are as tall as its
- * lines (WCAG 2.2, 2.5.8).
+ * Runs on the page: what a finger cannot hit well, smaller than 44 by 44 pixels. Links inside a sentence are as tall as
+ * its lines (WCAG 2.2, 2.5.8).
  */
 const SMALL_TARGETS = `[...document.querySelectorAll('a, button, input:not([type=hidden]), select')]
   .filter(element => element.closest('p:not(.links)') === null)
@@ -67,32 +67,61 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
       t.equal(await page.inputValue('#address1'), '1 Market St', 'what was filled in is kept')
       t.equal(page.url(), addressOf(token))
       await problems.getByRole('link', { name: 'Enter your first name.' }).click()
-      t.equal(await page.evaluate('document.querySelector(":target").id'), 'firstName', 'the summary leads to the field')
+      t.equal(
+        await page.evaluate('document.querySelector(":target").id'),
+        'firstName',
+        'the summary leads to the field'
+      )
       await fill(page)
       await page.getByRole('button', { name: 'Place my order' }).click()
       await page.getByRole('heading', { name: 'Order #1001 is placed' }).waitFor()
       t.equal(page.url(), addressOf(token), 'on the same address')
       t.equal(world.claimed.length, 1)
-      world.change(token, { status: 'Shipped', shippedAt: Date.now(), tracking: { number: '1Z999', carrier: 'UPS', url: 'https://track.example/1Z999' } })
+      world.change(token, {
+        status: 'Shipped',
+        shippedAt: Date.now(),
+        tracking: { number: '1Z999', carrier: 'UPS', url: 'https://track.example/1Z999' }
+      })
       if (javaScriptEnabled) {
         // As when the reader comes back to it; otherwise it looks every few seconds.
         await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))')
       } else {
-        t.equal(await page.locator('meta[http-equiv=refresh]').getAttribute('content'), '30', 'it looks again by itself')
+        t.equal(
+          await page.locator('meta[http-equiv=refresh]').getAttribute('content'),
+          '30',
+          'it looks again by itself'
+        )
         await page.reload()
       }
       await page.getByRole('heading', { name: 'Your order is on its way' }).waitFor()
-      t.equal(await page.getByRole('link', { name: 'Track the parcel' }).getAttribute('href'), 'https://track.example/1Z999')
+      t.equal(
+        await page.getByRole('link', { name: 'Track the parcel' }).getAttribute('href'),
+        'https://track.example/1Z999'
+      )
       t.equal(await page.locator('.step.done').count(), 4)
-      t.same(faults.filter(text => !expected(text)), [], 'no console error, no Content-Security-Policy violation')
+      t.same(
+        faults.filter(text => !expected(text)),
+        [],
+        'no console error, no Content-Security-Policy violation'
+      )
     })
   }
 
   t.test('with JavaScript the labels change as the country changes', async t => {
     const { page, faults } = await patientPage(t, browser)
     await page.goto(addressOf(world.add()))
-    const seen = async (): Promise<string[]> => await page.evaluate('[...document.querySelectorAll("label[for=province], label[for=zip]")].map(label => label.innerText)')
-    for (const [country, ...labels] of [['US', 'State', 'ZIP code'], ['CA', 'Province or territory', 'Postal code'], ['GB', 'County (optional)', 'Postcode'], ['AE', 'Emirate (optional)', 'Postal code (optional)'], ['AU', 'State or territory', 'Postcode'], ['DE', 'State or region (optional)', 'Postal code']] as const) {
+    const seen = async (): Promise<string[]> =>
+      await page.evaluate(
+        '[...document.querySelectorAll("label[for=province], label[for=zip]")].map(label => label.innerText)'
+      )
+    for (const [country, ...labels] of [
+      ['US', 'State', 'ZIP code'],
+      ['CA', 'Province or territory', 'Postal code'],
+      ['GB', 'County (optional)', 'Postcode'],
+      ['AE', 'Emirate (optional)', 'Postal code (optional)'],
+      ['AU', 'State or territory', 'Postcode'],
+      ['DE', 'State or region (optional)', 'Postal code']
+    ] as const) {
       await page.selectOption('#country', country)
       t.same(await seen(), labels, country)
     }
@@ -104,7 +133,9 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
     const token = world.add()
     const { page, faults } = await patientPage(t, browser)
     const posts: string[] = []
-    page.on('request', request => { if (request.method() === 'POST') posts.push(request.url()) })
+    page.on('request', request => {
+      if (request.method() === 'POST') posts.push(request.url())
+    })
     const { promise, resolve } = Promise.withResolvers<undefined>()
     world.gate = promise
     await page.goto(addressOf(token))
@@ -142,7 +173,10 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByRole('heading', { name: 'Order #1001 is placed' }).waitFor()
     t.equal(world.claimed[0]?.shippingAddress.address1, '2 Market St')
-    t.same(faults.filter(text => !expected(text)), [])
+    t.same(
+      faults.filter(text => !expected(text)),
+      []
+    )
   })
 
   t.test('with the keyboard alone', async t => {
@@ -154,33 +188,83 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
       order.push(await page.evaluate('document.activeElement.id || document.activeElement.textContent'))
       await page.keyboard.press('Tab')
     }
-    t.same(order, ['email', 'firstName', 'lastName', 'country', 'address1', 'address2', 'city', 'province', 'zip', 'phone', 'Place my order'])
+    t.same(order, [
+      'email',
+      'firstName',
+      'lastName',
+      'country',
+      'address1',
+      'address2',
+      'city',
+      'province',
+      'zip',
+      'phone',
+      'Place my order'
+    ])
     await page.locator('form button').focus()
     await page.keyboard.press('Enter')
     await page.locator('#problems').waitFor()
     t.equal(await page.evaluate('document.activeElement.id'), 'problems', 'the summary is read first')
-    t.same(faults.filter(text => !expected(text)), [])
+    t.same(
+      faults.filter(text => !expected(text)),
+      []
+    )
   })
 
   t.test('nothing is cut off, fingers hit everything, and words can be read in both schemes', async t => {
-    const long = { variantId: 1, productTitle: 'W'.repeat(255), variantTitle: 'Ł'.repeat(255), quantity: 10, priceCents: 99_999_999, requiresShipping: true }
+    const long = {
+      variantId: 1,
+      productTitle: 'W'.repeat(255),
+      variantTitle: 'Ł'.repeat(255),
+      quantity: 10,
+      priceCents: 99_999_999,
+      requiresShipping: true
+    }
     const tracking = { number: '1Z'.repeat(40), carrier: 'Carrier', url: 'https://track.example/' }
     const odd = world.add({ items: [long, ...world.order(world.add()).items], totalCents: 9_999_999_999 })
-    world.catalog = { storeName: 'W'.repeat(100), products: [...CATALOG.products, { productId: 9, title: 'W'.repeat(255), description: 'Ł'.repeat(2000), imageUrl: 'https://cdn.example/a.png', variants: [{ variantId: 1, title: 'W'.repeat(255), priceCents: 99_999_999, available: true }] }] }
+    world.catalog = {
+      storeName: 'W'.repeat(100),
+      products: [
+        ...CATALOG.products,
+        {
+          productId: 9,
+          title: 'W'.repeat(255),
+          description: 'Ł'.repeat(2000),
+          imageUrl: 'https://cdn.example/a.png',
+          variants: [{ variantId: 1, title: 'W'.repeat(255), priceCents: 99_999_999, available: true }]
+        }
+      ]
+    }
     const pages = [
       `/storefront/mugs/claim?claimToken=${odd}`,
-      ...(['PaidWithDetails', 'Fulfilled', 'Shipped'] as const).map(status => `/storefront/mugs/claim?claimToken=${world.add({ status, tracking, orderNumber: '#1001', claimedAt: 0, fulfilledAt: 0, shippedAt: 0 })}`),
-      '/storefront/mugs/claim', '/storefront/mugs', '/storefront/nobody'
+      ...(['PaidWithDetails', 'Fulfilled', 'Shipped'] as const).map(
+        status =>
+          `/storefront/mugs/claim?claimToken=${world.add({ status, tracking, orderNumber: '#1001', claimedAt: 0, fulfilledAt: 0, shippedAt: 0 })}`
+      ),
+      '/storefront/mugs/claim',
+      '/storefront/mugs',
+      '/storefront/nobody'
     ]
     for (const colorScheme of ['light', 'dark'] as const) {
       for (const screen of [PHONE, { viewport: { width: 1280, height: 860 } }]) {
         const { page, faults } = await patientPage(t, browser, { ...screen, colorScheme, reducedMotion: 'reduce' })
-        await page.route('https://cdn.example/**', route => route.fulfill({ contentType: 'image/svg+xml', body: '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"/>' }))
+        await page.route('https://cdn.example/**', route =>
+          route.fulfill({
+            contentType: 'image/svg+xml',
+            body: '<svg xmlns="http://www.w3.org/2000/svg" width="4" height="3"/>'
+          })
+        )
         const look = async (name: string): Promise<void> => {
           const { width } = screen.viewport
           // On a busy machine a page can be there before its styles are.
-          await page.waitForFunction('[...document.querySelectorAll("link[rel=stylesheet]")].every(link => link.sheet !== null)')
-          t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${name}, ${width}: no horizontal scroll`)
+          await page.waitForFunction(
+            '[...document.querySelectorAll("link[rel=stylesheet]")].every(link => link.sheet !== null)'
+          )
+          t.equal(
+            await page.evaluate('document.documentElement.scrollWidth'),
+            width,
+            `${name}, ${width}: no horizontal scroll`
+          )
           t.same(await page.evaluate(LOW_CONTRAST), [], `${name}, ${colorScheme}: WCAG AA`)
           t.same(await page.evaluate(SMALL_TARGETS), [], `${name}: tap targets`)
           t.same(await page.evaluate(UNNAMED), [], `${name}: every field has a label`)
@@ -201,7 +285,10 @@ t.test('the pages of a store in a browser', { skip: noBrowser }, async t => {
         await page.getByRole('button', { name: 'Try again' }).waitFor()
         await look('failed')
         world.refusal = null
-        t.same(faults.filter(text => !expected(text)), [])
+        t.same(
+          faults.filter(text => !expected(text)),
+          []
+        )
       }
     }
   })

@@ -4,30 +4,34 @@ import type { TransactionSql } from '../../src/database/database.ts'
 import { SqlOrderStore } from '../../src/storefront/orders/store-sql.ts'
 import { DAY, openShop, type Shop } from './fixture.ts'
 
-/** A store of orders that has `between` happen once the first statement of a transaction is done, as if somebody had committed it by then. */
-function interrupted (shop: Shop, between: (tx: TransactionSql) => Promise<void>): SqlOrderStore {
+/**
+ * A store of orders that has `between` happen once the first statement of a transaction is done, as if somebody had
+ * committed it by then.
+ */
+function interrupted(shop: Shop, between: (tx: TransactionSql) => Promise<void>): SqlOrderStore {
   const { database } = shop
   return new SqlOrderStore({
     ...database,
     sql: database.sql,
-    transaction: (run, options) => database.transaction(async tx => {
-      let isDone = false
-      const spied = new Proxy(tx, {
-        apply: (target, self, args: unknown[]) => {
-          const made: unknown = Reflect.apply(target, self, args)
-          // Parts of statements are not run.
-          if (isDone || !Array.isArray(args[0]) || !/^\s*(?:select|with)\b/.test(String(args[0][0]))) return made
-          isDone = true
-          // A statement of the adapter, which runs when it is waited for.
-          return (async () => {
-            const rows: unknown = await (made as PromiseLike<unknown>)
-            await between(tx)
-            return rows
-          })()
-        }
-      })
-      return await run(spied)
-    }, options)
+    transaction: (run, options) =>
+      database.transaction(async tx => {
+        let isDone = false
+        const spied = new Proxy(tx, {
+          apply: (target, self, args: unknown[]) => {
+            const made: unknown = Reflect.apply(target, self, args)
+            // Parts of statements are not run.
+            if (isDone || !Array.isArray(args[0]) || !/^\s*(?:select|with)\b/.test(String(args[0][0]))) return made
+            isDone = true
+            // A statement of the adapter, which runs when it is waited for.
+            return (async () => {
+              const rows: unknown = await (made as PromiseLike<unknown>)
+              await between(tx)
+              return rows
+            })()
+          }
+        })
+        return await run(spied)
+      }, options)
   })
 }
 

@@ -49,18 +49,37 @@ t.test('the token of a day', async t => {
 
   t.test('belongs to the credentials: changed ones get their own', async t => {
     const changed = { ...store, clientSecret: new Secret('another') }
-    t.match(await faultOf(platform.shopInfo(changed)), { fault: 'credentials', upstreamStatus: 400, message: /client id and secret/ })
+    t.match(await faultOf(platform.shopInfo(changed)), {
+      fault: 'credentials',
+      upstreamStatus: 400,
+      message: /client id and secret/
+    })
     fake.clientSecret = 'another'
     await platform.shopInfo(changed)
     await ask()
   })
 
   t.test('that cannot be fetched fails the call with its own fault', async t => {
-    const faults: ReadonlyArray<readonly [ShopifyFault, string]> = [[401, 'credentials'], [403, 'credentials'], [402, 'shop'], [404, 'shop'], [429, 'throttled'], ['server error', 'away'], ['html as 200', 'away'], ['lost before', 'away'], ['empty', 'away'], ['null', 'away']]
+    const faults: ReadonlyArray<readonly [ShopifyFault, string]> = [
+      [401, 'credentials'],
+      [403, 'credentials'],
+      [402, 'shop'],
+      [404, 'shop'],
+      [429, 'throttled'],
+      ['server error', 'away'],
+      ['html as 200', 'away'],
+      ['lost before', 'away'],
+      ['empty', 'away'],
+      ['null', 'away']
+    ]
     fake.expireTokens()
     for (const [spoiled, expected] of faults) {
       fake.expireTokens()
-      const fresh = { ...store, clientSecret: new Secret('another'), domain: `shop-${faults.findIndex(([given]) => given === spoiled)}.myshopify.com` }
+      const fresh = {
+        ...store,
+        clientSecret: new Secret('another'),
+        domain: `shop-${faults.findIndex(([given]) => given === spoiled)}.myshopify.com`
+      }
       fake.fail(spoiled, /^Token$/)
       t.equal(await fault(platform.shopInfo(fresh)), expected, String(spoiled))
       await platform.shopInfo(fresh)
@@ -90,7 +109,11 @@ t.test('throttling by cost', async t => {
     await platform.shopInfo(store).catch(() => {})
     const sent = fake.count('Tax')
     clock.waits.length = 0
-    await platform.calculate(store, { items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }], location: { country: 'US', state: 'NY', zip: '' }, shippingCents: 0 })
+    await platform.calculate(store, {
+      items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }],
+      location: { country: 'US', state: 'NY', zip: '' },
+      shippingCents: 0
+    })
     t.equal(fake.count('Tax'), sent + 1, 'sent once, when they were there')
     t.ok(clock.waits.length > 0 && clock.waits.every(wait => wait <= 6000), String(clock.waits))
   })
@@ -161,20 +184,42 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
       underWay--
     }
   }
-  const platform = openShopify({ call, clock, log: silentLog, config: { url: fake.url, apiVersion: '2026-10', timeout: TIMEOUT } })
+  const platform = openShopify({
+    call,
+    clock,
+    log: silentLog,
+    config: { url: fake.url, apiVersion: '2026-10', timeout: TIMEOUT }
+  })
   const store = storeOf(fake)
   await platform.shopInfo(store)
   fake.bucket.available = 10
   await platform.shopInfo(store)
-  const question = { items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }], location: { country: 'US', state: 'NY', zip: '' }, shippingCents: 0 }
-  const asked = Array.from({ length: 100 }, () => platform.calculate(store, question).then(() => 'answered', (error: unknown) => error instanceof StorePlatformError ? error.fault : String(error)))
+  const question = {
+    items: [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 1 }],
+    location: { country: 'US', state: 'NY', zip: '' },
+    shippingCents: 0
+  }
+  const asked = Array.from({ length: 100 }, () =>
+    platform.calculate(store, question).then(
+      () => 'answered',
+      (error: unknown) => (error instanceof StorePlatformError ? error.fault : String(error))
+    )
+  )
   const order = mugs(fake)
   const over: true[] = []
-  const made = Promise.all([platform.createOrder(store, order), platform.findOrder(store, order.sourceIdentifier), ...asked]).finally(() => { over.push(true) })
+  const made = Promise.all([
+    platform.createOrder(store, order),
+    platform.findOrder(store, order.sourceIdentifier),
+    ...asked
+  ]).finally(() => {
+    over.push(true)
+  })
   // Awaited below; until then its rejection has a reader.
   made.catch(() => {})
   while (over.length === 0) {
-    await new Promise(resolve => { setImmediate(resolve) })
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
     // Time limits are the clock's too: it stands still while an answer is on its way.
     if (underWay === 0) clock.advance(100)
   }
@@ -187,10 +232,24 @@ t.test('what goes wrong', async t => {
   const { fake, clock, platform, store } = await shopify(t)
   await platform.shopInfo(store)
   const faults: ReadonlyArray<readonly [ShopifyFault, string, number | null]> = [
-    [402, 'shop', 402], [403, 'credentials', 403], [404, 'shop', 404], [422, 'refused', 422], ['redirect', 'shop', 301],
-    ['server error', 'away', 500], ['html', 'away', 502], ['html as 200', 'away', 200], ['empty', 'away', 200], ['null', 'away', 200], ['no data', 'away', 200], ['huge', 'away', 200], ['cut after', 'away', 200],
-    ['lost before', 'away', null], ['lost after', 'away', null],
-    ['internal error', 'away', 200], ['access denied', 'credentials', 200], ['shop inactive', 'shop', 200]
+    [402, 'shop', 402],
+    [403, 'credentials', 403],
+    [404, 'shop', 404],
+    [422, 'refused', 422],
+    ['redirect', 'shop', 301],
+    ['server error', 'away', 500],
+    ['html', 'away', 502],
+    ['html as 200', 'away', 200],
+    ['empty', 'away', 200],
+    ['null', 'away', 200],
+    ['no data', 'away', 200],
+    ['huge', 'away', 200],
+    ['cut after', 'away', 200],
+    ['lost before', 'away', null],
+    ['lost after', 'away', null],
+    ['internal error', 'away', 200],
+    ['access denied', 'credentials', 200],
+    ['shop inactive', 'shop', 200]
   ]
   for (const [spoiled, expected, status] of faults) {
     t.test(`${spoiled} is ${expected}`, async t => {
@@ -204,25 +263,55 @@ t.test('what goes wrong', async t => {
     })
   }
 
-  t.test('the platform\'s own words are passed on as one short line, without keys', async t => {
-    fake.rewrite = (_, body) => ({ errors: [{ message: `Bad\ntoken ${fake.legacyToken} ${'x'.repeat(500)}`, extensions: { code: 'ACCESS_DENIED' } }], extensions: { body } })
+  t.test("the platform's own words are passed on as one short line, without keys", async t => {
+    fake.rewrite = (_, body) => ({
+      errors: [{ message: `Bad\ntoken ${fake.legacyToken} ${'x'.repeat(500)}`, extensions: { code: 'ACCESS_DENIED' } }],
+      extensions: { body }
+    })
     const { message } = await faultOf(platform.shopInfo(legacyStoreOf(fake)))
     t.match(message, /: Bad token \[redacted\] x+…$/)
     t.ok(message.length < 350)
-    fake.rewrite = (_, body) => ({ data: { orderCreate: { order: null, userErrors: [{ code: null, field: null, message: 'One.\u2028Two.' }, { code: 'INVALID', field: ['x'], message: 'Three.' }] } }, extensions: { body } })
-    t.match(await faultOf(platform.createOrder(store, mugs(fake))), { fault: 'refused', message: /: One\. Two\. Three\.$/ })
-    fake.rewrite = (_, body) => ({ data: { orderCreate: { order: null, userErrors: [{ code: 'SHOP_DORMANT', field: null, message: 'Dormant' }] } }, extensions: { body } })
+    fake.rewrite = (_, body) => ({
+      data: {
+        orderCreate: {
+          order: null,
+          userErrors: [
+            { code: null, field: null, message: 'One.\u2028Two.' },
+            { code: 'INVALID', field: ['x'], message: 'Three.' }
+          ]
+        }
+      },
+      extensions: { body }
+    })
+    t.match(await faultOf(platform.createOrder(store, mugs(fake))), {
+      fault: 'refused',
+      message: /: One\. Two\. Three\.$/
+    })
+    fake.rewrite = (_, body) => ({
+      data: { orderCreate: { order: null, userErrors: [{ code: 'SHOP_DORMANT', field: null, message: 'Dormant' }] } },
+      extensions: { body }
+    })
     t.equal(await fault(platform.createOrder(store, mugs(fake))), 'shop')
     fake.rewrite = (_, body) => ({ data: { orderCreate: { order: null, userErrors: [] } }, extensions: { body } })
-    t.equal(await fault(platform.createOrder(store, mugs(fake))), 'away', 'neither an order nor an error: it may have been made')
+    t.equal(
+      await fault(platform.createOrder(store, mugs(fake))),
+      'away',
+      'neither an order nor an error: it may have been made'
+    )
     fake.rewrite = null
   })
 
   t.test('no answer in time is away', async t => {
-    fake.onHang = () => { clock.advance(TIMEOUT) }
+    fake.onHang = () => {
+      clock.advance(TIMEOUT)
+    }
     for (const spoiled of ['hang', 'hang after'] as const) {
       fake.fail(spoiled, /^CreateOrder$/)
-      t.match(await faultOf(platform.createOrder(store, mugs(fake))), { fault: 'away', upstreamStatus: null, message: /in time/ })
+      t.match(await faultOf(platform.createOrder(store, mugs(fake))), {
+        fault: 'away',
+        upstreamStatus: null,
+        message: /in time/
+      })
     }
   })
 
@@ -238,12 +327,36 @@ t.test('a merchant names the domain, and nothing but a shop is ever called', asy
   const called: OutboundRequest[] = []
   const guard = new AddressGuard({ production: true, resolve: async () => ['10.0.0.7'] })
   const guarded = outboundCall(guard)
-  const platform = openShopify({ call: request => { called.push(request); return guarded(request) }, clock, log: silentLog, config: { apiVersion: '2026-10', timeout: TIMEOUT } })
-  for (const domain of ['shop.example.com', 'localhost', '127.0.0.1', 'myshopify.com', 'a.b.myshopify.com', 'example.myshopify.com.evil.com', 'example.myshopify.com/x', 'x@example.myshopify.com', 'example.myshopify.com:8080', 'Example.myshopify.com', '']) {
+  const platform = openShopify({
+    call: request => {
+      called.push(request)
+      return guarded(request)
+    },
+    clock,
+    log: silentLog,
+    config: { apiVersion: '2026-10', timeout: TIMEOUT }
+  })
+  for (const domain of [
+    'shop.example.com',
+    'localhost',
+    '127.0.0.1',
+    'myshopify.com',
+    'a.b.myshopify.com',
+    'example.myshopify.com.evil.com',
+    'example.myshopify.com/x',
+    'x@example.myshopify.com',
+    'example.myshopify.com:8080',
+    'Example.myshopify.com',
+    ''
+  ]) {
     t.equal(await fault(platform.shopInfo({ ...store, domain })), 'shop', domain)
   }
   t.equal(called.length, 0)
-  t.match(await faultOf(platform.shopInfo(store)), { fault: 'shop', message: /blocked range/ }, 'a name that leads inside is refused on connecting')
+  t.match(
+    await faultOf(platform.shopInfo(store)),
+    { fault: 'shop', message: /blocked range/ },
+    'a name that leads inside is refused on connecting'
+  )
   t.equal(called[0]?.url, 'https://example.myshopify.com/admin/oauth/access_token')
   await fault(platform.shopInfo(legacyStoreOf(fake)))
   t.equal(called[1]?.url, 'https://example.myshopify.com/admin/api/2026-10/graphql.json')

@@ -6,7 +6,11 @@ for (const apiVersion of ['2026-04', '2026-10']) {
     const { fake, platform, store } = await shopify(t, { apiVersion })
     const { storeName, products } = await platform.catalog(store)
     t.equal(storeName, 'Example Goods')
-    t.same(products.map(({ title }) => title), ['Linen Tote', 'Enamel Mug', 'Notebook'], 'neither drafts nor what is not published')
+    t.same(
+      products.map(({ title }) => title),
+      ['Linen Tote', 'Enamel Mug', 'Notebook'],
+      'neither drafts nor what is not published'
+    )
     const [tote] = fake.shop.products
     t.same(products[0], {
       productId: tote?.id,
@@ -24,13 +28,24 @@ for (const apiVersion of ['2026-04', '2026-10']) {
 
 t.test('the catalog', async t => {
   const { fake, platform, store } = await shopify(t)
-  t.teardown(() => { fake.rewrite = null })
+  t.teardown(() => {
+    fake.rewrite = null
+  })
   /** Answers with this text in the place of another. */
-  const instead = (from: string, to: string): void => { fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replaceAll(from, () => to)) as unknown }
+  const instead = (from: string, to: string): void => {
+    fake.rewrite = (_, body) => JSON.parse(JSON.stringify(body).replaceAll(from, () => to)) as unknown
+  }
 
   t.test('comes page by page, variants too', async t => {
-    for (let index = 0; index < 45; index++) fake.shop.addProduct(`Card ${index}`, [['Small', 100 + index, 1], ['Large', 200 + index, 1]])
-    fake.shop.addProduct('Paint', Array.from({ length: 130 }, (_, index) => [`Colour ${index}`, 500, 1] as const))
+    for (let index = 0; index < 45; index++)
+      fake.shop.addProduct(`Card ${index}`, [
+        ['Small', 100 + index, 1],
+        ['Large', 200 + index, 1]
+      ])
+    fake.shop.addProduct(
+      'Paint',
+      Array.from({ length: 130 }, (_, index) => [`Colour ${index}`, 500, 1] as const)
+    )
     const { products } = await platform.catalog(store)
     t.equal(products.length, 49)
     t.equal(new Set(products.map(({ productId }) => productId)).size, 49)
@@ -64,7 +79,16 @@ t.test('the catalog', async t => {
   })
 
   t.test('is not read where a price is not exact to the cent, negative, or no decimal text', async t => {
-    for (const price of ['"12.995"', '"-1.00"', '12.99', '"12,99"', '"NaN"', 'null', '"1e400"', '"99999999999999999.00"']) {
+    for (const price of [
+      '"12.995"',
+      '"-1.00"',
+      '12.99',
+      '"12,99"',
+      '"NaN"',
+      'null',
+      '"1e400"',
+      '"99999999999999999.00"'
+    ]) {
       instead('"12.99"', price)
       const unread = await faultOf(platform.catalog(store))
       t.equal(unread.fault, 'away', price)
@@ -80,7 +104,14 @@ t.test('the catalog', async t => {
 
   t.test('is not read where an id does not fit a number, or a member is missing', async t => {
     const id = String(fake.shop.variantOf('Enamel Mug').id)
-    for (const [from, to] of [[`"${id}"`, '"9007199254740993"'], [`"${id}"`, '"0"'], [`"${id}"`, '"1.5"'], ['"title":"Enamel Mug"', '"title":null'], ['"availableForSale":true', '"availableForSale":"yes"'], ['"hasNextPage":false', '"hasNextPage":1']] as const) {
+    for (const [from, to] of [
+      [`"${id}"`, '"9007199254740993"'],
+      [`"${id}"`, '"0"'],
+      [`"${id}"`, '"1.5"'],
+      ['"title":"Enamel Mug"', '"title":null'],
+      ['"availableForSale":true', '"availableForSale":"yes"'],
+      ['"hasNextPage":false', '"hasNextPage":1']
+    ] as const) {
       instead(from, to)
       t.equal(await fault(platform.catalog(store)), 'away', to)
     }
@@ -97,8 +128,18 @@ t.test('the catalog', async t => {
 
 t.test('what a shop is', async t => {
   const { fake, platform, store } = await shopify(t)
-  t.same(await platform.shopInfo(store), { name: 'Example Goods', domain: 'example.myshopify.com', handle: 'example', country: 'US', currency: 'USD' })
-  t.same(await platform.shopInfo(legacyStoreOf(fake)), await platform.shopInfo(store), 'with a token that lasts as well')
+  t.same(await platform.shopInfo(store), {
+    name: 'Example Goods',
+    domain: 'example.myshopify.com',
+    handle: 'example',
+    country: 'US',
+    currency: 'USD'
+  })
+  t.same(
+    await platform.shopInfo(legacyStoreOf(fake)),
+    await platform.shopInfo(store),
+    'with a token that lasts as well'
+  )
   fake.shop.country = null
   t.equal((await platform.shopInfo(store)).country, null)
   fake.shop.domain = 'evil.example.com'
@@ -110,7 +151,12 @@ t.test('a variant is available in the quantity that is left', async t => {
   const ruled = fake.shop.variantOf('Notebook', 'Ruled')
   const plain = fake.shop.variantOf('Notebook', 'Plain')
   const black = fake.shop.variantOf('Linen Tote', 'Black')
-  const ask = async (...items: ReadonlyArray<readonly [variantId: number, quantity: number]>): Promise<number[]> => [...await platform.available(store, items.map(([variantId, quantity]) => ({ variantId, quantity })))]
+  const ask = async (...items: ReadonlyArray<readonly [variantId: number, quantity: number]>): Promise<number[]> => [
+    ...(await platform.available(
+      store,
+      items.map(([variantId, quantity]) => ({ variantId, quantity }))
+    ))
+  ]
   t.same(await ask([ruled.id, 3], [plain.id, 10]), [ruled.id, plain.id])
   t.same(await ask([ruled.id, 4], [plain.id, 10]), [plain.id])
   t.same(await ask([ruled.id, 2], [ruled.id, 2]), [], 'two lines of one are one')
@@ -120,6 +166,10 @@ t.test('a variant is available in the quantity that is left', async t => {
   black.policy = 'DENY'
   black.tracked = false
   t.same(await ask([black.id, 1]), [black.id], 'not counted')
-  t.same(await ask([12_345, 1], [fake.shop.variantOf('Not yet').id, 1], [fake.shop.variantOf('Over the counter').id, 1]), [], 'unknown, a draft, not published')
+  t.same(
+    await ask([12_345, 1], [fake.shop.variantOf('Not yet').id, 1], [fake.shop.variantOf('Over the counter').id, 1]),
+    [],
+    'unknown, a draft, not published'
+  )
   t.same(await ask(), [])
 })

@@ -11,16 +11,34 @@ t.test('how far an order is', async t => {
   const order = fake.shop.orders[0]!
   const ask = async (): Promise<Fulfilment | undefined> => (await platform.fulfilments(store, [platformOrderId]))[0]
 
-  t.same(await ask(), { platformOrderId, isFulfilled: false, isShipped: false, isCanceled: false, tracking: NOTHING, shippedAt: null })
+  t.same(await ask(), {
+    platformOrderId,
+    isFulfilled: false,
+    isShipped: false,
+    isCanceled: false,
+    tracking: NOTHING,
+    shippedAt: null
+  })
   const first = fake.fulfil(order, { isPart: true })
-  t.same(await ask(), { platformOrderId, isFulfilled: false, isShipped: false, isCanceled: false, tracking: NOTHING, shippedAt: null }, 'a part is not the whole')
+  t.same(
+    await ask(),
+    { platformOrderId, isFulfilled: false, isShipped: false, isCanceled: false, tracking: NOTHING, shippedAt: null },
+    'a part is not the whole'
+  )
   order.fulfillmentStatus = 'FULFILLED'
   t.match(await ask(), { isFulfilled: true, isShipped: false })
   clock.advance(60_000)
   fake.move(order, first, 'IN_TRANSIT')
-  t.match(await ask(), { isFulfilled: true, isShipped: true, tracking: NOTHING, shippedAt: clock.now() }, 'in transit without a number')
+  t.match(
+    await ask(),
+    { isFulfilled: true, isShipped: true, tracking: NOTHING, shippedAt: clock.now() },
+    'in transit without a number'
+  )
   fake.fulfil(order, { number: '1Z999', company: 'UPS', url: 'https://ups.example/1Z999' })
-  t.match(await ask(), { isShipped: true, tracking: { number: '1Z999', carrier: 'UPS', url: 'https://ups.example/1Z999' } })
+  t.match(await ask(), {
+    isShipped: true,
+    tracking: { number: '1Z999', carrier: 'UPS', url: 'https://ups.example/1Z999' }
+  })
   order.fulfilments[1]!.url = 'javascript:alert(1)'
   t.match(await ask(), { tracking: { number: '1Z999', url: null } }, 'a link is a web address, or none')
   for (const given of order.fulfilments) given.status = 'CANCELLED'
@@ -34,8 +52,22 @@ t.test('how far an order is', async t => {
 t.test('many orders are asked after in turns', async t => {
   const { fake, platform, store } = await shopify(t)
   const ids: string[] = []
-  for (let index = 0; index < 45; index++) ids.push((await platform.createOrder(store, mugs(fake, { sourceIdentifier: `n-${index}`, items: [{ ...mugs(fake).items[0]!, variantId: fake.shop.variantOf('Notebook', 'Plain').id }] }))).platformOrderId)
-  t.same((await platform.fulfilments(store, ids)).map(({ platformOrderId }) => platformOrderId), ids)
+  for (let index = 0; index < 45; index++)
+    ids.push(
+      (
+        await platform.createOrder(
+          store,
+          mugs(fake, {
+            sourceIdentifier: `n-${index}`,
+            items: [{ ...mugs(fake).items[0]!, variantId: fake.shop.variantOf('Notebook', 'Plain').id }]
+          })
+        )
+      ).platformOrderId
+    )
+  t.same(
+    (await platform.fulfilments(store, ids)).map(({ platformOrderId }) => platformOrderId),
+    ids
+  )
   t.equal(fake.count('Fulfilments'), 3)
 })
 
@@ -43,14 +75,21 @@ t.test('webhooks are asked for once for each topic, and repeating is harmless', 
   const { fake, platform, store } = await shopify(t)
   const address = 'https://gateway.example.com/api/webhooks/storefront/demo'
   await platform.subscribe(store, address)
-  t.same(fake.subscriptions.map(({ topic }) => topic).sort(), ['FULFILLMENTS_CREATE', 'FULFILLMENTS_UPDATE', 'ORDERS_CANCELLED', 'ORDERS_FULFILLED', 'ORDERS_PARTIALLY_FULFILLED'])
+  t.same(fake.subscriptions.map(({ topic }) => topic).sort(), [
+    'FULFILLMENTS_CREATE',
+    'FULFILLMENTS_UPDATE',
+    'ORDERS_CANCELLED',
+    'ORDERS_FULFILLED',
+    'ORDERS_PARTIALLY_FULFILLED'
+  ])
   t.ok(fake.subscriptions.every(({ uri }) => uri === address))
   await platform.subscribe(store, address)
   t.equal(fake.count('Subscribe'), 5)
   fake.subscriptions.pop()
   await platform.subscribe(store, address)
   t.equal(fake.count('Subscribe'), 6, 'only what is missing')
-  fake.rewrite = (operation, body) => operation === 'Subscriptions' ? { data: { webhookSubscriptions: { nodes: [] } } } : body
+  fake.rewrite = (operation, body) =>
+    operation === 'Subscriptions' ? { data: { webhookSubscriptions: { nodes: [] } } } : body
   await platform.subscribe(store, address)
   t.equal(fake.subscriptions.length, 5, 'one that somebody else has made since is fine')
   fake.takesPlainWebhooks = false
@@ -62,7 +101,9 @@ t.test('notifications', async t => {
   const told: Array<Fulfilment | null> = []
   const receiver = await startReceiver({
     answer: ({ headers, body }) => {
-      const named = new Map(Object.entries(headers).flatMap(([name, value]) => typeof value === 'string' ? [[name, value] as const] : []))
+      const named = new Map(
+        Object.entries(headers).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value] as const] : []))
+      )
       told.push(platform.readNotification(store, named, body))
       return { status: 200 }
     }
@@ -90,7 +131,8 @@ t.test('notifications', async t => {
   })
 
   const body = JSON.stringify({ id: order.id, cancelled_at: null, fulfillment_status: 'fulfilled', fulfillments: [] })
-  const read = (headers: Record<string, string>, bytes = body, access = store): Fulfilment | null => platform.readNotification(access, new Map(Object.entries(headers)), Buffer.from(bytes))
+  const read = (headers: Record<string, string>, bytes = body, access = store): Fulfilment | null =>
+    platform.readNotification(access, new Map(Object.entries(headers)), Buffer.from(bytes))
   const refusal = (run: () => unknown): string => {
     try {
       run()
@@ -109,25 +151,61 @@ t.test('notifications', async t => {
       'another secret': fake.signed('orders/fulfilled', body, 'another'),
       'the signature of another body': fake.signed('orders/fulfilled', `${body} `),
       'no signature': { ...good, 'x-shopify-hmac-sha256': '' },
-      'hex': { ...good, 'x-shopify-hmac-sha256': Buffer.from(signature, 'base64').toString('hex') },
+      hex: { ...good, 'x-shopify-hmac-sha256': Buffer.from(signature, 'base64').toString('hex') },
       'a piece of one': { ...good, 'x-shopify-hmac-sha256': signature.slice(0, 20) },
       'another shop': { ...good, 'x-shopify-shop-domain': 'other.myshopify.com' }
     }
-    for (const [name, headers] of Object.entries(forged)) t.equal(refusal(() => read(headers)), 'credentials', name)
+    for (const [name, headers] of Object.entries(forged))
+      t.equal(
+        refusal(() => read(headers)),
+        'credentials',
+        name
+      )
     const { 'x-shopify-hmac-sha256': _, ...unsigned } = good
-    t.equal(refusal(() => read(unsigned)), 'credentials')
+    t.equal(
+      refusal(() => read(unsigned)),
+      'credentials'
+    )
     const { 'x-shopify-shop-domain': __, ...nameless } = good
-    t.equal(refusal(() => read(nameless)), 'credentials')
-    t.equal(refusal(() => read(good, body.replace('fulfilled', 'fulfilles'))), 'credentials', 'one byte changed')
-    t.equal(refusal(() => read(good, body, legacyStoreOf(fake))), 'credentials', 'a store without a secret cannot check any')
+    t.equal(
+      refusal(() => read(nameless)),
+      'credentials'
+    )
+    t.equal(
+      refusal(() => read(good, body.replace('fulfilled', 'fulfilles'))),
+      'credentials',
+      'one byte changed'
+    )
+    t.equal(
+      refusal(() => read(good, body, legacyStoreOf(fake))),
+      'credentials',
+      'a store without a secret cannot check any'
+    )
   })
 
   t.test('of other topics are of no interest; those that cannot be read are refused', async t => {
     t.equal(read(fake.signed('products/update', '{}'), '{}'), null)
     t.equal(read(fake.signed('app/uninstalled', 'x'), 'x'), null)
-    for (const bad of ['', 'x', '[]', 'null', '{}', '{"id":"x","fulfillments":[]}', '{"id":9007199254740993,"fulfillments":[]}', '{"id":5,"fulfillments":{}}']) {
-      t.equal(refusal(() => read(fake.signed('orders/fulfilled', bad), bad)), 'refused', bad)
+    for (const bad of [
+      '',
+      'x',
+      '[]',
+      'null',
+      '{}',
+      '{"id":"x","fulfillments":[]}',
+      '{"id":9007199254740993,"fulfillments":[]}',
+      '{"id":5,"fulfillments":{}}'
+    ]) {
+      t.equal(
+        refusal(() => read(fake.signed('orders/fulfilled', bad), bad)),
+        'refused',
+        bad
+      )
     }
-    t.equal(refusal(() => read(fake.signed('fulfillments/create', body), body)), 'refused', 'an order is no fulfilment')
+    t.equal(
+      refusal(() => read(fake.signed('fulfillments/create', body), body)),
+      'refused',
+      'an order is no fulfilment'
+    )
   })
 })

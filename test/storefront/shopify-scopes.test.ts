@@ -9,8 +9,13 @@ t.test('every topic is covered by the scopes that merchants are told of', async 
   const topics = adminSchema('2026-10').getType('WebhookSubscriptionTopic')
   if (topics === undefined || !('getValue' in topics)) throw new Error('the schema has no topics')
   for (const topic of TOPICS) {
-    const scopes = [...(topics.getValue(topic)?.description ?? '').matchAll(/\b(?:read|write)_\w+/g)].map(([scope]) => scope)
-    t.ok(scopes.some(scope => had.has(scope)), `${topic} needs one of ${scopes.join(', ')}`)
+    const scopes = [...(topics.getValue(topic)?.description ?? '').matchAll(/\b(?:read|write)_\w+/g)].map(
+      ([scope]) => scope
+    )
+    t.ok(
+      scopes.some(scope => had.has(scope)),
+      `${topic} needs one of ${scopes.join(', ')}`
+    )
   }
 })
 
@@ -19,7 +24,10 @@ t.test('a new store whose app lacks a scope is refused at once, with the scope n
     const { fake, platform, store } = await shopify(t)
     fake.scopes.delete(scope)
     const refused = await faultOf(platform.shopInfo(store))
-    t.match({ fault: refused.fault, message: refused.message }, { fault: 'credentials', message: new RegExp(`lacks the scope ${scope}: add it`) })
+    t.match(
+      { fault: refused.fault, message: refused.message },
+      { fault: 'credentials', message: new RegExp(`lacks the scope ${scope}: add it`) }
+    )
   }
   const { fake, platform, store } = await shopify(t)
   t.match(await platform.shopInfo(store), { country: 'US' })

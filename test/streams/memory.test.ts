@@ -12,24 +12,29 @@ const GIB = 1024 ** 3
 const piece = Buffer.alloc(256 * 1024, 'x')
 
 /** Resident memory of a process, in MB. */
-function resident (pid: number): number {
+function resident(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024
 }
 
 /** Writes `bytes` of one repeated piece as fast as the other side takes it. */
-async function pour (socket: Socket, bytes: number): Promise<void> {
+async function pour(socket: Socket, bytes: number): Promise<void> {
   for (let left = bytes; left > 0; left -= piece.length) {
-    if (!socket.write(piece)) await new Promise(resolve => { socket.once('drain', resolve) })
+    if (!socket.write(piece))
+      await new Promise(resolve => {
+        socket.once('drain', resolve)
+      })
   }
 }
 
 /** An upstream that answers GET with 2 GiB and swallows whatever is sent to it. */
-function flood () {
+function flood() {
   const seen = { uploaded: 0 }
   const server = createServer(socket => {
     let head = ''
     let length = 0
-    socket.on('error', () => { socket.destroy() })
+    socket.on('error', () => {
+      socket.destroy()
+    })
     socket.on('data', bytes => {
       let body = bytes.length
       if (!head.includes('\r\n\r\n')) {
@@ -51,15 +56,27 @@ function flood () {
   return { server, seen }
 }
 
-/** The gateway as the package and the image have it: built, so that Node's type stripper is not in memory. Answers its launcher. */
-async function built (t: T): Promise<string> {
+/**
+ * The gateway as the package and the image have it: built, so that Node's type stripper is not in memory. Answers its
+ * launcher.
+ */
+async function built(t: T): Promise<string> {
   const folder = temporaryFolder(t)
   symlinkSync(join(rootFolder, 'node_modules'), join(folder, 'node_modules'))
   cpSync(join(rootFolder, 'package.json'), join(folder, 'package.json'))
   const launcher = join(folder, 'src/cli/boltgate.mjs')
   cpSync(join(rootFolder, 'src/cli/boltgate.mjs'), launcher)
   // tap puts its loaders into NODE_OPTIONS, which the compiler cannot bear.
-  await promisify(execFile)('env', ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'node_modules/.bin/tsc'), '-p', join(rootFolder, 'tsconfig.build.json'), '--outDir', join(folder, 'dist')])
+  await promisify(execFile)('env', [
+    '-u',
+    'NODE_OPTIONS',
+    process.execPath,
+    join(rootFolder, 'node_modules/.bin/tsc'),
+    '-p',
+    join(rootFolder, 'tsconfig.build.json'),
+    '--outDir',
+    join(folder, 'dist')
+  ])
   cpSync(join(rootFolder, 'src/pages/assets'), join(folder, 'dist/src/pages/assets'), { recursive: true })
   cpSync(join(rootFolder, 'src/presets'), join(folder, 'dist/src/presets'), { recursive: true })
   return launcher
@@ -67,8 +84,12 @@ async function built (t: T): Promise<string> {
 
 t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async t => {
   const { server, seen } = flood()
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.close() })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.close()
+  })
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const database = await freshPostgres(t)
@@ -78,7 +99,10 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
     nodeArgs: ['--max-semi-space-size=4'],
     yaml: defaultYaml({
       replace: [
-        ['routes:\n', `routes:\n  - match: { path: /big/* }\n    price: 1 sat\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`],
+        [
+          'routes:\n',
+          `routes:\n  - match: { path: /big/* }\n    price: 1 sat\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`
+        ],
         ...(database === null ? [] : [['"${DATABASE_URL:-pglite:}"', JSON.stringify(database)] as const])
       ]
     })
@@ -91,13 +115,19 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
   let idle = resident(gateway.pid)
   await eventually('memory that stays', 60_000, async () => {
     const before = idle
-    await new Promise(resolve => { setTimeout(resolve, 700) })
+    await new Promise(resolve => {
+      setTimeout(resolve, 700)
+    })
     idle = resident(gateway.pid)
     return Math.abs(idle - before) < 2 ? true : null
   })
   let most = idle
-  const watch = setInterval(() => { most = Math.max(most, resident(gateway.pid)) }, 50)
-  t.teardown(() => { clearInterval(watch) })
+  const watch = setInterval(() => {
+    most = Math.max(most, resident(gateway.pid))
+  }, 50)
+  t.teardown(() => {
+    clearInterval(watch)
+  })
 
   const down = connect(Number(own), hostname)
   let got = 0
@@ -108,24 +138,38 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
     if (got - head.length >= 2 * GIB) down.end()
   })
   down.write(`GET /big/one HTTP/1.1\r\nHost: a\r\nAuthorization: ${credential}\r\n\r\n`)
-  await new Promise((resolve, reject) => { down.once('close', resolve).once('error', reject) })
+  await new Promise((resolve, reject) => {
+    down.once('close', resolve).once('error', reject)
+  })
   t.match(head, /^HTTP\/1\.1 200 /)
   t.equal(got - head.length, 2 * GIB, 'every byte came')
 
   const up = connect(Number(own), hostname)
   let answer = ''
-  up.on('data', bytes => { answer += bytes.toString('latin1') })
+  up.on('data', bytes => {
+    answer += bytes.toString('latin1')
+  })
   // A refusal in the middle of the upload is told by the answer below.
-  const closed = new Promise<void>(resolve => { up.on('error', () => { up.destroy() }).once('close', () => { resolve() }) })
-  up.write(`POST /big/one HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ${GIB}\r\nAuthorization: ${credential}\r\n\r\n`)
+  const closed = new Promise<void>(resolve => {
+    up.on('error', () => {
+      up.destroy()
+    }).once('close', () => {
+      resolve()
+    })
+  })
+  up.write(
+    `POST /big/one HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ${GIB}\r\nAuthorization: ${credential}\r\n\r\n`
+  )
   await Promise.race([pour(up, GIB), closed])
   await closed
   t.match(answer, /^HTTP\/1\.1 200 /)
   t.equal(seen.uploaded, GIB, 'every byte went')
   clearInterval(watch)
-  t.comment(`idle ${Math.round(idle)} MB, most ${Math.round(most)} MB, over ${database === null ? 'the embedded database' : 'PostgreSQL'}`)
-  // Measured at 167 MB at rest and 31 to 46 MB more while it streams; the bounds leave room for a busy machine, where dead
-  // buffers wait longer. The embedded database has a process of its own.
+  t.comment(
+    `idle ${Math.round(idle)} MB, most ${Math.round(most)} MB, over ${database === null ? 'the embedded database' : 'PostgreSQL'}`
+  )
+  // Measured at 167 MB at rest and 31 to 46 MB more while it streams; the bounds leave room for a busy machine, where
+  // dead buffers wait longer. The embedded database has a process of its own.
   t.ok(most - idle < 65, `at most ${Math.round(most - idle)} MB for three gibibytes`)
   t.ok(most < 220, `at most ${Math.round(most)} MB`)
 })

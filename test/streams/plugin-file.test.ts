@@ -13,7 +13,12 @@ t.test('the example of the plugin guide works as the guide writes it', async t =
   const route = yaml?.[2] ?? ''
   t.match(chain, './docs/examples/hello-header.ts')
   const gateway = await startGateway(t, {
-    yaml: defaultYaml({ replace: [['chains:\n', `chains:\n${chain}`], ['routes:\n', `routes:\n${route.replace('http://127.0.0.1:9000', upstream.origin)}`]] })
+    yaml: defaultYaml({
+      replace: [
+        ['chains:\n', `chains:\n${chain}`],
+        ['routes:\n', `routes:\n${route.replace('http://127.0.0.1:9000', upstream.origin)}`]
+      ]
+    })
   })
   const greeted = await gateway.send('GET', '/hello/there', { headers: { 'x-caller': 'ada' } })
   t.equal(greeted.status, 200, greeted.text)

@@ -7,17 +7,25 @@ import { buy, defaultYaml, startGateway, type TestGateway } from '../support/gat
 import { RawClient } from '../support/raw-client.ts'
 import { RawUpstream, type RawConnection } from '../support/raw-upstream.ts'
 
-const paidRoute = (port: number): string => defaultYaml({
-  replace: [['routes:\n', `routes:\n  - match: { path: /up/* }\n    price: 1 sat\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`]]
-})
+const paidRoute = (port: number): string =>
+  defaultYaml({
+    replace: [
+      [
+        'routes:\n',
+        `routes:\n  - match: { path: /up/* }\n    price: 1 sat\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n`
+      ]
+    ]
+  })
 
-async function before (t: T, script: (connection: RawConnection) => Promise<void>) {
+async function before(t: T, script: (connection: RawConnection) => Promise<void>) {
   const upstream = await new RawUpstream(script).listen()
   t.teardown(() => upstream.close())
   const gateway = await startGateway(t, { yaml: paidRoute(upstream.port) })
   const credential = await buy(gateway, '/up/x')
   const client = await RawClient.connect(Number(new URL(gateway.url).port))
-  t.teardown(() => { client.close() })
+  t.teardown(() => {
+    client.close()
+  })
   return { upstream, gateway, credential, client }
 }
 
@@ -47,7 +55,7 @@ t.test('an event stream arrives event by event', async t => {
 })
 
 t.test('early hints, chunks and trailers pass in both directions', async t => {
-  const seen = Promise.withResolvers<{ head: Promise<string | null>, framed: string }>()
+  const seen = Promise.withResolvers<{ head: Promise<string | null>; framed: string }>()
   const { client, credential } = await before(t, async connection => {
     let framed = ''
     let hinted = false
@@ -57,11 +65,15 @@ t.test('early hints, chunks and trailers pass in both directions', async t => {
       if (!hinted) connection.send('HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n')
       hinted = true
       if (!framed.endsWith('0\r\n\r\n')) return
-      connection.send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\npong\r\n0\r\nX-Sum: 42\r\n\r\n')
+      connection.send(
+        'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\npong\r\n0\r\nX-Sum: 42\r\n\r\n'
+      )
       seen.resolve({ head, framed })
     })
   })
-  client.send(`POST /up/x HTTP/1.1\r\nHost: a\r\nAuthorization: ${credential}\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nping\r\n`)
+  client.send(
+    `POST /up/x HTTP/1.1\r\nHost: a\r\nAuthorization: ${credential}\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nping\r\n`
+  )
   const early = await client.response('POST')
   t.equal(early.status, 103)
   t.equal(early.header('link'), '</a.css>; rel=preload')
@@ -71,7 +83,7 @@ t.test('early hints, chunks and trailers pass in both directions', async t => {
   t.equal(answer.body, 'pong')
   t.same(answer.trailers, ['X-Sum', '42'])
   const request = await seen.promise
-  const head = await request.head ?? ''
+  const head = (await request.head) ?? ''
   t.match(head, /transfer-encoding: chunked/i)
   t.match(request.framed, /ping[^]*!!!/)
   t.notMatch(head, /authorization/i)
@@ -90,10 +102,10 @@ t.test('a client that leaves ends the upstream request, before any time limit wo
   const left = performance.now()
   client.close()
   // Some milliseconds; the limit of the upstream is 30 seconds. That no timer is in it at all is shown beside the sink.
-  t.ok(await gone.promise - left < 10_000)
+  t.ok((await gone.promise) - left < 10_000)
 })
 
-async function withSockets (t: T) {
+async function withSockets(t: T) {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   const upgrades: (string | undefined)[] = []
   server.on('connection', (socket, request) => {
@@ -109,22 +121,32 @@ async function withSockets (t: T) {
     server.close()
   })
   const address = server.address()
-  const gateway = await startGateway(t, { yaml: paidRoute(typeof address === 'object' && address !== null ? address.port : 0) })
+  const gateway = await startGateway(t, {
+    yaml: paidRoute(typeof address === 'object' && address !== null ? address.port : 0)
+  })
   return { gateway, upgrades, url: `${gateway.url.replace('http', 'ws')}/up/x` }
 }
 
 const open = async (t: T, url: string, authorization: string): Promise<WebSocket> => {
   const socket = new WebSocket(url, { headers: { authorization } })
-  t.teardown(() => { socket.terminate() })
+  t.teardown(() => {
+    socket.terminate()
+  })
   await once(socket, 'open')
   return socket
 }
 
 /** The answer to an upgrade request that is refused. */
-async function refusal (gateway: TestGateway, authorization?: string): Promise<{ status: number, challenge: string }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number, challenge: string }>()
+async function refusal(gateway: TestGateway, authorization?: string): Promise<{ status: number; challenge: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; challenge: string }>()
   const request = httpRequest(`${gateway.url}/up/x`, {
-    headers: { connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==', ...(authorization === undefined ? {} : { authorization }) }
+    headers: {
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      ...(authorization === undefined ? {} : { authorization })
+    }
   })
   request.on('response', response => {
     response.resume()
@@ -150,7 +172,7 @@ t.test('a WebSocket echoes behind a paid route', async t => {
   socket.send('hello')
   t.equal(String((await once(socket, 'message'))[0]), 'hello')
   socket.send(Buffer.from([0, 1, 255]))
-  const [bytes, binary] = await once(socket, 'message') as [Buffer, boolean]
+  const [bytes, binary] = (await once(socket, 'message')) as [Buffer, boolean]
   t.same([...bytes], [0, 1, 255])
   t.equal(binary, true)
   socket.ping('are you there')
@@ -158,9 +180,9 @@ t.test('a WebSocket echoes behind a paid route', async t => {
   // Far more than any buffer on the way holds, so that both directions have to wait for each other.
   const large = Buffer.alloc(16 * 1024 * 1024, 'ab')
   socket.send(large)
-  t.ok(large.equals((await once(socket, 'message') as [Buffer])[0]), 'a large message comes back whole')
+  t.ok(large.equals(((await once(socket, 'message')) as [Buffer])[0]), 'a large message comes back whole')
   socket.send('close 4001')
-  const [code, why] = await once(socket, 'close') as [number, Buffer]
+  const [code, why] = (await once(socket, 'close')) as [number, Buffer]
   t.equal(code, 4001)
   t.equal(String(why), 'as asked')
   t.same(upgrades, [undefined], 'the credential stayed here')

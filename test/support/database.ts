@@ -20,43 +20,60 @@ export interface TestDatabaseOptions {
   migrations?: readonly Migration[]
 }
 
-/** The image that an embedded database of a test begins with: empty unless all migrations are wanted. Made once for all files. */
-export function testImage (migrations: readonly Migration[] = []): Promise<string> {
+/**
+ * The image that an embedded database of a test begins with: empty unless all migrations are wanted. Made once for all
+ * files.
+ */
+export function testImage(migrations: readonly Migration[] = []): Promise<string> {
   return makeImage(migrations === allMigrations ? allMigrations : [])
 }
 
 /** A new folder that is removed when the test ends. */
-export function temporaryFolder (t: T): string {
+export function temporaryFolder(t: T): string {
   const folder = mkdtempSync(join(tmpdir(), 'boltgate-'))
-  t.teardown(() => { rmSync(folder, { recursive: true, force: true }) })
+  t.teardown(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
   return folder
 }
 
 /** A fresh embedded database in memory, closed when the test ends. */
-export async function openTestDatabase (t: T, options: TestDatabaseOptions = {}): Promise<Database> {
+export async function openTestDatabase(t: T, options: TestDatabaseOptions = {}): Promise<Database> {
   const image = await testImage(options.migrations ?? allMigrations)
   const clock = options.clock ?? systemClock
   // Whoever wants to reach the process means one that was started for him.
   const isReached = PgliteServer.start !== startServer
-  return prepare(t, await (isReached ? openDatabase({ url: 'pglite:memory', dataDir: tmpdir(), log: silentLog, clock, image }) : embeddedDatabase(image, clock)), options)
+  return prepare(
+    t,
+    await (isReached
+      ? openDatabase({ url: 'pglite:memory', dataDir: tmpdir(), log: silentLog, clock, image })
+      : embeddedDatabase(image, clock)),
+    options
+  )
 }
 
-/** A fresh database: on PostgreSQL where `TEST_DATABASE_URL` names one, else the embedded one. For tests that are not about storage. */
-export async function openAnyDatabase (t: T, options: TestDatabaseOptions = {}): Promise<Database> {
+/**
+ * A fresh database: on PostgreSQL where `TEST_DATABASE_URL` names one, else the embedded one. For tests that are not
+ * about storage.
+ */
+export async function openAnyDatabase(t: T, options: TestDatabaseOptions = {}): Promise<Database> {
   const url = process.env['TEST_DATABASE_URL']
   return url === undefined || url === '' ? openTestDatabase(t, options) : openTestPostgres(t, url, options)
 }
 
 const templates = new Map<string, Promise<string>>()
 
-/** What `openTestPostgres` copies: a database of the test server with all tables, made by whoever comes first and kept there. */
-function postgresTemplate (url: string): Promise<string> {
+/**
+ * What `openTestPostgres` copies: a database of the test server with all tables, made by whoever comes first and kept
+ * there.
+ */
+function postgresTemplate(url: string): Promise<string> {
   const held = templates.get(url) ?? maintain(url, maintenance => makeTemplate(maintenance, url))
   templates.set(url, held)
   return held
 }
 
-async function makeTemplate (maintenance: postgres.Sql, url: string): Promise<string> {
+async function makeTemplate(maintenance: postgres.Sql, url: string): Promise<string> {
   const name = `boltgate_template_${hash('sha256', shapeOf(allMigrations)).slice(0, 16)}`
   const lock = await maintenance.reserve()
   try {
@@ -79,24 +96,25 @@ async function makeTemplate (maintenance: postgres.Sql, url: string): Promise<st
   }
 }
 
-async function openTestPostgres (t: T, url: string, options: TestDatabaseOptions): Promise<Database> {
+async function openTestPostgres(t: T, url: string, options: TestDatabaseOptions): Promise<Database> {
   const isWhole = (options.migrations ?? allMigrations) === allMigrations
   const template = isWhole ? await postgresTemplate(url) : 'template1'
   return prepare(t, await serverDatabase(url, template, options.clock ?? systemClock), options)
 }
 
-async function prepare (t: T, database: Database, options: TestDatabaseOptions): Promise<Database> {
+async function prepare(t: T, database: Database, options: TestDatabaseOptions): Promise<Database> {
   t.teardown(() => database.close())
   const migrations = options.migrations ?? allMigrations
   // The image and the template have all of them.
-  if (migrations !== allMigrations && migrations.length > 0) await migrate(database, migrations, { clock: options.clock ?? systemClock, log: silentLog })
+  if (migrations !== allMigrations && migrations.length > 0)
+    await migrate(database, migrations, { clock: options.clock ?? systemClock, log: silentLog })
   return database
 }
 
 const startServer = PgliteServer.start
 
 /** Hands out the servers that `openDatabase` starts, so that a test can reach their processes. */
-export function startedServers (t: T): PgliteServer[] {
+export function startedServers(t: T): PgliteServer[] {
   const servers: PgliteServer[] = []
   const start = PgliteServer.start
   PgliteServer.start = async (...args) => {
@@ -104,27 +122,42 @@ export function startedServers (t: T): PgliteServer[] {
     servers.push(server)
     return server
   }
-  t.teardown(() => { PgliteServer.start = start })
+  t.teardown(() => {
+    PgliteServer.start = start
+  })
   return servers
 }
 
-/** Whether what is tested on embedded parts and on servers is wanted on servers alone: in a run that follows another without them. */
-export function serversOnly (): boolean {
+/**
+ * Whether what is tested on embedded parts and on servers is wanted on servers alone: in a run that follows another
+ * without them.
+ */
+export function serversOnly(): boolean {
   return (process.env['TEST_SERVERS_ONLY'] ?? '') !== ''
 }
 
 /**
- * Runs a test on the embedded database, and on PostgreSQL too where `TEST_DATABASE_URL` names one (a superuser's or one that may
- * create databases). Each run begins with an empty database, migrated as `options` say; call it one after the other. With
+ * Runs a test on the embedded database, and on PostgreSQL too where `TEST_DATABASE_URL` names one (a superuser's or one
+ * that may create databases). Each run begins with an empty database, migrated as `options` say; call it one after the
+ * other. With
  * `TEST_SERVERS_ONLY`, where the embedded one has had its run, on PostgreSQL alone.
  */
-export async function eachDatabase (outer: T, name: string, run: (t: T, database: Database) => Promise<void>, options: TestDatabaseOptions = {}): Promise<void> {
+export async function eachDatabase(
+  outer: T,
+  name: string,
+  run: (t: T, database: Database) => Promise<void>,
+  options: TestDatabaseOptions = {}
+): Promise<void> {
   const url = process.env['TEST_DATABASE_URL']
   const hasServer = url !== undefined && url !== ''
   if (!hasServer || !serversOnly()) {
-    await outer.test(`${name} (embedded)`, async t => { await run(t, await openTestDatabase(t, options)) })
+    await outer.test(`${name} (embedded)`, async t => {
+      await run(t, await openTestDatabase(t, options))
+    })
   }
   if (hasServer) {
-    await outer.test(`${name} (PostgreSQL)`, async t => { await run(t, await openTestPostgres(t, url, options)) })
+    await outer.test(`${name} (PostgreSQL)`, async t => {
+      await run(t, await openTestPostgres(t, url, options))
+    })
   }
 }

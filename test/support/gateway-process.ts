@@ -47,14 +47,14 @@ export interface GatewayProcess extends Pick<TestGateway, 'send' | 'pay' | 'merc
   readonly file: string
   /** Process ids of those that serve, in the order in which they said so. */
   readonly serving: readonly number[]
-  readonly ended: Promise<{ readonly code: number | null, readonly signal: string | null }>
+  readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>
   /** Resolves with the first line, already written or to come, that `matches`. */
-  line (matches: (line: LogLine) => boolean): Promise<LogLine>
-  kill (signal: NodeJS.Signals): void
+  line(matches: (line: LogLine) => boolean): Promise<LogLine>
+  kill(signal: NodeJS.Signals): void
 }
 
 /** Holds answers against the document that the gateway itself gives, which is asked for once it can be. */
-function lookFrom (url: string): Look {
+function lookFrom(url: string): Look {
   let asked: Promise<OpenApiCheck | null> | null = null
   const ask = async (): Promise<OpenApiCheck | null> => {
     const answer = await request(`${url}/api/openapi.json`)
@@ -70,23 +70,39 @@ function lookFrom (url: string): Look {
 }
 
 /** Starts `boltgate start` and waits until it serves; kills it when the test ends. */
-export async function spawnGateway (t: T, options: GatewayProcessOptions): Promise<GatewayProcess> {
+export async function spawnGateway(t: T, options: GatewayProcessOptions): Promise<GatewayProcess> {
   const data = options.data ?? temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')
   // As an installation does.
   await makeImage()
   writeFileSync(file, options.yaml)
-  // tap puts its loaders into every child's NODE_OPTIONS, which costs start-up time and memory: the gateway runs without.
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...options.nodeArgs ?? [], options.program ?? join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file], {
-    cwd: rootFolder,
-    env: { PATH: process.env['PATH'] ?? '', HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe']
-  })
+  // tap puts its loaders into every child's NODE_OPTIONS, which costs start-up time and memory: the gateway runs
+  // without.
+  const child = spawn(
+    'env',
+    [
+      '-u',
+      'NODE_OPTIONS',
+      process.execPath,
+      ...(options.nodeArgs ?? []),
+      options.program ?? join(rootFolder, 'src/cli/boltgate.mjs'),
+      'start',
+      '--config',
+      file
+    ],
+    {
+      cwd: rootFolder,
+      env: { PATH: process.env['PATH'] ?? '', HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe']
+    }
+  )
   const log: LogLine[] = []
   const said: string[] = []
   const errors: string[] = []
   const waiting = new Set<() => void>()
-  const told = (): void => { for (const look of waiting) look() }
+  const told = (): void => {
+    for (const look of waiting) look()
+  }
   createInterface({ input: child.stdout }).on('line', text => {
     if (!text.startsWith('{')) {
       said.push(text)
@@ -95,7 +111,9 @@ export async function spawnGateway (t: T, options: GatewayProcessOptions): Promi
     log.push(JSON.parse(text) as LogLine)
     told()
   })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { errors.push(text) })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors.push(text)
+  })
   let over = false
   const ended = once(child, 'exit').then(([code, signal]) => {
     over = true
@@ -108,17 +126,21 @@ export async function spawnGateway (t: T, options: GatewayProcessOptions): Promi
     if (!over) child.kill('SIGKILL')
     await ended
   })
-  const look = (matches: (line: LogLine) => boolean, from: number): Promise<LogLine> => new Promise((resolve, reject) => {
-    const again = (): void => {
-      const found = log.slice(from).find(matches)
-      if (found !== undefined) resolve(found)
-      else if (over) reject(new Error(`the gateway ended: ${errors.join('')}\n${log.map(line => JSON.stringify(line)).join('\n')}`))
-      else return
-      waiting.delete(again)
-    }
-    waiting.add(again)
-    again()
-  })
+  const look = (matches: (line: LogLine) => boolean, from: number): Promise<LogLine> =>
+    new Promise((resolve, reject) => {
+      const again = (): void => {
+        const found = log.slice(from).find(matches)
+        if (found !== undefined) resolve(found)
+        else if (over)
+          reject(
+            new Error(`the gateway ended: ${errors.join('')}\n${log.map(line => JSON.stringify(line)).join('\n')}`)
+          )
+        else return
+        waiting.delete(again)
+      }
+      waiting.add(again)
+      again()
+    })
   const message = options.until ?? 'ready'
   const first = await look(line => line['msg'] === message, 0)
   const servers = (): number[] => log.filter(line => line['msg'] === message).map(line => Number(line['pid']))
@@ -132,22 +154,30 @@ export async function spawnGateway (t: T, options: GatewayProcessOptions): Promi
     log,
     said,
     pid: child.pid ?? 0,
-    get serving () { return servers() },
+    get serving() {
+      return servers()
+    },
     ended,
     send,
-    merchantSend: (method, path, body) => send(method, path, { headers: { 'x-api-key': readKeys(data)?.merchant?.apiKey.reveal() ?? '' }, ...(body === undefined ? {} : { body }) }),
+    merchantSend: (method, path, body) =>
+      send(method, path, {
+        headers: { 'x-api-key': readKeys(data)?.merchant?.apiKey.reveal() ?? '' },
+        ...(body === undefined ? {} : { body })
+      }),
     pay: async invoice => {
       const answer = await send('POST', '/sandbox/pay', { body: { invoice } })
       if (answer.status !== 200) throw new Error(`the sandbox did not pay: ${answer.status} ${answer.text}`)
       return (answer.json() as { preimage: string }).preimage
     },
     line: matches => look(matches, 0),
-    kill: signal => { child.kill(signal) }
+    kill: signal => {
+      child.kill(signal)
+    }
   }
 }
 
 /** A new database on the server of `TEST_DATABASE_URL`, dropped when the test ends; null where there is no server. */
-export async function freshPostgres (t: T): Promise<string | null> {
+export async function freshPostgres(t: T): Promise<string | null> {
   const server = process.env['TEST_DATABASE_URL']
   if (server === undefined || server === '') return null
   const name = `boltgate_test_${randomBytes(6).toString('hex')}`
@@ -162,8 +192,11 @@ export async function freshPostgres (t: T): Promise<string | null> {
   return own.href
 }
 
-/** A database number of the server of `TEST_REDIS_URL`, emptied now and when the test ends; null where there is no server. */
-export async function freshRedis (t: T, number: number): Promise<string | null> {
+/**
+ * A database number of the server of `TEST_REDIS_URL`, emptied now and when the test ends; null where there is no
+ * server.
+ */
+export async function freshRedis(t: T, number: number): Promise<string | null> {
   const server = process.env['TEST_REDIS_URL']
   if (server === undefined || server === '') return null
   const own = new URL(server)
@@ -179,18 +212,25 @@ export async function freshRedis (t: T, number: number): Promise<string | null> 
 }
 
 /** Repeats `attempt` until it answers something other than null. Throws after `ms`, with what was being waited for. */
-export async function eventually<R> (what: string, ms: number, attempt: () => Promise<R | null>): Promise<R> {
+export async function eventually<R>(what: string, ms: number, attempt: () => Promise<R | null>): Promise<R> {
   const end = Date.now() + ms
   for (;;) {
     const found = await attempt()
     if (found !== null) return found
     if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`)
-    await new Promise<void>(resolve => { setTimeout(resolve, 50) })
+    await new Promise<void>(resolve => {
+      setTimeout(resolve, 50)
+    })
   }
 }
 
-/** Whether an answer is one that a client can go on from: a 402 with both challenges, or a 429 or 503 that says when. */
-export function wellFormedRefusal (answer: Answer): boolean {
-  if (answer.status === 402) return [answer.headers['www-authenticate'] ?? []].flat().length === 2 && answer.headers['cache-control'] === 'no-store'
+/**
+ * Whether an answer is one that a client can go on from: a 402 with both challenges, or a 429 or 503 that says when.
+ */
+export function wellFormedRefusal(answer: Answer): boolean {
+  if (answer.status === 402)
+    return (
+      [answer.headers['www-authenticate'] ?? []].flat().length === 2 && answer.headers['cache-control'] === 'no-store'
+    )
   return (answer.status === 429 || answer.status === 503) && /^[1-9]\d*$/.test(String(answer.headers['retry-after']))
 }

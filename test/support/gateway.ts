@@ -25,10 +25,16 @@ import { OpenApiCheck, type Answered } from './openapi-check.ts'
 export const rootFolder = fileURLToPath(new URL('../..', import.meta.url))
 
 /** The default deployment with every policy out of the way, so that a test is not throttled by chance. */
-export function defaultYaml (more: { readonly policies?: string, readonly replace?: ReadonlyArray<readonly [string, string]> } = {}): string {
+export function defaultYaml(
+  more: { readonly policies?: string; readonly replace?: ReadonlyArray<readonly [string, string]> } = {}
+): string {
   let text = readFileSync(`${rootFolder}/gateway.yaml`, 'utf8')
-  const policies = more.policies ?? ['global', 'read', 'write', 'payment-create', 'admin', 'webhook', 'checkout-create', 'l402-proxy'].map(name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`).join('\n')
-  for (const [from, to] of [['policies: {}', `policies:\n${policies}`] as const, ...more.replace ?? []]) {
+  const policies =
+    more.policies ??
+    ['global', 'read', 'write', 'payment-create', 'admin', 'webhook', 'checkout-create', 'l402-proxy']
+      .map(name => `  ${name}: { limit: 100000, window: 1m${name === 'l402-proxy' ? ', by: address' : ''} }`)
+      .join('\n')
+  for (const [from, to] of [['policies: {}', `policies:\n${policies}`] as const, ...(more.replace ?? [])]) {
     if (!text.includes(from)) throw new Error(`gateway.yaml has no longer: ${from}`)
     text = text.replace(from, () => to)
   }
@@ -47,7 +53,10 @@ export interface TestGatewayOptions {
   readonly log?: Log
   /** The kinds of provider that it knows; those of the list unless said. */
   readonly providerKinds?: readonly ProviderKind[]
-  /** False where the test's own plugins change what operations answer; then the answers are not held against the document. */
+  /**
+   * False where the test's own plugins change what operations answer; then the answers are not held against the
+   * document.
+   */
   readonly documented?: false
 }
 
@@ -56,24 +65,31 @@ export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string
-  json (): unknown
+  json(): unknown
 }
 
 /** Sends one request; `path` may be a whole address, an object becomes JSON. */
-export type Send = (method: string, path: string, options?: { readonly headers?: Readonly<Record<string, string | string[]>>, readonly body?: string | Uint8Array | object | null }) => Promise<Answer>
+export type Send = (
+  method: string,
+  path: string,
+  options?: {
+    readonly headers?: Readonly<Record<string, string | string[]>>
+    readonly body?: string | Uint8Array | object | null
+  }
+) => Promise<Answer>
 
 /** Looks at every answer of a gateway; throws when one is not as its OpenAPI document says. */
 export type Look = (answered: Answered) => void | Promise<void>
 
 /** Sends to the gateway at `address` over the connections of `agent`; `look` sees what comes back from there. */
-export function sender (address: string, agent: Agent, look: Look = () => {}): Send {
+export function sender(address: string, agent: Agent, look: Look = () => {}): Send {
   return async (method, path, { headers = {}, body = null } = {}) => {
     const isObject = body !== null && typeof body === 'object' && !(body instanceof Uint8Array)
     const answer = await request(path.startsWith('http') ? path : address + path, {
       method: method as Dispatcher.HttpMethod /* tests send odd ones on purpose */,
       dispatcher: agent,
       headers: isObject ? { 'content-type': 'application/json', ...headers } : { ...headers },
-      body: isObject ? JSON.stringify(body) : body as string | Uint8Array | null
+      body: isObject ? JSON.stringify(body) : (body as string | Uint8Array | null)
     })
     const text = await answer.body.text()
     const own = path.startsWith(address) ? path.slice(address.length) : path
@@ -88,30 +104,49 @@ export interface TestGateway {
   readonly database: Database
   readonly data: string
   readonly adminKey: string
-  readonly merchant: { readonly id: number, readonly apiKey: string }
+  readonly merchant: { readonly id: number; readonly apiKey: string }
   /** Everything that it answers itself. */
   readonly operations: readonly AnyOperation[]
   /** Sends a request; `path` may be a whole address. */
-  send (method: string, path: string, options?: { readonly headers?: Readonly<Record<string, string | string[]>>, readonly body?: string | Uint8Array | object | null }): Promise<Answer>
+  send(
+    method: string,
+    path: string,
+    options?: {
+      readonly headers?: Readonly<Record<string, string | string[]>>
+      readonly body?: string | Uint8Array | object | null
+    }
+  ): Promise<Answer>
   /** The same with the first merchant's key. */
-  merchantSend (method: string, path: string, body?: object): Promise<Answer>
+  merchantSend(method: string, path: string, body?: object): Promise<Answer>
   /** Pays an invoice at the sandbox and answers the preimage. */
-  pay (invoice: string): Promise<string>
-  reload (yaml: string): Promise<void>
-  close (): Promise<void>
+  pay(invoice: string): Promise<string>
+  reload(yaml: string): Promise<void>
+  close(): Promise<void>
 }
 
 /** Reads a configuration as the command line would, with all plugins. Rejects with what is wrong in it. */
-export function loadText (yaml: string, env: Readonly<Record<string, string>>, more: LoadOptions = {}): Promise<Loaded> {
+export function loadText(yaml: string, env: Readonly<Record<string, string>>, more: LoadOptions = {}): Promise<Loaded> {
   return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder, ...more }))
 }
 
-/** Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts them. */
-function lookAt (operations: readonly AnyOperation[], config: GatewayConfig): Look {
-  const check = new OpenApiCheck(openApiDocument(operations, { title: 'test', description: 'test', publicUrl: 'http://localhost', pricedRoutes: pricedRoutes(config), priceOf: operationPrices(config) }))
+/**
+ * Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts
+ * them.
+ */
+function lookAt(operations: readonly AnyOperation[], config: GatewayConfig): Look {
+  const check = new OpenApiCheck(
+    openApiDocument(operations, {
+      title: 'test',
+      description: 'test',
+      publicUrl: 'http://localhost',
+      pricedRoutes: pricedRoutes(config),
+      priceOf: operationPrices(config)
+    })
+  )
   const routes = new Router<boolean>()
   for (const { match, upstream } of config.routes) {
-    for (const path of match.path) routes.add({ host: match.host ?? null, methods: match.method ?? [], path }, upstream.kind === 'internal')
+    for (const path of match.path)
+      routes.add({ host: match.host ?? null, methods: match.method ?? [], path }, upstream.kind === 'internal')
   }
   return answered => {
     const path = answered.path.split('?', 1)[0] ?? answered.path
@@ -120,28 +155,41 @@ function lookAt (operations: readonly AnyOperation[], config: GatewayConfig): Lo
 }
 
 /** Starts a gateway and stops it when the test ends. */
-export async function startGateway (t: T, options: TestGatewayOptions = {}): Promise<TestGateway> {
+export async function startGateway(t: T, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const data = options.data ?? temporaryFolder(t)
   const clock = options.clock ?? systemClock
   const log = options.log ?? silentLog
   const env = { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env }
   const kinds = options.providerKinds
-  const { config, plugins } = await loadText(options.yaml ?? defaultYaml(), env, kinds === undefined ? {} : { providers: kinds })
-  const database = options.database ?? await openAnyDatabase(t, { clock })
+  const { config, plugins } = await loadText(
+    options.yaml ?? defaultYaml(),
+    env,
+    kinds === undefined ? {} : { providers: kinds }
+  )
+  const database = options.database ?? (await openAnyDatabase(t, { clock }))
   const secrets = loadSecrets(config)
   await prepare({ config, database, secrets, clock, log, firstMerchant: true })
   let url = config.server.publicUrl
-  const app = await compose(config, { clock, log, database, secrets, plugins, publicUrl: () => url, ...(kinds === undefined ? {} : { providerKinds: kinds }) })
+  const app = await compose(config, {
+    clock,
+    log,
+    database,
+    secrets,
+    plugins,
+    publicUrl: () => url,
+    ...(kinds === undefined ? {} : { providerKinds: kinds })
+  })
   const { port } = await app.listen()
   const address = `http://127.0.0.1:${port}`
   if (url === '') url = address
   await app.follow()
   const agent = new Agent({ keepAliveTimeout: 1000, connections: 256 })
   let closed: Promise<void> | null = null
-  const close = (): Promise<void> => closed ??= (async () => {
-    await agent.destroy()
-    await app.close()
-  })()
+  const close = (): Promise<void> =>
+    (closed ??= (async () => {
+      await agent.destroy()
+      await app.close()
+    })())
   t.teardown(close)
   const keys = readKeys(data)
   let look = lookAt(app.operations, config)
@@ -155,7 +203,8 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
     merchant: { id: keys?.merchant?.id ?? 0, apiKey },
     operations: app.operations,
     send,
-    merchantSend: (method, path, body) => send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) }),
+    merchantSend: (method, path, body) =>
+      send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) }),
     pay: async invoice => {
       const answer = await send('POST', '/sandbox/pay', { body: { invoice } })
       if (answer.status !== 200) throw new Error(`the sandbox did not pay: ${answer.status} ${answer.text}`)
@@ -171,7 +220,7 @@ export async function startGateway (t: T, options: TestGatewayOptions = {}): Pro
 }
 
 /** The challenge of one scheme in a 402's WWW-Authenticate lines. Throws when it is not there. */
-export function challengeOf (answer: Answer, scheme: 'l402' | 'payment'): ChallengeLine {
+export function challengeOf(answer: Answer, scheme: 'l402' | 'payment'): ChallengeLine {
   const lines = answer.headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {
     const challenge = readChallengeLine(line)
@@ -181,19 +230,30 @@ export function challengeOf (answer: Answer, scheme: 'l402' | 'payment'): Challe
 }
 
 /** Value of Authorization for a paid challenge of either scheme. */
-export function credentialOf (challenge: ChallengeLine, preimage: string): string {
+export function credentialOf(challenge: ChallengeLine, preimage: string): string {
   const { parameters } = challenge
   if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`
-  const echoed = Object.fromEntries(['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest'].flatMap(name => {
-    const value = parameters.get(name)
-    return value === undefined ? [] : [[name, value]]
-  }))
+  const echoed = Object.fromEntries(
+    ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest'].flatMap(name => {
+      const value = parameters.get(name)
+      return value === undefined ? [] : [[name, value]]
+    })
+  )
   return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
 }
 
 /** Asks, pays, and answers the credential: what every paying test begins with. */
-export async function buy (gateway: Pick<TestGateway, 'send' | 'pay'>, path: string, scheme: 'l402' | 'payment' = 'l402', options: { readonly method?: string, readonly body?: object | string } = {}): Promise<string> {
-  const answer = await gateway.send(options.method ?? 'GET', path, options.body === undefined ? {} : { body: options.body })
+export async function buy(
+  gateway: Pick<TestGateway, 'send' | 'pay'>,
+  path: string,
+  scheme: 'l402' | 'payment' = 'l402',
+  options: { readonly method?: string; readonly body?: object | string } = {}
+): Promise<string> {
+  const answer = await gateway.send(
+    options.method ?? 'GET',
+    path,
+    options.body === undefined ? {} : { body: options.body }
+  )
   if (answer.status !== 402) throw new Error(`expected a 402 for ${path}, got ${answer.status}: ${answer.text}`)
   const challenge = challengeOf(answer, scheme)
   return credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))

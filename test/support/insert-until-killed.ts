@@ -11,7 +11,13 @@ import { testImage } from './database.ts'
 
 const [, , dataDir, mode] = process.argv
 if (dataDir === undefined) throw new Error('Give the data folder')
-const database = await openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock, image: await testImage() })
+const database = await openDatabase({
+  url: 'pglite:',
+  dataDir,
+  log: silentLog,
+  clock: systemClock,
+  image: await testImage()
+})
 if (mode === 'hold') {
   process.stdout.write('open\n')
   setInterval(() => {}, 60_000)

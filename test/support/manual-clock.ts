@@ -12,29 +12,29 @@ export class ManualClock implements Clock {
   readonly #start: number
   readonly #pending = new Set<Pending>()
 
-  constructor (start: number | string = '2026-11-21T00:00:00.000Z') {
+  constructor(start: number | string = '2026-11-21T00:00:00.000Z') {
     this.#now = typeof start === 'number' ? start : Date.parse(start)
     this.#start = this.#now
   }
 
-  now (): number {
+  now(): number {
     return this.#now
   }
 
-  monotonic (): number {
+  monotonic(): number {
     return this.#now - this.#start
   }
 
-  after (ms: number, run: () => void): Timer {
+  after(ms: number, run: () => void): Timer {
     return this.#add({ at: this.#now + ms, run, every: null })
   }
 
-  every (ms: number, run: () => void): Timer {
+  every(ms: number, run: () => void): Timer {
     return this.#add({ at: this.#now + ms, run, every: ms })
   }
 
   /** Moves time forward by `ms` milliseconds and runs what falls due on the way. */
-  advance (ms: number): void {
+  advance(ms: number): void {
     const end = this.#now + ms
     for (let due = this.#next(end); due !== null; due = this.#next(end)) {
       this.#now = due.at
@@ -45,7 +45,7 @@ export class ManualClock implements Clock {
     this.#now = end
   }
 
-  #next (end: number): Pending | null {
+  #next(end: number): Pending | null {
     let first: Pending | null = null
     for (const timer of this.#pending) {
       if (timer.at <= end && (first === null || timer.at < first.at)) first = timer
@@ -53,8 +53,12 @@ export class ManualClock implements Clock {
     return first
   }
 
-  #add (timer: Pending): Timer {
+  #add(timer: Pending): Timer {
     this.#pending.add(timer)
-    return { cancel: () => { this.#pending.delete(timer) } }
+    return {
+      cancel: () => {
+        this.#pending.delete(timer)
+      }
+    }
   }
 }

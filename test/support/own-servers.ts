@@ -16,13 +16,13 @@ const run = promisify(execFile)
 export interface OwnServer {
   readonly url: string
   /** Ends it with SIGKILL. */
-  kill (): Promise<void>
+  kill(): Promise<void>
   /** Starts it again over what it has written, and waits until it takes connections. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** Lets it stand still, its connections open. */
-  pause (): void
+  pause(): void
   /** Lets it go on. */
-  resume (): void
+  resume(): void
 }
 
 interface Program {
@@ -34,7 +34,7 @@ interface Program {
   readonly listens: () => Promise<true | null>
 }
 
-async function own (t: T, { name, folder, url, command, listens }: Program): Promise<OwnServer> {
+async function own(t: T, { name, folder, url, command, listens }: Program): Promise<OwnServer> {
   let child: Child | null = null
   const signal = (how: NodeJS.Signals): void => {
     if (child !== null && child.fault() === null) process.kill(child.pid, how)
@@ -49,15 +49,25 @@ async function own (t: T, { name, folder, url, command, listens }: Program): Pro
   }
   const kill = async (): Promise<void> => {
     signal('SIGKILL')
-    await eventually(`${name} ends`, 10_000, async () => child !== null && child.fault() === null ? null : true)
+    await eventually(`${name} ends`, 10_000, async () => (child !== null && child.fault() === null ? null : true))
   }
   t.teardown(kill)
   await begin()
-  return { url, kill, start: begin, pause () { signal('SIGSTOP') }, resume () { signal('SIGCONT') } }
+  return {
+    url,
+    kill,
+    start: begin,
+    pause() {
+      signal('SIGSTOP')
+    },
+    resume() {
+      signal('SIGCONT')
+    }
+  }
 }
 
 /** A PostgreSQL that waits for its disk, as it does unless it is told otherwise; null where none is installed. */
-export async function ownPostgres (t: T): Promise<OwnServer | null> {
+export async function ownPostgres(t: T): Promise<OwnServer | null> {
   const bin = postgresFolder()
   if (bin === null) return null
   const folder = temporaryFolder(t)
@@ -75,27 +85,62 @@ export async function ownPostgres (t: T): Promise<OwnServer | null> {
     name: 'postgres',
     folder,
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
-    command: asPostgres([join(bin, 'postgres'), '-D', data, '-p', port, '-k', folder, '-c', 'listen_addresses=127.0.0.1']),
-    listens: () => run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', port]).then((): true => true, () => null)
+    command: asPostgres([
+      join(bin, 'postgres'),
+      '-D',
+      data,
+      '-p',
+      port,
+      '-k',
+      folder,
+      '-c',
+      'listen_addresses=127.0.0.1'
+    ]),
+    listens: () =>
+      run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', port]).then(
+        (): true => true,
+        () => null
+      )
   })
 }
 
 /** A Redis that keeps nothing, so that a kill takes all of it; null where none is installed. */
-export async function ownRedis (t: T): Promise<OwnServer | null> {
+export async function ownRedis(t: T): Promise<OwnServer | null> {
   const redis = onPath('redis-server')
   if (redis === null) return null
   const folder = temporaryFolder(t)
   const port = await freePort()
-  const listens = (): Promise<true | null> => new Promise(resolve => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => { resolve(true) }).once('error', () => { resolve(null) })
-    socket.once('connect', () => { socket.destroy() })
-  })
+  const listens = (): Promise<true | null> =>
+    new Promise(resolve => {
+      const socket = connect(port, '127.0.0.1')
+      socket
+        .once('connect', () => {
+          resolve(true)
+        })
+        .once('error', () => {
+          resolve(null)
+        })
+      socket.once('connect', () => {
+        socket.destroy()
+      })
+    })
   return await own(t, {
     name: 'redis',
     folder,
     url: `redis://127.0.0.1:${port}`,
-    command: [redis, '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder],
+    command: [
+      redis,
+      '--port',
+      String(port),
+      '--bind',
+      '127.0.0.1',
+      '--save',
+      '',
+      '--appendonly',
+      'no',
+      '--dir',
+      folder
+    ],
     listens
   })
 }

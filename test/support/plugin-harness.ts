@@ -17,14 +17,21 @@ export interface TestServices extends Pick<Services, 'log' | 'metrics' | 'polici
   readonly lines: LoggedLine[]
 }
 
-export function testServices (): TestServices {
+export function testServices(): TestServices {
   const clock = new ManualClock()
   const lines: LoggedLine[] = []
-  const write = (level: LoggedLine['level']) => (first: object | string, message?: string): void => {
-    lines.push(typeof first === 'string' ? { level, message: first, fields: {} } : { level, message: message ?? '', fields: { ...first } })
-  }
+  const write =
+    (level: LoggedLine['level']) =>
+    (first: object | string, message?: string): void => {
+      lines.push(
+        typeof first === 'string'
+          ? { level, message: first, fields: {} }
+          : { level, message: message ?? '', fields: { ...first } }
+      )
+    }
   return {
-    clock, lines,
+    clock,
+    lines,
     log: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
     state: new MemoryState(clock),
     policies: builtInPolicies,
@@ -33,7 +40,7 @@ export function testServices (): TestServices {
 }
 
 /** A caller as `auth` would set it; only its kind and id count for the plugins under test. */
-export function merchant (id: string): Principal {
+export function merchant(id: string): Principal {
   // A whole merchant row would say nothing here.
   return { kind: 'merchant', id } as Principal
 }

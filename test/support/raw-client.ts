@@ -10,7 +10,7 @@ export interface RawResponse {
   readonly body: string
   readonly trailers: string[]
   /** The first value under `name` (lower case). */
-  header (name: string): string | undefined
+  header(name: string): string | undefined
 }
 
 /** How the server ended a connection. */
@@ -25,8 +25,8 @@ interface Parsed {
 }
 
 /**
- * A client that speaks bytes: what it sends is exactly what it is told, and what it reads is parsed by a reader of its own,
- * so that neither Node's client nor its leniency stands between a test and the wire.
+ * A client that speaks bytes: what it sends is exactly what it is told, and what it reads is parsed by a reader of its
+ * own, so that neither Node's client nor its leniency stands between a test and the wire.
  */
 export class RawClient {
   readonly socket: Socket
@@ -36,19 +36,25 @@ export class RawClient {
   #ending: Ending | null = null
   #wake: (() => void)[] = []
 
-  constructor (socket: Socket) {
+  constructor(socket: Socket) {
     this.socket = socket
     socket.on('data', chunk => {
       this.received += chunk.toString('latin1')
       this.#changed()
     })
-    socket.on('end', () => { this.#over('end') })
-    socket.on('error', (error: NodeJS.ErrnoException) => { this.#over(error.code ?? error.message) })
-    socket.on('close', () => { this.#over('close') })
+    socket.on('end', () => {
+      this.#over('end')
+    })
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      this.#over(error.code ?? error.message)
+    })
+    socket.on('close', () => {
+      this.#over('close')
+    })
   }
 
   /** Connects to a port on loopback. */
-  static connect (port: number, host = '127.0.0.1'): Promise<RawClient> {
+  static connect(port: number, host = '127.0.0.1'): Promise<RawClient> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host, allowHalfOpen: true }, () => {
         socket.off('error', reject)
@@ -59,76 +65,85 @@ export class RawClient {
   }
 
   /** Sends text as latin1, each character one byte. */
-  send (bytes: string | Uint8Array): void {
+  send(bytes: string | Uint8Array): void {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
   }
 
-  /** The next answer, complete; interim ones count. `method` is that of its request. Rejects when the connection ends first. */
-  async response (method = 'GET'): Promise<RawResponse> {
+  /**
+   * The next answer, complete; interim ones count. `method` is that of its request. Rejects when the connection ends
+   * first.
+   */
+  async response(method = 'GET'): Promise<RawResponse> {
     for (;;) {
       const parsed = parseResponse(this.received.slice(this.#at), method, this.#ending !== null)
       if (parsed !== null) {
         this.#at += parsed.rest
         return parsed.response
       }
-      if (this.#ending !== null) throw new Error(`the connection ended (${this.#ending.how}) in the middle of an answer: ${JSON.stringify(this.received.slice(this.#at))}`)
+      if (this.#ending !== null)
+        throw new Error(
+          `the connection ended (${this.#ending.how}) in the middle of an answer: ${JSON.stringify(this.received.slice(this.#at))}`
+        )
       await this.#change()
     }
   }
 
   /** Waits until `text` has been received after what was parsed. */
-  async until (text: string): Promise<void> {
+  async until(text: string): Promise<void> {
     while (!this.received.slice(this.#at).includes(text)) {
-      if (this.#ending !== null) throw new Error(`the connection ended (${this.#ending.how}) without ${JSON.stringify(text)}`)
+      if (this.#ending !== null)
+        throw new Error(`the connection ended (${this.#ending.how}) without ${JSON.stringify(text)}`)
       await this.#change()
     }
   }
 
   /** Waits for the server's end of the connection. */
-  async ending (): Promise<Ending> {
+  async ending(): Promise<Ending> {
     while (this.#ending === null) await this.#change()
     return this.#ending
   }
 
   /** What came after the last parsed answer. */
-  get unparsed (): string {
+  get unparsed(): string {
     return this.received.slice(this.#at)
   }
 
-  close (): void {
+  close(): void {
     this.socket.destroy()
   }
 
-  #over (how: string): void {
+  #over(how: string): void {
     this.#ending ??= { how }
     this.#changed()
   }
 
-  #changed (): void {
+  #changed(): void {
     const waiting = this.#wake
     this.#wake = []
     for (const wake of waiting) wake()
   }
 
-  #change (): Promise<void> {
-    return new Promise(resolve => { this.#wake.push(resolve) })
+  #change(): Promise<void> {
+    return new Promise(resolve => {
+      this.#wake.push(resolve)
+    })
   }
 }
 
-function fields (lines: readonly string[]): string[] {
+function fields(lines: readonly string[]): string[] {
   return lines.flatMap(line => {
     const colon = line.indexOf(':')
     return [line.slice(0, colon), line.slice(colon + 1).trim()]
   })
 }
 
-function find (headers: readonly string[], name: string): string | undefined {
+function find(headers: readonly string[], name: string): string | undefined {
   const at = headers.findIndex((value, index) => index % 2 === 0 && value.toLowerCase() === name)
   return at < 0 ? undefined : headers[at + 1]
 }
 
 /** Reads one answer from the start of `text`; null when it is not complete. `ended`: nothing more will come. */
-export function parseResponse (text: string, method: string, ended: boolean): Parsed | null {
+export function parseResponse(text: string, method: string, ended: boolean): Parsed | null {
   const headEnd = text.indexOf('\r\n\r\n')
   if (headEnd < 0) return null
   const lines = text.slice(0, headEnd).split('\r\n')
@@ -137,7 +152,15 @@ export function parseResponse (text: string, method: string, ended: boolean): Pa
   const headers = fields(lines.slice(1))
   const status = Number(start[2])
   const make = (body: string, trailers: string[], rest: number): Parsed => ({
-    response: { version: start[1] ?? '', status, reason: start[3] ?? '', headers, body, trailers, header: name => find(headers, name) },
+    response: {
+      version: start[1] ?? '',
+      status,
+      reason: start[3] ?? '',
+      headers,
+      body,
+      trailers,
+      header: name => find(headers, name)
+    },
     rest
   })
   const bodyAt = headEnd + 4

@@ -21,7 +21,7 @@ export class RawConnection {
   #over = false
   #wake: (() => void) | null = null
 
-  constructor (socket: net.Socket, number: number) {
+  constructor(socket: net.Socket, number: number) {
     this.socket = socket
     this.number = number
     socket.on('data', piece => {
@@ -29,7 +29,9 @@ export class RawConnection {
       this.#stir()
     })
     // A reset by the gateway is often what a test is about.
-    socket.on('error', () => { this.#over = true })
+    socket.on('error', () => {
+      this.#over = true
+    })
     socket.on('end', () => {
       this.#over = true
       this.#stir()
@@ -43,13 +45,13 @@ export class RawConnection {
     })
   }
 
-  #stir (): void {
+  #stir(): void {
     this.#wake?.()
     this.#wake = null
   }
 
   /** Waits until the buffer holds what `find` looks for; -1 means not yet. Null when the connection ended before. */
-  async #until (find: (buffer: Buffer) => number): Promise<Buffer | null> {
+  async #until(find: (buffer: Buffer) => number): Promise<Buffer | null> {
     for (;;) {
       const end = find(this.#buffer)
       if (end >= 0) {
@@ -58,12 +60,14 @@ export class RawConnection {
         return found
       }
       if (this.#over) return null
-      await new Promise<void>(resolve => { this.#wake = resolve })
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
     }
   }
 
   /** The head of the next request, or null when the connection ended. */
-  async head (): Promise<string | null> {
+  async head(): Promise<string | null> {
     const found = await this.#until(buffer => {
       const at = buffer.indexOf('\r\n\r\n')
       return at < 0 ? -1 : at + 4
@@ -72,7 +76,7 @@ export class RawConnection {
   }
 
   /** The next whole request, or null when the connection ended. */
-  async request (): Promise<RawRequest | null> {
+  async request(): Promise<RawRequest | null> {
     const head = await this.head()
     if (head === null) return null
     const length = /^content-length: *(\d+)/im.exec(head)?.[1]
@@ -83,32 +87,41 @@ export class RawConnection {
       })
       return framed === null ? null : { head, body: unchunk(framed), framed }
     }
-    const body = length === undefined ? Buffer.alloc(0) : await this.#until(buffer => buffer.length < Number(length) ? -1 : Number(length))
+    const body =
+      length === undefined
+        ? Buffer.alloc(0)
+        : await this.#until(buffer => (buffer.length < Number(length) ? -1 : Number(length)))
     return body === null ? null : { head, body, framed: body }
   }
 
   /** Writes bytes as they are. */
-  send (bytes: string | Buffer): boolean {
+  send(bytes: string | Buffer): boolean {
     return this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
   }
 
   /** Writes and waits until the bytes have left the process, so that the next ones come in a piece of their own. */
-  async flush (bytes: string | Buffer): Promise<void> {
-    await new Promise<void>(resolve => { this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes, () => { resolve() }) })
-    await new Promise<void>(resolve => { setImmediate(resolve) })
+  async flush(bytes: string | Buffer): Promise<void> {
+    await new Promise<void>(resolve => {
+      this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes, () => {
+        resolve()
+      })
+    })
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
   }
 
-  end (): void {
+  end(): void {
     this.socket.end()
   }
 
   /** Breaks the connection off with a reset. */
-  reset (): void {
+  reset(): void {
     this.socket.resetAndDestroy()
   }
 }
 
-function unchunk (framed: Buffer): Buffer {
+function unchunk(framed: Buffer): Buffer {
   const pieces: Buffer[] = []
   let at = 0
   for (;;) {
@@ -128,7 +141,7 @@ export class RawUpstream {
   readonly requests: RawRequest[] = []
   port = 0
 
-  constructor (script: (connection: RawConnection, upstream: RawUpstream) => Promise<void> | void) {
+  constructor(script: (connection: RawConnection, upstream: RawUpstream) => Promise<void> | void) {
     this.server = net.createServer({ noDelay: true }, socket => {
       const connection = new RawConnection(socket, this.connections.length + 1)
       this.connections.push(connection)
@@ -137,7 +150,7 @@ export class RawUpstream {
   }
 
   /** A server that answers every request on every connection with the same bytes. */
-  static serve (answer: string): RawUpstream {
+  static serve(answer: string): RawUpstream {
     return new RawUpstream(async (connection, upstream) => {
       for (;;) {
         const request = await connection.request()
@@ -151,11 +164,11 @@ export class RawUpstream {
     })
   }
 
-  get origin (): string {
+  get origin(): string {
     return `http://127.0.0.1:${this.port}`
   }
 
-  async listen (): Promise<this> {
+  async listen(): Promise<this> {
     this.server.listen(0, '127.0.0.1')
     await once(this.server, 'listening')
     // A server that listens on TCP has an address object.
@@ -163,8 +176,12 @@ export class RawUpstream {
     return this
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     for (const connection of this.connections) connection.socket.destroy()
-    await new Promise<void>(resolve => { this.server.close(() => { resolve() }) })
+    await new Promise<void>(resolve => {
+      this.server.close(() => {
+        resolve()
+      })
+    })
   }
 }

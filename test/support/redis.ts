@@ -9,13 +9,21 @@ import { serversOnly } from './database.ts'
 import { ManualClock } from './manual-clock.ts'
 
 /** The address of a Redis to test with, or null. */
-export function testRedisUrl (): string | null {
+export function testRedisUrl(): string | null {
   const url = process.env['TEST_REDIS_URL']
   return url === undefined || url === '' ? null : url
 }
 
-/** A state on Redis whose windows follow `clock` and whose keys no other test shares; they are removed when the test ends. */
-export async function openTestRedis (t: T, url: string, clock: ManualClock, prefix = `test:${randomBytes(6).toString('hex')}:`): Promise<RedisState> {
+/**
+ * A state on Redis whose windows follow `clock` and whose keys no other test shares; they are removed when the test
+ * ends.
+ */
+export async function openTestRedis(
+  t: T,
+  url: string,
+  clock: ManualClock,
+  prefix = `test:${randomBytes(6).toString('hex')}:`
+): Promise<RedisState> {
   const state = await openRedisState(url, { clock, log: silentLog, prefix, time: 'clock' })
   t.teardown(async () => {
     await state.close()
@@ -28,7 +36,11 @@ export async function openTestRedis (t: T, url: string, clock: ManualClock, pref
 }
 
 /** Runs a test on the state in memory, and on Redis too where `TEST_REDIS_URL` names one. */
-export async function eachState (t: T, name: string, run: (t: T, state: State, clock: ManualClock) => Promise<void>): Promise<void> {
+export async function eachState(
+  t: T,
+  name: string,
+  run: (t: T, state: State, clock: ManualClock) => Promise<void>
+): Promise<void> {
   const url = testRedisUrl()
   if (url === null || !serversOnly()) {
     await t.test(`${name} (memory)`, async t => {

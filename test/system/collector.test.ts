@@ -9,10 +9,15 @@ t.test('buffers are collected when 8 MiB more are there than after the last coll
   const clock = new ManualClock()
   let used = 100 * MIB
   let collections = 0
-  const timer = new BufferCollector(clock, () => {
-    collections++
-    used = 105 * MIB
-  }, () => 1, () => used)
+  const timer = new BufferCollector(
+    clock,
+    () => {
+      collections++
+      used = 105 * MIB
+    },
+    () => 1,
+    () => used
+  )
   timer.begun()
   used += 7 * MIB
   clock.advance(1000)
@@ -33,30 +38,38 @@ t.test('buffers are collected when 8 MiB more are there than after the last coll
   t.equal(collections, 2)
 })
 
-t.test('buffers are looked at while a request is under way and a tenth of a second longer, and not before the next', async t => {
-  const clock = new ManualClock()
-  let active = 0
-  let looks = 0
-  const collector = new BufferCollector(clock, () => {}, () => active, () => ++looks)
-  const looksIn = (ms: number): number => {
-    const before = looks
-    clock.advance(ms)
-    return looks - before
+t.test(
+  'buffers are looked at while a request is under way and a tenth of a second longer, and not before the next',
+  async t => {
+    const clock = new ManualClock()
+    let active = 0
+    let looks = 0
+    const collector = new BufferCollector(
+      clock,
+      () => {},
+      () => active,
+      () => ++looks
+    )
+    const looksIn = (ms: number): number => {
+      const before = looks
+      clock.advance(ms)
+      return looks - before
+    }
+    t.equal(looksIn(1000), 0, 'nothing has begun')
+    active = 1
+    collector.begun()
+    collector.begun()
+    t.equal(looksIn(1000), 200, 'each 5 ms, once')
+    active = 0
+    t.equal(looksIn(1000), 20, 'then it rests')
+    t.equal(looksIn(60_000), 0)
+    active = 1
+    collector.begun()
+    t.equal(looksIn(50), 10)
+    collector.cancel()
+    t.equal(looksIn(1000), 0)
   }
-  t.equal(looksIn(1000), 0, 'nothing has begun')
-  active = 1
-  collector.begun()
-  collector.begun()
-  t.equal(looksIn(1000), 200, 'each 5 ms, once')
-  active = 0
-  t.equal(looksIn(1000), 20, 'then it rests')
-  t.equal(looksIn(60_000), 0)
-  active = 1
-  collector.begun()
-  t.equal(looksIn(50), 10)
-  collector.cancel()
-  t.equal(looksIn(1000), 0)
-})
+)
 
 t.test('V8 gives its collector of the young to a process that was started without a flag', async t => {
   t.notOk(process.execArgv.includes('--expose-gc'))
@@ -65,28 +78,41 @@ t.test('V8 gives its collector of the young to a process that was started withou
   t.doesNotThrow(collect)
 })
 
-t.test('collecting the young stays what it is while V8 marks the whole heap: it never becomes a collection of everything', async t => {
-  const collectYoung = youngCollector()
-  const whole: number[] = []
-  const note = (entries: readonly PerformanceEntry[]): void => {
-    for (const entry of entries) {
-      // An entry of `gc` says these of itself.
-      const { duration, detail: { kind, flags = 0 } } = entry as PerformanceEntry & { readonly detail: { readonly kind: number, readonly flags?: number } }
-      if (kind === constants.NODE_PERFORMANCE_GC_MAJOR && (flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0) whole.push(duration)
+t.test(
+  'collecting the young stays what it is while V8 marks the whole heap: it never becomes a collection of everything',
+  async t => {
+    const collectYoung = youngCollector()
+    const whole: number[] = []
+    const note = (entries: readonly PerformanceEntry[]): void => {
+      for (const entry of entries) {
+        // An entry of `gc` says these of itself.
+        const {
+          duration,
+          detail: { kind, flags = 0 }
+        } = entry as PerformanceEntry & { readonly detail: { readonly kind: number; readonly flags?: number } }
+        if (kind === constants.NODE_PERFORMANCE_GC_MAJOR && (flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0)
+          whole.push(duration)
+      }
     }
+    const observer = new PerformanceObserver(list => {
+      note(list.getEntries())
+    })
+    observer.observe({ entryTypes: ['gc'] })
+    // Enough to mark that marking takes a while, and buffers that live long enough to count as old: they make V8 begin
+    // it.
+    const alive = Array.from({ length: 300_000 }, (_, n) => ({ n, text: `${n}` }))
+    const ring: Buffer[] = []
+    for (let n = 0; n < 3_000; n++) {
+      ring[n % 400] = Buffer.alloc(64 * 1024)
+      if (n % 20 === 0) collectYoung()
+      if (n % 5 === 0)
+        await new Promise<void>(resolve => {
+          setImmediate(resolve)
+        })
+    }
+    note(observer.takeRecords())
+    observer.disconnect()
+    t.equal(alive.length, 300_000)
+    t.same(whole, [])
   }
-  const observer = new PerformanceObserver(list => { note(list.getEntries()) })
-  observer.observe({ entryTypes: ['gc'] })
-  // Enough to mark that marking takes a while, and buffers that live long enough to count as old: they make V8 begin it.
-  const alive = Array.from({ length: 300_000 }, (_, n) => ({ n, text: `${n}` }))
-  const ring: Buffer[] = []
-  for (let n = 0; n < 3_000; n++) {
-    ring[n % 400] = Buffer.alloc(64 * 1024)
-    if (n % 20 === 0) collectYoung()
-    if (n % 5 === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
-  }
-  note(observer.takeRecords())
-  observer.disconnect()
-  t.equal(alive.length, 300_000)
-  t.same(whole, [])
-})
+)

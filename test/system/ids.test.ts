@@ -9,7 +9,10 @@ await t.test('numeric ids have 15 digits without a leading zero, and use the who
     seen.add(id)
   }
   t.equal(seen.size, 2_000)
-  t.equal(numericId(() => new Uint8Array(8)), '100000000000000')
+  t.equal(
+    numericId(() => new Uint8Array(8)),
+    '100000000000000'
+  )
 })
 
 await t.test('a draw that would make some ids likelier is thrown away', async t => {

@@ -2,9 +2,16 @@ import t from 'tap'
 import { cleanTarget, createLog } from '../../src/telemetry/log.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 
-function capture (): { log: ReturnType<typeof createLog>, last: () => Record<string, unknown> } {
+function capture(): { log: ReturnType<typeof createLog>; last: () => Record<string, unknown> } {
   const lines: string[] = []
-  const log = createLog({ level: 'info', destination: { write: line => { lines.push(line) } } })
+  const log = createLog({
+    level: 'info',
+    destination: {
+      write: line => {
+        lines.push(line)
+      }
+    }
+  })
   return {
     log,
     // The log writes JSON objects only, which is what these tests are about.
@@ -22,7 +29,18 @@ await t.test('a line is JSON with level, time and message', async t => {
 
 await t.test('secrets do not reach the log, by type or by name', async t => {
   const { log, last } = capture()
-  const names = ['authorization', 'cookie', 'set-cookie', 'x-api-key', 'preimage', 'macaroon', 'apiKey', 'adminKey', 'webhookSecret', 'password']
+  const names = [
+    'authorization',
+    'cookie',
+    'set-cookie',
+    'x-api-key',
+    'preimage',
+    'macaroon',
+    'apiKey',
+    'adminKey',
+    'webhookSecret',
+    'password'
+  ]
   for (const name of names) {
     log.info({ [name]: 'hidden-value', headers: { [name]: 'hidden-value', deep: { [name]: 'hidden-value' } } }, 'x')
     t.notMatch(JSON.stringify(last()), /hidden-value/, name)
@@ -49,7 +67,13 @@ await t.test('keys in the query of a target are replaced, the rest stays byte fo
 
 await t.test('the quick way writes the same line, at the same levels', async t => {
   const { log, last } = capture()
-  const fields = { path: '/a"\\\n\u2028\ud800', status: 200, payment: { scheme: 'l402' }, left: undefined, bound: new Secret('hidden-value') }
+  const fields = {
+    path: '/a"\\\n\u2028\ud800',
+    status: 200,
+    payment: { scheme: 'l402' },
+    left: undefined,
+    bound: new Secret('hidden-value')
+  }
   log.info(fields, 'say "request"')
   const { time: _time, ...slow } = last()
   log.known('info', fields, 'say "request"')

@@ -5,7 +5,11 @@ import { Metrics } from '../../src/telemetry/metrics.ts'
 await t.test('metrics are made once by name and rendered as text', async t => {
   const metrics = new Metrics()
   const requests = metrics.counter('requests_total', 'Requests', ['route'])
-  t.equal(metrics.counter('requests_total', 'Requests', ['route']), requests, 'asking again, as after a reload, gives the same one')
+  t.equal(
+    metrics.counter('requests_total', 'Requests', ['route']),
+    requests,
+    'asking again, as after a reload, gives the same one'
+  )
   requests.inc({ route: 'a' }, 2)
   metrics.gauge('open', 'Open streams').set(3)
   metrics.histogram('request_seconds', 'Time', ['route'], [0.1, 1]).observe({ route: 'a' }, 0.5)
@@ -38,9 +42,20 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
   const asked = metrics.counterCells('asked_total', 'Asked \\ "so"', ['route', 'status'])
   const open = metrics.gaugeCells('open', 'Open', ['route'])
   const took = metrics.histogramCells('took_seconds', 'Time', ['route'], [0.001, 0.1, 1])
-  const theirAsked = new Counter({ name: 'asked_total', help: 'Asked \\ "so"', labelNames: ['route', 'status'], registers })
+  const theirAsked = new Counter({
+    name: 'asked_total',
+    help: 'Asked \\ "so"',
+    labelNames: ['route', 'status'],
+    registers
+  })
   const theirOpen = new Gauge({ name: 'open', help: 'Open', labelNames: ['route'], registers })
-  const theirTook = new Histogram({ name: 'took_seconds', help: 'Time', labelNames: ['route'], buckets: [0.001, 0.1, 1], registers })
+  const theirTook = new Histogram({
+    name: 'took_seconds',
+    help: 'Time',
+    labelNames: ['route'],
+    buckets: [0.001, 0.1, 1],
+    registers
+  })
   t.equal(await metrics.render(), await registry.metrics(), 'before anything was counted')
   for (const route of ['b', 'a', '"quoted\\\n"', 'never']) {
     const cell = took.cell({ route })
@@ -50,7 +65,11 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
       cell.observe(value)
       theirTook.observe({ route }, value)
     }
-    for (const [status, by] of [['2xx', 3], ['5xx', 1], ['2xx', 9]] as const) {
+    for (const [status, by] of [
+      ['2xx', 3],
+      ['5xx', 1],
+      ['2xx', 9]
+    ] as const) {
       asked.cell({ route, status }).add(by)
       theirAsked.inc({ route, status }, by)
     }
@@ -60,14 +79,20 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
     }
     t.equal(await metrics.render(), await registry.metrics(), `after ${route}`)
   }
-  t.throws(() => { took.cell({ route: 'a' }).observe(NaN) }, TypeError)
+  t.throws(() => {
+    took.cell({ route: 'a' }).observe(NaN)
+  }, TypeError)
   t.equal(await metrics.render(), await registry.metrics())
 })
 
 await t.test('a metric of cells is made once, and is no other', t => {
   const metrics = new Metrics()
   const asked = metrics.counterCells('asked_total', 'Asked', ['route'])
-  t.equal(metrics.counterCells('asked_total', 'Asked', ['route']), asked, 'asking again, as after a reload, gives the same one')
+  t.equal(
+    metrics.counterCells('asked_total', 'Asked', ['route']),
+    asked,
+    'asking again, as after a reload, gives the same one'
+  )
   t.throws(() => metrics.counterCells('asked_total', 'Asked', ['other']), TypeError)
   t.throws(() => metrics.counter('asked_total', 'Asked', ['route']), TypeError)
   t.throws(() => metrics.gaugeCells('asked_total', 'Asked', ['route']), TypeError)

@@ -1,4 +1,7 @@
-/** A certificate for upstream.test, signed by itself, good until 2126. Its key is public: it proves nothing anywhere but in tests. */
+/**
+ * A certificate for upstream.test, signed by itself, good until 2126. Its key is public: it proves nothing anywhere but
+ * in tests.
+ */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBoDCCAUegAwIBAgIUWjNVnEjHRTf4ankjkG5CGMpbtdcwCgYIKoZIzj0EAwIw
 GDEWMBQGA1UEAwwNdXBzdHJlYW0udGVzdDAgFw0yNjExMjEwMjA5MDFaGA8yMTI2

@@ -14,8 +14,11 @@ import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'
 
 /** Lets what the kernel holds for this process come in. */
-async function turns (count = 20): Promise<void> {
-  for (let turn = 0; turn < count; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+async function turns(count = 20): Promise<void> {
+  for (let turn = 0; turn < count; turn++)
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
 }
 
 interface Setup {
@@ -25,7 +28,12 @@ interface Setup {
   readonly send: (path?: string, facts?: Parameters<typeof contextOf>[0]) => RecordingResponder
 }
 
-async function setup (t: Test, script: (connection: RawConnection, upstream: RawUpstream) => Promise<void> | void, more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}, clock: Clock = systemClock): Promise<Setup> {
+async function setup(
+  t: Test,
+  script: (connection: RawConnection, upstream: RawUpstream) => Promise<void> | void,
+  more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {},
+  clock: Clock = systemClock
+): Promise<Setup> {
   const upstream = await new RawUpstream(script).listen()
   const forwarder = new Forwarder({ clock, production: false })
   t.teardown(async () => {
@@ -42,7 +50,12 @@ async function setup (t: Test, script: (connection: RawConnection, upstream: Raw
 }
 
 /** Answers every request of a connection; after the answer `then` is called with how many there were. */
-function answering (answer: string, then: (connection: RawConnection, count: number) => void = () => { /* stays open */ }): (connection: RawConnection, upstream: RawUpstream) => Promise<void> {
+function answering(
+  answer: string,
+  then: (connection: RawConnection, count: number) => void = () => {
+    /* stays open */
+  }
+): (connection: RawConnection, upstream: RawUpstream) => Promise<void> {
   return async (connection, upstream) => {
     for (let count = 1; ; count++) {
       const request = await connection.request()
@@ -56,12 +69,32 @@ function answering (answer: string, then: (connection: RawConnection, count: num
 
 t.test('an idle connection that the upstream has closed, reset or spoken on is not used again', async t => {
   for (const [name, then] of [
-    ['closed', connection => { connection.end() }],
-    ['reset', connection => { connection.reset() }],
-    ['spoken on', connection => { connection.send('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil') }]
+    [
+      'closed',
+      connection => {
+        connection.end()
+      }
+    ],
+    [
+      'reset',
+      connection => {
+        connection.reset()
+      }
+    ],
+    [
+      'spoken on',
+      connection => {
+        connection.send('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')
+      }
+    ]
   ] as ReadonlyArray<readonly [string, (connection: RawConnection) => void]>) {
     let idle: RawConnection | undefined
-    const { upstream, send } = await setup(t, answering(ANSWER, connection => { idle = connection }))
+    const { upstream, send } = await setup(
+      t,
+      answering(ANSWER, connection => {
+        idle = connection
+      })
+    )
     await send().done
     await turns()
     if (idle !== undefined) then(idle)
@@ -70,7 +103,11 @@ t.test('an idle connection that the upstream has closed, reset or spoken on is n
     await next.done
     t.equal(next.status, 200, name)
     t.equal(next.body, 'a', name)
-    t.same(upstream.requests.map(request => request.head.split(' ')[1]), ['/', '/next'], `${name}: each was sent once`)
+    t.same(
+      upstream.requests.map(request => request.head.split(' ')[1]),
+      ['/', '/next'],
+      `${name}: each was sent once`
+    )
     t.equal(upstream.connections.length, 2, name)
   }
 })
@@ -78,13 +115,17 @@ t.test('an idle connection that the upstream has closed, reset or spoken on is n
 t.test('never more connections than allowed; who came first is served first', async t => {
   const waiting: RawConnection[] = []
   let most = 0
-  const { upstream, send } = await setup(t, async (connection, upstream) => {
-    for (let request = await connection.request(); request !== null; request = await connection.request()) {
-      upstream.requests.push(request)
-      waiting.push(connection)
-      most = Math.max(most, waiting.length)
-    }
-  }, { connections: 3 })
+  const { upstream, send } = await setup(
+    t,
+    async (connection, upstream) => {
+      for (let request = await connection.request(); request !== null; request = await connection.request()) {
+        upstream.requests.push(request)
+        waiting.push(connection)
+        most = Math.max(most, waiting.length)
+      }
+    },
+    { connections: 3 }
+  )
   const responders = Array.from({ length: 20 }, (_, at) => send(`/${at}`))
   let answered = 0
   while (answered < 20) {
@@ -95,23 +136,34 @@ t.test('never more connections than allowed; who came first is served first', as
     }
     await turns(1)
   }
-  await Promise.all(responders.map(async responder => { await responder.done }))
+  await Promise.all(
+    responders.map(async responder => {
+      await responder.done
+    })
+  )
   t.ok(responders.every(responder => responder.status === 200 && responder.ended))
   t.equal(upstream.connections.length, 3)
   t.ok(most <= 3)
   const order = upstream.requests.map(request => Number(/^GET \/(\d+)/.exec(request.head)?.[1]))
   // Three are under way at once and may arrive in another order than they were sent.
-  t.ok(order.every((number, at) => Math.abs(number - at) < 3), order.join(' '))
+  t.ok(
+    order.every((number, at) => Math.abs(number - at) < 3),
+    order.join(' ')
+  )
 })
 
 t.test('requests that left while they waited cost nothing, and those behind them are served', async t => {
   const first = Promise.withResolvers<RawConnection>()
-  const { upstream, forwarder, send } = await setup(t, async (connection, upstream) => {
-    for (let request = await connection.request(); request !== null; request = await connection.request()) {
-      if (upstream.requests.push(request) === 1) first.resolve(connection)
-      else connection.send(ANSWER)
-    }
-  }, { connections: 1 })
+  const { upstream, forwarder, send } = await setup(
+    t,
+    async (connection, upstream) => {
+      for (let request = await connection.request(); request !== null; request = await connection.request()) {
+        if (upstream.requests.push(request) === 1) first.resolve(connection)
+        else connection.send(ANSWER)
+      }
+    },
+    { connections: 1 }
+  )
   const running = send('/running')
   const connection = await first.promise
   const left = Array.from({ length: 1000 }, (_, at) => send(`/left${at}`))
@@ -122,7 +174,10 @@ t.test('requests that left while they waited cost nothing, and those behind them
   await running.done
   await last.done
   t.equal(last.status, 200)
-  t.same(upstream.requests.map(request => request.head.split(' ')[1]), ['/running', '/last'])
+  t.same(
+    upstream.requests.map(request => request.head.split(' ')[1]),
+    ['/running', '/last']
+  )
 })
 
 t.test('an answer before the end of the upload is passed on, and the connection is not used again', async t => {
@@ -132,9 +187,16 @@ t.test('an answer before the end of the upload is passed on, and the connection 
     else connection.send(ANSWER)
     upstream.requests.push({ head: head ?? '', body: Buffer.alloc(0), framed: Buffer.alloc(0) })
   })
-  for (const [length, headers] of [[1000, ['Content-Length', '1000']], [null, ['Transfer-Encoding', 'chunked']]] as const) {
+  for (const [length, headers] of [
+    [1000, ['Content-Length', '1000']],
+    [null, ['Transfer-Encoding', 'chunked']]
+  ] as const) {
     const before = upstream.connections.length
-    const body = new Readable({ read () { /* never ends */ } })
+    const body = new Readable({
+      read() {
+        /* never ends */
+      }
+    })
     body.push('hello')
     const responder = send('/', { method: 'POST', headers: ['Host', 'x', ...headers], body: bodyOf(body, length) })
     await responder.done
@@ -158,7 +220,11 @@ t.test('the head of an upload does not wait for the first piece', async t => {
     upstream.requests.push({ head: head ?? '', body: Buffer.alloc(0), framed: Buffer.alloc(0) })
     connection.send(ANSWER)
   })
-  const body = new Readable({ read () { /* nothing yet */ } })
+  const body = new Readable({
+    read() {
+      /* nothing yet */
+    }
+  })
   const responder = send('/', { method: 'POST', headers: ['Host', 'x', 'Content-Length', '5'], body: bodyOf(body, 5) })
   await responder.done
   t.equal(responder.status, 200)
@@ -172,9 +238,21 @@ t.test('a body that is longer or shorter than it said, or breaks off, goes no fu
     ['broken off', ['he'], true]
   ] as ReadonlyArray<readonly [string, readonly string[], boolean]>) {
     let received = ''
-    const { upstream, send } = await setup(t, connection => { connection.socket.on('data', piece => { received += piece.toString('latin1') }) })
-    const body = new Readable({ read () { /* pushed below */ } })
-    const responder = send('/', { method: 'POST', headers: ['Host', 'x', 'Content-Length', '5'], body: bodyOf(body, 5) })
+    const { upstream, send } = await setup(t, connection => {
+      connection.socket.on('data', piece => {
+        received += piece.toString('latin1')
+      })
+    })
+    const body = new Readable({
+      read() {
+        /* pushed below */
+      }
+    })
+    const responder = send('/', {
+      method: 'POST',
+      headers: ['Host', 'x', 'Content-Length', '5'],
+      body: bodyOf(body, 5)
+    })
     for (const chunk of chunks) {
       body.push(chunk)
       await turns()
@@ -191,7 +269,11 @@ t.test('a body that is longer or shorter than it said, or breaks off, goes no fu
 
 t.test('an empty stream without a length is an empty body', async t => {
   const { upstream, send } = await setup(t, answering(ANSWER))
-  const responder = send('/', { method: 'POST', headers: ['Host', 'x', 'Transfer-Encoding', 'chunked'], body: bodyOf(Readable.from([], { objectMode: false })) })
+  const responder = send('/', {
+    method: 'POST',
+    headers: ['Host', 'x', 'Transfer-Encoding', 'chunked'],
+    body: bodyOf(Readable.from([], { objectMode: false }))
+  })
   await responder.done
   t.equal(responder.status, 200)
   t.equal(upstream.requests[0]?.body.byteLength, 0)
@@ -199,20 +281,39 @@ t.test('an empty stream without a length is an empty body', async t => {
 
 t.test('HEAD, and bodies of methods that have none, close their connection', async t => {
   const { upstream, send } = await setup(t, answering('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'))
-  for (const [method, body] of [['HEAD', null], ['GET', 'x'], ['DELETE', 'x'], ['POST', 'x'], ['GET', null]] as const) {
+  for (const [method, body] of [
+    ['HEAD', null],
+    ['GET', 'x'],
+    ['DELETE', 'x'],
+    ['POST', 'x'],
+    ['GET', null]
+  ] as const) {
     const responder = send('/', { method, body: bodyOf(body) })
     await responder.done
     t.equal(responder.status, 200)
     await turns()
   }
-  t.same(upstream.requests.map(request => /connection: (\S+)/.exec(request.head)?.[1]), ['close', 'close', 'close', 'keep-alive', 'keep-alive'])
+  t.same(
+    upstream.requests.map(request => /connection: (\S+)/.exec(request.head)?.[1]),
+    ['close', 'close', 'close', 'keep-alive', 'keep-alive']
+  )
   t.equal(upstream.connections.length, 4)
 })
 
 t.test('an idle connection is let go when its time is over, or before the upstream would', async t => {
-  for (const [hint, allowed] of [['', 4000], ['Keep-Alive: timeout=3\r\n', 1000], ['Keep-Alive: timeout=60\r\n', 4000], ['Keep-Alive: timeout=2\r\n', 0]] as const) {
+  for (const [hint, allowed] of [
+    ['', 4000],
+    ['Keep-Alive: timeout=3\r\n', 1000],
+    ['Keep-Alive: timeout=60\r\n', 4000],
+    ['Keep-Alive: timeout=2\r\n', 0]
+  ] as const) {
     const clock = new ManualClock()
-    const { upstream, send } = await setup(t, answering(`HTTP/1.1 200 OK\r\n${hint}Content-Length: 1\r\n\r\na`), { keepAlive: 4000 }, clock)
+    const { upstream, send } = await setup(
+      t,
+      answering(`HTTP/1.1 200 OK\r\n${hint}Content-Length: 1\r\n\r\na`),
+      { keepAlive: 4000 },
+      clock
+    )
     await send().done
     await turns()
     if (allowed > 0) {
@@ -228,17 +329,23 @@ t.test('an idle connection is let go when its time is over, or before the upstre
 
 t.test('a retired pool finishes what runs and what waits, then closes its connections', async t => {
   const first = Promise.withResolvers<RawConnection>()
-  const { upstream, route, send } = await setup(t, async (connection, upstream) => {
-    for (let request = await connection.request(); request !== null; request = await connection.request()) {
-      if (upstream.requests.push(request) === 1) first.resolve(connection)
-      else connection.send(ANSWER)
-    }
-  }, { connections: 1 })
+  const { upstream, route, send } = await setup(
+    t,
+    async (connection, upstream) => {
+      for (let request = await connection.request(); request !== null; request = await connection.request()) {
+        if (upstream.requests.push(request) === 1) first.resolve(connection)
+        else connection.send(ANSWER)
+      }
+    },
+    { connections: 1 }
+  )
   const running = send('/running')
   const waiting = send('/waiting')
   const connection = await first.promise
   let closed = false
-  route.upstream.pool.close(() => { closed = true })
+  route.upstream.pool.close(() => {
+    closed = true
+  })
   const late = send('/late')
   await late.done
   t.equal(late.failure?.status, 502, 'nothing new is taken')
@@ -254,7 +361,13 @@ t.test('a retired pool finishes what runs and what waits, then closes its connec
 })
 
 t.test('the end of the gateway ends what runs, what waits and what is being opened', async t => {
-  const { upstream, forwarder, send } = await setup(t, async connection => { await connection.request() }, { connections: 1 })
+  const { upstream, forwarder, send } = await setup(
+    t,
+    async connection => {
+      await connection.request()
+    },
+    { connections: 1 }
+  )
   const running = send()
   while (upstream.connections.length === 0) await turns(1)
   await turns()
@@ -265,7 +378,9 @@ t.test('the end of the gateway ends what runs, what waits and what is being open
     t.equal(responder.failure?.status, 502)
   }
   await upstream.connections[0]?.closed
-  const other = await setup(t, async connection => { await connection.request() })
+  const other = await setup(t, async connection => {
+    await connection.request()
+  })
   const opening = other.send()
   await turns(1)
   await other.forwarder.close()
@@ -299,22 +414,34 @@ t.test('an upstream whose answer ends while the client does not read is still ha
 })
 
 t.test('many requests at once over few connections get each its own answer', async t => {
-  const { upstream, send } = await setup(t, connection => {
-    let text = ''
-    connection.socket.on('data', piece => {
-      text += piece.toString('latin1')
-      for (let end = text.indexOf('\r\n\r\n'); end >= 0; end = text.indexOf('\r\n\r\n')) {
-        const path = text.split(' ')[1] ?? ''
-        text = text.slice(end + 4)
-        const body = path.repeat(Number(path.slice(1)) % 7 * 1000 + 1)
-        connection.send(Number(path.slice(1)) % 2 === 0 ? `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}` : `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
-      }
-    })
-  }, { connections: 5 })
+  const { upstream, send } = await setup(
+    t,
+    connection => {
+      let text = ''
+      connection.socket.on('data', piece => {
+        text += piece.toString('latin1')
+        for (let end = text.indexOf('\r\n\r\n'); end >= 0; end = text.indexOf('\r\n\r\n')) {
+          const path = text.split(' ')[1] ?? ''
+          text = text.slice(end + 4)
+          const body = path.repeat((Number(path.slice(1)) % 7) * 1000 + 1)
+          connection.send(
+            Number(path.slice(1)) % 2 === 0
+              ? `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+              : `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+          )
+        }
+      })
+    },
+    { connections: 5 }
+  )
   const responders = Array.from({ length: 300 }, (_, at) => send(`/${at}`))
-  await Promise.all(responders.map(async responder => { await responder.done }))
+  await Promise.all(
+    responders.map(async responder => {
+      await responder.done
+    })
+  )
   for (const [at, responder] of responders.entries()) {
-    if (responder.body !== `/${at}`.repeat(at % 7 * 1000 + 1)) t.fail(`request ${at} got another answer`)
+    if (responder.body !== `/${at}`.repeat((at % 7) * 1000 + 1)) t.fail(`request ${at} got another answer`)
   }
   t.ok(upstream.connections.length <= 5)
 })
@@ -324,8 +451,16 @@ t.test('an upstream that resets during the upload is a fault, and the body is le
     await connection.head()
     connection.reset()
   })
-  const body = new Readable({ read () { this.push(Buffer.alloc(1000)) } })
-  const responder = send('/', { method: 'POST', headers: ['Host', 'x', 'Transfer-Encoding', 'chunked'], body: bodyOf(body) })
+  const body = new Readable({
+    read() {
+      this.push(Buffer.alloc(1000))
+    }
+  })
+  const responder = send('/', {
+    method: 'POST',
+    headers: ['Host', 'x', 'Transfer-Encoding', 'chunked'],
+    body: bodyOf(body)
+  })
   await responder.done
   t.equal(responder.failure?.status, 502)
   t.equal(responder.failure?.members?.['details'], 'the upstream closed the connection')
@@ -333,38 +468,58 @@ t.test('an upstream that resets during the upload is a fault, and the body is le
   t.ok(body.destroyed)
 })
 
-t.test('a handler that pauses and resumes while it is handed something gets its own answer, and so does the next', async t => {
-  const upstream = await new RawUpstream(answering(ANSWER)).listen()
-  const url = new URL(upstream.origin)
-  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), { authority: url.host, connections: 1, keepAlive: 4000 })
-  t.teardown(async () => {
-    pool.destroy()
-    await upstream.close()
-  })
-  const ignore = (): void => undefined
-  const turnOver = (controller: CallController): void => {
-    controller.pause()
-    controller.resume()
-  }
-  const answers = await Promise.all(Array.from({ length: 6 }, (_, at) => new Promise<string>((resolve, reject) => {
-    let body = ''
-    pool.dispatch({ method: 'GET', path: `/${at}`, headers: [], body: null }, {
-      over: false,
-      client: '',
-      dawdling: 0,
-      giveUp: ignore,
-      onRequestStart: ignore,
-      onBodySent: ignore,
-      onRequestSent: ignore,
-      onResponseStart: turnOver,
-      onResponseData (controller, piece) {
-        body += String.fromCharCode(...piece)
-        turnOver(controller)
-      },
-      onResponseEnd () { resolve(body) },
-      onResponseError (_, error) { reject(error) }
+t.test(
+  'a handler that pauses and resumes while it is handed something gets its own answer, and so does the next',
+  async t => {
+    const upstream = await new RawUpstream(answering(ANSWER)).listen()
+    const url = new URL(upstream.origin)
+    const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), {
+      authority: url.host,
+      connections: 1,
+      keepAlive: 4000
     })
-  })))
-  t.same(answers, ['a', 'a', 'a', 'a', 'a', 'a'])
-  t.equal(upstream.connections.length, 1)
-})
+    t.teardown(async () => {
+      pool.destroy()
+      await upstream.close()
+    })
+    const ignore = (): void => undefined
+    const turnOver = (controller: CallController): void => {
+      controller.pause()
+      controller.resume()
+    }
+    const answers = await Promise.all(
+      Array.from(
+        { length: 6 },
+        (_, at) =>
+          new Promise<string>((resolve, reject) => {
+            let body = ''
+            pool.dispatch(
+              { method: 'GET', path: `/${at}`, headers: [], body: null },
+              {
+                over: false,
+                client: '',
+                dawdling: 0,
+                giveUp: ignore,
+                onRequestStart: ignore,
+                onBodySent: ignore,
+                onRequestSent: ignore,
+                onResponseStart: turnOver,
+                onResponseData(controller, piece) {
+                  body += String.fromCharCode(...piece)
+                  turnOver(controller)
+                },
+                onResponseEnd() {
+                  resolve(body)
+                },
+                onResponseError(_, error) {
+                  reject(error)
+                }
+              }
+            )
+          })
+      )
+    )
+    t.same(answers, ['a', 'a', 'a', 'a', 'a', 'a'])
+    t.equal(upstream.connections.length, 1)
+  }
+)

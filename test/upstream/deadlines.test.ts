@@ -10,20 +10,27 @@ class Item implements Waiting {
   readonly patience: number
   readonly #end: (item: Item) => void
 
-  constructor (name: string, patience: number, end: (item: Item) => void) {
+  constructor(name: string, patience: number, end: (item: Item) => void) {
     this.name = name
     this.patience = patience
     this.#end = end
   }
 
-  expire (): void {
+  expire(): void {
     this.#end(this)
   }
 }
 
-function build (): { clock: ManualClock, deadlines: Deadlines, ended: string[], item: (name: string, patience: number) => Item } {
+function build(): {
+  clock: ManualClock
+  deadlines: Deadlines
+  ended: string[]
+  item: (name: string, patience: number) => Item
+} {
   const clock = new ManualClock()
-  const deadlines = new Deadlines(clock, () => { /* nothing to tidy */ })
+  const deadlines = new Deadlines(clock, () => {
+    /* nothing to tidy */
+  })
   const ended: string[] = []
   const item = (name: string, patience: number): Item => {
     const made = new Item(name, patience, it => {

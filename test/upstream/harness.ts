@@ -15,7 +15,7 @@ export class RecordingResponder implements Responder {
   gone = false
   onDrain: (() => void) | null = null
   onClose: (() => void) | null = null
-  readonly interims: Array<{ status: number, headers: readonly string[] }> = []
+  readonly interims: Array<{ status: number; headers: readonly string[] }> = []
   status = 0
   headers = new HeaderList()
   readonly pieces: Uint8Array[] = []
@@ -24,7 +24,9 @@ export class RecordingResponder implements Responder {
   ended = false
   tunnelled: TunnelTarget | null = null
   /** What the `upstream` hooks of a chain would do. */
-  hook: (out: UpstreamRequest) => void = () => { /* changes nothing */ }
+  hook: (out: UpstreamRequest) => void = () => {
+    /* changes nothing */
+  }
   /** Holds the head back until it resolves. */
   headDelay: Promise<void> | null = null
   /** What `write` answers. */
@@ -35,65 +37,77 @@ export class RecordingResponder implements Responder {
   readonly done: Promise<void>
   readonly headed: Promise<void>
   readonly wrote: Promise<void>
-  #resolve: () => void = () => { /* set below */ }
-  #head: () => void = () => { /* set below */ }
-  #write: () => void = () => { /* set below */ }
-
-  constructor () {
-    this.done = new Promise(resolve => { this.#resolve = resolve })
-    this.headed = new Promise(resolve => { this.#head = resolve })
-    this.wrote = new Promise(resolve => { this.#write = resolve })
+  #resolve: () => void = () => {
+    /* set below */
+  }
+  #head: () => void = () => {
+    /* set below */
+  }
+  #write: () => void = () => {
+    /* set below */
   }
 
-  get body (): string {
+  constructor() {
+    this.done = new Promise(resolve => {
+      this.#resolve = resolve
+    })
+    this.headed = new Promise(resolve => {
+      this.#head = resolve
+    })
+    this.wrote = new Promise(resolve => {
+      this.#write = resolve
+    })
+  }
+
+  get body(): string {
     return Buffer.concat(this.pieces).toString('latin1')
   }
 
-  forwarding (out: UpstreamRequest): void {
+  forwarding(out: UpstreamRequest): void {
     this.hook(out)
   }
 
-  interim (status: number, headers: readonly string[]): void {
+  interim(status: number, headers: readonly string[]): void {
     this.interims.push({ status, headers })
   }
 
-  head (status: number, headers: HeaderList): void | Promise<void> {
+  head(status: number, headers: HeaderList): void | Promise<void> {
     this.status = status
     this.headers = headers
     this.#head()
     if (this.headDelay !== null) return this.headDelay
   }
 
-  write (bytes: Uint8Array): boolean {
+  write(bytes: Uint8Array): boolean {
     this.bytes += bytes.byteLength
     if (!this.discard) this.pieces.push(bytes)
     this.#write()
     return this.flowing
   }
 
-  end (trailers: readonly string[] | null): void {
+  end(trailers: readonly string[] | null): void {
     this.ended = true
     this.trailers = trailers
     this.#close()
   }
 
-  fail (error: Error): void {
+  fail(error: Error): void {
     this.error = error
     this.#close()
   }
 
-  async tunnel (target: TunnelTarget): Promise<void> {
+  async tunnel(target: TunnelTarget): Promise<void> {
     this.tunnelled = target
     this.#close()
   }
 
   /** The client closes its connection. */
-  leave (): void {
+  leave(): void {
     this.gone = true
     this.#close()
   }
 
-  #close (): void {
+  #close(): void {
     const close = this.onClose
     this.onClose = null
     close?.()
@@ -101,14 +115,17 @@ export class RecordingResponder implements Responder {
   }
 
   /** The error that a client would get: its status and members. */
-  get failure (): { status: number, members: Record<string, unknown> | null } | null {
+  get failure(): { status: number; members: Record<string, unknown> | null } | null {
     if (!(this.error instanceof GatewayError)) return null
-    return { status: this.error.status, members: this.error.members({ correlationId: 'c', now: 0, mode: 'production' }) }
+    return {
+      status: this.error.status,
+      members: this.error.members({ correlationId: 'c', now: 0, mode: 'production' })
+    }
   }
 }
 
 /** A body of bytes, of a stream, or none. */
-export function bodyOf (content: string | Readable | null, length: number | null = null): RequestBody {
+export function bodyOf(content: string | Readable | null, length: number | null = null): RequestBody {
   const bytes = typeof content === 'string' ? Buffer.from(content, 'latin1') : null
   return {
     length: content === null ? 0 : length,
@@ -119,33 +136,36 @@ export function bodyOf (content: string | Readable | null, length: number | null
     each: () => Promise.reject(new Error('nobody asks')),
     gather: () => null,
     bytes: async () => bytes ?? Buffer.alloc(0),
-    stream: () => content instanceof Readable ? content : Readable.from([])
+    stream: () => (content instanceof Readable ? content : Readable.from([]))
   }
 }
 
 /** A context with the facts of a plain GET, changed as given. */
-export function contextOf (facts: Partial<Omit<RequestFacts, 'headers'>> & { headers?: string[] } = {}): Context {
-  return new Context({
-    method: 'GET',
-    target: '/',
-    host: 'gateway.test',
-    body: bodyOf(null),
-    peerAddress: '203.0.113.7',
-    clientAddress: '203.0.113.7',
-    secure: true,
-    httpVersion: '1.1',
-    upgrade: null,
-    expectsContinue: false,
-    correlationId: 'corr-1',
-    now: 0,
-    startedAt: 0,
-    ...facts,
-    headers: new HeaderList(facts.headers ?? ['Host', 'gateway.test'])
-  }, NO_ROUTE)
+export function contextOf(facts: Partial<Omit<RequestFacts, 'headers'>> & { headers?: string[] } = {}): Context {
+  return new Context(
+    {
+      method: 'GET',
+      target: '/',
+      host: 'gateway.test',
+      body: bodyOf(null),
+      peerAddress: '203.0.113.7',
+      clientAddress: '203.0.113.7',
+      secure: true,
+      httpVersion: '1.1',
+      upgrade: null,
+      expectsContinue: false,
+      correlationId: 'corr-1',
+      now: 0,
+      startedAt: 0,
+      ...facts,
+      headers: new HeaderList(facts.headers ?? ['Host', 'gateway.test'])
+    },
+    NO_ROUTE
+  )
 }
 
 /** A merchant's target at `origin`, changed as given. */
-export function targetOf (origin: string, more: Partial<UpstreamTarget> = {}): UpstreamTarget {
+export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): UpstreamTarget {
   return {
     origin,
     path: '/',
@@ -162,6 +182,21 @@ export function targetOf (origin: string, more: Partial<UpstreamTarget> = {}): U
 }
 
 /** An operator's upstream at `url` with the defaults of the configuration. */
-export function upstreamConfig (url: string, more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}): UrlUpstreamConfig {
-  return { kind: 'url', url, timeout: 30_000, connectTimeout: 5000, keepAlive: 4000, connections: 256, connectionsPerClient: more.connections ?? 256, underscoreHeaders: false, preserveHost: false, headers: {}, ...more }
+export function upstreamConfig(
+  url: string,
+  more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}
+): UrlUpstreamConfig {
+  return {
+    kind: 'url',
+    url,
+    timeout: 30_000,
+    connectTimeout: 5000,
+    keepAlive: 4000,
+    connections: 256,
+    connectionsPerClient: more.connections ?? 256,
+    underscoreHeaders: false,
+    preserveHost: false,
+    headers: {},
+    ...more
+  }
 }

@@ -4,7 +4,7 @@ import t, { type Test as T } from 'tap'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { outboundCall, type OutboundCall } from '../../src/upstream/outbound.ts'
 
-async function serve (t: T, answer: RequestListener): Promise<string> {
+async function serve(t: T, answer: RequestListener): Promise<string> {
   const server = createServer(answer)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -17,14 +17,16 @@ async function serve (t: T, answer: RequestListener): Promise<string> {
   return `http://127.0.0.1:${address.port}`
 }
 
-function caller (production = false, addresses: readonly string[] = []): OutboundCall {
+function caller(production = false, addresses: readonly string[] = []): OutboundCall {
   return outboundCall(new AddressGuard({ production, resolve: async () => addresses }))
 }
 
 const plain = { method: 'GET', headers: [], timeout: 5_000 } as const
 
 t.test('the status and the first bytes of the body are answered', async t => {
-  const url = await serve(t, (_req, res) => { res.writeHead(418).end('0123456789'.repeat(500)) })
+  const url = await serve(t, (_req, res) => {
+    res.writeHead(418).end('0123456789'.repeat(500))
+  })
   const call = caller()
   const { status, body } = await call({ ...plain, url, keep: 1024 })
   t.equal(status, 418)
@@ -34,10 +36,19 @@ t.test('the status and the first bytes of the body are answered', async t => {
 
 t.test('a body without an end is dropped, and changes nothing about the answer', async t => {
   let dropped: () => void
-  const gone = new Promise<void>(resolve => { dropped = resolve })
+  const gone = new Promise<void>(resolve => {
+    dropped = resolve
+  })
   const url = await serve(t, (_req, res) => {
-    res.on('close', () => { dropped() })
-    const more = (): void => { if (!res.destroyed) res.write('x'.repeat(16_384), () => { setImmediate(more) }) }
+    res.on('close', () => {
+      dropped()
+    })
+    const more = (): void => {
+      if (!res.destroyed)
+        res.write('x'.repeat(16_384), () => {
+          setImmediate(more)
+        })
+    }
     more()
   })
   const { status, body } = await caller()({ ...plain, url, keep: 1024 })
@@ -49,7 +60,10 @@ t.test('a body without an end is dropped, and changes nothing about the answer',
 t.test('a body that comes too late or breaks off is answered as far as it came', async t => {
   const url = await serve(t, (req, res) => {
     res.write('begun')
-    if (req.url === '/break') setImmediate(() => { res.destroy() })
+    if (req.url === '/break')
+      setImmediate(() => {
+        res.destroy()
+      })
   })
   for (const path of ['/late', '/break']) {
     const { status, body } = await caller()({ ...plain, url: url + path, timeout: 300, keep: 1024 })
@@ -67,7 +81,9 @@ t.test('the time counts from the resolving of the name, and is over for what nev
 
 t.test('a signal ends the call with its reason', async t => {
   const controller = new AbortController()
-  const url = await serve(t, () => { controller.abort(new Error('the gateway stops')) })
+  const url = await serve(t, () => {
+    controller.abort(new Error('the gateway stops'))
+  })
   await t.rejects(caller()({ ...plain, url, signal: controller.signal }), { message: 'the gateway stops' })
 })
 
@@ -83,9 +99,19 @@ t.test('redirects are answers, never followed', async t => {
 
 t.test('addresses are checked at the call: private ones and plain HTTP in production are refused', async t => {
   for (const addresses of [['10.0.0.1'], ['93.184.216.34', '127.0.0.1'], ['169.254.169.254'], ['::1'], ['fd00::1']]) {
-    await t.rejects(caller(true, addresses)({ ...plain, url: 'https://hooks.example.com/' }), { name: 'AddressRefused', reason: 'range' }, addresses.join())
+    await t.rejects(
+      caller(true, addresses)({ ...plain, url: 'https://hooks.example.com/' }),
+      { name: 'AddressRefused', reason: 'range' },
+      addresses.join()
+    )
   }
-  await t.rejects(caller(true, ['93.184.216.34'])({ ...plain, url: 'http://hooks.example.com/' }), { name: 'AddressRefused', reason: 'scheme' })
-  await t.rejects(caller(true)({ ...plain, url: 'https://127.0.0.1:8443/' }), { name: 'AddressRefused', reason: 'range' })
+  await t.rejects(caller(true, ['93.184.216.34'])({ ...plain, url: 'http://hooks.example.com/' }), {
+    name: 'AddressRefused',
+    reason: 'scheme'
+  })
+  await t.rejects(caller(true)({ ...plain, url: 'https://127.0.0.1:8443/' }), {
+    name: 'AddressRefused',
+    reason: 'range'
+  })
   await t.rejects(caller(true, [])({ ...plain, url: 'https://hooks.example.com/' }), { name: 'NameUnresolved' })
 })

@@ -8,7 +8,7 @@ import { requestHead, RequestRefused, type UpstreamCall } from '../../src/upstre
 
 const GET: UpstreamCall = { method: 'GET', path: '/', headers: [], body: null }
 
-function refusalOf (call: UpstreamCall): string | null {
+function refusalOf(call: UpstreamCall): string | null {
   try {
     requestHead(call, 'upstream.test')
     return null
@@ -35,7 +35,10 @@ t.test('how each body is framed', async t => {
     ['HEAD', null, [], '', true]
   ] as const) {
     const head = requestHead({ method, path: '/', headers, body }, 'upstream.test')
-    const found = head.text.split('\r\n').filter(line => /^(?:content-length|transfer-encoding)/i.test(line)).join()
+    const found = head.text
+      .split('\r\n')
+      .filter(line => /^(?:content-length|transfer-encoding)/i.test(line))
+      .join()
     t.equal(found, framing, `${method} ${headers.join(' ')}`)
     t.equal(head.last, last)
     t.match(head.text, last ? /\r\nconnection: close\r\n/ : /\r\nconnection: keep-alive\r\n/)
@@ -46,21 +49,56 @@ t.test('how each body is framed', async t => {
 
 t.test('what could split or smuggle a request is refused', async t => {
   for (const call of [
-    { method: 'CONNECT' }, { method: '' }, { method: 'GE T' }, { method: 'GET\r\n' }, { method: 'G\xe9T' },
-    { path: '' }, { path: '*' }, { path: 'http://x/' }, { path: '/a b' }, { path: '/a\r\nX: y' }, { path: '/a\n' }, { path: '/\0' }, { path: '/\u010a' }, { path: '/\ud83d\ude00' },
-    { headers: ['', 'x'] }, { headers: ['a b', 'x'] }, { headers: ['a:', 'x'] }, { headers: ['a\r\n', 'x'] }, { headers: ['\xe9', 'x'] }, { headers: ['a\u010a', 'x'] },
-    { headers: ['a', 'x\r\ny: z'] }, { headers: ['a', 'x\n'] }, { headers: ['a', 'x\r'] }, { headers: ['a', '\0'] }, { headers: ['a', '\x7f'] }, { headers: ['a', 'x\u010d\u010a'] },
+    { method: 'CONNECT' },
+    { method: '' },
+    { method: 'GE T' },
+    { method: 'GET\r\n' },
+    { method: 'G\xe9T' },
+    { path: '' },
+    { path: '*' },
+    { path: 'http://x/' },
+    { path: '/a b' },
+    { path: '/a\r\nX: y' },
+    { path: '/a\n' },
+    { path: '/\0' },
+    { path: '/\u010a' },
+    { path: '/\ud83d\ude00' },
+    { headers: ['', 'x'] },
+    { headers: ['a b', 'x'] },
+    { headers: ['a:', 'x'] },
+    { headers: ['a\r\n', 'x'] },
+    { headers: ['\xe9', 'x'] },
+    { headers: ['a\u010a', 'x'] },
+    { headers: ['a', 'x\r\ny: z'] },
+    { headers: ['a', 'x\n'] },
+    { headers: ['a', 'x\r'] },
+    { headers: ['a', '\0'] },
+    { headers: ['a', '\x7f'] },
+    { headers: ['a', 'x\u010d\u010a'] },
     { headers: ['Host', 'a', 'host', 'b'] },
     { headers: ['Content-Length', '0', 'content-length', '0'] },
-    { headers: ['Content-Length', ''] }, { headers: ['Content-Length', '+1'] }, { headers: ['Content-Length', '1,1'] }, { headers: ['Content-Length', '0x1'] }, { headers: ['Content-Length', ' 1'] }, { headers: ['Content-Length', '1'.repeat(16)] },
+    { headers: ['Content-Length', ''] },
+    { headers: ['Content-Length', '+1'] },
+    { headers: ['Content-Length', '1,1'] },
+    { headers: ['Content-Length', '0x1'] },
+    { headers: ['Content-Length', ' 1'] },
+    { headers: ['Content-Length', '1'.repeat(16)] },
     { method: 'POST', headers: ['Content-Length', '4'], body: new Uint8Array(5) },
-    { headers: ['Transfer-Encoding', 'chunked'] }, { headers: ['transfer-encoding', 'x'] }, { headers: ['Connection', 'close'] }, { headers: ['Keep-Alive', 'x'] }, { headers: ['UPGRADE', 'x'] }, { headers: ['expect', '100-continue'] }
-  ]) t.match(refusalOf({ ...GET, ...call }), /^the request cannot be sent: /, JSON.stringify(call))
+    { headers: ['Transfer-Encoding', 'chunked'] },
+    { headers: ['transfer-encoding', 'x'] },
+    { headers: ['Connection', 'close'] },
+    { headers: ['Keep-Alive', 'x'] },
+    { headers: ['UPGRADE', 'x'] },
+    { headers: ['expect', '100-continue'] }
+  ])
+    t.match(refusalOf({ ...GET, ...call }), /^the request cannot be sent: /, JSON.stringify(call))
 })
 
 t.test('whatever is let through reaches a server of Node as one request with the same parts', async t => {
-  const seen: Array<{ method: string, url: string, headers: string[] }> = []
-  let answered: () => void = () => { /* set below */ }
+  const seen: Array<{ method: string; url: string; headers: string[] }> = []
+  let answered: () => void = () => {
+    /* set below */
+  }
   const server = http.createServer({ requireHostHeader: false }, (request, response) => {
     seen.push({ method: request.method ?? '', url: request.url ?? '', headers: request.rawHeaders })
     response.end()
@@ -81,11 +119,30 @@ t.test('whatever is let through reaches a server of Node as one request with the
     server.close()
   })
   const { port } = server.address() as net.AddressInfo /* TCP */
-  const odd = fc.constantFrom('\r', '\n', '\r\n', '\0', ' ', '\t', ':', '\x7f', '\u010a', '\u010d', '\xff', 'GET / HTTP/1.1\r\n\r\n')
-  const piece = fc.oneof({ weight: 12, arbitrary: fc.constantFrom('a', 'Z', '0', '-', '_', '~', '!') }, { weight: 1, arbitrary: odd })
+  const odd = fc.constantFrom(
+    '\r',
+    '\n',
+    '\r\n',
+    '\0',
+    ' ',
+    '\t',
+    ':',
+    '\x7f',
+    '\u010a',
+    '\u010d',
+    '\xff',
+    'GET / HTTP/1.1\r\n\r\n'
+  )
+  const piece = fc.oneof(
+    { weight: 12, arbitrary: fc.constantFrom('a', 'Z', '0', '-', '_', '~', '!') },
+    { weight: 1, arbitrary: odd }
+  )
   const text = fc.string({ unit: piece, maxLength: 10 })
   // Node's server takes neither of the two in a target; upstreams may.
-  const call = fc.record({ path: text.map(rest => `/${rest.replaceAll(/[\x7f\xff]/g, '')}`), headers: fc.array(fc.tuple(fc.oneof(text, fc.constantFrom('Accept', 'X-A')), text), { maxLength: 5 }) })
+  const call = fc.record({
+    path: text.map(rest => `/${rest.replaceAll(/[\x7f\xff]/g, '')}`),
+    headers: fc.array(fc.tuple(fc.oneof(text, fc.constantFrom('Accept', 'X-A')), text), { maxLength: 5 })
+  })
   let sent = 0
   for (const { path, headers } of fc.sample(call, { numRuns: 400, seed: 11 })) {
     const made: UpstreamCall = { ...GET, path, headers: headers.flat() }
@@ -93,12 +150,30 @@ t.test('whatever is let through reaches a server of Node as one request with the
     sent++
     seen.length = 0
     const socket = net.connect(port, '127.0.0.1')
-    const done = new Promise<void>(resolve => { answered = resolve })
+    const done = new Promise<void>(resolve => {
+      answered = resolve
+    })
     socket.write(requestHead(made, 'upstream.test').text, 'latin1')
     await done
     socket.destroy()
     t.same(faults, [], JSON.stringify(made))
-    t.same(seen, [{ method: 'GET', url: path, headers: ['host', 'upstream.test', 'connection', 'keep-alive', ...headers.flatMap(([name, value]) => [name, value.replaceAll(/^[ \t]+|[ \t]+$/g, '')])] }], JSON.stringify(made))
+    t.same(
+      seen,
+      [
+        {
+          method: 'GET',
+          url: path,
+          headers: [
+            'host',
+            'upstream.test',
+            'connection',
+            'keep-alive',
+            ...headers.flatMap(([name, value]) => [name, value.replaceAll(/^[ \t]+|[ \t]+$/g, '')])
+          ]
+        }
+      ],
+      JSON.stringify(made)
+    )
   }
   t.ok(sent > 50, `${sent} were sent`)
 })

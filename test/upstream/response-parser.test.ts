@@ -6,7 +6,10 @@ import { ResponseFault } from '../../src/upstream/response-fault.ts'
 import { MAX_HEAD, ResponseParser, type ResponseReader } from '../../src/upstream/response-parser.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
-interface Head { readonly status: number, readonly pairs: readonly string[] }
+interface Head {
+  readonly status: number
+  readonly pairs: readonly string[]
+}
 
 /** All that came of one answer. */
 interface Result {
@@ -29,34 +32,36 @@ class Recorder implements ResponseReader {
   readonly #pauses: readonly boolean[]
   #calls = 0
 
-  constructor (pauses: readonly boolean[] = []) {
+  constructor(pauses: readonly boolean[] = []) {
     this.#pauses = pauses
   }
 
-  #called (): void {
+  #called(): void {
     if (this.parser?.paused === true) throw new Error('something was handed over during a pause')
     if (this.#pauses[this.#calls++ % Math.max(1, this.#pauses.length)] === true) this.parser?.pause()
   }
 
-  responseHead (status: number, pairs: string[]): void {
+  responseHead(status: number, pairs: string[]): void {
     if (status < 200) this.interims.push({ status, pairs })
     else this.head = { status, pairs }
     this.#called()
   }
 
-  responseBody (bytes: Buffer, from: number, to: number): void {
+  responseBody(bytes: Buffer, from: number, to: number): void {
     this.body += bytes.toString('latin1', from, to)
     this.#called()
   }
 
-  responseEnd (trailers: readonly string[]): void {
+  responseEnd(trailers: readonly string[]): void {
     if (this.parser?.paused === true) throw new Error('it ended during a pause')
     this.trailers = trailers
   }
 }
 
-/** Reads an answer that comes in these pieces, each in the same memory, and is followed by the close of the connection. */
-function parse (pieces: readonly string[], silent = false, pauses: readonly boolean[] = []): Result {
+/**
+ * Reads an answer that comes in these pieces, each in the same memory, and is followed by the close of the connection.
+ */
+function parse(pieces: readonly string[], silent = false, pauses: readonly boolean[] = []): Result {
   const reader = new Recorder(pauses)
   const parser = new ResponseParser(reader)
   reader.parser = parser
@@ -82,12 +87,14 @@ function parse (pieces: readonly string[], silent = false, pauses: readonly bool
   return { interims: reader.interims, head: reader.head, body: reader.body, trailers: reader.trailers, fault, reusable }
 }
 
-/** The same, as far as the places at which it was split may not matter: what is refused may be refused sooner or later. */
-function outcome ({ fault, ...rest }: Result): unknown {
+/**
+ * The same, as far as the places at which it was split may not matter: what is refused may be refused sooner or later.
+ */
+function outcome({ fault, ...rest }: Result): unknown {
   return { ...rest, refused: fault !== null }
 }
 
-function cut (text: string, places: readonly number[]): string[] {
+function cut(text: string, places: readonly number[]): string[] {
   const sorted = [0, ...places.map(place => place % (text.length + 1)), text.length].toSorted((a, b) => a - b)
   return sorted.slice(1).map((end, at) => text.slice(sorted[at], end))
 }
@@ -95,102 +102,188 @@ function cut (text: string, places: readonly number[]): string[] {
 const TOKEN = "!#$%&'*+-.^_`|~09AZaz"
 const token = fc.string({ unit: fc.constantFrom(...TOKEN), minLength: 1, maxLength: 12 })
 /** A value as it arrives: without blanks around it. */
-const value = fc.string({ unit: fc.constantFrom('a', 'Z', '0', ' ', '\t', ',', ':', '"', '\xe9', '\xff', '~'), maxLength: 30 }).map(text => text.replaceAll(/^[ \t]+|[ \t]+$/g, ''))
-const FRAMING = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding', 'upgrade', 'trailer', 'date'])
-const fields = fc.array(fc.tuple(fc.oneof(token, fc.constantFrom('X-A', 'Set-Cookie', 'ETag', '__proto__', 'Content-Type')), value), { maxLength: 8 })
+const value = fc
+  .string({ unit: fc.constantFrom('a', 'Z', '0', ' ', '\t', ',', ':', '"', '\xe9', '\xff', '~'), maxLength: 30 })
+  .map(text => text.replaceAll(/^[ \t]+|[ \t]+$/g, ''))
+const FRAMING = new Set([
+  'connection',
+  'keep-alive',
+  'content-length',
+  'transfer-encoding',
+  'upgrade',
+  'trailer',
+  'date'
+])
+const fields = fc
+  .array(fc.tuple(fc.oneof(token, fc.constantFrom('X-A', 'Set-Cookie', 'ETag', '__proto__', 'Content-Type')), value), {
+    maxLength: 8
+  })
   .map(pairs => pairs.filter(([name]) => !FRAMING.has(name.toLowerCase())))
 const blanks = fc.constantFrom('', ' ', '  ', '\t', ' \t ')
 const content = fc.string({ unit: 'binary-ascii', maxLength: 300 })
 const extension = fc.constantFrom('', ';a', ';a=b', ';a="b;\\"c"', ';a=1;b')
 
 /** A sound answer: its bytes, and what they say. */
-const answer = fc.record({
-  interims: fc.array(fc.tuple(fc.constantFrom(102, 103, 199), fields), { maxLength: 2 }),
-  status: fc.constantFrom(200, 201, 204, 206, 301, 304, 400, 402, 404, 500, 599),
-  reason: fc.constantFrom(' OK', ' ', '', ' Not \xe9 good'),
-  fields,
-  around: blanks,
-  framing: fc.constantFrom('length', 'chunked', 'close'),
-  silent: fc.boolean(),
-  chunks: fc.array(content, { maxLength: 4 }),
-  extension,
-  upper: fc.boolean(),
-  trailers: fields
-}).map(parts => {
-  const lines = (pairs: ReadonlyArray<readonly [string, string]>): string => pairs.map(([name, text]) => `${name}:${parts.around}${text}${parts.around}\r\n`).join('')
-  const silent = parts.silent || parts.status === 204 || parts.status === 304
-  const chunks = parts.chunks.filter(chunk => chunk !== '')
-  const body = chunks.join('')
-  const own: Array<[string, string]> = parts.framing === 'length' ? [['Content-Length', String(body.length)]] : parts.framing === 'chunked' ? [['Transfer-Encoding', parts.upper ? 'CHUNKED' : 'chunked']] : []
-  const size = (chunk: string): string => parts.upper ? `00${chunk.length.toString(16).toUpperCase()}` : chunk.length.toString(16)
-  const framed = parts.framing === 'chunked'
-    ? `${chunks.map(chunk => `${size(chunk)}${parts.extension}\r\n${chunk}\r\n`).join('')}0${parts.extension}\r\n${lines(parts.trailers)}\r\n`
-    : body
-  // A head alone must not be followed by the bytes of a body.
-  const framing = silent && parts.status === 204 ? [] : own
-  const all = [...parts.fields, ...framing]
-  const framingLines = framing.map(([name, text]) => `${name}:${parts.around.replaceAll('\t', ' ')}${text}${parts.around.replaceAll('\t', '')}\r\n`).join('')
-  return {
-    silent: parts.silent,
-    text: `${parts.interims.map(([status, pairs]) => `HTTP/1.1 ${status} Odd\r\n${lines(pairs)}\r\n`).join('')}HTTP/1.1 ${parts.status}${parts.reason}\r\n${lines(parts.fields)}${framingLines}\r\n${silent ? '' : framed}`,
-    interims: parts.interims.map(([status, pairs]) => ({ status, pairs: pairs.flat() })),
-    head: { status: parts.status, pairs: all.flat() },
-    body: silent ? '' : body,
-    trailers: !silent && parts.framing === 'chunked' ? parts.trailers.flat() : []
-  }
-})
+const answer = fc
+  .record({
+    interims: fc.array(fc.tuple(fc.constantFrom(102, 103, 199), fields), { maxLength: 2 }),
+    status: fc.constantFrom(200, 201, 204, 206, 301, 304, 400, 402, 404, 500, 599),
+    reason: fc.constantFrom(' OK', ' ', '', ' Not \xe9 good'),
+    fields,
+    around: blanks,
+    framing: fc.constantFrom('length', 'chunked', 'close'),
+    silent: fc.boolean(),
+    chunks: fc.array(content, { maxLength: 4 }),
+    extension,
+    upper: fc.boolean(),
+    trailers: fields
+  })
+  .map(parts => {
+    const lines = (pairs: ReadonlyArray<readonly [string, string]>): string =>
+      pairs.map(([name, text]) => `${name}:${parts.around}${text}${parts.around}\r\n`).join('')
+    const silent = parts.silent || parts.status === 204 || parts.status === 304
+    const chunks = parts.chunks.filter(chunk => chunk !== '')
+    const body = chunks.join('')
+    const own: Array<[string, string]> =
+      parts.framing === 'length'
+        ? [['Content-Length', String(body.length)]]
+        : parts.framing === 'chunked'
+          ? [['Transfer-Encoding', parts.upper ? 'CHUNKED' : 'chunked']]
+          : []
+    const size = (chunk: string): string =>
+      parts.upper ? `00${chunk.length.toString(16).toUpperCase()}` : chunk.length.toString(16)
+    const framed =
+      parts.framing === 'chunked'
+        ? `${chunks.map(chunk => `${size(chunk)}${parts.extension}\r\n${chunk}\r\n`).join('')}0${parts.extension}\r\n${lines(parts.trailers)}\r\n`
+        : body
+    // A head alone must not be followed by the bytes of a body.
+    const framing = silent && parts.status === 204 ? [] : own
+    const all = [...parts.fields, ...framing]
+    const framingLines = framing
+      .map(
+        ([name, text]) => `${name}:${parts.around.replaceAll('\t', ' ')}${text}${parts.around.replaceAll('\t', '')}\r\n`
+      )
+      .join('')
+    return {
+      silent: parts.silent,
+      text: `${parts.interims.map(([status, pairs]) => `HTTP/1.1 ${status} Odd\r\n${lines(pairs)}\r\n`).join('')}HTTP/1.1 ${parts.status}${parts.reason}\r\n${lines(parts.fields)}${framingLines}\r\n${silent ? '' : framed}`,
+      interims: parts.interims.map(([status, pairs]) => ({ status, pairs: pairs.flat() })),
+      head: { status: parts.status, pairs: all.flat() },
+      body: silent ? '' : body,
+      trailers: !silent && parts.framing === 'chunked' ? parts.trailers.flat() : []
+    }
+  })
 
 t.test('a sound answer is read as it was written, wherever it is cut and whenever its reader pauses', async t => {
-  fc.assert(fc.property(answer, fc.array(fc.nat(5000), { maxLength: 12 }), fc.array(fc.boolean(), { maxLength: 5 }), (made, places, pauses) => {
-    const { reusable: _reusable, ...said } = parse(cut(made.text, places), made.silent, pauses)
-    const { silent: _silent, text, ...expected } = made
-    const [found, wanted] = [JSON.stringify(said), JSON.stringify({ interims: expected.interims, head: expected.head, body: expected.body, trailers: expected.trailers, fault: null })]
-    if (found !== wanted) throw new Error(`${JSON.stringify(text)}: ${found}, not ${wanted}`)
-  }), { numRuns: 500 })
+  fc.assert(
+    fc.property(
+      answer,
+      fc.array(fc.nat(5000), { maxLength: 12 }),
+      fc.array(fc.boolean(), { maxLength: 5 }),
+      (made, places, pauses) => {
+        const { reusable: _reusable, ...said } = parse(cut(made.text, places), made.silent, pauses)
+        const { silent: _silent, text, ...expected } = made
+        const [found, wanted] = [
+          JSON.stringify(said),
+          JSON.stringify({
+            interims: expected.interims,
+            head: expected.head,
+            body: expected.body,
+            trailers: expected.trailers,
+            fault: null
+          })
+        ]
+        if (found !== wanted) throw new Error(`${JSON.stringify(text)}: ${found}, not ${wanted}`)
+      }
+    ),
+    { numRuns: 500 }
+  )
   t.pass('no difference')
 })
 
 t.test('bytes that were changed at random are read alike however they are cut', async t => {
-  const change = fc.tuple(fc.nat(5000), fc.constantFrom('\r', '\n', '\r\n', ':', ' ', '\0', ';', '0', 'f', 'Content-Length: 3\r\n', 'Transfer-Encoding: chunked\r\n', ''))
-  fc.assert(fc.property(answer, fc.array(change, { minLength: 1, maxLength: 3 }), fc.array(fc.nat(5000), { maxLength: 12 }), fc.array(fc.boolean(), { maxLength: 5 }), ({ text, silent }, changes, places, pauses) => {
-    let bytes = text
-    for (const [place, put] of changes) bytes = bytes.slice(0, place % (bytes.length + 1)) + put + bytes.slice(place % (bytes.length + 1) + 1)
-    const whole = JSON.stringify(outcome(parse([bytes], silent)))
-    const bytewise = JSON.stringify(outcome(parse([...bytes], silent)))
-    const pieces = JSON.stringify(outcome(parse(cut(bytes, places), silent, pauses)))
-    if (whole !== pieces || whole !== bytewise) throw new Error(`${JSON.stringify(bytes)}: ${whole} ${pieces} ${bytewise}`)
-  }), { numRuns: 1000 })
+  const change = fc.tuple(
+    fc.nat(5000),
+    fc.constantFrom(
+      '\r',
+      '\n',
+      '\r\n',
+      ':',
+      ' ',
+      '\0',
+      ';',
+      '0',
+      'f',
+      'Content-Length: 3\r\n',
+      'Transfer-Encoding: chunked\r\n',
+      ''
+    )
+  )
+  fc.assert(
+    fc.property(
+      answer,
+      fc.array(change, { minLength: 1, maxLength: 3 }),
+      fc.array(fc.nat(5000), { maxLength: 12 }),
+      fc.array(fc.boolean(), { maxLength: 5 }),
+      ({ text, silent }, changes, places, pauses) => {
+        let bytes = text
+        for (const [place, put] of changes)
+          bytes = bytes.slice(0, place % (bytes.length + 1)) + put + bytes.slice((place % (bytes.length + 1)) + 1)
+        const whole = JSON.stringify(outcome(parse([bytes], silent)))
+        const bytewise = JSON.stringify(outcome(parse([...bytes], silent)))
+        const pieces = JSON.stringify(outcome(parse(cut(bytes, places), silent, pauses)))
+        if (whole !== pieces || whole !== bytewise)
+          throw new Error(`${JSON.stringify(bytes)}: ${whole} ${pieces} ${bytewise}`)
+      }
+    ),
+    { numRuns: 1000 }
+  )
   t.pass('no difference')
 })
 
 /** Node's own client as the second reader. */
-async function byNode (port: number, method: string): Promise<Pick<Result, 'interims' | 'head' | 'body' | 'trailers'>> {
+async function byNode(port: number, method: string): Promise<Pick<Result, 'interims' | 'head' | 'body' | 'trailers'>> {
   const request = http.request({ port, host: '127.0.0.1', method, agent: false })
   const interims: Head[] = []
-  request.on('information', ({ statusCode, rawHeaders }) => { interims.push({ status: statusCode, pairs: rawHeaders }) })
+  request.on('information', ({ statusCode, rawHeaders }) => {
+    interims.push({ status: statusCode, pairs: rawHeaders })
+  })
   request.end()
-  const [response] = await once(request, 'response') as [http.IncomingMessage /* that of a client */]
+  const [response] = (await once(request, 'response')) as [http.IncomingMessage /* that of a client */]
   let body = ''
   response.setEncoding('latin1')
-  response.on('data', (piece: string) => { body += piece })
+  response.on('data', (piece: string) => {
+    body += piece
+  })
   await once(response, 'end')
-  return { interims, head: { status: response.statusCode ?? 0, pairs: response.rawHeaders }, body, trailers: response.rawTrailers }
+  return {
+    interims,
+    head: { status: response.statusCode ?? 0, pairs: response.rawHeaders },
+    body,
+    trailers: response.rawTrailers
+  }
 }
 
-t.test('Node\'s own client reads sound answers in the same way', async t => {
+t.test("Node's own client reads sound answers in the same way", async t => {
   let bytes = ''
   const upstream = await new RawUpstream(async connection => {
     await connection.head()
     connection.send(bytes)
     connection.end()
   }).listen()
-  t.teardown(async () => { await upstream.close() })
+  t.teardown(async () => {
+    await upstream.close()
+  })
   const samples = fc.sample(answer, { numRuns: 150, seed: 7 })
   for (const made of samples) {
     bytes = made.text
     const ours = parse([bytes], made.silent)
     const theirs = await byNode(upstream.port, made.silent ? 'HEAD' : 'GET')
-    t.strictSame({ interims: ours.interims, head: ours.head, body: ours.body, trailers: ours.trailers }, theirs, JSON.stringify(bytes))
+    t.strictSame(
+      { interims: ours.interims, head: ours.head, body: ours.body, trailers: ours.trailers },
+      theirs,
+      JSON.stringify(bytes)
+    )
   }
 })
 
@@ -245,24 +338,44 @@ const REFUSED: ReadonlyArray<readonly [name: string, bytes: string, fault: strin
   ['a length beyond all numbers', `${OK}Content-Length: 9007199254740993\r\n\r\na`, 'UPSTREAM_MALFORMED'],
   ['a tab behind a length', `${OK}Content-Length: 1\t\r\n\r\na`, 'UPSTREAM_MALFORMED'],
   ['a tab behind a coding', `${OK}Transfer-Encoding: chunked \t\r\n\r\n1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
-  ['length and chunks', `${OK}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
-  ['chunks and length', `${OK}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
+  [
+    'length and chunks',
+    `${OK}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n`,
+    'UPSTREAM_MALFORMED'
+  ],
+  [
+    'chunks and length',
+    `${OK}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n1\r\na\r\n0\r\n\r\n`,
+    'UPSTREAM_MALFORMED'
+  ],
   ['length and another coding', `${OK}Transfer-Encoding: gzip\r\nContent-Length: 1\r\n\r\na`, 'UPSTREAM_MALFORMED'],
-  ['length and chunks without a body', 'HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n', 'UPSTREAM_MALFORMED'],
+  [
+    'length and chunks without a body',
+    'HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n',
+    'UPSTREAM_MALFORMED'
+  ],
   ['101', 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n', 'UPSTREAM_CLOSED'],
   ['an interim answer alone', 'HTTP/1.1 103 Early Hints\r\n\r\n', 'UPSTREAM_CLOSED'],
   ['half a status line', 'HTTP/1.1 2', 'UPSTREAM_CLOSED'],
   ['half a head', `${OK}X-A: a`, 'UPSTREAM_CLOSED'],
   ['a head without its empty line', `${OK}X-A: a\r\n`, 'UPSTREAM_CLOSED'],
   ['half a body', `${OK}Content-Length: 5\r\n\r\nab`, 'UPSTREAM_CLOSED'],
-  ['half a body of a connection that closes', `${OK}Connection: close\r\nContent-Length: 5\r\n\r\nab`, 'UPSTREAM_LENGTH_MISMATCH'],
+  [
+    'half a body of a connection that closes',
+    `${OK}Connection: close\r\nContent-Length: 5\r\n\r\nab`,
+    'UPSTREAM_LENGTH_MISMATCH'
+  ],
   ['no last chunk', `${CHUNKED}1\r\na\r\n`, 'UPSTREAM_CLOSED'],
-  ['no last chunk of a connection that closes', `${OK}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n`, 'UPSTREAM_MALFORMED'],
+  [
+    'no last chunk of a connection that closes',
+    `${OK}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n`,
+    'UPSTREAM_MALFORMED'
+  ],
   ['half a chunk', `${CHUNKED}9\r\nabc`, 'UPSTREAM_CLOSED'],
   ['a last chunk without its end', `${CHUNKED}0\r\n`, 'UPSTREAM_CLOSED'],
   ['a chunk without a size', `${CHUNKED}\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
   ['a size of letters', `${CHUNKED}zz\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
-  ['a size in C\'s hex', `${CHUNKED}0x1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
+  ["a size in C's hex", `${CHUNKED}0x1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
   ['a negative size', `${CHUNKED}-1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
   ['a size with a blank before it', `${CHUNKED} 1\r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
   ['a size with a blank behind it', `${CHUNKED}1 \r\na\r\n0\r\n\r\n`, 'UPSTREAM_MALFORMED'],
@@ -295,10 +408,22 @@ t.test('what is malformed, ambiguous or cut is refused, whole and in pieces', as
     t.equal(whole.fault, fault, name)
     t.equal(whole.trailers, null, `${name}: it did not end`)
     const half = Math.floor(bytes.length / 2)
-    for (const pieces of [[bytes.slice(0, half), bytes.slice(half)], bytes.length > 10_000 ? cut(bytes, Array.from({ length: 50 }, (_, at) => at * 1301)) : [...bytes]]) {
+    for (const pieces of [
+      [bytes.slice(0, half), bytes.slice(half)],
+      bytes.length > 10_000
+        ? cut(
+            bytes,
+            Array.from({ length: 50 }, (_, at) => at * 1301)
+          )
+        : [...bytes]
+    ]) {
       const split = parse(pieces)
       t.not(split.fault, null, `${name}, in pieces`)
-      t.strictSame([split.head, split.body, split.trailers], [whole.head, whole.body, null], `${name}: as much was handed over`)
+      t.strictSame(
+        [split.head, split.body, split.trailers],
+        [whole.head, whole.body, null],
+        `${name}: as much was handed over`
+      )
     }
   }
 })
@@ -308,7 +433,15 @@ t.test('a head as large as is read is read', async t => {
   const bytes = `${head}${'a'.repeat(MAX_HEAD - head.length - 4)}\r\n\r\n`
   t.equal(bytes.length, MAX_HEAD)
   t.equal(parse([bytes]).head?.status, 200)
-  t.equal(parse(cut(bytes, Array.from({ length: 50 }, (_, at) => at * 1301))).head?.status, 200)
+  t.equal(
+    parse(
+      cut(
+        bytes,
+        Array.from({ length: 50 }, (_, at) => at * 1301)
+      )
+    ).head?.status,
+    200
+  )
 })
 
 t.test('whether another request may follow', async t => {
@@ -330,5 +463,6 @@ t.test('whether another request may follow', async t => {
     ['HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n', false],
     ['HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n', false],
     [`${OK}\r\n`, false]
-  ] as const) t.equal(parse([bytes], silent === true).reusable, reusable, JSON.stringify(bytes))
+  ] as const)
+    t.equal(parse([bytes], silent === true).reusable, reusable, JSON.stringify(bytes))
 })

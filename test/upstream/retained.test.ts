@@ -14,32 +14,52 @@ setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
 /** Collects until nothing of `held` is left, or it is clear that something keeps it; answers how many are left. */
-async function left (held: ReadonlyArray<WeakRef<object>>): Promise<number> {
+async function left(held: ReadonlyArray<WeakRef<object>>): Promise<number> {
   let count = held.length
   for (let round = 0; round < 20 && count > 0; round++) {
     // A reference that was looked at lives until the end of the turn.
-    await new Promise<void>(resolve => { setImmediate(resolve) })
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
     collect()
     count = held.filter(one => one.deref() !== undefined).length
   }
   return count
 }
 
-function nothing (): void {
+function nothing(): void {
   return undefined
 }
 
 /** A handler made here, so that it keeps nothing alive of where it is used. */
-function handlerOf (told: Partial<CallHandler>): CallHandler {
-  return { over: false, client: '', dawdling: 0, giveUp: nothing, onRequestStart: nothing, onBodySent: nothing, onRequestSent: nothing, onResponseStart: nothing, onResponseData: nothing, onResponseEnd: nothing, onResponseError: nothing, ...told }
+function handlerOf(told: Partial<CallHandler>): CallHandler {
+  return {
+    over: false,
+    client: '',
+    dawdling: 0,
+    giveUp: nothing,
+    onRequestStart: nothing,
+    onBodySent: nothing,
+    onRequestSent: nothing,
+    onResponseStart: nothing,
+    onResponseData: nothing,
+    onResponseEnd: nothing,
+    onResponseError: nothing,
+    ...told
+  }
 }
 
 t.test('a pool keeps no request that it has sent, while their answers stream', async t => {
   const upstream = await new RawUpstream(async connection => {
-    if (await connection.request() !== null) connection.send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n')
+    if ((await connection.request()) !== null)
+      connection.send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n')
   }).listen()
   const url = new URL(upstream.origin)
-  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), { authority: url.host, connections: 10, keepAlive: 60_000 })
+  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), {
+    authority: url.host,
+    connections: 10,
+    keepAlive: 60_000
+  })
   t.teardown(async () => {
     pool.destroy()
     await upstream.close()
@@ -47,7 +67,15 @@ t.test('a pool keeps no request that it has sent, while their answers stream', a
   const send = async (): Promise<WeakRef<object>> => {
     const { promise, resolve, reject } = Promise.withResolvers<CallController>()
     const body = Buffer.from('what was sent')
-    pool.dispatch({ method: 'POST', path: '/', headers: [], body }, handlerOf({ onResponseData: resolve, onResponseError: (_, error) => { reject(error) } }))
+    pool.dispatch(
+      { method: 'POST', path: '/', headers: [], body },
+      handlerOf({
+        onResponseData: resolve,
+        onResponseError: (_, error) => {
+          reject(error)
+        }
+      })
+    )
     await promise
     return new WeakRef(body)
   }
@@ -57,7 +85,10 @@ t.test('a pool keeps no request that it has sent, while their answers stream', a
 
 t.test('an answer that streams for long keeps neither the head that was sent for it nor the one that came', async t => {
   const upstream = await new RawUpstream(async connection => {
-    if (await connection.request() !== null) connection.send('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n')
+    if ((await connection.request()) !== null)
+      connection.send(
+        'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n'
+      )
   }).listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {
@@ -67,7 +98,9 @@ t.test('an answer that streams for long keeps neither the head that was sent for
   const route = await forwarder.open(upstreamConfig(upstream.origin))
   const responder = new RecordingResponder()
   const sent: Array<WeakRef<object>> = []
-  responder.hook = ({ headers }) => { sent.push(new WeakRef(headers.pairs)) }
+  responder.hook = ({ headers }) => {
+    sent.push(new WeakRef(headers.pairs))
+  }
   void forwarder.forwardTo(contextOf(), responder, route)
   await responder.wrote
   t.equal(sent.length, 1)
@@ -75,23 +108,34 @@ t.test('an answer that streams for long keeps neither the head that was sent for
   t.equal(responder.ended, false, 'it goes on')
 })
 
-t.test('the list of an answer\'s headers is there while its head is handed over, and empty after it', async t => {
+t.test("the list of an answer's headers is there while its head is handed over, and empty after it", async t => {
   const upstream = await new RawUpstream(async connection => {
-    if (await connection.request() !== null) connection.send('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na')
+    if ((await connection.request()) !== null) connection.send('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na')
   }).listen()
   const url = new URL(upstream.origin)
-  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), { authority: url.host, connections: 1, keepAlive: 4000 })
+  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), {
+    authority: url.host,
+    connections: 1,
+    keepAlive: 4000
+  })
   t.teardown(async () => {
     pool.destroy()
     await upstream.close()
   })
   let seen: readonly string[] = []
   const controller = await new Promise<CallController>((resolve, reject) => {
-    pool.dispatch({ method: 'GET', path: '/', headers: [], body: null }, handlerOf({
-      onResponseStart: ({ rawHeaders }) => { seen = rawHeaders.slice() },
-      onResponseData: resolve,
-      onResponseError: (_, error) => { reject(error) }
-    }))
+    pool.dispatch(
+      { method: 'GET', path: '/', headers: [], body: null },
+      handlerOf({
+        onResponseStart: ({ rawHeaders }) => {
+          seen = rawHeaders.slice()
+        },
+        onResponseData: resolve,
+        onResponseError: (_, error) => {
+          reject(error)
+        }
+      })
+    )
   })
   t.same(seen, ['Content-Length', '2'])
   t.same(controller.rawHeaders, [])

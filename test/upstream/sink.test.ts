@@ -11,40 +11,57 @@ import { ANSWERS, type AnswerVector } from './answers.ts'
 import { bodyOf, contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
 
 /** Plays a vector on every connection; a connection that is used again answers in a way that shows it. */
-function player (vector: AnswerVector): (connection: RawConnection) => Promise<void> {
+function player(vector: AnswerVector): (connection: RawConnection) => Promise<void> {
   return async connection => {
-    if (await connection.request() === null) return
+    if ((await connection.request()) === null) return
     for (const piece of vector.answer) await connection.flush(piece)
     if (vector.after === 'end') connection.end()
     if (vector.after === 'reset') connection.reset()
-    if (await connection.request() !== null) connection.send('HTTP/1.1 299 Again\r\nContent-Length: 0\r\n\r\n')
+    if ((await connection.request()) !== null) connection.send('HTTP/1.1 299 Again\r\nContent-Length: 0\r\n\r\n')
   }
 }
 
 t.test('what upstreams send reaches the client as the rules say', async t => {
   const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => { await forwarder.close() })
+  t.teardown(async () => {
+    await forwarder.close()
+  })
   t.ok(ANSWERS.length >= 50, 'there are enough vectors')
   for (const vector of ANSWERS) {
     await t.test(`${vector.id} (${vector.clause})`, async t => {
       const upstream = await new RawUpstream(player(vector)).listen()
-      t.teardown(async () => { await upstream.close() })
+      t.teardown(async () => {
+        await upstream.close()
+      })
       const target = targetOf(upstream.origin, vector.target)
       const send = async (): Promise<RecordingResponder> => {
         const responder = new RecordingResponder()
-        void forwarder.forward(contextOf({ method: vector.method ?? 'GET', httpVersion: vector.httpVersion ?? '1.1' }), responder, target)
+        void forwarder.forward(
+          contextOf({ method: vector.method ?? 'GET', httpVersion: vector.httpVersion ?? '1.1' }),
+          responder,
+          target
+        )
         await responder.done
         return responder
       }
       const responder = await send()
       const { expect } = vector
-      t.equal(responder.error === null ? 'whole' : responder.status === 0 ? 'error' : 'break', expect.end, 'how it ended')
+      t.equal(
+        responder.error === null ? 'whole' : responder.status === 0 ? 'error' : 'break',
+        expect.end,
+        'how it ended'
+      )
       t.equal(responder.status === 0 ? responder.failure?.status : responder.status, expect.status, 'status')
       if (expect.body !== undefined) t.equal(responder.body, expect.body, 'body')
       for (const [name, values] of Object.entries(expect.has ?? {})) t.same(responder.headers.all(name), values, name)
       for (const name of expect.lacks ?? []) t.notOk(responder.headers.has(name), `no ${name}`)
       if (expect.trailers !== undefined) t.same(responder.trailers, expect.trailers, 'trailers')
-      if (expect.interims !== undefined) t.same(responder.interims.map(interim => interim.status), expect.interims, 'interim answers')
+      if (expect.interims !== undefined)
+        t.same(
+          responder.interims.map(interim => interim.status),
+          expect.interims,
+          'interim answers'
+        )
       if (expect.end === 'error') {
         const members = responder.failure?.members ?? {}
         t.same(Object.keys(members), ['error', 'message', 'proxy_id', 'details'], 'members')
@@ -73,14 +90,20 @@ t.test('a sound connection is used again, one of another tenant is not', async t
     void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { tenant }))
     await responder.done
     // undici takes a connection back one turn after the answer.
-    await new Promise<void>(resolve => { setImmediate(() => { setImmediate(resolve) }) })
+    await new Promise<void>(resolve => {
+      setImmediate(() => {
+        setImmediate(resolve)
+      })
+    })
     t.equal(responder.status, 200)
   }
   t.equal(upstream.connections.length, 2)
 })
 
 t.test('no head in time is 504, and the upstream is let go', async t => {
-  const upstream = await new RawUpstream(async connection => { await connection.request() }).listen()
+  const upstream = await new RawUpstream(async connection => {
+    await connection.request()
+  }).listen()
   const clock = new ManualClock()
   const forwarder = new Forwarder({ clock, production: false })
   t.teardown(async () => {
@@ -89,12 +112,23 @@ t.test('no head in time is 504, and the upstream is let go', async t => {
   })
   const responder = new RecordingResponder()
   void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { timeout: 5000 }))
-  while (upstream.connections.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
+  while (upstream.connections.length === 0)
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
   clock.advance(4900)
   t.equal(responder.error, null, 'not before its time')
   clock.advance(400)
   await responder.done
-  t.same(responder.failure, { status: 504, members: { error: 'Gateway timeout', message: 'The upstream did not answer in time.', proxy_id: 'p-1', details: 'no answer came in time' } })
+  t.same(responder.failure, {
+    status: 504,
+    members: {
+      error: 'Gateway timeout',
+      message: 'The upstream did not answer in time.',
+      proxy_id: 'p-1',
+      details: 'no answer came in time'
+    }
+  })
   await upstream.connections[0]?.closed
   t.equal(forwarder.load.requests, 0)
 })
@@ -128,39 +162,50 @@ t.test('silence in the middle of the answer breaks it off; a piece in time keeps
   await connection?.closed
 })
 
-t.test('a client that leaves aborts the upstream at once: before the head, in the body, and while it waits for a connection', async t => {
-  for (const stage of ['head', 'body'] as const) {
-    const upstream = await new RawUpstream(async connection => {
-      await connection.request()
-      if (stage === 'body') await connection.flush('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello')
-    }).listen()
-    // Its time stands still: what ends the upstream's request is the leaving, and no timer.
-    const forwarder = new Forwarder({ clock: new ManualClock(), production: false })
-    const responder = new RecordingResponder()
-    void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
-    if (stage === 'body') await responder.wrote
-    else while (upstream.connections.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
-    responder.leave()
-    await upstream.connections[0]?.closed
-    t.equal(forwarder.load.requests, 0)
-    await forwarder.close()
-    await upstream.close()
+t.test(
+  'a client that leaves aborts the upstream at once: before the head, in the body, and while it waits for a connection',
+  async t => {
+    for (const stage of ['head', 'body'] as const) {
+      const upstream = await new RawUpstream(async connection => {
+        await connection.request()
+        if (stage === 'body') await connection.flush('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello')
+      }).listen()
+      // Its time stands still: what ends the upstream's request is the leaving, and no timer.
+      const forwarder = new Forwarder({ clock: new ManualClock(), production: false })
+      const responder = new RecordingResponder()
+      void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
+      if (stage === 'body') await responder.wrote
+      else
+        while (upstream.connections.length === 0)
+          await new Promise<void>(resolve => {
+            setImmediate(resolve)
+          })
+      responder.leave()
+      await upstream.connections[0]?.closed
+      t.equal(forwarder.load.requests, 0)
+      await forwarder.close()
+      await upstream.close()
+    }
+    const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na').listen()
+    const forwarder = new Forwarder({ clock: systemClock, production: false })
+    t.teardown(async () => {
+      await forwarder.close()
+      await upstream.close()
+    })
+    const gone = new RecordingResponder()
+    void forwarder.forward(contextOf({ target: '/gone' }), gone, targetOf(upstream.origin, { path: '/gone' }))
+    gone.leave()
+    const next = new RecordingResponder()
+    void forwarder.forward(contextOf(), next, targetOf(upstream.origin, { path: '/next' }))
+    await next.done
+    t.equal(next.status, 200)
+    t.same(
+      upstream.requests.map(request => request.head.split(' ')[1]),
+      ['/next'],
+      'the request of the client that left was never sent'
+    )
   }
-  const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na').listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
-  const gone = new RecordingResponder()
-  void forwarder.forward(contextOf({ target: '/gone' }), gone, targetOf(upstream.origin, { path: '/gone' }))
-  gone.leave()
-  const next = new RecordingResponder()
-  void forwarder.forward(contextOf(), next, targetOf(upstream.origin, { path: '/next' }))
-  await next.done
-  t.equal(next.status, 200)
-  t.same(upstream.requests.map(request => request.head.split(' ')[1]), ['/next'], 'the request of the client that left was never sent')
-})
+)
 
 t.test('a client that does not read holds the upstream back', async t => {
   const piece = Buffer.alloc(64 * 1024, 0x61)
@@ -171,7 +216,10 @@ t.test('a client that does not read holds the upstream back', async t => {
     connection.send(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`)
     while (written < size) {
       written += piece.byteLength
-      if (!connection.send(piece)) await new Promise<void>(resolve => { connection.socket.once('drain', resolve) })
+      if (!connection.send(piece))
+        await new Promise<void>(resolve => {
+          connection.socket.once('drain', resolve)
+        })
     }
   }).listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
@@ -188,7 +236,10 @@ t.test('a client that does not read holds the upstream back', async t => {
   let before = -1
   while (before !== written) {
     before = written
-    for (let turn = 0; turn < 200; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+    for (let turn = 0; turn < 200; turn++)
+      await new Promise<void>(resolve => {
+        setImmediate(resolve)
+      })
   }
   t.ok(responder.bytes <= 256 * 1024, `only ${responder.bytes} bytes were taken`)
   t.ok(written < size / 4, `the upstream stopped at ${written} bytes`)
@@ -201,7 +252,9 @@ t.test('a client that does not read holds the upstream back', async t => {
 })
 
 t.test('time does not run against the upstream while the client does not read', async t => {
-  const upstream = await RawUpstream.serve(`HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n${'a'.repeat(200_000)}`).listen()
+  const upstream = await RawUpstream.serve(
+    `HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n${'a'.repeat(200_000)}`
+  ).listen()
   const clock = new ManualClock()
   const forwarder = new Forwarder({ clock, production: false })
   t.teardown(async () => {
@@ -222,27 +275,43 @@ t.test('time does not run against the upstream while the client does not read', 
 
 t.test('pieces that come while a hook still holds the head are kept in order', async t => {
   for (const then of ['whole', 'cut', 'reset'] as const) {
-    let sent: () => void = () => { /* set below */ }
-    const all = new Promise<void>(resolve => { sent = resolve })
+    let sent: () => void = () => {
+      /* set below */
+    }
+    const all = new Promise<void>(resolve => {
+      sent = resolve
+    })
     const upstream = await new RawUpstream(async connection => {
       await connection.request()
-      await connection.flush(`HTTP/1.1 200 OK\r\nConnection: close\r\n${then === 'reset' ? '' : 'Content-Length: 10\r\n'}\r\nhello`)
+      await connection.flush(
+        `HTTP/1.1 200 OK\r\nConnection: close\r\n${then === 'reset' ? '' : 'Content-Length: 10\r\n'}\r\nhello`
+      )
       await connection.flush(then === 'whole' ? ' worl' : ' w')
       // Lets the gateway's side take the bytes in before the reset throws them away.
-      for (let turn = 0; turn < 10; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+      for (let turn = 0; turn < 10; turn++)
+        await new Promise<void>(resolve => {
+          setImmediate(resolve)
+        })
       if (then === 'reset') connection.reset()
       else connection.end()
       sent()
     }).listen()
     const forwarder = new Forwarder({ clock: systemClock, production: false })
     const responder = new RecordingResponder()
-    let release: () => void = () => { /* set below */ }
-    responder.headDelay = new Promise(resolve => { release = resolve })
+    let release: () => void = () => {
+      /* set below */
+    }
+    responder.headDelay = new Promise(resolve => {
+      release = resolve
+    })
     void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
     await responder.headed
     // The upstream closes while the head is held, so that undici hands over all it has.
     await all
-    for (let turn = 0; turn < 20; turn++) await new Promise<void>(resolve => { setImmediate(resolve) })
+    for (let turn = 0; turn < 20; turn++)
+      await new Promise<void>(resolve => {
+        setImmediate(resolve)
+      })
     t.equal(responder.bytes, 0, 'nothing was written before the head')
     release()
     await responder.done
@@ -261,11 +330,40 @@ t.test('what undici hands over in spite of a pause waits for the head', async t 
     const forwarder = new Forwarder({ clock: systemClock, production: false })
     const { upstream, target, release } = await forwarder.open(upstreamConfig('http://127.0.0.1:1'))
     const responder = new RecordingResponder()
-    let write: () => void = () => { /* set below */ }
-    responder.headDelay = new Promise(resolve => { write = resolve })
-    const deadlines = new Deadlines(systemClock, () => { /* nothing to tidy */ })
-    const sink = new Sink(contextOf(), responder, target, upstream, deadlines, { method: 'GET', path: '/', headers: [], body: null }, null)
-    const controller = { aborted: false, paused: false, reason: null, rawHeaders: [], rawTrailers: [], pause () { /* ignored, as after a close */ }, resume () { /* ignored */ }, abort () { /* ignored */ } }
+    let write: () => void = () => {
+      /* set below */
+    }
+    responder.headDelay = new Promise(resolve => {
+      write = resolve
+    })
+    const deadlines = new Deadlines(systemClock, () => {
+      /* nothing to tidy */
+    })
+    const sink = new Sink(
+      contextOf(),
+      responder,
+      target,
+      upstream,
+      deadlines,
+      { method: 'GET', path: '/', headers: [], body: null },
+      null
+    )
+    const controller = {
+      aborted: false,
+      paused: false,
+      reason: null,
+      rawHeaders: [],
+      rawTrailers: [],
+      pause() {
+        /* ignored, as after a close */
+      },
+      resume() {
+        /* ignored */
+      },
+      abort() {
+        /* ignored */
+      }
+    }
     sink.onRequestStart(controller)
     sink.onResponseStart(controller, 200)
     sink.onResponseData(controller, Buffer.from('hel'))
@@ -288,7 +386,12 @@ t.test('what undici hands over in spite of a pause waits for the head', async t 
 t.test('a refused connection is tried once more for what may be sent twice, and never for what may not', async t => {
   const closed = await RawUpstream.serve('').listen()
   await closed.close()
-  for (const [method, body, attempts] of [['GET', null, 2], ['DELETE', 'x', 2], ['POST', 'x', 1], ['PUT', Readable.from([Buffer.from('x')]), 1]] as const) {
+  for (const [method, body, attempts] of [
+    ['GET', null, 2],
+    ['DELETE', 'x', 2],
+    ['POST', 'x', 1],
+    ['PUT', Readable.from([Buffer.from('x')]), 1]
+  ] as const) {
     const forwarder = new Forwarder({ clock: systemClock, production: false })
     const responder = new RecordingResponder()
     let asked = 0
@@ -324,17 +427,26 @@ t.test('a request whose answer never came is not sent again', async t => {
 })
 
 t.test('a body over the limit is answered as such, and the upstream is cut off', async t => {
-  const upstream = await new RawUpstream(async connection => { await connection.request() }).listen()
+  const upstream = await new RawUpstream(async connection => {
+    await connection.request()
+  }).listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {
     await forwarder.close()
     await upstream.close()
   })
-  const body = new Readable({ read () { /* pushed below */ } })
+  const body = new Readable({
+    read() {
+      /* pushed below */
+    }
+  })
   const responder = new RecordingResponder()
   void forwarder.forward(contextOf({ method: 'POST', body: bodyOf(body) }), responder, targetOf(upstream.origin))
   body.push('hello')
-  while (upstream.connections.length === 0) await new Promise<void>(resolve => { setImmediate(resolve) })
+  while (upstream.connections.length === 0)
+    await new Promise<void>(resolve => {
+      setImmediate(resolve)
+    })
   body.destroy(new PayloadTooLarge(4))
   await responder.done
   t.equal(responder.failure?.status, 413)
@@ -342,7 +454,9 @@ t.test('a body over the limit is answered as such, and the upstream is cut off',
 })
 
 t.test('a body that fails while the request waits in line is answered and harms nobody', async t => {
-  const upstream = await new RawUpstream(async connection => { await connection.request() }).listen()
+  const upstream = await new RawUpstream(async connection => {
+    await connection.request()
+  }).listen()
   const forwarder = new Forwarder({ clock: systemClock, production: false })
   t.teardown(async () => {
     await forwarder.close()
@@ -351,7 +465,11 @@ t.test('a body that fails while the request waits in line is answered and harms 
   const route = await forwarder.open(upstreamConfig(upstream.origin, { connections: 1 }))
   const first = new RecordingResponder()
   void forwarder.forwardTo(contextOf(), first, route)
-  const body = new Readable({ read () { /* never comes */ } })
+  const body = new Readable({
+    read() {
+      /* never comes */
+    }
+  })
   const responder = new RecordingResponder()
   void forwarder.forwardTo(contextOf({ method: 'POST', body: bodyOf(body) }), responder, route)
   body.destroy(new PayloadTooLarge(4))

@@ -11,13 +11,23 @@ const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or
 let accounts = 0
 
 /** The accounts, as webhooks ask for them. */
-export function accountsOf (database: Database, clock: Clock): Merchants {
-  return new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => { throw new Error('plans are not asked for') } })
+export function accountsOf(database: Database, clock: Clock): Merchants {
+  return new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock,
+    plans: () => {
+      throw new Error('plans are not asked for')
+    }
+  })
 }
 
 /** A new account whose webhooks go to `url`, signed with `secretText`. */
-export async function anAccount (merchants: Merchants, url: string | null): Promise<Merchant> {
-  const { merchant } = await merchants.create({ name: 'Acme', email: `acme-${++accounts}-${process.pid}-${Date.now()}@example.com` })
+export async function anAccount(merchants: Merchants, url: string | null): Promise<Merchant> {
+  const { merchant } = await merchants.create({
+    name: 'Acme',
+    email: `acme-${++accounts}-${process.pid}-${Date.now()}@example.com`
+  })
   if (url === null) return merchant
   const changed = await merchants.changeWebhook(merchant.id, { url, secret: new Secret(secretText) })
   if (changed === null) throw new Error('the account is gone')

@@ -1,5 +1,14 @@
 import type { Database, Sql, TransactionSql } from '../../src/database/database.ts'
-import type { EnqueueOptions, JobDeclaration, JobPage, JobsParts, Jobs, JsonObject, QueueOptions, QueueView } from '../../src/jobs/jobs.ts'
+import type {
+  EnqueueOptions,
+  JobDeclaration,
+  JobPage,
+  JobsParts,
+  Jobs,
+  JsonObject,
+  QueueOptions,
+  QueueView
+} from '../../src/jobs/jobs.ts'
 
 /** A job that waits. Times in milliseconds since the epoch. */
 export interface Waiting {
@@ -11,7 +20,14 @@ export interface Waiting {
   readonly key: string | null
 }
 
-interface Row { id: number, queue: string, data: JsonObject, start_after: number | null, job_group: string | null, key: string | null }
+interface Row {
+  id: number
+  queue: string
+  data: JsonObject
+  start_after: number | null
+  job_group: string | null
+  key: string | null
+}
 
 /** Jobs that stand and fall with the caller's transaction, and that run when a test says so, by its own clock. */
 export class FakeJobs implements Jobs {
@@ -21,13 +37,13 @@ export class FakeJobs implements Jobs {
   readonly #database: Database
   readonly #clock: JobsParts['clock']
 
-  constructor (database: Database, clock: JobsParts['clock']) {
+  constructor(database: Database, clock: JobsParts['clock']) {
     this.#database = database
     this.#clock = clock
   }
 
   /** What is declared again takes the place of what it was. */
-  declare (jobs: readonly JobDeclaration[]): void {
+  declare(jobs: readonly JobDeclaration[]): void {
     for (const { name, options, every, run } of jobs) {
       if (every !== null) this.periodic.set(name, every)
       else {
@@ -37,24 +53,37 @@ export class FakeJobs implements Jobs {
     }
   }
 
-  async enqueue (sql: TransactionSql | Sql, name: string, data: JsonObject, { startAfter, group, key }: EnqueueOptions = {}): Promise<void> {
+  async enqueue(
+    sql: TransactionSql | Sql,
+    name: string,
+    data: JsonObject,
+    { startAfter, group, key }: EnqueueOptions = {}
+  ): Promise<void> {
     await sql`
       insert into fake_jobs (queue, data, start_after, job_group, key)
       select ${name}::text, ${sql.json(data)}::json, ${startAfter ?? null}::float8, ${group ?? null}::text, ${key ?? null}::text
       where not exists (select 1 from fake_jobs where queue = ${name} and key = ${key ?? null})`
   }
 
-  async start (): Promise<void> {
-    await this.#database.sql`create table if not exists fake_jobs (id serial primary key, queue text, data json, start_after float8, job_group text, key text)`
+  async start(): Promise<void> {
+    await this.#database
+      .sql`create table if not exists fake_jobs (id serial primary key, queue text, data json, start_after float8, job_group text, key text)`
   }
 
-  async waiting (): Promise<Waiting[]> {
+  async waiting(): Promise<Waiting[]> {
     const rows = await this.#database.sql<Row[]>`select * from fake_jobs order by id`
-    return rows.map(row => ({ id: `job-${row.id}`, queue: row.queue, data: row.data, startAfter: row.start_after, group: row.job_group, key: row.key }))
+    return rows.map(row => ({
+      id: `job-${row.id}`,
+      queue: row.queue,
+      data: row.data,
+      startAfter: row.start_after,
+      group: row.job_group,
+      key: row.key
+    }))
   }
 
   /** Runs what is due, one after the other, and what that makes due; answers what each threw, or null. */
-  async run (): Promise<Array<Error | null>> {
+  async run(): Promise<Array<Error | null>> {
     const results: Array<Error | null> = []
     for (;;) {
       const due = (await this.waiting()).find(job => job.startAfter === null || job.startAfter <= this.#clock.now())
@@ -65,7 +94,10 @@ export class FakeJobs implements Jobs {
   }
 
   /** Runs one job as it is, whether or not it waits: again, for what was lost with its process. */
-  async runOne (job: Pick<Waiting, 'id' | 'queue' | 'data'>, signal = new AbortController().signal): Promise<Error | null> {
+  async runOne(
+    job: Pick<Waiting, 'id' | 'queue' | 'data'>,
+    signal = new AbortController().signal
+  ): Promise<Error | null> {
     const run = this.#runs.get(job.queue)
     if (run === undefined) throw new Error(`no queue ${job.queue}`)
     try {
@@ -77,8 +109,14 @@ export class FakeJobs implements Jobs {
     }
   }
 
-  async close (): Promise<void> {}
-  async queues (): Promise<readonly QueueView[]> { return [] }
-  async list (): Promise<JobPage> { return { jobs: [], more: false } }
-  async retry (): Promise<boolean> { return false }
+  async close(): Promise<void> {}
+  async queues(): Promise<readonly QueueView[]> {
+    return []
+  }
+  async list(): Promise<JobPage> {
+    return { jobs: [], more: false }
+  }
+  async retry(): Promise<boolean> {
+    return false
+  }
 }

@@ -23,16 +23,28 @@ import { accountsOf, anAccount } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
 
 /** Writes a payment as if it had been made, unpaid and good for an hour. */
-export async function insertPayment (database: Database, merchantId: number, now: number, different: Partial<Payment> = {}): Promise<Payment> {
+export async function insertPayment(
+  database: Database,
+  merchantId: number,
+  now: number,
+  different: Partial<Payment> = {}
+): Promise<Payment> {
   const store = new SqlPaymentStore(database)
   const invoiceId = numericId()
   const payment = aPayment({
-    invoiceId, merchantId, orderId: `order-${invoiceId}`, payToken: invoiceId.padEnd(43, 'x'), paymentHash: invoiceId.padEnd(64, '0'), chargeId: `charge-${invoiceId}`,
-    createdAt: now, expiresAt: now + 3_600_000, ...different
+    invoiceId,
+    merchantId,
+    orderId: `order-${invoiceId}`,
+    payToken: invoiceId.padEnd(43, 'x'),
+    paymentHash: invoiceId.padEnd(64, '0'),
+    chargeId: `charge-${invoiceId}`,
+    createdAt: now,
+    expiresAt: now + 3_600_000,
+    ...different
   })
   const reservation = { merchantId, orderId: payment.orderId, reservationId: invoiceId, heldUntil: now + 60_000 }
   await store.reserve(reservation, now)
-  if (await store.insert(payment, reservation) !== 'done') throw new Error('the payment was not written')
+  if ((await store.insert(payment, reservation)) !== 'done') throw new Error('the payment was not written')
   return payment
 }
 
@@ -65,44 +77,76 @@ export interface Fixture {
   readonly webhooks: Webhooks
   readonly changes: PaymentChanges
   /** An endpoint that is closed when the test ends. */
-  receiver (options?: ReceiverOptions): Promise<Receiver>
-  merchant (url: string | null): Promise<Merchant>
-  payment (merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
+  receiver(options?: ReceiverOptions): Promise<Receiver>
+  merchant(url: string | null): Promise<Merchant>
+  payment(merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
   /** Has a new payment of the merchant paid, which writes one event. */
-  paid (merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
-  rows (merchant: Merchant): Promise<DeliveryRow[]>
+  paid(merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
+  rows(merchant: Merchant): Promise<DeliveryRow[]>
   /** The only one. */
-  row (merchant: Merchant): Promise<DeliveryRow>
+  row(merchant: Merchant): Promise<DeliveryRow>
   /** Calls an operation. */
-  call (merchant: Merchant, method: string, target: string): Promise<{ readonly status: number, readonly data: Record<string, unknown>, readonly total: string | undefined }>
+  call(
+    merchant: Merchant,
+    method: string,
+    target: string
+  ): Promise<{ readonly status: number; readonly data: Record<string, unknown>; readonly total: string | undefined }>
   /** Another gateway on the same database, clock and jobs, with different parts. */
-  another (different: Partial<WebhooksParts>): Webhooks
+  another(different: Partial<WebhooksParts>): Webhooks
 }
 
 let shared: Promise<Database> | null = null
 
 /** Webhooks over a database that the tests of one file share unless one is given. */
-export async function fixture (t: T, options: { readonly database?: Database, readonly production?: boolean, readonly resolve?: ResolveName } = {}): Promise<Fixture> {
-  const database = options.database ?? await (shared ??= openAnyDatabase(tap))
+export async function fixture(
+  t: T,
+  options: { readonly database?: Database; readonly production?: boolean; readonly resolve?: ResolveName } = {}
+): Promise<Fixture> {
+  const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const clock = new ManualClock()
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
   await database.sql`delete from fake_jobs`
   const merchants = accountsOf(database, clock)
-  const guard = new AddressGuard({ production: options.production ?? false, resolve: options.resolve ?? (async () => []) })
-  const another = (different: Partial<WebhooksParts>): Webhooks => new Webhooks({
-    store: new SqlWebhookStore(database), database, jobs, merchants, call: outboundCall(guard), clock, random: systemRandom, log: silentLog, metrics: new Metrics(), ...different
+  const guard = new AddressGuard({
+    production: options.production ?? false,
+    resolve: options.resolve ?? (async () => [])
   })
+  const another = (different: Partial<WebhooksParts>): Webhooks =>
+    new Webhooks({
+      store: new SqlWebhookStore(database),
+      database,
+      jobs,
+      merchants,
+      call: outboundCall(guard),
+      clock,
+      random: systemRandom,
+      log: silentLog,
+      metrics: new Metrics(),
+      ...different
+    })
   const webhooks = another({})
   jobs.declare(webhooks.jobs)
   const changes = new PaymentChanges({ store: new SqlPaymentStore(database), database, clock })
   changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
   const upstream = new InternalUpstream(webhookOperations(webhooks))
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-  const payment: Fixture['payment'] = (merchant, different) => insertPayment(database, merchant.id, clock.now(), different)
-  const rows: Fixture['rows'] = async merchant => await database.sql<DeliveryRow[]>`select * from webhook_deliveries where merchant_id = ${merchant.id} order by created_at, id`
+  const payment: Fixture['payment'] = (merchant, different) =>
+    insertPayment(database, merchant.id, clock.now(), different)
+  const rows: Fixture['rows'] = async merchant =>
+    await database.sql<
+      DeliveryRow[]
+    >`select * from webhook_deliveries where merchant_id = ${merchant.id} order by created_at, id`
   return {
-    database, clock, jobs, merchants, webhooks, changes, payment, rows, another,
+    database,
+    clock,
+    jobs,
+    merchants,
+    webhooks,
+    changes,
+    payment,
+    rows,
+    another,
     receiver: async receiverOptions => {
       const receiver = await startReceiver(receiverOptions)
       t.teardown(() => receiver.close())
@@ -111,17 +155,26 @@ export async function fixture (t: T, options: { readonly database?: Database, re
     merchant: url => anAccount(merchants, url),
     paid: async (merchant, different) => {
       const made = await payment(merchant, different)
-      const changed = await changes.observe(made, { status: 'paid', receivedSats: made.amountSats ?? 0, settledAt: clock.now() }, clock.now())
+      const changed = await changes.observe(
+        made,
+        { status: 'paid', receivedSats: made.amountSats ?? 0, settledAt: clock.now() },
+        clock.now()
+      )
       if (changed === null) throw new Error('the payment is gone')
       return changed
     },
     row: async merchant => {
       const [row, ...more] = await rows(merchant)
-      if (row === undefined || more.length > 0) throw new Error(`${more.length + (row === undefined ? 0 : 1)} rows instead of one`)
+      if (row === undefined || more.length > 0)
+        throw new Error(`${more.length + (row === undefined ? 0 : 1)} rows instead of one`)
       return row
     },
     call: async (merchant, method, target) => {
-      const { status, headers, text } = await chain.run({ method, target, principal: { kind: 'merchant', id: String(merchant.id), merchant } })
+      const { status, headers, text } = await chain.run({
+        method,
+        target,
+        principal: { kind: 'merchant', id: String(merchant.id), merchant }
+      })
       return { status, data: JSON.parse(text) as Record<string, unknown>, total: headers.get('x-total-count') }
     }
   }

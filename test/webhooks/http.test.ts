@@ -6,7 +6,7 @@ import { startGateway, type Answer } from '../support/gateway.ts'
 type Json = Record<string, unknown>
 const LIST = '/api/merchant/webhooks/deliveries'
 
-function json (answer: Answer, status: number): Json {
+function json(answer: Answer, status: number): Json {
   if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
   return answer.json() as Json
 }
@@ -16,16 +16,27 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
   const endpoint = await startReceiver()
   t.teardown(() => endpoint.close())
   const secret = 'a secret that the merchant chose'
-  const send = async (method: string, path: string, status: number, body?: object): Promise<Json> => json(await gateway.merchantSend(method, path, body), status)
+  const send = async (method: string, path: string, status: number, body?: object): Promise<Json> =>
+    json(await gateway.merchantSend(method, path, body), status)
   const deliveries = async (): Promise<Json[]> => (await send('GET', LIST, 200))['deliveries'] as Json[]
-  const settled = async (id: unknown): Promise<Json> => await eventually('it is delivered', 10_000, async () => (await deliveries()).find(row => row['id'] === id && row['status'] === 'delivered') ?? null)
+  const settled = async (id: unknown): Promise<Json> =>
+    await eventually(
+      'it is delivered',
+      10_000,
+      async () => (await deliveries()).find(row => row['id'] === id && row['status'] === 'delivered') ?? null
+    )
 
   await t.test('a payment that is paid: one signed webhook, and its history', async t => {
     const unheard = await send('POST', '/api/payments', 201, { orderId: 'before', amount: 0.00001, currency: 'BTC' })
     await gateway.pay(String(unheard['lightningInvoice']))
     await send('PUT', '/api/merchant/webhook-url', 200, { webhookUrl: `${endpoint.url}/hooks`, webhookSecret: secret })
     t.same(await deliveries(), [], 'nothing is sent of what was before')
-    const payment = await send('POST', '/api/payments', 201, { orderId: 'order-1', amount: 0.00002, currency: 'BTC', metadata: { cart: '7' } })
+    const payment = await send('POST', '/api/payments', 201, {
+      orderId: 'order-1',
+      amount: 0.00002,
+      currency: 'BTC',
+      metadata: { cart: '7' }
+    })
     await gateway.pay(String(payment['lightningInvoice']))
     await endpoint.until(1)
     const [one] = endpoint.received
@@ -34,10 +45,16 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
     t.equal(
       one?.text,
       `{"invoiceId":"${String(payment['invoiceId'])}","orderId":"order-1","status":"paid","amount":0.00002,"currency":"BTC","providerChargeId":"${String(payment['providerChargeId'])}","provider":"primary",` +
-      `"paidAt":"${String(paid['paidAt'])}","metadata":"{\\"cart\\":\\"7\\"}"}`
+        `"paidAt":"${String(paid['paidAt'])}","metadata":"{\\"cart\\":\\"7\\"}"}`
     )
     const [row] = await deliveries()
-    t.match(await settled(row?.['id']), { event: 'payment.paid', invoiceId: payment['invoiceId'], attempts: 1, responseStatus: 200, url: `${endpoint.url}/hooks` })
+    t.match(await settled(row?.['id']), {
+      event: 'payment.paid',
+      invoiceId: payment['invoiceId'],
+      attempts: 1,
+      responseStatus: 200,
+      url: `${endpoint.url}/hooks`
+    })
     t.equal(one?.headers['x-correlation-id'], row?.['id'])
 
     await t.test('resend by hand', async t => {
@@ -57,11 +74,20 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
     const before = (await deliveries()).length
     const [row] = await deliveries()
     const other = await send('POST', '/api/payments', 201, { orderId: 'order-2', amount: 0.00002, currency: 'BTC' })
-    const refund = await send('POST', '/api/refunds', 201, { invoiceId: row?.['invoiceId'], refundAddress: other['lightningInvoice'], refundType: 'ln', amountSatoshis: 2000 })
+    const refund = await send('POST', '/api/refunds', 201, {
+      invoiceId: row?.['invoiceId'],
+      refundAddress: other['lightningInvoice'],
+      refundType: 'ln',
+      amountSatoshis: 2000
+    })
     t.match(refund, { status: 'confirmed' })
     t.match(await send('GET', `/api/payments/${String(row?.['invoiceId'])}/status`, 200), { status: 'refunded' })
     const events = (await deliveries()).map(delivery => [delivery['event'], delivery['invoiceId']])
-    t.same(events.slice(0, events.length - before), [['payment.paid', other['invoiceId']]], 'only of the payment that it paid')
+    t.same(
+      events.slice(0, events.length - before),
+      [['payment.paid', other['invoiceId']]],
+      'only of the payment that it paid'
+    )
     await endpoint.until(3)
   })
 
@@ -70,11 +96,19 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
     const made = await send('POST', '/api/l402/challenges', 200, { resource: '/reports/1', priceSats: 5 })
     const body = { macaroon: made['macaroon'], preimage: await gateway.pay(String(made['invoice'])) }
     const before = endpoint.received.length
-    for (let time = 0; time < 2; time++) t.match(await send('POST', '/api/l402/challenges/verify', 200, body), { valid: true })
+    for (let time = 0; time < 2; time++)
+      t.match(await send('POST', '/api/l402/challenges/verify', 200, body), { valid: true })
     await endpoint.until(before + 1)
     const one = endpoint.received[before]
     t.ok(one !== undefined && isAuthentic(one, secret, Date.now()))
-    t.match(JSON.parse(one?.text ?? ''), { event: 'l402.challenge.paid', paymentHash: made['paymentHash'], resource: '/reports/1', amountSats: 5, merchantId: gateway.merchant.id, source: 'producer' })
+    t.match(JSON.parse(one?.text ?? ''), {
+      event: 'l402.challenge.paid',
+      paymentHash: made['paymentHash'],
+      resource: '/reports/1',
+      amountSats: 5,
+      merchantId: gateway.merchant.id,
+      source: 'producer'
+    })
     t.equal((await deliveries()).filter(row => row['event'] === 'l402.challenge.paid').length, 1)
   })
 })

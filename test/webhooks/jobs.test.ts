@@ -20,25 +20,33 @@ import { insertPayment, type DeliveryRow } from './fixture.ts'
 
 interface Paying {
   readonly id: number
-  pay (): Promise<void>
+  pay(): Promise<void>
 }
 
 interface Running {
   readonly jobs: PgBossJobs
-  receiver (options?: ReceiverOptions): Promise<Receiver>
+  receiver(options?: ReceiverOptions): Promise<Receiver>
   /** A new account with so many payments, which it is not told of yet; what is answered has them paid. */
-  account (url: string, payments: number): Promise<Paying>
-  rows (merchantId: number): Promise<DeliveryRow[]>
+  account(url: string, payments: number): Promise<Paying>
+  rows(merchantId: number): Promise<DeliveryRow[]>
 }
 
 /** Webhooks over the queue of the product. */
-async function running (t: T, database: Database, backoff?: readonly number[]): Promise<Running> {
+async function running(t: T, database: Database, backoff?: readonly number[]): Promise<Running> {
   const clock = systemClock
   const metrics = new Metrics()
   const merchants = accountsOf(database, clock)
   const jobs = new PgBossJobs({ database, clock, log: silentLog, metrics, patience: 50 })
   const webhooks = new Webhooks({
-    store: new SqlWebhookStore(database), database, jobs, merchants, call: outboundCall(new AddressGuard({ production: false })), clock, random: systemRandom, log: silentLog, metrics,
+    store: new SqlWebhookStore(database),
+    database,
+    jobs,
+    merchants,
+    call: outboundCall(new AddressGuard({ production: false })),
+    clock,
+    random: systemRandom,
+    log: silentLog,
+    metrics,
     ...(backoff === undefined ? {} : { times: { backoff, timeout: 10_000 } })
   })
   jobs.declare(webhooks.jobs)
@@ -57,73 +65,104 @@ async function running (t: T, database: Database, backoff?: readonly number[]): 
       const { id } = await anAccount(merchants, url)
       const payments: Payment[] = []
       for (let n = 0; n < count; n++) payments.push(await insertPayment(database, id, clock.now()))
-      return { id, pay: async () => { for (const payment of payments) await changes.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, clock.now()) } }
+      return {
+        id,
+        pay: async () => {
+          for (const payment of payments)
+            await changes.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, clock.now())
+        }
+      }
     },
-    rows: async merchantId => await database.sql<DeliveryRow[]>`select * from webhook_deliveries where merchant_id = ${merchantId} order by id`
+    rows: async merchantId =>
+      await database.sql<DeliveryRow[]>`select * from webhook_deliveries where merchant_id = ${merchantId} order by id`
   }
 }
 
-await eachDatabase(t, 'over the queue: an attempt that fails is followed by the next at its time', async (t, database) => {
-  const { account, receiver, rows } = await running(t, database, [600, 1_200])
-  const statuses = [500, 503, 200]
-  const endpoint = await receiver({ answer: () => ({ status: statuses.shift() ?? 418 }) })
-  const { id, pay } = await account(endpoint.url, 1)
-  await pay()
-  await endpoint.until(3)
-  await eventually('it is delivered', 5_000, async () => (await rows(id))[0]?.status === 'delivered' ? true : null)
-  const [first, second, third] = endpoint.received.map(one => one.at)
-  t.ok((second ?? 0) - (first ?? 0) >= 600, 'not before')
-  t.ok((third ?? 0) - (second ?? 0) >= 1_200)
-  t.equal(new Set(endpoint.received.map(one => one.text)).size, 1)
-  t.match(await rows(id), [{ attempts: 3 }])
-})
-
-await eachDatabase(t, 'permanently failed: the queue shows why, and running the job again by hand resends', async (t, database) => {
-  const { account, jobs, receiver, rows } = await running(t, database, [])
-  const endpoint = await receiver({ answer: () => ({ status: 500 }) })
-  const { id, pay } = await account(endpoint.url, 1)
-  await pay()
-  const failed = await eventually('the job has failed', 5_000, async () => (await jobs.list({ queue: 'webhooks', state: 'failed', page: 1, size: 10 })).jobs[0] ?? null)
-  t.match(failed, { reason: `payment.paid to merchant ${id}, attempt 1: The endpoint answered 500.`, group: String(id) })
-  t.match(await rows(id), [{ status: 'failed', attempts: 1 }])
-  endpoint.answer(() => ({ status: 200 }))
-  t.ok(await jobs.retry('webhooks', failed.id))
-  await endpoint.until(2)
-  await eventually('it is delivered', 5_000, async () => (await rows(id))[0]?.status === 'delivered' ? true : null)
-  t.match(await rows(id), [{ attempts: 2 }])
-  t.equal(endpoint.received[0]?.text, endpoint.received[1]?.text)
-})
-
-await eachDatabase(t, '20 endpoints that hang do not delay the p99 of the healthy ones by more than 2 s', async (t, database) => {
-  const { account, receiver, rows } = await running(t, database)
-  const hanging = await receiver({ answer: () => 'hang' })
-  const healthy = await receiver()
-  const dead: Paying[] = []
-  for (let n = 0; n < 20; n++) dead.push(await account(`${hanging.url}/${n}`, 6))
-  const rounds: Paying[][] = []
-  for (let n = 0; n < 2; n++) {
-    const accounts: Paying[] = []
-    for (let one = 0; one < 5; one++) accounts.push(await account(healthy.url, 8))
-    rounds.push(accounts)
+await eachDatabase(
+  t,
+  'over the queue: an attempt that fails is followed by the next at its time',
+  async (t, database) => {
+    const { account, receiver, rows } = await running(t, database, [600, 1_200])
+    const statuses = [500, 503, 200]
+    const endpoint = await receiver({ answer: () => ({ status: statuses.shift() ?? 418 }) })
+    const { id, pay } = await account(endpoint.url, 1)
+    await pay()
+    await endpoint.until(3)
+    await eventually('it is delivered', 5_000, async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
+    const [first, second, third] = endpoint.received.map(one => one.at)
+    t.ok((second ?? 0) - (first ?? 0) >= 600, 'not before')
+    t.ok((third ?? 0) - (second ?? 0) >= 1_200)
+    t.equal(new Set(endpoint.received.map(one => one.text)).size, 1)
+    t.match(await rows(id), [{ attempts: 3 }])
   }
-  /** Has 40 payments of 5 accounts paid, and answers how long the slowest took to arrive: of 40, that is the p99. */
-  const slowest = async (accounts: readonly Paying[]): Promise<number> => {
-    const before = healthy.received.length
-    for (const { pay } of accounts) await pay()
-    await healthy.until(before + 40)
-    const made = new Map<string, number>()
-    for (const { id } of accounts) {
-      for (const row of await rows(id)) made.set((JSON.parse(row.body) as { invoiceId: string }).invoiceId, row.created_at.getTime())
+)
+
+await eachDatabase(
+  t,
+  'permanently failed: the queue shows why, and running the job again by hand resends',
+  async (t, database) => {
+    const { account, jobs, receiver, rows } = await running(t, database, [])
+    const endpoint = await receiver({ answer: () => ({ status: 500 }) })
+    const { id, pay } = await account(endpoint.url, 1)
+    await pay()
+    const failed = await eventually(
+      'the job has failed',
+      5_000,
+      async () => (await jobs.list({ queue: 'webhooks', state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
+    )
+    t.match(failed, {
+      reason: `payment.paid to merchant ${id}, attempt 1: The endpoint answered 500.`,
+      group: String(id)
+    })
+    t.match(await rows(id), [{ status: 'failed', attempts: 1 }])
+    endpoint.answer(() => ({ status: 200 }))
+    t.ok(await jobs.retry('webhooks', failed.id))
+    await endpoint.until(2)
+    await eventually('it is delivered', 5_000, async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
+    t.match(await rows(id), [{ attempts: 2 }])
+    t.equal(endpoint.received[0]?.text, endpoint.received[1]?.text)
+  }
+)
+
+await eachDatabase(
+  t,
+  '20 endpoints that hang do not delay the p99 of the healthy ones by more than 2 s',
+  async (t, database) => {
+    const { account, receiver, rows } = await running(t, database)
+    const hanging = await receiver({ answer: () => 'hang' })
+    const healthy = await receiver()
+    const dead: Paying[] = []
+    for (let n = 0; n < 20; n++) dead.push(await account(`${hanging.url}/${n}`, 6))
+    const rounds: Paying[][] = []
+    for (let n = 0; n < 2; n++) {
+      const accounts: Paying[] = []
+      for (let one = 0; one < 5; one++) accounts.push(await account(healthy.url, 8))
+      rounds.push(accounts)
     }
-    return Math.max(...healthy.received.slice(before).map(one => one.at - (made.get((JSON.parse(one.text) as { invoiceId: string }).invoiceId) ?? 0)))
+    /** Has 40 payments of 5 accounts paid, and answers how long the slowest took to arrive: of 40, that is the p99. */
+    const slowest = async (accounts: readonly Paying[]): Promise<number> => {
+      const before = healthy.received.length
+      for (const { pay } of accounts) await pay()
+      await healthy.until(before + 40)
+      const made = new Map<string, number>()
+      for (const { id } of accounts) {
+        for (const row of await rows(id))
+          made.set((JSON.parse(row.body) as { invoiceId: string }).invoiceId, row.created_at.getTime())
+      }
+      return Math.max(
+        ...healthy.received
+          .slice(before)
+          .map(one => one.at - (made.get((JSON.parse(one.text) as { invoiceId: string }).invoiceId) ?? 0))
+      )
+    }
+    const alone = await slowest(rounds[0] ?? [])
+    for (const { pay } of dead) await pay()
+    // All of their places are taken, and more is waiting behind them.
+    await hanging.until(80)
+    const beside = await slowest(rounds[1] ?? [])
+    t.equal(hanging.received.length, 80, 'meanwhile none of those that hang has ended')
+    for (const { id } of dead) t.match(await rows(id), [{ attempts: 0 }])
+    t.comment(`${alone} ms alone, ${beside} ms beside those that hang`)
+    t.ok(beside - alone <= 2_000, `${beside} ms instead of ${alone} ms`)
   }
-  const alone = await slowest(rounds[0] ?? [])
-  for (const { pay } of dead) await pay()
-  // All of their places are taken, and more is waiting behind them.
-  await hanging.until(80)
-  const beside = await slowest(rounds[1] ?? [])
-  t.equal(hanging.received.length, 80, 'meanwhile none of those that hang has ended')
-  for (const { id } of dead) t.match(await rows(id), [{ attempts: 0 }])
-  t.comment(`${alone} ms alone, ${beside} ms beside those that hang`)
-  t.ok(beside - alone <= 2_000, `${beside} ms instead of ${alone} ms`)
-})
+)

@@ -7,52 +7,98 @@ import { fixture } from './fixture.ts'
 const LIST = '/api/merchant/webhooks/deliveries'
 type Row = Record<string, unknown>
 
-await t.test('history: newest first, with everything that became of a delivery, and only the merchant\'s own', async t => {
-  const { call, clock, jobs, merchant, paid, receiver } = await fixture(t)
-  const endpoint = await receiver({ answer: () => ({ status: 500, body: 'out of order' }) })
-  const account = await merchant(endpoint.url)
-  const first = await paid(account)
-  const begun = clock.now()
-  await jobs.run()
-  clock.advance(1_000)
-  endpoint.answer(() => ({ status: 200 }))
-  const second = await paid(account)
-  await jobs.run()
-  const { status, data, total } = await call(account, 'GET', LIST)
-  t.equal(status, 200)
-  t.equal(total, '2')
-  t.same(Object.keys(data), ['deliveries', 'total', 'limit', 'offset'])
-  t.match(data, { total: 2, limit: 50, offset: 0 })
-  const [newest, oldest] = data['deliveries'] as Row[]
-  t.match(newest, { invoiceId: second.invoiceId, status: 'delivered', attempts: 1, responseStatus: 200, responseBody: '', error: null, nextAttemptAt: null, deliveredAt: new Date(clock.now()).toISOString() })
-  t.same(Object.keys(oldest ?? {}), [
-    'id', 'event', 'invoiceId', 'paymentHash', 'status', 'url', 'attempts', 'responseStatus', 'responseBody', 'error', 'createdAt', 'lastAttemptAt', 'nextAttemptAt', 'deliveredAt'
-  ])
-  t.match(oldest, {
-    id: /^[0-9a-f-]{36}$/, event: 'payment.paid', invoiceId: first.invoiceId, paymentHash: first.paymentHash, status: 'pending', url: endpoint.url, attempts: 1,
-    responseStatus: 500, responseBody: 'out of order', error: 'The endpoint answered 500.', createdAt: new Date(begun).toISOString(),
-    lastAttemptAt: new Date(begun).toISOString(), nextAttemptAt: new Date(begun + 30_000).toISOString(), deliveredAt: null
-  })
-  t.same((await call(await merchant(null), 'GET', LIST)).data['deliveries'], [])
+await t.test(
+  "history: newest first, with everything that became of a delivery, and only the merchant's own",
+  async t => {
+    const { call, clock, jobs, merchant, paid, receiver } = await fixture(t)
+    const endpoint = await receiver({ answer: () => ({ status: 500, body: 'out of order' }) })
+    const account = await merchant(endpoint.url)
+    const first = await paid(account)
+    const begun = clock.now()
+    await jobs.run()
+    clock.advance(1_000)
+    endpoint.answer(() => ({ status: 200 }))
+    const second = await paid(account)
+    await jobs.run()
+    const { status, data, total } = await call(account, 'GET', LIST)
+    t.equal(status, 200)
+    t.equal(total, '2')
+    t.same(Object.keys(data), ['deliveries', 'total', 'limit', 'offset'])
+    t.match(data, { total: 2, limit: 50, offset: 0 })
+    const [newest, oldest] = data['deliveries'] as Row[]
+    t.match(newest, {
+      invoiceId: second.invoiceId,
+      status: 'delivered',
+      attempts: 1,
+      responseStatus: 200,
+      responseBody: '',
+      error: null,
+      nextAttemptAt: null,
+      deliveredAt: new Date(clock.now()).toISOString()
+    })
+    t.same(Object.keys(oldest ?? {}), [
+      'id',
+      'event',
+      'invoiceId',
+      'paymentHash',
+      'status',
+      'url',
+      'attempts',
+      'responseStatus',
+      'responseBody',
+      'error',
+      'createdAt',
+      'lastAttemptAt',
+      'nextAttemptAt',
+      'deliveredAt'
+    ])
+    t.match(oldest, {
+      id: /^[0-9a-f-]{36}$/,
+      event: 'payment.paid',
+      invoiceId: first.invoiceId,
+      paymentHash: first.paymentHash,
+      status: 'pending',
+      url: endpoint.url,
+      attempts: 1,
+      responseStatus: 500,
+      responseBody: 'out of order',
+      error: 'The endpoint answered 500.',
+      createdAt: new Date(begun).toISOString(),
+      lastAttemptAt: new Date(begun).toISOString(),
+      nextAttemptAt: new Date(begun + 30_000).toISOString(),
+      deliveredAt: null
+    })
+    t.same((await call(await merchant(null), 'GET', LIST)).data['deliveries'], [])
 
-  await t.test('status, since, limit and offset', async t => {
-    const ids = async (query: string): Promise<unknown[]> => ((await call(account, 'GET', `${LIST}?${query}`)).data['deliveries'] as Row[]).map(row => row['invoiceId'])
-    t.same(await ids('status=pending'), [first.invoiceId])
-    t.same(await ids('status=delivered'), [second.invoiceId])
-    t.same(await ids('status=failed'), [])
-    t.same(await ids(`since=${new Date(begun + 1).toISOString()}`), [second.invoiceId])
-    t.same(await ids(`since=${new Date(begun).toISOString()}`), [second.invoiceId, first.invoiceId])
-    t.same(await ids('limit=1'), [second.invoiceId])
-    t.same(await ids('limit=1&offset=1'), [first.invoiceId])
-    t.match((await call(account, 'GET', `${LIST}?limit=1000&offset=-3`)).data, { limit: 200, offset: 0 }, 'clamped, silently')
-    t.match((await call(account, 'GET', `${LIST}?limit=0&offset=9`)).data, { limit: 1, offset: 9, total: 2, deliveries: [] })
-    for (const query of ['status=lost', 'since=yesterday', 'since=2026-02-31', 'limit=some']) {
-      const refused = await call(account, 'GET', `${LIST}?${query}`)
-      t.equal(refused.status, 400, query)
-      t.type(refused.data['errors'], 'object')
-    }
-  })
-})
+    await t.test('status, since, limit and offset', async t => {
+      const ids = async (query: string): Promise<unknown[]> =>
+        ((await call(account, 'GET', `${LIST}?${query}`)).data['deliveries'] as Row[]).map(row => row['invoiceId'])
+      t.same(await ids('status=pending'), [first.invoiceId])
+      t.same(await ids('status=delivered'), [second.invoiceId])
+      t.same(await ids('status=failed'), [])
+      t.same(await ids(`since=${new Date(begun + 1).toISOString()}`), [second.invoiceId])
+      t.same(await ids(`since=${new Date(begun).toISOString()}`), [second.invoiceId, first.invoiceId])
+      t.same(await ids('limit=1'), [second.invoiceId])
+      t.same(await ids('limit=1&offset=1'), [first.invoiceId])
+      t.match(
+        (await call(account, 'GET', `${LIST}?limit=1000&offset=-3`)).data,
+        { limit: 200, offset: 0 },
+        'clamped, silently'
+      )
+      t.match((await call(account, 'GET', `${LIST}?limit=0&offset=9`)).data, {
+        limit: 1,
+        offset: 9,
+        total: 2,
+        deliveries: []
+      })
+      for (const query of ['status=lost', 'since=yesterday', 'since=2026-02-31', 'limit=some']) {
+        const refused = await call(account, 'GET', `${LIST}?${query}`)
+        t.equal(refused.status, 400, query)
+        t.type(refused.data['errors'], 'object')
+      }
+    })
+  }
+)
 
 await t.test('resend: 202, the same bytes, a fresh signature, counted as a further attempt', async t => {
   const { call, clock, jobs, merchant, merchants, paid, receiver, row } = await fixture(t)
@@ -71,29 +117,51 @@ await t.test('resend: 202, the same bytes, a fresh signature, counted as a furth
   t.same(after?.body, before?.body)
   t.ok(after !== undefined && isAuthentic(after, secretText, clock.now()))
   t.not(after?.headers['x-service-signature'], before?.headers['x-service-signature'])
-  t.match(await row(account), { status: 'delivered', attempts: 2, delivered_at: new Date(delivered), last_attempt_at: new Date(clock.now()) })
+  t.match(await row(account), {
+    status: 'delivered',
+    attempts: 2,
+    delivered_at: new Date(delivered),
+    last_attempt_at: new Date(clock.now())
+  })
 
   await t.test('one that was decided gets this one attempt, which others do not follow', async t => {
     endpoint.answer(() => ({ status: 500 }))
     t.equal((await call(account, 'POST', `${LIST}/${id}/resend`)).status, 202)
     t.match(await jobs.run(), [{ name: 'DeliveryFailed' }])
-    t.match(await row(account), { status: 'failed', attempts: 3, next_attempt_at: null, delivered_at: new Date(delivered) })
+    t.match(await row(account), {
+      status: 'failed',
+      attempts: 3,
+      next_attempt_at: null,
+      delivered_at: new Date(delivered)
+    })
     t.same(await jobs.waiting(), [])
   })
 
   await t.test('twice at once: one attempt', async t => {
     endpoint.answer(() => ({ status: 200 }))
     const count = endpoint.received.length
-    const answers = await Promise.all([call(account, 'POST', `${LIST}/${id}/resend`), call(account, 'POST', `${LIST}/${id}/resend`)])
-    t.same(answers.map(answer => answer.status), [202, 202])
+    const answers = await Promise.all([
+      call(account, 'POST', `${LIST}/${id}/resend`),
+      call(account, 'POST', `${LIST}/${id}/resend`)
+    ])
+    t.same(
+      answers.map(answer => answer.status),
+      [202, 202]
+    )
     await jobs.run()
     t.equal(endpoint.received.length, count + 1)
     t.match(await row(account), { status: 'delivered', attempts: 4 })
   })
 
-  await t.test('not somebody else\'s, not an unknown one, not what is no id', async t => {
+  await t.test("not somebody else's, not an unknown one, not what is no id", async t => {
     const other = await merchant(endpoint.url)
-    for (const [who, which] of [[other, id], [account, '00000000-0000-7000-8000-000000000000'], [account, 'x'], [account, '1'], [account, `${id}0`]] as const) {
+    for (const [who, which] of [
+      [other, id],
+      [account, '00000000-0000-7000-8000-000000000000'],
+      [account, 'x'],
+      [account, '1'],
+      [account, `${id}0`]
+    ] as const) {
       const refused = await call(who, 'POST', `${LIST}/${which}/resend`)
       t.equal(refused.status, 404)
       t.same(refused.data, { error: 'Delivery not found' })
@@ -135,10 +203,12 @@ await t.test('resend of one that waits brings it forward, and its schedule goes 
 await t.test('while an attempt is under way a resend adds none', async t => {
   const { call, jobs, merchant, paid, receiver, row } = await fixture(t)
   const sent = Promise.withResolvers<void>()
-  const endpoint = await receiver({ answer: () => {
-    sent.resolve()
-    return 'hang'
-  } })
+  const endpoint = await receiver({
+    answer: () => {
+      sent.resolve()
+      return 'hang'
+    }
+  })
   const account = await merchant(endpoint.url)
   await paid(account)
   const controller = new AbortController()
@@ -153,27 +223,30 @@ await t.test('while an attempt is under way a resend adds none', async t => {
   t.match(await running, { message: 'enough' })
 })
 
-await t.test('a failed job that an operator runs again by hand sends once more; its like that was overtaken does not', async t => {
-  const { clock, jobs, merchant, paid, receiver, row } = await fixture(t)
-  const endpoint = await receiver({ answer: () => ({ status: 500 }) })
-  const account = await merchant(endpoint.url)
-  await paid(account)
-  for (const pause of [0, 30_000, 60_000, 120_000, 240_000]) {
-    clock.advance(pause)
-    await jobs.run()
+await t.test(
+  'a failed job that an operator runs again by hand sends once more; its like that was overtaken does not',
+  async t => {
+    const { clock, jobs, merchant, paid, receiver, row } = await fixture(t)
+    const endpoint = await receiver({ answer: () => ({ status: 500 }) })
+    const account = await merchant(endpoint.url)
+    await paid(account)
+    for (const pause of [0, 30_000, 60_000, 120_000, 240_000]) {
+      clock.advance(pause)
+      await jobs.run()
+    }
+    clock.advance(480_000)
+    const [last] = await jobs.waiting()
+    if (last === undefined) throw new Error('no job')
+    t.match(await jobs.run(), [{ name: 'DeliveryFailed' }])
+    t.equal(await jobs.runOne({ ...last, id: 'another job of the same attempt' }), null)
+    t.equal(endpoint.received.length, 6)
+    t.match(await jobs.runOne(last), { name: 'DeliveryFailed', message: /attempt 7/ })
+    t.match(await row(account), { status: 'failed', attempts: 7 })
+    t.same(await jobs.waiting(), [], 'no other attempt follows')
+    endpoint.answer(() => ({ status: 200 }))
+    t.equal(await jobs.runOne(last), null)
+    t.match(await row(account), { status: 'delivered', attempts: 8, error: null })
+    t.equal(await jobs.runOne(last), null)
+    t.equal(endpoint.received.length, 8, 'what is delivered is not sent again by its job')
   }
-  clock.advance(480_000)
-  const [last] = await jobs.waiting()
-  if (last === undefined) throw new Error('no job')
-  t.match(await jobs.run(), [{ name: 'DeliveryFailed' }])
-  t.equal(await jobs.runOne({ ...last, id: 'another job of the same attempt' }), null)
-  t.equal(endpoint.received.length, 6)
-  t.match(await jobs.runOne(last), { name: 'DeliveryFailed', message: /attempt 7/ })
-  t.match(await row(account), { status: 'failed', attempts: 7 })
-  t.same(await jobs.waiting(), [], 'no other attempt follows')
-  endpoint.answer(() => ({ status: 200 }))
-  t.equal(await jobs.runOne(last), null)
-  t.match(await row(account), { status: 'delivered', attempts: 8, error: null })
-  t.equal(await jobs.runOne(last), null)
-  t.equal(endpoint.received.length, 8, 'what is delivered is not sent again by its job')
-})
+)

@@ -23,8 +23,15 @@ const metrics = new Metrics()
 const jobs = new PgBossJobs({ database, clock, log, metrics, supervise: 1_000 })
 const store = new SqlPaymentStore(database)
 const webhooks = new Webhooks({
-  store: new SqlWebhookStore(database), database, jobs, merchants: accountsOf(database, clock), call: outboundCall(new AddressGuard({ production: false })),
-  clock, random: systemRandom, log, metrics,
+  store: new SqlWebhookStore(database),
+  database,
+  jobs,
+  merchants: accountsOf(database, clock),
+  call: outboundCall(new AddressGuard({ production: false })),
+  clock,
+  random: systemRandom,
+  log,
+  metrics,
   // The contract's times, divided by a hundred and by ten.
   times: { backoff: [300, 600, 1_200, 2_400, 4_800], timeout: 1_000 }
 })
@@ -33,13 +40,21 @@ await jobs.start()
 const changes = new PaymentChanges({ store, database, clock })
 changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
 for (;;) {
-  const unpaid = await database.sql<Array<{ merchant_id: number, invoice_id: string }>>`select merchant_id, invoice_id from payments where status = 'unpaid' order by invoice_id limit 20`
+  const unpaid = await database.sql<
+    Array<{ merchant_id: number; invoice_id: string }>
+  >`select merchant_id, invoice_id from payments where status = 'unpaid' order by invoice_id limit 20`
   for (const { merchant_id: merchantId, invoice_id: invoiceId } of unpaid) {
-    await changes.observe({ merchantId, invoiceId }, { status: 'paid', receivedSats: null, settledAt: null }, clock.now())
+    await changes.observe(
+      { merchantId, invoiceId },
+      { status: 'paid', receivedSats: null, settledAt: null },
+      clock.now()
+    )
     process.stdout.write(`${invoiceId}\n`)
   }
   if (unpaid.length > 0) continue
   const [left] = await database.sql`select 1 from webhook_deliveries where status = 'pending' limit 1`
   if (left === undefined) process.stdout.write('done\n')
-  await new Promise<void>(resolve => { setTimeout(resolve, 200) })
+  await new Promise<void>(resolve => {
+    setTimeout(resolve, 200)
+  })
 }

@@ -14,7 +14,14 @@ import type { Log } from '../../telemetry/log.ts'
 import { checkMayBuy, runningPeriod, takesPayment } from './accounts.ts'
 import type { PlanInvoices } from './invoices.ts'
 import { added, extended, monthsUntil, type Period } from './period.ts'
-import { BITCOIN_PREFIX, type BitcoinInvoice, type BitcoinPricingView, type BitcoinSubscription, type BitcoinSubscriptionInput, type BitcoinSubscriptionView } from './schema.ts'
+import {
+  BITCOIN_PREFIX,
+  type BitcoinInvoice,
+  type BitcoinPricingView,
+  type BitcoinSubscription,
+  type BitcoinSubscriptionInput,
+  type BitcoinSubscriptionView
+} from './schema.ts'
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
 
@@ -30,13 +37,13 @@ export interface BitcoinPlansParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  publicUrl (): string
+  publicUrl(): string
   /** What the plans allow, for the words of the feed. */
-  caps (): ListedCaps
+  caps(): ListedCaps
   /** Milliseconds for which an invoice of the platform is payable. */
-  expiry (): number
+  expiry(): number
   /** Who is paid, for people. */
-  payee (): string
+  payee(): string
   /** Told once of each invoice that was paid, after that was committed, in satoshis; for figures: it must not throw. */
   readonly sold?: (amountSats: number) => void
 }
@@ -49,16 +56,19 @@ export interface Buyer {
   readonly client: string
 }
 
-/** Plans that are paid by Lightning, one calendar month at a time (contract, Billing and checkout; decisions 165 and 167). */
+/**
+ * Plans that are paid by Lightning, one calendar month at a time (contract, Billing and checkout; decisions 165 and
+ * 167).
+ */
 export class BitcoinPlans {
   readonly #parts: BitcoinPlansParts
 
-  constructor (parts: BitcoinPlansParts) {
+  constructor(parts: BitcoinPlansParts) {
     this.#parts = parts
   }
 
   /** The listed plans with their prices in satoshis. @throws Unavailable 503 "Price feed unavailable" */
-  async pricing (): Promise<BitcoinPricingView> {
+  async pricing(): Promise<BitcoinPricingView> {
     const { price, expiresAt } = await this.#parts.prices.quote('USD')
     const quoteExpiresAt = new Date(expiresAt).toISOString()
     return {
@@ -73,9 +83,10 @@ export class BitcoinPlans {
 
   /**
    * Makes an invoice for one period. Nothing in the answer tells whether an account has the address.
-   * @throws ShortError 400 for a plan that is not sold so, or an account that may not buy it; Unavailable 503; RateLimited 429
+   * @throws ShortError 400 for a plan that is not sold so, or an account that may not buy it; Unavailable 503;
+   *   RateLimited 429
    */
-  async create (input: BitcoinSubscriptionInput, { merchant, client }: Buyer): Promise<BitcoinSubscriptionView> {
+  async create(input: BitcoinSubscriptionInput, { merchant, client }: Buyer): Promise<BitcoinSubscriptionView> {
     const { clock, random, store, invoices } = this.#parts
     const plan = parseSoldPlan(input.plan)
     if (merchant !== null) checkMayBuy(merchant)
@@ -112,11 +123,11 @@ export class BitcoinPlans {
   }
 
   /**
-   * The provider says that an invoice was paid: gives its month, once, also when it comes late or twice. The account is the
-   * key's, else that with the address; where there is none, or where the payment must not move it, an administrator is given
-   * the subscription (decision 171). Rejects when that could not be written, so that the news come again.
+   * The provider says that an invoice was paid: gives its month, once, also when it comes late or twice. The account is
+   * the key's, else that with the address; where there is none, or where the payment must not move it, an administrator
+   * is given the subscription (decision 171). Rejects when that could not be written, so that the news come again.
    */
-  async settled ({ paymentHash }: Pick<Challenge, 'paymentHash'>): Promise<void> {
+  async settled({ paymentHash }: Pick<Challenge, 'paymentHash'>): Promise<void> {
     const { store, database, clock, log, sold } = this.#parts
     const amountSats = await database.transaction(async sql => {
       await store.serialize(sql)
@@ -136,11 +147,15 @@ export class BitcoinPlans {
   }
 
   /**
-   * An administrator has approved a subscription: if it is one of ours, it is the account's from here on, and renewed. Its months
-   * count from now, behind what the account has paid for meanwhile: nobody could use them while they waited. For the hook
+   * An administrator has approved a subscription: if it is one of ours, it is the account's from here on, and renewed.
+   * Its months count from now, behind what the account has paid for meanwhile: nobody could use them while they waited.
+   * For the hook
    * `OnApproved`, in its transaction.
    */
-  async approved (sql: TransactionSql, { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>): Promise<void> {
+  async approved(
+    sql: TransactionSql,
+    { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>
+  ): Promise<void> {
     const { store, clock, merchants } = this.#parts
     const id = subscription.billingSubscriptionId
     const own = id === null || !id.startsWith(BITCOIN_PREFIX) ? null : await store.byId(sql, id)
@@ -156,25 +171,26 @@ export class BitcoinPlans {
   }
 
   /** What the pay page of an invoice shows; null for a token that is none. */
-  async byPayToken (token: string): Promise<Payable | null> {
+  async byPayToken(token: string): Promise<Payable | null> {
     const invoice = await this.#parts.store.byPayToken(token)
     return invoice === null ? null : payableOf(invoice)
   }
 
-  payee (): string {
+  payee(): string {
     return this.#parts.payee()
   }
 
   // Rows are locked in the order in which an approval locks them: pending subscription, account, our own.
-  async #activate (sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
+  async #activate(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
     const merchants = this.#parts.merchants.within(sql)
     const { merchantId, email } = subscription
     const merchant = merchantId === null ? await merchants.byEmail(email) : await merchants.byId(merchantId)
-    if (merchant === null || !await this.#give(sql, merchant.id, subscription)) await this.#wait(sql, subscription, merchant !== null)
+    if (merchant === null || !(await this.#give(sql, merchant.id, subscription)))
+      await this.#wait(sql, subscription, merchant !== null)
   }
 
   /** Adds the month to the account; false when the payment must not move it. */
-  async #give (sql: TransactionSql, id: number, subscription: BitcoinSubscription): Promise<boolean> {
+  async #give(sql: TransactionSql, id: number, subscription: BitcoinSubscription): Promise<boolean> {
     const { store, clock } = this.#parts
     const merchants = this.#parts.merchants.within(sql)
     await store.lockMerchant(sql, id)
@@ -184,23 +200,35 @@ export class BitcoinPlans {
     const period = extended(runningPeriod(merchant, plan, subscription), clock.now())
     // The flags of a plan are set when it changes; from then on they live on their own (decision 77).
     if (merchant.storedTier !== plan) await merchants.setTier(id, plan)
-    await merchants.setSubscription(id, { subscriptionStatus: 'active', currentPeriodEnd: period.end, billingSubscriptionId: subscription.id })
+    await merchants.setSubscription(id, {
+      subscriptionStatus: 'active',
+      currentPeriodEnd: period.end,
+      billingSubscriptionId: subscription.id
+    })
     await store.activate(sql, subscription.id, period, id)
     await store.replaceOthers(sql, id, subscription.id)
     return true
   }
 
   /**
-   * Leaves the month to an administrator. A second payment of one buyer who waits is added to the first, whose months do not pass
-   * meanwhile (see `approved`).
+   * Leaves the month to an administrator. A second payment of one buyer who waits is added to the first, whose months
+   * do not pass meanwhile (see `approved`).
    */
-  async #wait (sql: TransactionSql, subscription: BitcoinSubscription, alone: boolean): Promise<void> {
+  async #wait(sql: TransactionSql, subscription: BitcoinSubscription, alone: boolean): Promise<void> {
     const { store, pending, clock, random } = this.#parts
     const { email, plan } = subscription
     const now = clock.now()
     if (subscription.currentPeriodEnd !== null) {
-      // A renewal. Its subscription was an account's, and may have been reviewed, which nothing is twice: this month waits by itself.
-      const anew: BitcoinSubscription = { ...subscription, id: BITCOIN_PREFIX + randomToken(16, random), merchantId: null, currentPeriodEnd: null, anchorDay: null, createdAt: now }
+      // A renewal. Its subscription was an account's, and may have been reviewed, which nothing is twice: this month
+      // waits by itself.
+      const anew: BitcoinSubscription = {
+        ...subscription,
+        id: BITCOIN_PREFIX + randomToken(16, random),
+        merchantId: null,
+        currentPeriodEnd: null,
+        anchorDay: null,
+        createdAt: now
+      }
       await store.insertSubscription(sql, anew)
       return await this.#wait(sql, anew, true)
     }
@@ -208,17 +236,25 @@ export class BitcoinPlans {
     const target = held ?? subscription
     const paid = held === null ? null : periodOf(held)
     const period = paid === null ? extended(null, now) : added(paid)
-    const row = await pending.insert({
-      email,
-      customerName: target.customerName,
-      planTier: plan,
-      subscriptionStatus: 'active',
-      currentPeriodEnd: period.end,
-      billingCustomerId: null,
-      billingSubscriptionId: target.id
-    }, now, sql)
+    const row = await pending.insert(
+      {
+        email,
+        customerName: target.customerName,
+        planTier: plan,
+        subscriptionStatus: 'active',
+        currentPeriodEnd: period.end,
+        billingCustomerId: null,
+        billingSubscriptionId: target.id
+      },
+      now,
+      sql
+    )
     // Approved a moment ago, and so the account's.
-    if (row.linkedMerchantId !== null && await this.#give(sql, row.linkedMerchantId, { ...target, merchantId: row.linkedMerchantId })) return
+    if (
+      row.linkedMerchantId !== null &&
+      (await this.#give(sql, row.linkedMerchantId, { ...target, merchantId: row.linkedMerchantId }))
+    )
+      return
     // Reviewed a moment ago: whatever became of that one, nobody has seen this payment.
     if (row.state !== 'pending') return await this.#wait(sql, subscription, true)
     await store.activate(sql, target.id, period, null)
@@ -227,15 +263,15 @@ export class BitcoinPlans {
 }
 
 /** The page of an invoice. */
-export function payUrl (publicUrl: string, { payToken }: Pick<BitcoinInvoice, 'payToken'>): string {
+export function payUrl(publicUrl: string, { payToken }: Pick<BitcoinInvoice, 'payToken'>): string {
   return `${publicUrl}/pay/${payToken}`
 }
 
-function periodOf ({ currentPeriodEnd, anchorDay }: BitcoinSubscription): Period | null {
+function periodOf({ currentPeriodEnd, anchorDay }: BitcoinSubscription): Period | null {
   return currentPeriodEnd === null || anchorDay === null ? null : { end: currentPeriodEnd, anchorDay }
 }
 
-function payableOf (invoice: BitcoinInvoice): Payable {
+function payableOf(invoice: BitcoinInvoice): Payable {
   const { invoiceId, payToken, priceUsd, amountSats, description, kind, createdAt, expiresAt, paidAt } = invoice
   return {
     invoiceId,

@@ -15,7 +15,7 @@ import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
 /** The part of `Challenges` that makes invoices. */
 export interface InvoiceMaker {
-  mint (offer: Offer, request: MintRequest): Promise<Minted>
+  mint(offer: Offer, request: MintRequest): Promise<Minted>
   readonly store: Pick<ChallengeStore, 'insert'>
 }
 
@@ -52,16 +52,16 @@ const DRAWS = 5
 export class PlanInvoices {
   readonly #parts: PlanInvoicesParts
 
-  constructor (parts: PlanInvoicesParts) {
+  constructor(parts: PlanInvoicesParts) {
     this.#parts = parts
   }
 
   /**
-   * Makes an invoice and writes it together with its challenge and what the wish records, in one transaction. A client that
-   * holds too many open ones for one subscription's buyer is given its newest again, and nothing is written.
+   * Makes an invoice and writes it together with its challenge and what the wish records, in one transaction. A client
+   * that holds too many open ones for one subscription's buyer is given its newest again, and nothing is written.
    * @throws Unavailable 503 while price, provider or database are away; RateLimited 429 for too many open ones
    */
-  async make (wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice, readonly again: boolean }> {
+  async make(wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
     const { challenges, database, prices, store } = this.#parts
     const { price } = await prices.quote('USD')
     const { plan } = wish.subscription
@@ -85,7 +85,15 @@ export class PlanInvoices {
     return { invoice: found.invoice, again }
   }
 
-  async #numbered (challenge: Pick<Challenge, 'paymentHash' | 'amountSats' | 'invoice' | 'providerKind' | 'createdAt' | 'expiresAt' | 'description'>, wish: InvoiceWish, priceUsd: number, write: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>): Promise<BitcoinInvoice> {
+  async #numbered(
+    challenge: Pick<
+      Challenge,
+      'paymentHash' | 'amountSats' | 'invoice' | 'providerKind' | 'createdAt' | 'expiresAt' | 'description'
+    >,
+    wish: InvoiceWish,
+    priceUsd: number,
+    write: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
+  ): Promise<BitcoinInvoice> {
     const { random, database } = this.#parts
     for (let draw = 1; ; draw++) {
       const invoice: BitcoinInvoice = {
@@ -114,11 +122,11 @@ export class PlanInvoices {
 }
 
 /** For people: on the invoice and on its page. */
-function describePlan (plan: SoldPlan): string {
+function describePlan(plan: SoldPlan): string {
   return `${planNames[plan]}, one month`
 }
 
-function offerOf ({ subscription, place, expiry }: InvoiceWish, amountSats: number): Offer {
+function offerOf({ subscription, place, expiry }: InvoiceWish, amountSats: number): Offer {
   const seconds = Math.max(1, Math.floor(expiry / 1000))
   return {
     amountSats,

@@ -5,7 +5,7 @@ import { BitcoinPricingView, BitcoinSubscriptionInput, BitcoinSubscriptionView }
 import type { BitcoinPlans } from './bitcoin.ts'
 
 /** Plans paid in bitcoin (contract, Billing and checkout; decisions 165 and 167). */
-export function bitcoinOperations (plans: Pick<BitcoinPlans, 'pricing' | 'create'>): AnyOperation[] {
+export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'>): AnyOperation[] {
   return documented(bitcoinTexts, [
     defineOperation({
       id: 'getBitcoinPricing',
@@ -29,13 +29,24 @@ export function bitcoinOperations (plans: Pick<BitcoinPlans, 'pricing' | 'create
       summary: 'Buy one month of a plan with Lightning, or pay for one more',
       tag: 'Billing',
       access: 'public',
-      headers: { 'X-API-Key': 'A merchant\'s key: the plan is then for that account. Without it the account with the email address has it, or an administrator makes one.' },
+      headers: {
+        'X-API-Key':
+          "A merchant's key: the plan is then for that account. Without it the account with the email address has it, or an administrator makes one."
+      },
       body: BitcoinSubscriptionInput,
       answers: {
-        201: { description: 'The invoice. Once it is paid the month counts from then, or from the end of the one that runs.', schema: BitcoinSubscriptionView },
-        400: { description: 'A field is not valid, the plan is not sold so, or the account has a plan that is not paid so.' },
-        401: { description: 'A key was sent, and is not a merchant\'s.' },
-        503: { description: 'The payment provider, the price of bitcoin or the database is away; nothing was made. Retry-After says when to come back.' }
+        201: {
+          description: 'The invoice. Once it is paid the month counts from then, or from the end of the one that runs.',
+          schema: BitcoinSubscriptionView
+        },
+        400: {
+          description: 'A field is not valid, the plan is not sold so, or the account has a plan that is not paid so.'
+        },
+        401: { description: "A key was sent, and is not a merchant's." },
+        503: {
+          description:
+            'The payment provider, the price of bitcoin or the database is away; nothing was made. Retry-After says when to come back.'
+        }
       },
       handle: async ({ ctx, body }) => {
         const merchant = ctx.principal?.kind === 'merchant' ? ctx.principal.merchant : null

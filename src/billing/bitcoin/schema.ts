@@ -5,7 +5,10 @@ import type { RenewalStep } from './period.ts'
 import type { SoldPlan } from '../plans.ts'
 import { buyer, PlanView } from '../schema.ts'
 
-/** How a subscription paid in bitcoin stands. `incomplete`: nothing was paid yet; `replaced`: another one of the account goes on. */
+/**
+ * How a subscription paid in bitcoin stands. `incomplete`: nothing was paid yet; `replaced`: another one of the account
+ * goes on.
+ */
 export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
 
 /** What every id of a subscription paid in bitcoin begins with: what the billing provider makes never does. */
@@ -52,11 +55,14 @@ export interface BitcoinInvoice {
 }
 
 /** One plan of `GET /api/bitcoin/pricing` (decision 165). */
-const BitcoinPlanView = Type.Object({
-  ...PlanView.properties,
-  priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
-  quoteExpiresAt: isoTime('Until when that price stands. An invoice keeps its own amount until it expires.')
-}, { title: 'BitcoinPlan' })
+const BitcoinPlanView = Type.Object(
+  {
+    ...PlanView.properties,
+    priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
+    quoteExpiresAt: isoTime('Until when that price stands. An invoice keeps its own amount until it expires.')
+  },
+  { title: 'BitcoinPlan' }
+)
 
 /** Answer of `GET /api/bitcoin/pricing`. */
 export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
@@ -67,13 +73,18 @@ export const BitcoinSubscriptionInput = Type.Object(buyer, { title: 'BitcoinSubs
 export type BitcoinSubscriptionInput = Static<typeof BitcoinSubscriptionInput>
 
 /** Answer of `POST /api/bitcoin/create-subscription` (decision 167). */
-export const BitcoinSubscriptionView = Type.Object({
-  subscriptionId: Type.String(),
-  invoiceId: Type.String({ description: '15 digits.' }),
-  lightningInvoice: Type.String({ description: 'BOLT 11, for one period.' }),
-  paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
-  amountSats: Type.Integer(),
-  payUrl: Type.String({ description: 'A page to pay it on. Whoever has the address sees the invoice: treat it as a secret.' }),
-  expiresAt: isoTime('Until when it can be paid.')
-}, { title: 'BitcoinSubscription' })
+export const BitcoinSubscriptionView = Type.Object(
+  {
+    subscriptionId: Type.String(),
+    invoiceId: Type.String({ description: '15 digits.' }),
+    lightningInvoice: Type.String({ description: 'BOLT 11, for one period.' }),
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    amountSats: Type.Integer(),
+    payUrl: Type.String({
+      description: 'A page to pay it on. Whoever has the address sees the invoice: treat it as a secret.'
+    }),
+    expiresAt: isoTime('Until when it can be paid.')
+  },
+  { title: 'BitcoinSubscription' }
+)
 export type BitcoinSubscriptionView = Static<typeof BitcoinSubscriptionView>

@@ -4,7 +4,14 @@ import type { Clock } from '../../system/clock.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { readEvent } from '../event.ts'
 import type { SoldPlan } from '../plans.ts'
-import { BillingError, type BilledPrice, type BilledSubscription, type BillingEvent, type BillingProvider, type CheckoutRequest } from '../provider.ts'
+import {
+  BillingError,
+  type BilledPrice,
+  type BilledSubscription,
+  type BillingEvent,
+  type BillingProvider,
+  type CheckoutRequest
+} from '../provider.ts'
 
 /** How Stripe is asked. */
 export interface StripeBillingOptions {
@@ -30,15 +37,15 @@ const MERCHANT_ID = 'merchant_id'
 const CUSTOMER_NAME = 'customer_name'
 
 /**
- * Stripe over its own library. Only parameters that have been there for years are sent, and no payment method types, which the
- * account's settings decide.
+ * Stripe over its own library. Only parameters that have been there for years are sent, and no payment method types,
+ * which the account's settings decide.
  */
 export class StripeBilling implements BillingProvider {
   readonly kind = 'stripe'
   readonly #stripe: Stripe
   readonly #options: StripeBillingOptions
 
-  constructor (options: StripeBillingOptions) {
+  constructor(options: StripeBillingOptions) {
     this.#options = options
     this.#stripe = new Stripe(options.key.reveal(), {
       timeout: options.timeout,
@@ -48,43 +55,58 @@ export class StripeBilling implements BillingProvider {
     })
   }
 
-  async createCheckout (request: CheckoutRequest): Promise<{ readonly sessionId: string, readonly checkoutUrl: string }> {
+  async createCheckout(
+    request: CheckoutRequest
+  ): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }> {
     const price = this.#priceOf(request.plan)
-    const session = await asking(this.#session(request, price).catch((error: unknown) => {
-      if (request.customerId === null || !isCustomerGone(error)) throw error
-      // Deleted there, or of another account of Stripe's. Whoever it was can still buy, as somebody new.
-      return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` }, price)
-    }))
+    const session = await asking(
+      this.#session(request, price).catch((error: unknown) => {
+        if (request.customerId === null || !isCustomerGone(error)) throw error
+        // Deleted there, or of another account of Stripe's. Whoever it was can still buy, as somebody new.
+        return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` }, price)
+      })
+    )
     if (session.url === null) throw new BillingError('away', 'stripe answered a checkout session without an address')
     return { sessionId: session.id, checkoutUrl: session.url }
   }
 
-  async #session (request: CheckoutRequest, price: string): Promise<Stripe.Checkout.Session> {
+  async #session(request: CheckoutRequest, price: string): Promise<Stripe.Checkout.Session> {
     const { email, customerName, merchantId, customerId, trialDays, successUrl, cancelUrl, idempotencyKey } = request
     const metadata: Record<string, string> = {
       ...(merchantId === null ? {} : { [MERCHANT_ID]: String(merchantId) }),
       ...(customerName === null ? {} : { [CUSTOMER_NAME]: customerName })
     }
-    return await this.#stripe.checkout.sessions.create({
-      mode: 'subscription',
-      line_items: [{ price, quantity: 1 }],
-      success_url: successUrl,
-      cancel_url: cancelUrl,
-      // The contract: a trial with a card required.
-      payment_method_collection: 'always',
-      ...(customerId === null ? { customer_email: email } : { customer: customerId }),
-      ...(merchantId === null ? {} : { client_reference_id: String(merchantId) }),
-      metadata,
-      subscription_data: {
+    return await this.#stripe.checkout.sessions.create(
+      {
+        mode: 'subscription',
+        line_items: [{ price, quantity: 1 }],
+        success_url: successUrl,
+        cancel_url: cancelUrl,
+        // The contract: a trial with a card required.
+        payment_method_collection: 'always',
+        ...(customerId === null ? { customer_email: email } : { customer: customerId }),
+        ...(merchantId === null ? {} : { client_reference_id: String(merchantId) }),
         metadata,
-        ...(trialDays === 0 ? {} : { trial_period_days: trialDays, trial_settings: { end_behavior: { missing_payment_method: 'cancel' } } })
-      }
-    }, { idempotencyKey })
+        subscription_data: {
+          metadata,
+          ...(trialDays === 0
+            ? {}
+            : { trial_period_days: trialDays, trial_settings: { end_behavior: { missing_payment_method: 'cancel' } } })
+        }
+      },
+      { idempotencyKey }
+    )
   }
 
-  async price (plan: SoldPlan): Promise<BilledPrice | null> {
+  async price(plan: SoldPlan): Promise<BilledPrice | null> {
     try {
-      const { id, unit_amount: amount, currency, recurring, active } = await this.#stripe.prices.retrieve(this.#options.prices[plan])
+      const {
+        id,
+        unit_amount: amount,
+        currency,
+        recurring,
+        active
+      } = await this.#stripe.prices.retrieve(this.#options.prices[plan])
       return {
         priceId: id,
         amount: recurring?.usage_type === 'metered' ? null : amount,
@@ -98,11 +120,12 @@ export class StripeBilling implements BillingProvider {
     }
   }
 
-  async portal (customerId: string, returnUrl: string): Promise<string> {
-    return (await asking(this.#stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }))).url
+  async portal(customerId: string, returnUrl: string): Promise<string> {
+    return (await asking(this.#stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl })))
+      .url
   }
 
-  async subscription (subscriptionId: string): Promise<BilledSubscription | null> {
+  async subscription(subscriptionId: string): Promise<BilledSubscription | null> {
     try {
       return this.#read(await this.#stripe.subscriptions.retrieve(subscriptionId, { expand: ['customer'] }))
     } catch (error) {
@@ -111,7 +134,7 @@ export class StripeBilling implements BillingProvider {
     }
   }
 
-  readEvent (signature: string | null, body: Uint8Array): BillingEvent {
+  readEvent(signature: string | null, body: Uint8Array): BillingEvent {
     const { webhookSecret, clock } = this.#options
     if (signature === null) throw new BillingError('signature', 'The header Stripe-Signature is missing.')
     const { webhooks } = this.#stripe
@@ -125,22 +148,31 @@ export class StripeBilling implements BillingProvider {
     try {
       return readEvent(webhooks.constructEvent(...signed))
     } catch (error) {
-      throw error instanceof BillingError ? error : new BillingError('refused', 'The notification cannot be read.', error)
+      throw error instanceof BillingError
+        ? error
+        : new BillingError('refused', 'The notification cannot be read.', error)
     }
   }
 
-  #priceOf (plan: PlanTier): string {
-    const price = new Map<PlanTier, string>(Object.entries(this.#options.prices) as Array<[SoldPlan, string]> /* a record's own names */).get(plan)
+  #priceOf(plan: PlanTier): string {
+    const price = new Map<PlanTier, string>(
+      Object.entries(this.#options.prices) as Array<[SoldPlan, string]> /* a record's own names */
+    ).get(plan)
     if (price === undefined) throw new TypeError(`the plan ${plan} has no price`)
     return price
   }
 
-  #read (subscription: Stripe.Subscription): BilledSubscription {
+  #read(subscription: Stripe.Subscription): BilledSubscription {
     const { customer, metadata, items } = subscription
     const known = typeof customer === 'string' || customer.deleted === true ? null : customer
     // Each item has a period of its own; ours have one item.
     const ends = items.data.map(item => item.current_period_end)
-    const prices = new Map(Object.entries(this.#options.prices).map(([plan, price]) => [price, plan as SoldPlan /* the record's own names */]))
+    const prices = new Map(
+      Object.entries(this.#options.prices).map(([plan, price]) => [
+        price,
+        plan as SoldPlan /* the record's own names */
+      ])
+    )
     return {
       subscriptionId: subscription.id,
       customerId: typeof customer === 'string' ? customer : customer.id,
@@ -155,17 +187,21 @@ export class StripeBilling implements BillingProvider {
   }
 }
 
-function readMerchantId (text: string | undefined): number | null {
+function readMerchantId(text: string | undefined): number | null {
   const id = text !== undefined && /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
   return id > 0 && id <= 0x7fff_ffff ? id : null
 }
 
-function addressOf (url: string): { readonly host: string, readonly port: string, readonly protocol: 'http' | 'https' } {
+function addressOf(url: string): { readonly host: string; readonly port: string; readonly protocol: 'http' | 'https' } {
   const { hostname, port, protocol } = new URL(url)
-  return { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? (protocol === 'http:' ? '80' : '443') : port, protocol: protocol === 'http:' ? 'http' : 'https' }
+  return {
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port === '' ? (protocol === 'http:' ? '80' : '443') : port,
+    protocol: protocol === 'http:' ? 'http' : 'https'
+  }
 }
 
-async function asking<T> (call: Promise<T>): Promise<T> {
+async function asking<T>(call: Promise<T>): Promise<T> {
   try {
     return await call
   } catch (error) {
@@ -173,20 +209,31 @@ async function asking<T> (call: Promise<T>): Promise<T> {
   }
 }
 
-function isMissing (error: unknown): boolean {
+function isMissing(error: unknown): boolean {
   return error instanceof Stripe.errors.StripeInvalidRequestError && error.statusCode === 404
 }
 
-function isCustomerGone (error: unknown): boolean {
-  return error instanceof Stripe.errors.StripeInvalidRequestError && error.code === 'resource_missing' && error.param === 'customer'
+function isCustomerGone(error: unknown): boolean {
+  return (
+    error instanceof Stripe.errors.StripeInvalidRequestError &&
+    error.code === 'resource_missing' &&
+    error.param === 'customer'
+  )
 }
 
 /** Stripe's own text stays behind: it may show parts of the key, and it is logged. */
-function billingError (error: unknown): BillingError {
+function billingError(error: unknown): BillingError {
   if (!(error instanceof Stripe.errors.StripeError)) return new BillingError('away', 'stripe could not be asked', error)
   const { statusCode, code, param, requestId } = error
-  const isAway = statusCode === undefined || statusCode >= 500 || statusCode === 429 || statusCode === 409 ||
-    error instanceof Stripe.errors.StripeConnectionError || error instanceof Stripe.errors.StripeAPIError
-  const facts = [error.type, statusCode, code, param, requestId].filter(fact => fact !== undefined && fact !== null && fact !== '').join(' ')
+  const isAway =
+    statusCode === undefined ||
+    statusCode >= 500 ||
+    statusCode === 429 ||
+    statusCode === 409 ||
+    error instanceof Stripe.errors.StripeConnectionError ||
+    error instanceof Stripe.errors.StripeAPIError
+  const facts = [error.type, statusCode, code, param, requestId]
+    .filter(fact => fact !== undefined && fact !== null && fact !== '')
+    .join(' ')
   return new BillingError(isAway ? 'away' : param === 'customer_email' ? 'email' : 'refused', `stripe: ${facts}`)
 }

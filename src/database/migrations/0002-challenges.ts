@@ -1,16 +1,16 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Pay-per-request challenges: one row for each payment hash, with everything that a credential is checked against and the
- * state of its single use; the list of what is revoked; and the producers' idempotency keys and resources, used or retired
- * (decisions 85 and 110).
+ * Pay-per-request challenges: one row for each payment hash, with everything that a credential is checked against and
+ * the state of its single use; the list of what is revoked; and the producers' idempotency keys and resources, used or
+ * retired (decisions 85 and 110).
  *
- * The two partial indexes serve the counts before each mint. They hold only rows that nobody has claimed, so they stay small
- * where many requests are paid.
+ * The two partial indexes serve the counts before each mint. They hold only rows that nobody has claimed, so they stay
+ * small where many requests are paid.
  */
 export const challenges: Migration = {
   name: '0002-challenges',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table challenges (
         payment_hash text primary key check (payment_hash ~ '^[0-9a-f]{64}$'),

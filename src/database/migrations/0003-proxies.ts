@@ -3,7 +3,7 @@ import type { Migration } from '../migrations.ts'
 /** Merchants' reverse proxies and their prices. Deleted ones keep their row, so that an id is never given out again. */
 export const proxies: Migration = {
   name: '0003-proxies',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table proxies (
         proxy_id text primary key,

@@ -3,7 +3,7 @@ import type { Migration } from '../migrations.ts'
 /** Invoices of the sandbox provider, with their preimages in the clear: no money hangs on them. */
 export const sandboxInvoices: Migration = {
   name: '0004-sandbox-invoices',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table sandbox_invoices (
         charge_id text primary key,

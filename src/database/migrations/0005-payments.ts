@@ -3,12 +3,12 @@ import type { Migration } from '../migrations.ts'
 /**
  * Merchants' payments. A row stands only once its invoice does: until then an order id is held by a row of
  * `payment_reservations`, which a create that failed gives back (decision 45). Amounts are what the merchant asked for, in
- * its currency; satoshis are what the invoice asks for and what came. Metadata is the compact JSON that webhooks carry, as
- * text, because jsonb would sort its members.
+ * its currency; satoshis are what the invoice asks for and what came. Metadata is the compact JSON that webhooks carry,
+ * as text, because jsonb would sort its members.
  */
 export const payments: Migration = {
   name: '0005-payments',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table payments (
         invoice_id text primary key check (invoice_id ~ '^[1-9][0-9]{14}$'),

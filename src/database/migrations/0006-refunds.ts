@@ -1,13 +1,13 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Refunds, reserved before the provider is asked, and what the sandbox paid out. `provider_refund_id` is null while it is
- * not known whether the provider took the request. A Lightning invoice can be paid once, so two refunds that may have paid
- * cannot share one.
+ * Refunds, reserved before the provider is asked, and what the sandbox paid out. `provider_refund_id` is null while it
+ * is not known whether the provider took the request. A Lightning invoice can be paid once, so two refunds that may
+ * have paid cannot share one.
  */
 export const refunds: Migration = {
   name: '0006-refunds',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table refunds (
         refund_id text primary key check (refund_id ~ '^[1-9][0-9]{14}$'),

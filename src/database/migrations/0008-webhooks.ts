@@ -1,12 +1,12 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Webhooks to merchants. A row is written in the transaction that changed what it tells of, with the bytes that every attempt
- * sends; at most one for a payment and status, and one for a challenge.
+ * Webhooks to merchants. A row is written in the transaction that changed what it tells of, with the bytes that every
+ * attempt sends; at most one for a payment and status, and one for a challenge.
  */
 export const webhooks: Migration = {
   name: '0008-webhooks',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table webhook_deliveries (
         id uuid primary key,

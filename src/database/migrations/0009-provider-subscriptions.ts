@@ -1,13 +1,13 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * How news of payments come in: the receivers that we registered at providers, with the sealed secret that signs what they
- * are sent (no merchant: the operator's own account), and where the poller of each slot stands. The index holds what the
- * poller looks for; a payment leaves it when nothing more can come of it.
+ * How news of payments come in: the receivers that we registered at providers, with the sealed secret that signs what
+ * they are sent (no merchant: the operator's own account), and where the poller of each slot stands. The index holds
+ * what the poller looks for; a payment leaves it when nothing more can come of it.
  */
 export const providerSubscriptions: Migration = {
   name: '0009-provider-subscriptions',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table provider_subscriptions (
         merchant_id integer references merchants (id),

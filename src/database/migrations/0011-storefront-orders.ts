@@ -1,12 +1,12 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Orders of the stores (contract, Storefront order), who is having the platform's order made and with which address, and
- * what purged orders came to, so that a store's figures do not shrink (decision 149).
+ * Orders of the stores (contract, Storefront order), who is having the platform's order made and with which address,
+ * and what purged orders came to, so that a store's figures do not shrink (decision 149).
  */
 export const storefrontOrders: Migration = {
   name: '0011-storefront-orders',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table storefront_orders (
         id text primary key,

@@ -1,12 +1,13 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Subscriptions by card: each as the billing provider last said it is, with the ticket of the newest look at it, so that what
- * an older look saw is never written; and the checkouts and subscriptions of the sandbox, which has no provider to keep them.
+ * Subscriptions by card: each as the billing provider last said it is, with the ticket of the newest look at it, so
+ * that what an older look saw is never written; and the checkouts and subscriptions of the sandbox, which has no
+ * provider to keep them.
  */
 export const billing: Migration = {
   name: '0012-billing',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table card_subscriptions (
         subscription_id text primary key,

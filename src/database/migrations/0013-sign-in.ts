@@ -1,14 +1,15 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Sign-in links and the sessions that they open, by digests of their tokens; and plans paid in bitcoin with their invoices.
+ * Sign-in links and the sessions that they open, by digests of their tokens; and plans paid in bitcoin with their
+ * invoices.
  *
- * A deactivated account's sessions and links end for good, however it was deactivated, so the database itself sees to it: one
- * that is reactivated does not come back signed in.
+ * A deactivated account's sessions and links end for good, however it was deactivated, so the database itself sees to
+ * it: one that is reactivated does not come back signed in.
  */
 export const signIn: Migration = {
   name: '0013-sign-in',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table sign_in_links (
         digest bytea primary key check (octet_length(digest) = 32),

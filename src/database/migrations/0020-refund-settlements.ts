@@ -1,12 +1,12 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Refunds that an administrator settled by hand, with who did it and why. And a refund may give back what was paid for a store's
- * order, so its `invoice_id` is a payment's or an order's.
+ * Refunds that an administrator settled by hand, with who did it and why. And a refund may give back what was paid for
+ * a store's order, so its `invoice_id` is a payment's or an order's.
  */
 export const refundSettlements: Migration = {
   name: '0020-refund-settlements',
-  async up (sql) {
+  async up(sql) {
     await sql`alter table refunds drop constraint refunds_invoice_id_fkey`
     await sql`
       create table refund_settlements (

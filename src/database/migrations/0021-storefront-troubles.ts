@@ -1,12 +1,12 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * What an order of a store needs beyond its happy path: the taxes as the shop worked them out, the goods that the shop holds for
- * it, why the shop refused it, that the shop has called it off, and what its buyer wants given back.
+ * What an order of a store needs beyond its happy path: the taxes as the shop worked them out, the goods that the shop
+ * holds for it, why the shop refused it, that the shop has called it off, and what its buyer wants given back.
  */
 export const storefrontTroubles: Migration = {
   name: '0021-storefront-troubles',
-  async up (sql) {
+  async up(sql) {
     await sql`
       alter table storefront_orders
         add column tax_lines jsonb not null default '[]',

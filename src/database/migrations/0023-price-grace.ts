@@ -1,12 +1,12 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * What was asked before the price of now, so that what was paid at it can be served for a while (decision 176): of operators' routes by
- * their place, of proxies beside their prices.
+ * What was asked before the price of now, so that what was paid at it can be served for a while (decision 176): of
+ * operators' routes by their place, of proxies beside their prices.
  */
 export const priceGrace: Migration = {
   name: '0023-price-grace',
-  async up (sql) {
+  async up(sql) {
     await sql`
       create table offered_prices (
         place text not null,

@@ -1,13 +1,13 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * The idempotency key under which a refund or a payment was made stands in its row, with the SHA-256 of the request's body
- * (decision 185): a repetition finds it after any restart. A payment's belongs to one of the operations that make payments, and
- * is known from the moment on in which its order id is held.
+ * The idempotency key under which a refund or a payment was made stands in its row, with the SHA-256 of the request's
+ * body (decision 185): a repetition finds it after any restart. A payment's belongs to one of the operations that make
+ * payments, and is known from the moment on in which its order id is held.
  */
 export const idempotencyKeys: Migration = {
   name: '0024-idempotency-keys',
-  async up (sql) {
+  async up(sql) {
     await sql`
       alter table refunds
         add column idempotency_key text,

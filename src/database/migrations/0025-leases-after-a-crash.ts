@@ -1,13 +1,13 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * What becomes of a lease whose gateway died: `lease_final` ones count as spent once they have lapsed (decision 183), and are kept
- * for the operator in `ambiguous_leases`, since challenges are purged. `client_gone` counts how often a payment came back for a
- * client that had left (decision 184). No index has these columns, as migration 0016 asks.
+ * What becomes of a lease whose gateway died: `lease_final` ones count as spent once they have lapsed (decision 183),
+ * and are kept for the operator in `ambiguous_leases`, since challenges are purged. `client_gone` counts how often a
+ * payment came back for a client that had left (decision 184). No index has these columns, as migration 0016 asks.
  */
 export const leasesAfterACrash: Migration = {
   name: '0025-leases-after-a-crash',
-  async up (sql) {
+  async up(sql) {
     await sql`
       alter table challenges
         add column lease_final boolean not null default false,

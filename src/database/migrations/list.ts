@@ -30,7 +30,29 @@ import { heldOrders } from './0029-held-orders.ts'
  * package has them too.
  */
 export const migrations: readonly Migration[] = [
-  merchants, challenges, proxies, sandboxInvoices, payments, refunds, pendingSubscriptions, webhooks,
-  providerSubscriptions, storefronts, storefrontOrders, billing, signIn, signInAddress, soldChallenges, challengeWrites,
-  openOfClient, refundSettlements, storefrontTroubles, proxyRenewal, priceGrace, idempotencyKeys, leasesAfterACrash, sandboxStates, heldOrders
+  merchants,
+  challenges,
+  proxies,
+  sandboxInvoices,
+  payments,
+  refunds,
+  pendingSubscriptions,
+  webhooks,
+  providerSubscriptions,
+  storefronts,
+  storefrontOrders,
+  billing,
+  signIn,
+  signInAddress,
+  soldChallenges,
+  challengeWrites,
+  openOfClient,
+  refundSettlements,
+  storefrontTroubles,
+  proxyRenewal,
+  priceGrace,
+  idempotencyKeys,
+  leasesAfterACrash,
+  sandboxStates,
+  heldOrders
 ]

@@ -5,7 +5,9 @@
 import { readSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
-/** The kinds of frames. To the database: `request`, `close`. From it: the others; their bytes are JSON or UTF-8 text. */
+/**
+ * The kinds of frames. To the database: `request`, `close`. From it: the others; their bytes are JSON or UTF-8 text.
+ */
 export const frame = {
   /** Messages of the wire protocol, whole. */
   request: 1,
@@ -30,7 +32,7 @@ export type FrameKind = (typeof frame)[keyof typeof frame]
 
 const headLength = 5
 
-function headOf (kind: FrameKind, length: number): Buffer {
+function headOf(kind: FrameKind, length: number): Buffer {
   const head = Buffer.allocUnsafe(headLength)
   head.writeUInt8(kind, 0)
   head.writeUInt32LE(length, 1)
@@ -38,7 +40,7 @@ function headOf (kind: FrameKind, length: number): Buffer {
 }
 
 /** The gateway's side: sends one frame; `bytes` must not change afterwards. */
-export function sendFrame (to: Socket, kind: FrameKind, bytes: Uint8Array): void {
+export function sendFrame(to: Socket, kind: FrameKind, bytes: Uint8Array): void {
   // Corked, both go out in one system call.
   to.cork()
   to.write(headOf(kind, bytes.length))
@@ -50,7 +52,7 @@ export function sendFrame (to: Socket, kind: FrameKind, bytes: Uint8Array): void
  * The database's side: sends one frame and waits until it is written.
  * @throws EPIPE and the like when the gateway is gone.
  */
-export function sendFrameSync (fd: number, kind: FrameKind, bytes: Uint8Array): void {
+export function sendFrameSync(fd: number, kind: FrameKind, bytes: Uint8Array): void {
   let left = Buffer.concat([headOf(kind, bytes.length), bytes])
   while (left.length > 0) left = left.subarray(writeSync(fd, left))
 }
@@ -59,13 +61,13 @@ export function sendFrameSync (fd: number, kind: FrameKind, bytes: Uint8Array): 
  * The database's side: waits for the next frame; null when the gateway has closed the pipe.
  * @throws ECONNRESET and the like when the gateway is gone.
  */
-export function receiveFrameSync (fd: number): { kind: number, bytes: Buffer } | null {
+export function receiveFrameSync(fd: number): { kind: number; bytes: Buffer } | null {
   const head = readSyncWhole(fd, headLength)
   const bytes = head === null ? null : readSyncWhole(fd, head.readUInt32LE(1))
   return head === null || bytes === null ? null : { kind: head.readUInt8(0), bytes }
 }
 
-function readSyncWhole (fd: number, length: number): Buffer | null {
+function readSyncWhole(fd: number, length: number): Buffer | null {
   const bytes = Buffer.allocUnsafe(length)
   for (let at = 0; at < length;) {
     const got = readSync(fd, bytes, at, length - at, null)
@@ -85,16 +87,17 @@ export class FrameReader {
   #parts: Buffer[] = []
 
   /**
-   * @param answer called with the bytes of answers as they come, in any pieces; `whole` with the last piece of each, which may be empty.
+   * @param answer called with the bytes of answers as they come, in any pieces; `whole` with the last piece of each,
+   *   which may be empty.
    * @param whole called with each frame of another kind.
    */
-  constructor (answer: (bytes: Buffer, whole: boolean) => void, whole: (kind: number, bytes: Buffer) => void) {
+  constructor(answer: (bytes: Buffer, whole: boolean) => void, whole: (kind: number, bytes: Buffer) => void) {
     this.#answer = answer
     this.#whole = whole
   }
 
   /** Takes the next bytes of the stream. They are kept, or handed on, uncopied. */
-  read (bytes: Buffer): void {
+  read(bytes: Buffer): void {
     let at = 0
     while (at < bytes.length) {
       if (this.#headFilled < headLength) {
@@ -112,7 +115,7 @@ export class FrameReader {
     }
   }
 
-  #take (kind: number, piece: Buffer): void {
+  #take(kind: number, piece: Buffer): void {
     const done = this.#left === 0
     if (done) this.#headFilled = 0
     if (kind === frame.answer) {

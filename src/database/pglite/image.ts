@@ -6,28 +6,32 @@ import { packFolder } from './tar.ts'
 
 /**
  * An image: the folder of an embedded database that was made, brought up to date and closed, as one compressed file. A
- * first start unpacks it in the place of making a database, which takes seconds. It holds tables and no rows of anybody.
+ * first start unpacks it in the place of making a database, which takes seconds. It holds tables and no rows of
+ * anybody.
  */
 const FORMAT = 2
 
-/** The name of the image for what `shape` digests (the migrations) and for the installed PGlite: another version may not read it. */
-export function imageName (shape: string): string {
+/**
+ * The name of the image for what `shape` digests (the migrations) and for the installed PGlite: another version may not
+ * read it.
+ */
+export function imageName(shape: string): string {
   return `pglite-${pgliteVersion()}-${hash('sha256', `${FORMAT} ${shape}`).slice(0, 16)}.tar.zst`
 }
 
-function pgliteVersion (): string {
+function pgliteVersion(): string {
   const file = new URL('../package.json', import.meta.resolve('@electric-sql/pglite'))
   // Every package's manifest has a version.
   return (JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }).version
 }
 
 /** The image's tar. Throws the system's error, or zlib's when the file is damaged. */
-export function readImage (file: string): Buffer {
+export function readImage(file: string): Buffer {
   return zlib.zstdDecompressSync(readFileSync(file))
 }
 
 /** Writes the closed database in `folder` as an image: at once, so that nobody reads half of it. */
-export function writeImage (file: string, folder: string): void {
+export function writeImage(file: string, folder: string): void {
   const bytes = zlib.zstdCompressSync(packFolder(folder), { params: { [zlib.constants.ZSTD_c_compressionLevel]: 12 } })
   mkdirSync(dirname(file), { recursive: true })
   const unique = `${file}.${randomBytes(6).toString('hex')}`

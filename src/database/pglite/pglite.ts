@@ -10,10 +10,13 @@ import { frame, FrameReader, sendFrame } from './frames.ts'
 import type { PgliteInput } from './process.ts'
 
 // Type stripping runs this file as .ts, the built package as .js; the process's file stands beside it either way.
-const processFile = fileURLToPath(new URL(`./process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url))
+const processFile = fileURLToPath(
+  new URL(`./process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
+)
 
-// V8's optimising compiler takes 700 MB and more for PostgreSQL's largest functions, some seconds after the start, and what it
-// makes of them is hardly faster for a gateway's short queries. A small young generation suits one query at a time.
+// V8's optimising compiler takes 700 MB and more for PostgreSQL's largest functions, some seconds after the start, and
+// what it makes of them is hardly faster for a gateway's short queries. A small young generation suits one query at a
+// time.
 const flags = ['--liftoff-only', '--max-semi-space-size=2', '--disable-warning=ExperimentalWarning']
 
 /** Milliseconds in which the process must have closed the database and ended. It takes less than one second. */
@@ -23,7 +26,9 @@ const cancelRequest = 80877102
 const terminateMessage = 0x58
 const nothing = Buffer.alloc(0)
 
-/** Ends what a connection has left unfinished in the session: Sync, for an error within a statement, and then a Query. */
+/**
+ * Ends what a connection has left unfinished in the session: Sync, for an error within a statement, and then a Query.
+ */
 const leave = ((): Buffer => {
   const statement = Buffer.from('rollback; deallocate all\0')
   const head = Buffer.from([0x53, 0, 0, 0, 4, 0x51, 0, 0, 0, 0])
@@ -32,8 +37,8 @@ const leave = ((): Buffer => {
 })()
 
 /**
- * The embedded database as a server of postgres.js: it owns the process and gives out sockets to it. There is one session
- * behind all sockets, so only one may be open at a time (`max: 1`).
+ * The embedded database as a server of postgres.js: it owns the process and gives out sockets to it. There is one
+ * session behind all sockets, so only one may be open at a time (`max: 1`).
  */
 export class PgliteServer {
   readonly #process: ChildProcess
@@ -48,35 +53,54 @@ export class PgliteServer {
   /** Requests that the process has not answered. */
   #owed = 0
   /** A connection that waits until what was asked by the one before is answered, which nobody wants any more. */
-  #next: { readonly socket: PgliteSocket, readonly requests: Buffer[] } | null = null
+  #next: { readonly socket: PgliteSocket; readonly requests: Buffer[] } | null = null
   #stopped: DatabaseStopped | null = null
 
-  private constructor (child: ChildProcess, pipe: Socket, folder: string | null, log: Log, clock: Clock) {
+  private constructor(child: ChildProcess, pipe: Socket, folder: string | null, log: Log, clock: Clock) {
     this.#process = child
     this.#pipe = pipe
     this.#folder = folder
     this.#log = log
     this.#clock = clock
-    const frames = new FrameReader((bytes, whole) => { this.#answer(bytes, whole) }, (kind, bytes) => { this.#hear(kind, bytes) })
-    pipe.on('data', bytes => { frames.read(bytes) })
+    const frames = new FrameReader(
+      (bytes, whole) => {
+        this.#answer(bytes, whole)
+      },
+      (kind, bytes) => {
+        this.#hear(kind, bytes)
+      }
+    )
+    pipe.on('data', bytes => {
+      frames.read(bytes)
+    })
     // The process has closed its side: its end, which is told next, has the reason.
-    pipe.on('error', () => { pipe.destroy() })
+    pipe.on('error', () => {
+      pipe.destroy()
+    })
     // A process that cannot be heard any more is of no use, and would keep the folder.
-    pipe.on('close', () => { child.kill('SIGKILL') })
-    child.on('error', error => { this.#end(error.message) })
-    child.on('exit', (code, signal) => { this.#end(signal === null ? `its process ended with code ${code}` : `its process was ended by ${signal}`) })
+    pipe.on('close', () => {
+      child.kill('SIGKILL')
+    })
+    child.on('error', error => {
+      this.#end(error.message)
+    })
+    child.on('exit', (code, signal) => {
+      this.#end(signal === null ? `its process ended with code ${code}` : `its process was ended by ${signal}`)
+    })
   }
 
   /**
    * Starts the process and waits until the database answers.
-   * @throws DatabaseStopped when it cannot start, FolderInUse when another process of its kind does not leave the folder.
+   * @throws DatabaseStopped when it cannot start, FolderInUse when another process of its kind does not leave the
+   *   folder.
    */
-  static async start (input: PgliteInput, log: Log, clock: Clock): Promise<PgliteServer> {
+  static async start(input: PgliteInput, log: Log, clock: Clock): Promise<PgliteServer> {
     const child = spawn(process.execPath, [...flags, processFile, JSON.stringify(input)], {
-      // Nothing may come between the lines of the gateway's output. What the process cannot say over the pipe, such as why
-      // V8 gave up, goes to the errors.
+      // Nothing may come between the lines of the gateway's output. What the process cannot say over the pipe, such as
+      // why V8 gave up, goes to the errors.
       stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
-      // It reads nothing from the environment, and must not take the gateway's NODE_OPTIONS: they are about the gateway.
+      // It reads nothing from the environment, and must not take the gateway's NODE_OPTIONS: they are about the
+      // gateway.
       env: {},
       windowsHide: true
     })
@@ -94,31 +118,37 @@ export class PgliteServer {
   }
 
   /** Whether the database has ended, in whatever way. */
-  get stopped (): boolean {
+  get stopped(): boolean {
     return this.#stopped !== null
   }
 
   /** The id of the database's process, for tests and measurements. */
-  get pid (): number | undefined {
+  get pid(): number | undefined {
     return this.#process.pid
   }
 
-  /** A fresh connection. Never throws: when the database has stopped, the connection itself fails with the reason, as a network one would. */
-  connect (): Duplex {
+  /**
+   * A fresh connection. Never throws: when the database has stopped, the connection itself fails with the reason, as a
+   * network one would.
+   */
+  connect(): Duplex {
     const socket = new PgliteSocket(this)
     this.#sockets.add(socket)
     if (this.#stopped !== null) {
       const reason = this.#stopped
-      setImmediate(() => { socket.destroy(reason) })
+      setImmediate(() => {
+        socket.destroy(reason)
+      })
     }
     return socket
   }
 
   /**
-   * Closes the database and waits for its process to end; pending queries before it are answered first. A process that has not ended
-   * in ten seconds is ended: what was acknowledged is written, and whoever stops the gateway must not wait for ever.
+   * Closes the database and waits for its process to end; pending queries before it are answered first. A process that
+   * has not ended in ten seconds is ended: what was acknowledged is written, and whoever stops the gateway must not
+   * wait for ever.
    */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     if (this.#stopped === null) sendFrame(this.#pipe, frame.close, nothing)
     const late = this.#clock.after(closingMs, () => {
       this.#log.warn(`The embedded database did not close within ${closingMs / 1000} s; its process is ended`)
@@ -128,20 +158,23 @@ export class PgliteServer {
     late.cancel()
   }
 
-  /** For tests: whether this process stays while nothing else keeps it but the database. It does unless said; without it the database ends too. */
-  keepsAlive (keeps: boolean): void {
+  /**
+   * For tests: whether this process stays while nothing else keeps it but the database. It does unless said; without it
+   * the database ends too.
+   */
+  keepsAlive(keeps: boolean): void {
     this.#process[keeps ? 'ref' : 'unref']()
     this.#pipe[keeps ? 'ref' : 'unref']()
   }
 
   /** For tests: ends the process at once, as a crash would. */
-  async kill (): Promise<void> {
+  async kill(): Promise<void> {
     this.#process.kill('SIGKILL')
     await this.#ended.promise
   }
 
   /** Hands bytes of the wire protocol to the database; the answer goes to the socket that asked. */
-  send (socket: PgliteSocket, bytes: Buffer): void {
+  send(socket: PgliteSocket, bytes: Buffer): void {
     if (this.#reader !== socket && this.#owed > 0) {
       if (this.#next?.socket !== socket) this.#next = { socket, requests: [] }
       this.#next.requests.push(bytes)
@@ -151,7 +184,7 @@ export class PgliteServer {
     this.#request(bytes)
   }
 
-  forget (socket: PgliteSocket): void {
+  forget(socket: PgliteSocket): void {
     this.#sockets.delete(socket)
     if (this.#next?.socket === socket) this.#next = null
     if (this.#reader !== socket) return
@@ -159,14 +192,14 @@ export class PgliteServer {
     if (this.#stopped === null) this.#request(leave)
   }
 
-  #request (bytes: Buffer): void {
+  #request(bytes: Buffer): void {
     // Without its pipe the process is about to end, which fails what was asked.
     if (!this.#pipe.writable) return
     this.#owed++
     sendFrame(this.#pipe, frame.request, bytes)
   }
 
-  #answer (bytes: Buffer, whole: boolean): void {
+  #answer(bytes: Buffer, whole: boolean): void {
     if (bytes.length > 0) this.#reader?.push(bytes)
     if (!whole) return
     this.#owed--
@@ -176,13 +209,20 @@ export class PgliteServer {
     for (const request of next.requests) this.send(next.socket, request)
   }
 
-  #hear (kind: number, bytes: Buffer): void {
+  #hear(kind: number, bytes: Buffer): void {
     switch (kind) {
-      case frame.ready: this.#started.resolve(); break
-      case frame.warning: this.#log.warn(bytes.toString()); break
-      case frame.failed: this.#stop(bytes.toString()); break
+      case frame.ready:
+        this.#started.resolve()
+        break
+      case frame.warning:
+        this.#log.warn(bytes.toString())
+        break
+      case frame.failed:
+        this.#stop(bytes.toString())
+        break
       case frame.inUse:
-        if (this.#folder !== null) this.#started.reject(new FolderInUse(this.#folder, bytes.length === 0 ? null : Number(bytes.toString())))
+        if (this.#folder !== null)
+          this.#started.reject(new FolderInUse(this.#folder, bytes.length === 0 ? null : Number(bytes.toString())))
         break
       case frame.broken:
         // The protocol's state is unknown from here on, so nothing may be read from this session again.
@@ -192,12 +232,12 @@ export class PgliteServer {
     }
   }
 
-  #end (reason: string): void {
+  #end(reason: string): void {
     this.#stop(reason)
     this.#ended.resolve()
   }
 
-  #stop (reason: string): void {
+  #stop(reason: string): void {
     if (this.#stopped !== null) return
     this.#stopped = new DatabaseStopped(reason)
     for (const socket of this.#sockets) socket.destroy(this.#stopped)
@@ -208,34 +248,39 @@ export class PgliteServer {
 /** A connection to the database's process, shaped as much like `net.Socket` as postgres.js asks. */
 class PgliteSocket extends Duplex {
   /** postgres.js says goodbye only to a socket that reads `open`. */
-  get readyState (): string {
+  get readyState(): string {
     return this.destroyed ? 'closed' : 'open'
   }
 
   readonly #server: PgliteServer
 
-  constructor (server: PgliteServer) {
+  constructor(server: PgliteServer) {
     super()
     this.#server = server
   }
 
-  override _read (): void {}
+  override _read(): void {}
 
-  override _write (chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     // A cancel request opens a connection of its own; there is no second session that could take it, and as a start-up
     // message it would upset the first. A goodbye would end the one session that the next connection needs.
     const isCancel = chunk.length === 16 && chunk.readInt32BE(4) === cancelRequest
-    if (isCancel) setImmediate(() => { this.destroy() })
+    if (isCancel)
+      setImmediate(() => {
+        this.destroy()
+      })
     else if (chunk[0] !== terminateMessage) this.#server.send(this, chunk)
     done()
   }
 
-  override _final (done: (error?: Error | null) => void): void {
+  override _final(done: (error?: Error | null) => void): void {
     done()
-    setImmediate(() => { this.destroy() })
+    setImmediate(() => {
+      this.destroy()
+    })
   }
 
-  override _destroy (error: Error | null, done: (error?: Error | null) => void): void {
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     this.#server.forget(this)
     done(error)
   }

@@ -1,8 +1,9 @@
 /**
- * The process in which the embedded database lives: PostgreSQL compiled to WebAssembly takes several hundred megabytes, and
- * its queries would stop the gateway's event loop. It speaks PostgreSQL's wire protocol over one pipe: bytes in, bytes out,
- * one message at a time and in order. It waits for each synchronously, which saves the event loop's part of every query. The
- * pipe's end is its own end, so it dies with the gateway however that dies: at once, or after the query that it is in.
+ * The process in which the embedded database lives: PostgreSQL compiled to WebAssembly takes several hundred megabytes,
+ * and its queries would stop the gateway's event loop. It speaks PostgreSQL's wire protocol over one pipe: bytes in,
+ * bytes out, one message at a time and in order. It waits for each synchronously, which saves the event loop's part of
+ * every query. The pipe's end is its own end, so it dies with the gateway however that dies: at once, or after the
+ * query that it is in.
  */
 import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -32,7 +33,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 const input = JSON.parse(process.argv[2] ?? '') as PgliteInput
 const pipe = 3
 
-function say (kind: FrameKind, bytes: Uint8Array | string): void {
+function say(kind: FrameKind, bytes: Uint8Array | string): void {
   try {
     sendFrameSync(pipe, kind, typeof bytes === 'string' ? Buffer.from(bytes) : bytes)
   } catch {
@@ -41,7 +42,7 @@ function say (kind: FrameKind, bytes: Uint8Array | string): void {
   }
 }
 
-function nextFrame (): ReturnType<typeof receiveFrameSync> {
+function nextFrame(): ReturnType<typeof receiveFrameSync> {
   try {
     return receiveFrameSync(pipe)
   } catch {
@@ -50,7 +51,10 @@ function nextFrame (): ReturnType<typeof receiveFrameSync> {
   }
 }
 
-/** How long the process of a gateway that was killed is given to end. Making a database takes it longest, a quarter of a minute on a slow machine. */
+/**
+ * How long the process of a gateway that was killed is given to end. Making a database takes it longest, a quarter of a
+ * minute on a slow machine.
+ */
 const orphanMs = 60_000
 
 // The server's own default of 128 MB of buffers is more than all else here; a gateway's rows need a fraction of it.
@@ -58,14 +62,14 @@ const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']
 // Of the log that a new database has from the start. The usual 16 MB would be two thirds of it.
 const initDbStartParams = ['--wal-segsize=1']
 
-function reason (error: unknown): string {
+function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
 // Held until the process ends: a lock that nothing refers to would be collected, and given up.
 const locks: FolderLock[] = []
 
-async function start (): Promise<PGlite> {
+async function start(): Promise<PGlite> {
   const { folder, image } = input
   if (folder === null) {
     if (image === null) return PGlite.create('memory://', { startParams, initDbStartParams })
@@ -92,7 +96,7 @@ async function start (): Promise<PGlite> {
 }
 
 /** An image only saves time: false, with a line in the log, when it cannot be used. */
-function unpacked (folder: string, image: string): boolean {
+function unpacked(folder: string, image: string): boolean {
   rmSync(folder, { recursive: true, force: true })
   try {
     unpackInto(folder, readImage(image))
@@ -103,14 +107,17 @@ function unpacked (folder: string, image: string): boolean {
   }
 }
 
-/** PGlite makes files that everybody may read and write, and the data folder may have been made by others: this one is ours. */
-function closeToOthers (folder: string): void {
+/**
+ * PGlite makes files that everybody may read and write, and the data folder may have been made by others: this one is
+ * ours.
+ */
+function closeToOthers(folder: string): void {
   if ((statSync(folder).mode & 0o077) === 0) return
   chmodSync(folder, 0o700)
   say(frame.warning, `${folder} could be read by other users of this machine; from now on its owner alone can`)
 }
 
-async function opened (): Promise<PGlite> {
+async function opened(): Promise<PGlite> {
   try {
     return await start()
   } catch (error) {
@@ -125,8 +132,8 @@ const upkeep = new Upkeep()
 say(frame.ready, '')
 for (;;) {
   const asked = nextFrame()
-  // Without its gateway the database is left as it stands, as the gateway's own death would leave it: what was acknowledged
-  // is written, and a transaction that was not finished never was.
+  // Without its gateway the database is left as it stands, as the gateway's own death would leave it: what was
+  // acknowledged is written, and a transaction that was not finished never was.
   if (asked === null) break
   if (asked.kind === frame.close) {
     await database.close()

@@ -7,13 +7,14 @@ const FILE = '0'
 const NAME_LENGTH = 100
 
 /**
- * A folder's files and folders as a tar (POSIX ustar), names relative to it. Only what an image of a database needs: names
- * of at most 100 bytes, no links; owners, times and modes are not kept, so that the same files give the same bytes.
+ * A folder's files and folders as a tar (POSIX ustar), names relative to it. Only what an image of a database needs:
+ * names of at most 100 bytes, no links; owners, times and modes are not kept, so that the same files give the same
+ * bytes.
  */
-export function packFolder (folder: string): Buffer {
+export function packFolder(folder: string): Buffer {
   const parts: Buffer[] = []
   const walk = (inner: string): void => {
-    const entries = readdirSync(join(folder, inner), { withFileTypes: true }).sort((a, b) => a.name < b.name ? -1 : 1)
+    const entries = readdirSync(join(folder, inner), { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))
     for (const entry of entries) {
       const name = inner === '' ? entry.name : `${inner}/${entry.name}`
       if (entry.isDirectory()) {
@@ -34,14 +35,15 @@ export function packFolder (folder: string): Buffer {
  * Writes the files of `tar` below `folder`, which is made: for the owner alone, whatever the umask.
  * @throws Error when it is no tar of `packFolder`, or a file cannot be written.
  */
-export function unpackInto (folder: string, tar: Buffer): void {
+export function unpackInto(folder: string, tar: Buffer): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   for (let at = 0; at + BLOCK <= tar.length && tar[at] !== 0;) {
     const head = tar.subarray(at, at + BLOCK)
     const name = textIn(head, 0, NAME_LENGTH)
     const size = Number.parseInt(textIn(head, 124, 12), 8)
     const isWhole = Number.parseInt(textIn(head, 148, 8), 8) === checksumOf(head) && at + BLOCK + size <= tar.length
-    if (!isWhole || name.startsWith('/') || name.split('/').includes('..')) throw new Error(`The image is damaged at byte ${at}`)
+    if (!isWhole || name.startsWith('/') || name.split('/').includes('..'))
+      throw new Error(`The image is damaged at byte ${at}`)
     at += BLOCK
     if (textIn(head, 156, 1) === FOLDER) mkdirSync(join(folder, name), { mode: 0o700 })
     else writeFileSync(join(folder, name), tar.subarray(at, at + size), { mode: 0o600, flag: 'wx' })
@@ -49,7 +51,7 @@ export function unpackInto (folder: string, tar: Buffer): void {
   }
 }
 
-function headOf (name: string, kind: string, size: number): Buffer {
+function headOf(name: string, kind: string, size: number): Buffer {
   const head = Buffer.alloc(BLOCK)
   if (Buffer.byteLength(name) > NAME_LENGTH) throw new Error(`The name ${name} is too long for the image`)
   head.write(name, 0)
@@ -63,18 +65,18 @@ function headOf (name: string, kind: string, size: number): Buffer {
 }
 
 /** The sum of the head's bytes, its own field counted as spaces (POSIX, pax interchange format). */
-function checksumOf (head: Buffer): number {
+function checksumOf(head: Buffer): number {
   let sum = 0
-  for (let i = 0; i < BLOCK; i++) sum += i >= 148 && i < 156 ? 0x20 : head[i] ?? 0
+  for (let i = 0; i < BLOCK; i++) sum += i >= 148 && i < 156 ? 0x20 : (head[i] ?? 0)
   return sum
 }
 
-function textIn (head: Buffer, from: number, length: number): string {
+function textIn(head: Buffer, from: number, length: number): string {
   const text = head.toString('utf8', from, from + length)
   const end = text.indexOf('\0')
   return end < 0 ? text : text.slice(0, end)
 }
 
-function padding (size: number): number {
-  return (BLOCK - size % BLOCK) % BLOCK
+function padding(size: number): number {
+  return (BLOCK - (size % BLOCK)) % BLOCK
 }

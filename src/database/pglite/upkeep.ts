@@ -2,35 +2,42 @@ import { setImmediate } from 'node:timers/promises'
 
 /** What is asked of PGlite: PostgreSQL's wire protocol. */
 export interface ProtocolExecutor {
-  execProtocolRaw (message: Uint8Array): Promise<Uint8Array>
-  execProtocolRawStream (message: Uint8Array, options: { onRawData (bytes: Uint8Array): void }): Promise<void>
+  execProtocolRaw(message: Uint8Array): Promise<Uint8Array>
+  execProtocolRawStream(message: Uint8Array, options: { onRawData(bytes: Uint8Array): void }): Promise<void>
 }
 
 /** First byte of a start-up message, which alone begins with its length. */
 const STARTUP = 0
 
 /**
- * What the database answers to messages. Not by `execProtocolRaw`: PGlite 0.5 parses every answer of that and keeps what it
- * read for ever, half a kilobyte for each statement; only what it answers to a start-up message comes no other way.
+ * What the database answers to messages. Not by `execProtocolRaw`: PGlite 0.5 parses every answer of that and keeps
+ * what it read for ever, half a kilobyte for each statement; only what it answers to a start-up message comes no other
+ * way.
  */
-export async function answerTo (database: ProtocolExecutor, message: Uint8Array): Promise<Uint8Array> {
+export async function answerTo(database: ProtocolExecutor, message: Uint8Array): Promise<Uint8Array> {
   if (message[0] === STARTUP) return await database.execProtocolRaw(message)
   const parts: Buffer[] = []
   // The bytes are PGlite's own memory, which the next ones overwrite.
-  await database.execProtocolRawStream(message, { onRawData: bytes => { parts.push(Buffer.from(bytes)) } })
+  await database.execProtocolRawStream(message, {
+    onRawData: bytes => {
+      parts.push(Buffer.from(bytes))
+    }
+  })
   const [first] = parts
   return parts.length === 1 && first !== undefined ? first : Buffer.concat(parts)
 }
 
-/** Messages after which V8 gets a turn, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log. */
+/**
+ * Messages after which V8 gets a turn, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log.
+ */
 const TURN = 1_000
 const CHECKPOINT = 20_000
 const VACUUM = 200_000
 
 /**
- * What a server's other processes would do. The embedded database is PostgreSQL with a single process: nobody else cuts its
- * log, which would grow for as long as it runs and be read again after a kill, and nobody clears away what updates leave. And
- * a process that only waits for messages never comes back to its event loop, in which V8 gives memory back.
+ * What a server's other processes would do. The embedded database is PostgreSQL with a single process: nobody else cuts
+ * its log, which would grow for as long as it runs and be read again after a kill, and nobody clears away what updates
+ * leave. And a process that only waits for messages never comes back to its event loop, in which V8 gives memory back.
  */
 export class Upkeep {
   #messages = 0
@@ -39,12 +46,12 @@ export class Upkeep {
   #vacuumed = 0
 
   /** Counts one message; true when something is to be done as soon as no transaction is open. */
-  due (): boolean {
+  due(): boolean {
     return ++this.#messages - this.#turned >= TURN
   }
 
   /** Does it; the session must be idle. What it asks of the database is no part of what was asked from outside. */
-  async run (database: ProtocolExecutor): Promise<void> {
+  async run(database: ProtocolExecutor): Promise<void> {
     this.#turned = this.#messages
     await setImmediate()
     if (this.#messages - this.#cut < CHECKPOINT) return
@@ -58,12 +65,12 @@ export class Upkeep {
 }
 
 /** Whether an answer ends with "ready for query", outside any transaction (PostgreSQL's protocol, `ReadyForQuery`). */
-export function isIdle (answer: Uint8Array): boolean {
+export function isIdle(answer: Uint8Array): boolean {
   const at = answer.length - 6
   return at >= 0 && answer[at] === 0x5a && answer[at + 5] === 0x49
 }
 
-function query (text: string): Buffer {
+function query(text: string): Buffer {
   const message = Buffer.alloc(text.length + 6)
   message.write('Q')
   message.writeInt32BE(text.length + 5, 1)

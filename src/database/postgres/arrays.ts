@@ -1,4 +1,6 @@
-/** Element types and their array types, by OID. They are PostgreSQL's own (pg_type.dat) and the same on every server. */
+/**
+ * Element types and their array types, by OID. They are PostgreSQL's own (pg_type.dat) and the same on every server.
+ */
 const ARRAY_TYPES: ReadonlyArray<readonly [element: number, array: number]> = [
   [16, 1000], // boolean
   [17, 1001], // bytea
@@ -23,12 +25,14 @@ type Parse = (text: string) => unknown
 type Serialize = (value: unknown) => unknown
 
 /**
- * Teaches a client the arrays of PostgreSQL's own types; of others, such as enumerations, it knows none. Its connections must be
- * made with `fetch_types: false`: postgres.js 3.4 else asks for them on every new connection and handles no failure of that, so
- * a server that goes away at this moment ends the whole process by an unhandled rejection (porsager/postgres, issue 1192).
+ * Teaches a client the arrays of PostgreSQL's own types; of others, such as enumerations, it knows none. Its
+ * connections must be made with `fetch_types: false`: postgres.js 3.4 else asks for them on every new connection and
+ * handles no failure of that, so a server that goes away at this moment ends the whole process by an unhandled
+ * rejection (porsager/postgres, issue 1192).
  */
-export function addArrayTypes (client: { readonly options: object, json (value: null): object }): void {
-  // All connections of the client read these maps; postgres.js' types tell neither `shared` nor that the values are optional.
+export function addArrayTypes(client: { readonly options: object; json(value: null): object }): void {
+  // All connections of the client read these maps; postgres.js' types tell neither `shared` nor that the values are
+  // optional.
   const { parsers, serializers, shared } = client.options as {
     readonly parsers: Record<number, Parse | undefined>
     readonly serializers: Record<number, Serialize | undefined>
@@ -39,25 +43,32 @@ export function addArrayTypes (client: { readonly options: object, json (value: 
   for (const [element, array] of ARRAY_TYPES) {
     const parse = parsers[element] ?? String
     const serialize = serializers[element] ?? String
-    const plain: Serialize = value => serialize(value !== null && typeof value === 'object' && value.constructor === Parameter && 'value' in value ? value.value : value)
+    const plain: Serialize = value =>
+      serialize(
+        value !== null && typeof value === 'object' && value.constructor === Parameter && 'value' in value
+          ? value.value
+          : value
+      )
     parsers[array] = text => readArray(text, parse)
-    serializers[array] = value => Array.isArray(value) ? writeArray(value, plain) : value
+    serializers[array] = value => (Array.isArray(value) ? writeArray(value, plain) : value)
     shared.typeArrayMap[element] = array
   }
 }
 
 /** An array's text (PostgreSQL, Array Input and Output Syntax); null and lists inside are kept. */
-export function writeArray (list: readonly unknown[], serialize: Serialize): string {
-  return `{${list.map(item => {
-    if (item === undefined) throw new TypeError('A list for the database holds undefined; say null')
-    if (item === null) return 'NULL'
-    if (Array.isArray(item)) return writeArray(item, serialize)
-    return `"${String(serialize(item)).replace(/["\\]/g, '\\$&')}"`
-  }).join(',')}}`
+export function writeArray(list: readonly unknown[], serialize: Serialize): string {
+  return `{${list
+    .map(item => {
+      if (item === undefined) throw new TypeError('A list for the database holds undefined; say null')
+      if (item === null) return 'NULL'
+      if (Array.isArray(item)) return writeArray(item, serialize)
+      return `"${String(serialize(item)).replace(/["\\]/g, '\\$&')}"`
+    })
+    .join(',')}}`
 }
 
 /** The values in an array's text, as PostgreSQL writes it. */
-export function readArray (text: string, parse: Parse): unknown[] {
+export function readArray(text: string, parse: Parse): unknown[] {
   // Bounds come before an array that does not begin at 1.
   let at = text.indexOf('{')
   const list = (): unknown[] => {

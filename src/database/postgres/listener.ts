@@ -6,8 +6,9 @@ import type { Log } from '../../telemetry/log.ts'
 const retryMs = 1_000
 
 /**
- * Listens on PostgreSQL over one connection of its own, and listens again whenever that was lost. postgres.js has `listen` too,
- * but it tries again only once and silently: a server that takes a moment to restart would leave us deaf for good.
+ * Listens on PostgreSQL over one connection of its own, and listens again whenever that was lost. postgres.js has
+ * `listen` too, but it tries again only once and silently: a server that takes a moment to restart would leave us deaf
+ * for good.
  */
 export class PostgresListener {
   readonly #client: postgres.Sql
@@ -18,7 +19,7 @@ export class PostgresListener {
   #closed = false
 
   /** Connects with the first `listen`, not before. */
-  constructor (url: string, clock: Clock, log: Log) {
+  constructor(url: string, clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
     const options = {
@@ -33,7 +34,9 @@ export class PostgresListener {
       onnotify: (channel: string, payload: string) => {
         for (const heard of this.#channels.get(channel) ?? []) heard(payload)
       },
-      onclose: () => { this.#later() }
+      onclose: () => {
+        this.#later()
+      }
     }
     this.#client = postgres(url, options)
   }
@@ -42,7 +45,7 @@ export class PostgresListener {
    * Hears a channel. While PostgreSQL is away this waits for nothing: it is tried again every second.
    * @returns a function that stops it.
    */
-  async listen (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+  async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
     const hearers = this.#channels.get(channel) ?? new Set()
     this.#channels.set(channel, hearers)
     hearers.add(heard)
@@ -54,13 +57,13 @@ export class PostgresListener {
     }
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#closed = true
     this.#retry?.cancel()
     await this.#client.end({ timeout: 1 })
   }
 
-  async #begin (channel: string): Promise<void> {
+  async #begin(channel: string): Promise<void> {
     try {
       // Repeating it is harmless to PostgreSQL.
       await this.#client`listen ${this.#client(channel)}`
@@ -70,18 +73,20 @@ export class PostgresListener {
     }
   }
 
-  #later (): void {
+  #later(): void {
     if (this.#closed || this.#retry !== null || this.#channels.size === 0) return
     this.#retry = this.#clock.after(retryMs, () => {
       this.#retry = null
       for (const channel of this.#channels.keys()) {
-        this.#begin(channel).catch((error: unknown) => { this.#log.error({ err: error, channel }, 'Could not listen to PostgreSQL again') })
+        this.#begin(channel).catch((error: unknown) => {
+          this.#log.error({ err: error, channel }, 'Could not listen to PostgreSQL again')
+        })
       }
     })
   }
 }
 
 // The connection is gone, and with it what was to be ended.
-function ignoreFault (error: unknown): void {
+function ignoreFault(error: unknown): void {
   if (!isConnectionFault(error)) throw error
 }

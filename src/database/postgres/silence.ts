@@ -6,7 +6,7 @@ class DatabaseSilent extends Error {
   override name = 'DatabaseSilent'
   readonly code = 'ETIMEDOUT'
 
-  constructor () {
+  constructor() {
     super('The database did not answer in time')
   }
 }
@@ -19,16 +19,16 @@ const READY = 0x5a
 /** What `Silence` may be told besides its time. */
 export interface SilenceOptions {
   /**
-   * All statements share one session, so the wait for it says nothing of whether the database lives: what waits gives up only
-   * when nothing at all has come for the time that is given.
+   * All statements share one session, so the wait for it says nothing of whether the database lives: what waits gives
+   * up only when nothing at all has come for the time that is given.
    */
   readonly oneSession?: boolean
 }
 
 /**
- * Ends what waits for a database that says nothing: behind a network that drops packets a connection stays open for a quarter
- * of an hour, and with it every statement on it. A server's own statement_timeout is shorter, so one that is only slow has
- * spoken before.
+ * Ends what waits for a database that says nothing: behind a network that drops packets a connection stays open for a
+ * quarter of an hour, and with it every statement on it. A server's own statement_timeout is shorter, so one that is
+ * only slow has spoken before.
  */
 export class Silence {
   /** Milliseconds for which nothing may come where an answer is due. */
@@ -38,13 +38,13 @@ export class Silence {
   /** When the database last said anything, on whichever connection. */
   #heardAt = performance.now()
 
-  constructor (ms: number, { oneSession = false }: SilenceOptions = {}) {
+  constructor(ms: number, { oneSession = false }: SilenceOptions = {}) {
     this.ms = ms
     this.#oneSession = oneSession
   }
 
   /** While this runs silence is borne: migrations may take long, and wait for those of another process. */
-  async bear<T> (run: () => Promise<T>): Promise<T> {
+  async bear<T>(run: () => Promise<T>): Promise<T> {
     this.#patient++
     try {
       return await run()
@@ -54,18 +54,19 @@ export class Silence {
   }
 
   /**
-   * Destroys the socket with `DatabaseSilent` when an answer is due on it and nothing comes; and when its pool has forgotten it.
+   * Destroys the socket with `DatabaseSilent` when an answer is due on it and nothing comes; and when its pool has
+   * forgotten it.
    *
-   * postgres.js 3.4 makes a connection for a statement, and counts it as being made until that statement has run: where the
-   * statement was cancelled meanwhile nothing runs, and the connection is of no use to anybody for good.
+   * postgres.js 3.4 makes a connection for a statement, and counts it as being made until that statement has run: where
+   * the statement was cancelled meanwhile nothing runs, and the connection is of no use to anybody for good.
    */
-  watch (socket: Duplex): void {
+  watch(socket: Duplex): void {
     const answers = new AnswersDue()
     let timer: NodeJS.Timeout | null = null
     let quietFrom = 0
     let writes = 0
     let ready = false
-    const left = (): number => this.#patient > 0 ? this.ms : quietFrom + this.ms - performance.now()
+    const left = (): number => (this.#patient > 0 ? this.ms : quietFrom + this.ms - performance.now())
     const look = (): void => {
       timer = null
       if (!answers.due || socket.destroyed) return
@@ -80,13 +81,16 @@ export class Silence {
         else socket.destroy(new DatabaseSilent())
       })
     }
-    const again = (): void => { timer ??= setTimeout(look, left()).unref() }
+    const again = (): void => {
+      timer ??= setTimeout(look, left()).unref()
+    }
     const write = socket.write.bind(socket)
     // The client writes whole messages as one buffer; the callback is the only other argument that it gives.
     socket.write = (bytes: Uint8Array | string, ...rest: unknown[]): boolean => {
       if (writes === 0) socket.on('data', heard)
       if (!answers.due) quietFrom = performance.now()
-      if (typeof bytes !== 'string') answers.sent(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), writes === 0)
+      if (typeof bytes !== 'string')
+        answers.sent(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), writes === 0)
       writes++
       if (answers.due) timer ??= setTimeout(look, this.ms).unref()
       const [done] = rest
@@ -101,17 +105,25 @@ export class Silence {
       if (answers.due) return
       const before = writes
       // A statement that is given with the readiness is written in this turn or the next.
-      setImmediate(() => { setImmediate(() => { if (writes === before) socket.destroy() }) })
+      setImmediate(() => {
+        setImmediate(() => {
+          if (writes === before) socket.destroy()
+        })
+      })
     }
     // A goodbye that is not answered would keep the connection's place in its pool.
-    socket.once('finish', () => { setTimeout(() => { socket.destroy() }, this.ms).unref() })
+    socket.once('finish', () => {
+      setTimeout(() => {
+        socket.destroy()
+      }, this.ms).unref()
+    })
   }
 
   /**
-   * Rejects a statement that no connection has taken in time, and then never runs it; one that was sent is given as long again, for
-   * its connection to end. Call it before the statement is awaited.
+   * Rejects a statement that no connection has taken in time, and then never runs it; one that was sent is given as
+   * long again, for its connection to end. Call it before the statement is awaited.
    */
-  limit<Q extends postgres.PendingQuery<postgres.Row[]>> (query: Q): Q {
+  limit<Q extends postgres.PendingQuery<postgres.Row[]>>(query: Q): Q {
     // postgres.js' Query has these; its types do not tell.
     const inner = query as unknown as Waiting
     const handler = inner.handler
@@ -133,15 +145,20 @@ export class Silence {
         }
       }
       timer = setTimeout(look, this.ms)
-      const settled = (): void => { clearTimeout(timer) }
+      const settled = (): void => {
+        clearTimeout(timer)
+      }
       query.then(settled, settled)
       return handler(given)
     }
     return query
   }
 
-  /** Runs `begin` with what tells that its connection was had; rejects when that takes too long, and then undoes what comes of it. */
-  async begun<T> (begin: (had: () => void) => Promise<T>): Promise<T> {
+  /**
+   * Runs `begin` with what tells that its connection was had; rejects when that takes too long, and then undoes what
+   * comes of it.
+   */
+  async begun<T>(begin: (had: () => void) => Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     let over = false
     const look = (): void => {
@@ -155,17 +172,20 @@ export class Silence {
     }
     let timer = setTimeout(look, this.ms)
     try {
-      return await Promise.race([begin(() => {
-        clearTimeout(timer)
-        if (over) throw new DatabaseSilent()
-      }), late.promise])
+      return await Promise.race([
+        begin(() => {
+          clearTimeout(timer)
+          if (over) throw new DatabaseSilent()
+        }),
+        late.promise
+      ])
     } finally {
       clearTimeout(timer)
     }
   }
 
   /** Milliseconds that one who has waited for `ms` may wait longer. */
-  #waitLeft (): number {
+  #waitLeft(): number {
     if (!this.#oneSession) return 0
     return this.#patient > 0 ? this.ms : this.#heardAt + this.ms - performance.now()
   }
@@ -185,10 +205,11 @@ interface Waiting {
 }
 
 /**
- * Takes a statement that was rejected out of the line. One for which a connection is being made cannot be taken back: it becomes
- * an empty statement, since postgres.js 3.4 forgets a connection whose first statement is cancelled (see `watch`).
+ * Takes a statement that was rejected out of the line. One for which a connection is being made cannot be taken back:
+ * it becomes an empty statement, since postgres.js 3.4 forgets a connection whose first statement is cancelled (see
+ * `watch`).
  */
-function drop (query: Waiting): void {
+function drop(query: Waiting): void {
   query.cancel()
   query.cancelled = null
   query.strings = ['']
@@ -208,12 +229,12 @@ class AnswersDue {
   #have = 0
   #left = 0
 
-  get due (): boolean {
+  get due(): boolean {
     return this.#ready > 0 || this.#described
   }
 
   /** `first`: the start-up message, which has no type. */
-  sent (bytes: Buffer, first: boolean): void {
+  sent(bytes: Buffer, first: boolean): void {
     let at = 0
     if (first) {
       this.#ready++
@@ -227,7 +248,7 @@ class AnswersDue {
     }
   }
 
-  heard (bytes: Buffer): void {
+  heard(bytes: Buffer): void {
     let at = 0
     while (at < bytes.length) {
       if (this.#left > 0) {

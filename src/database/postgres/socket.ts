@@ -16,25 +16,25 @@ export type PostgresTls = false | string
 class ConnectionClosed extends Error {
   readonly code = 'CONNECTION_CLOSED'
 
-  constructor () {
+  constructor() {
     super('The connection to the database was closed')
   }
 }
 
 /**
- * Lets the sockets of one pool end the way that postgres.js handles: error and close in one moment, a close that says nothing
- * of an error, and all that are lost at once together.
+ * Lets the sockets of one pool end the way that postgres.js handles: error and close in one moment, a close that says
+ * nothing of an error, and all that are lost at once together.
  *
- * postgres.js 3.4 gives a statement that arrives between a socket's error and its close to that dead connection and then
- * forgets it, because the close says that there had been an error. Once the connection has been made anew the forgotten
- * statement is *resolved*, with no rows: an INSERT that never ran would count as done. A statement whose bytes were not yet
- * written at the close leaves the connection unable to write. And a server that accepts and closes without a word, as a load
- * balancer without a backend does, is tried again for ever while the statement waits.
+ * postgres.js 3.4 gives a statement that arrives between a socket's error and its close to that dead connection and
+ * then forgets it, because the close says that there had been an error. Once the connection has been made anew the
+ * forgotten statement is *resolved*, with no rows: an INSERT that never ran would count as done. A statement whose
+ * bytes were not yet written at the close leaves the connection unable to write. And a server that accepts and closes
+ * without a word, as a load balancer without a backend does, is tried again for ever while the statement waits.
  */
 class PlainEndings {
   readonly #dying = new Map<net.Socket, () => void>()
 
-  of<S extends net.Socket> (socket: S): S {
+  of<S extends net.Socket>(socket: S): S {
     const emit = socket.emit.bind(socket)
     let fault: unknown = null
     let over = false
@@ -53,8 +53,11 @@ class PlainEndings {
       }
       if (event !== 'close') return emit(event, ...args)
       this.#dying.set(socket, finish)
-      // In one go: what is rejected here is repeated by its callers only afterwards, and must not meet another dead socket.
-      this.#dying.forEach(end => { end() })
+      // In one go: what is rejected here is repeated by its callers only afterwards, and must not meet another dead
+      // socket.
+      this.#dying.forEach(end => {
+        end()
+      })
       return true
     }
     return socket
@@ -65,20 +68,27 @@ class PlainEndings {
 const LAX = new Set(['require', 'allow', 'prefer'])
 
 /** Reads `sslmode` or `ssl` of a PostgreSQL address; false where it asks for none. */
-export function tlsOf (url: string): PostgresTls {
+export function tlsOf(url: string): PostgresTls {
   const { searchParams } = new URL(url)
-  const mode = searchParams.get('sslmode') ?? searchParams.get('ssl') ?? (searchParams.get('sslrootcert') === 'system' ? 'verify-full' : '')
+  const mode =
+    searchParams.get('sslmode') ??
+    searchParams.get('ssl') ??
+    (searchParams.get('sslrootcert') === 'system' ? 'verify-full' : '')
   return mode === '' || mode === 'disable' || mode === 'false' ? false : mode
 }
 
 /**
- * The `socket` option of postgres.js: opens its connections, plain or with TLS, so that they end as `PlainEndings` says.
- * When the server cannot be reached in `timeout` milliseconds, or does not speak TLS where it must, the socket that is
- * answered fails soon: a rejection would cost postgres.js the connection's place in its pool, for good.
+ * The `socket` option of postgres.js: opens its connections, plain or with TLS, so that they end as `PlainEndings`
+ * says. When the server cannot be reached in `timeout` milliseconds, or does not speak TLS where it must, the socket
+ * that is answered fails soon: a rejection would cost postgres.js the connection's place in its pool, for good.
  */
-export function postgresSocket (secure: PostgresTls, timeout: number, silence: Silence): (address: PostgresAddress) => Promise<net.Socket> {
+export function postgresSocket(
+  secure: PostgresTls,
+  timeout: number,
+  silence: Silence
+): (address: PostgresAddress) => Promise<net.Socket> {
   const endings = new PlainEndings()
-  const ready = <S extends net.Socket> (socket: S): S => {
+  const ready = <S extends net.Socket>(socket: S): S => {
     silence.watch(socket)
     return endings.of(neverFull(socket))
   }
@@ -86,17 +96,26 @@ export function postgresSocket (secure: PostgresTls, timeout: number, silence: S
   return async address => {
     const index = attempts++ % address.host.length
     const host = address.host[index] ?? 'localhost'
-    const raw = typeof address.path === 'string' ? net.connect(address.path) : net.connect(address.port[index] ?? 5432, host)
+    const raw =
+      typeof address.path === 'string' ? net.connect(address.path) : net.connect(address.port[index] ?? 5432, host)
     raw.setNoDelay(true)
-    const timer = setTimeout(() => { raw.destroy(Object.assign(new Error('The database did not accept the connection in time'), { code: 'CONNECT_TIMEOUT' })) }, timeout)
+    const timer = setTimeout(() => {
+      raw.destroy(
+        Object.assign(new Error('The database did not accept the connection in time'), { code: 'CONNECT_TIMEOUT' })
+      )
+    }, timeout)
     try {
       await happened(raw, 'connect')
       if (secure === false) return ready(raw)
-      if (!await speaksTls(raw)) {
+      if (!(await speaksTls(raw))) {
         if (secure === 'prefer' || secure === 'allow') return ready(raw)
         throw new Error('The database does not speak TLS, which sslmode asks for')
       }
-      const wrapped = tls.connect({ socket: raw, ...(net.isIP(host) === 0 ? { servername: host } : {}), rejectUnauthorized: !LAX.has(secure) })
+      const wrapped = tls.connect({
+        socket: raw,
+        ...(net.isIP(host) === 0 ? { servername: host } : {}),
+        rejectUnauthorized: !LAX.has(secure)
+      })
       await happened(wrapped, 'secureConnect')
       return ready(wrapped)
     } catch (error) {
@@ -109,10 +128,10 @@ export function postgresSocket (secure: PostgresTls, timeout: number, silence: S
 }
 
 /**
- * Lets every write say that more may follow. postgres.js 3.4 forgets to give a transaction its connection when the write that
- * holds its `begin` says otherwise; and what it keeps back then it keeps in memory all the same.
+ * Lets every write say that more may follow. postgres.js 3.4 forgets to give a transaction its connection when the
+ * write that holds its `begin` says otherwise; and what it keeps back then it keeps in memory all the same.
  */
-function neverFull<S extends net.Socket> (socket: S): S {
+function neverFull<S extends net.Socket>(socket: S): S {
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean /* it has two forms */
   socket.write = (...given: unknown[]) => {
     write(...given)
@@ -122,13 +141,17 @@ function neverFull<S extends net.Socket> (socket: S): S {
 }
 
 /** Ends the socket soon: not before postgres.js has written to it, which would leave the connection unable to write. */
-function failing (socket: net.Socket, error: Error): net.Socket {
-  setImmediate(() => { setImmediate(() => { socket.destroy(error) }) })
+function failing(socket: net.Socket, error: Error): net.Socket {
+  setImmediate(() => {
+    setImmediate(() => {
+      socket.destroy(error)
+    })
+  })
   socket.write = () => false
   return socket
 }
 
-async function speaksTls (raw: net.Socket): Promise<boolean> {
+async function speaksTls(raw: net.Socket): Promise<boolean> {
   // SSLRequest: its length, and the number that stands for it (PostgreSQL, Message Formats).
   raw.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
   const [answer] = await happened(raw, 'data')
@@ -138,15 +161,27 @@ async function speaksTls (raw: net.Socket): Promise<boolean> {
 }
 
 /** The arguments of an event; rejects when the socket fails or closes first. */
-function happened (socket: net.Socket, event: string): Promise<unknown[]> {
+function happened(socket: net.Socket, event: string): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
     const settle = (run: () => void): void => {
       socket.off(event, done).off('error', failed).off('close', closed)
       run()
     }
-    const done = (...args: unknown[]): void => { settle(() => { resolve(args) }) }
-    const failed = (error: Error): void => { settle(() => { reject(error) }) }
-    const closed = (): void => { settle(() => { reject(new ConnectionClosed()) }) }
+    const done = (...args: unknown[]): void => {
+      settle(() => {
+        resolve(args)
+      })
+    }
+    const failed = (error: Error): void => {
+      settle(() => {
+        reject(error)
+      })
+    }
+    const closed = (): void => {
+      settle(() => {
+        reject(new ConnectionClosed())
+      })
+    }
     socket.on(event, done).on('error', failed).on('close', closed)
   })
 }

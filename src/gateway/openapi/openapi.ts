@@ -18,7 +18,7 @@ export interface DocumentFacts {
   /** Requests that the gateway sends, by the name of the event (OpenAPI `webhooks`). */
   readonly webhooks?: Readonly<Record<string, WebhookFacts>>
   /** Words that registries sort services by, and where people and agents read on. */
-  readonly service?: { readonly categories: readonly string[], readonly docs: Readonly<Record<string, string>> }
+  readonly service?: { readonly categories: readonly string[]; readonly docs: Readonly<Record<string, string>> }
 }
 
 /** A request that the gateway sends to an address of the merchant's. */
@@ -36,14 +36,19 @@ const ANY_METHOD = ['get', 'post', 'put', 'patch', 'delete']
 const PROXY_ERROR: Json = {
   type: 'object',
   required: ['error', 'message'],
-  properties: { error: { type: 'string' }, message: { type: 'string' }, proxy_id: { type: 'string' }, details: { type: 'string' } }
+  properties: {
+    error: { type: 'string' },
+    message: { type: 'string' },
+    proxy_id: { type: 'string' },
+    details: { type: 'string' }
+  }
 }
 
 const reference = (schema: string): Json => ({ $ref: `#/components/schemas/${schema}` })
 const shared = (name: RefusalName): Json => ({ $ref: `#/components/responses/${name}` })
 
 /** Schemas by media type as OpenAPI's `content`; several for one type are alternatives. */
-function contentOf (forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>, example?: unknown): Json {
+function contentOf(forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>, example?: unknown): Json {
   const content: Json = {}
   for (const [mediaType, schemas] of Map.groupBy(forms, form => form[0].split(';', 1)[0] ?? form[0])) {
     const [first, ...others] = schemas.map(form => form[1])
@@ -54,8 +59,8 @@ function contentOf (forms: ReadonlyArray<readonly [mediaType: string, schema: Js
 }
 
 /** What a refusal says, under a description of the operation's own where it has one. */
-function refusal (name: RefusalName, description?: string, more: ReadonlyArray<readonly [string, Json]> = []): Json {
-  const { forms, headers, ...known }: { description: string, forms: readonly Form[], headers?: Json } = refusals[name]
+function refusal(name: RefusalName, description?: string, more: ReadonlyArray<readonly [string, Json]> = []): Json {
+  const { forms, headers, ...known }: { description: string; forms: readonly Form[]; headers?: Json } = refusals[name]
   return {
     description: description ?? known.description,
     headers: { ...commonHeaders, ...headers },
@@ -74,25 +79,44 @@ const SECURITY: Readonly<Record<Access, Json[]>> = {
 class Writer {
   readonly names = new NamedSchemas({ ...errorSchemas, ProxyError: PROXY_ERROR })
 
-  parameters (operation: AnyOperation): Json[] {
+  parameters(operation: AnyOperation): Json[] {
     const list: Json[] = []
     const params = operation.params === undefined ? {} : membersOf(this.names.write(operation.params)).properties
     for (const [, name] of operation.path.matchAll(/:([A-Za-z_][A-Za-z0-9_]*)/g)) {
       if (name === undefined) continue
       const { description, ...schema } = params[name] ?? { type: 'string' }
       const example = operation.example?.params?.[name]
-      list.push({ name, in: 'path', required: true, ...described(description), schema, ...(example === undefined ? {} : { example }) })
+      list.push({
+        name,
+        in: 'path',
+        required: true,
+        ...described(description),
+        schema,
+        ...(example === undefined ? {} : { example })
+      })
     }
     if (operation.query !== undefined) {
       // Query schemas are objects; their members are the parameters.
       const { properties, required } = membersOf(this.names.write(operation.query))
       for (const [name, { description, ...schema }] of Object.entries(properties)) {
         // An empty value is the same as none.
-        list.push({ name, in: 'query', required: required.includes(name), allowEmptyValue: true, ...described(description), schema })
+        list.push({
+          name,
+          in: 'query',
+          required: required.includes(name),
+          allowEmptyValue: true,
+          ...described(description),
+          schema
+        })
       }
     }
     for (const [name, facts] of Object.entries(operation.headers ?? {})) {
-      const { description, required = false, pattern, example } = typeof facts === 'string' ? { description: facts } : facts
+      const {
+        description,
+        required = false,
+        pattern,
+        example
+      } = typeof facts === 'string' ? { description: facts } : facts
       const schema = { type: 'string', ...(pattern === undefined ? {} : { pattern }) }
       list.push({ name, in: 'header', required, description, schema, ...(example === undefined ? {} : { example }) })
     }
@@ -100,13 +124,13 @@ class Writer {
   }
 
   /** The body of an answer that an operation declares. */
-  #form ({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
+  #form({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
     if (schema !== undefined) return [mediaType, this.names.write(schema)]
     // Ready bytes of a media type: text, unless they are JSON of which no more is said.
     return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
   }
 
-  answers (operation: AnyOperation): Json {
+  answers(operation: AnyOperation): Json {
     const out: Json = {}
     const implied = new Set(impliedStatuses(operation))
     for (const [key, answer] of Object.entries(operation.answers)) {
@@ -115,9 +139,15 @@ class Writer {
       const name = status < 400 ? null : refusalOf(operation, status)
       const own = bodiless ? null : this.#form(answer)
       const headers = status < 400 ? successHeaders(operation, answer) : refusalHeaders(operation, status)
-      if (own === null) out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
+      if (own === null)
+        out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
       else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
-      else out[status] = { description: answer.description, headers, content: contentOf([own], operation.example?.answers?.[status]) }
+      else
+        out[status] = {
+          description: answer.description,
+          headers,
+          content: contentOf([own], operation.example?.answers?.[status])
+        }
     }
     for (const status of implied) {
       const name = refusalOf(operation, status)
@@ -126,15 +156,27 @@ class Writer {
     return out
   }
 
-  describe (operation: AnyOperation, price: DocumentedPrice | null): Json {
+  describe(operation: AnyOperation, price: DocumentedPrice | null): Json {
     const { id, summary, description, tag, body, bodyOptional, example, access, form } = operation
-    const out: Json = { operationId: id, summary, ...described(description), tags: [tag], responses: this.answers(operation) }
+    const out: Json = {
+      operationId: id,
+      summary,
+      ...described(description),
+      tags: [tag],
+      responses: this.answers(operation)
+    }
     const list = this.parameters(operation)
     if (list.length > 0) out['parameters'] = list
     if (body !== undefined) {
-      out['requestBody'] = { required: bodyOptional !== true, content: contentOf([['application/json', this.names.writeBody(body)]], example?.body) }
+      out['requestBody'] = {
+        required: bodyOptional !== true,
+        content: contentOf([['application/json', this.names.writeBody(body)]], example?.body)
+      }
     } else if (form !== undefined) {
-      out['requestBody'] = { required: true, content: contentOf([[form.mediaType, this.names.write(form.schema)]], example?.body) }
+      out['requestBody'] = {
+        required: true,
+        content: contentOf([[form.mediaType, this.names.write(form.schema)]], example?.body)
+      }
     }
     const security = SECURITY[access]
     if (security.length > 0) out['security'] = security
@@ -142,7 +184,7 @@ class Writer {
     return out
   }
 
-  webhook (event: string, { summary, description, schema, example }: WebhookFacts): Json {
+  webhook(event: string, { summary, description, schema, example }: WebhookFacts): Json {
     const signature = {
       name: 'X-Service-Signature',
       in: 'header',
@@ -158,7 +200,12 @@ class Writer {
         tags: ['Webhooks'],
         parameters: [signature],
         requestBody: { required: true, content: contentOf([['application/json', this.names.write(schema)]], example) },
-        responses: { '2XX': { description: 'Taken. Anything else, or nothing in 10 seconds, is tried again after 30, 60, 120, 240 and 480 seconds.' } }
+        responses: {
+          '2XX': {
+            description:
+              'Taken. Anything else, or nothing in 10 seconds, is tried again after 30, 60, 120, 240 and 480 seconds.'
+          }
+        }
       }
     }
   }
@@ -166,23 +213,28 @@ class Writer {
 
 type SchemaForm = readonly [mediaType: string, schema: Json]
 
-function described (description: unknown): Json {
+function described(description: unknown): Json {
   return description === undefined ? {} : { description }
 }
 
 /** The members of an object schema. */
-function membersOf (schema: Json): { readonly properties: Readonly<Record<string, Json>>, readonly required: readonly string[] } {
+function membersOf(schema: Json): {
+  readonly properties: Readonly<Record<string, Json>>
+  readonly required: readonly string[]
+} {
   // Where object schemas keep their members, by JSON Schema's own words.
-  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>, required?: string[] }
+  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] }
   return { properties, required }
 }
 
 const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
 
 /** One method of a priced route with an API behind it that is not described here. */
-function paid (route: PricedRoute, method: string): Json {
+function paid(route: PricedRoute, method: string): Json {
   const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
-  const body = ['post', 'put', 'patch'].includes(method) ? { requestBody: { description: 'What the API behind takes.', content: { '*/*': {} } } } : {}
+  const body = ['post', 'put', 'patch'].includes(method)
+    ? { requestBody: { description: 'What the API behind takes.', content: { '*/*': {} } } }
+    : {}
   return {
     operationId: name,
     summary: route.description,
@@ -193,7 +245,10 @@ function paid (route: PricedRoute, method: string): Json {
     ...body,
     // The API behind answers as it likes, with a status of this list too.
     responses: {
-      200: { description: 'What was paid for.', headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } } },
+      200: {
+        description: 'What was paid for.',
+        headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } }
+      },
       402: shared('PaymentRequired'),
       default: { $ref: '#/components/responses/Upstream' }
     }
@@ -203,22 +258,28 @@ function paid (route: PricedRoute, method: string): Json {
 const UPSTREAM: Json = {
   description: 'What the API behind answers, or an error of this gateway.',
   headers: commonHeaders,
-  content: contentOf([['application/json', reference('ProxyError')], ['*/*', {}]])
+  content: contentOf([
+    ['application/json', reference('ProxyError')],
+    ['*/*', {}]
+  ])
 }
 
 /** The methods of a path, made on first use. */
-function itemOf (paths: Record<string, Json>, path: string): Json {
-  return paths[path] ??= {}
+function itemOf(paths: Record<string, Json>, path: string): Json {
+  return (paths[path] ??= {})
 }
 
 /** The OpenAPI 3.1 document of operations and priced routes; `operations` come as they are mounted. */
-export function openApiDocument (operations: readonly AnyOperation[], facts: DocumentFacts): Json {
+export function openApiDocument(operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
   const writer = new Writer()
   const priceOf = (operation: AnyOperation): DocumentedPrice | null =>
-    operation.sells ?? (operation.access === 'credential' ? facts.priceOf?.(operation) ?? null : null)
+    operation.sells ?? (operation.access === 'credential' ? (facts.priceOf?.(operation) ?? null) : null)
   for (const operation of operations) {
-    itemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(operation, priceOf(operation))
+    itemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(
+      operation,
+      priceOf(operation)
+    )
   }
   for (const route of facts.pricedRoutes) {
     if (route.own === true) continue
@@ -227,17 +288,23 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
     for (const method of methods) item[method] ??= paid(route, method)
     for (const [, name] of route.path.matchAll(/\{([^}]+)\}/g)) {
       const list = (item['parameters'] ??= []) as Json[]
-      if (!list.some(entry => entry['name'] === name)) list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
+      if (!list.some(entry => entry['name'] === name))
+        list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
     }
   }
-  const webhooks = Object.fromEntries(Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)]))
+  const webhooks = Object.fromEntries(
+    Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)])
+  )
   const { title, description, publicUrl, service = { categories: [], docs: {} } } = facts
   const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
   const components = {
     schemas: writer.names.components,
     headers: answerHeaders,
     responses: {
-      ...Object.fromEntries((Object.keys(refusals) as RefusalName[] /* its own keys */).map(name => [name, refusal(name)])),
+      ...Object.fromEntries(
+        (Object.keys(refusals) as RefusalName[]) /* its own keys */
+          .map(name => [name, refusal(name)])
+      ),
       Upstream: UPSTREAM
     }
   }
@@ -245,7 +312,12 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
     openapi: '3.1.0',
     info: { title, version: API_VERSION, description },
     servers: [{ url: publicUrl }],
-    'x-service-info': { name: title, description, payment: { schemes: ['L402', 'Payment'], currency: 'sat' }, ...service },
+    'x-service-info': {
+      name: title,
+      description,
+      payment: { schemes: ['L402', 'Payment'], currency: 'sat' },
+      ...service
+    },
     // What says nothing else is open to anybody.
     security: [],
     tags: [...new Set(operations.map(operation => operation.tag))].map(name => ({ name })),
@@ -256,10 +328,14 @@ export function openApiDocument (operations: readonly AnyOperation[], facts: Doc
       responses: {},
       ...referenced(body, components),
       securitySchemes: {
-        merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'A merchant\'s key.' },
-        adminKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'The operator\'s key.' },
+        merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: "A merchant's key." },
+        adminKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: "The operator's key." },
         l402: { type: 'http', scheme: 'L402', description: 'L402 <macaroon>:<preimage>, from a 402.' },
-        payment: { type: 'http', scheme: 'Payment', description: 'Payment <base64url of {challenge, payload}>, from a 402.' }
+        payment: {
+          type: 'http',
+          scheme: 'Payment',
+          description: 'Payment <base64url of {challenge, payload}>, from a 402.'
+        }
       }
     }
   }

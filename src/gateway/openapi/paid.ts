@@ -22,16 +22,16 @@ export interface PricedRoute extends DocumentedPrice {
 }
 
 /** find-my-way's `/a/:id/*` as OpenAPI's `/a/{id}/{path}`. */
-export function openApiPath (path: string): string {
+export function openApiPath(path: string): string {
   return path.replaceAll(/:([A-Za-z_][A-Za-z0-9_]*)/g, '{$1}').replace(/\*$/, '{path}')
 }
 
-function priceOf (config: Priced, route: RouteConfig): number | null {
-  return route.upstream.kind === 'proxy' ? null : routePrice(config, route) ?? 0
+function priceOf(config: Priced, route: RouteConfig): number | null {
+  return route.upstream.kind === 'proxy' ? null : (routePrice(config, route) ?? 0)
 }
 
 /** The routes of a configuration that cost something, in the form of the document. */
-export function pricedRoutes (config: Priced): PricedRoute[] {
+export function pricedRoutes(config: Priced): PricedRoute[] {
   const out: PricedRoute[] = []
   for (const route of config.routes) {
     const amountSats = priceOf(config, route)
@@ -50,10 +50,11 @@ export function pricedRoutes (config: Priced): PricedRoute[] {
 }
 
 /** Tells what the route that an operation is reached by costs; null where it is free. */
-export function operationPrices (config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
+export function operationPrices(config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
   const router = new Router<RouteConfig>()
   for (const route of config.routes) {
-    for (const path of route.match.path) router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
+    for (const path of route.match.path)
+      router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
   }
   return operation => {
     const path = operation.path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x')
@@ -65,7 +66,7 @@ export function operationPrices (config: Priced): (operation: AnyOperation) => D
 }
 
 /** `x-payment-info` of a priced operation; the amount is null where it depends on the request. */
-export function paymentInfo ({ amountSats, description }: DocumentedPrice): Json {
+export function paymentInfo({ amountSats, description }: DocumentedPrice): Json {
   const amount = amountSats === null ? null : String(amountSats)
   return { offers: [{ intent: 'charge', method: 'lightning', amount, currency: 'sat', description }] }
 }

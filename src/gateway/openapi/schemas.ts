@@ -6,28 +6,28 @@ export const WEB_ADDRESS: Json = Object.freeze({ format: 'uri', pattern: '^https
 
 const NAME = /^[A-Z][A-Za-z0-9]+$/
 
-function isObject (value: unknown): value is Json {
+function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**
- * Writes schemas into an OpenAPI document. One with a `title` in PascalCase is a resource: it goes to `components/schemas`
- * once, and a reference stands wherever it is used, so that generators make one type of it.
+ * Writes schemas into an OpenAPI document. One with a `title` in PascalCase is a resource: it goes to
+ * `components/schemas` once, and a reference stands wherever it is used, so that generators make one type of it.
  *
  * `x-type` in an open schema becomes `type` here alone: the writer of replies must not see it, because it would print a
- * decimal such as 1e-8 in the form of a float (decision 8). What `x-openapi` holds is written into its schema here alone: rules that
- * an operation looks at by itself, because what it answers then has another form than the engine's.
+ * decimal such as 1e-8 in the form of a float (decision 8). What `x-openapi` holds is written into its schema here
+ * alone: rules that an operation looks at by itself, because what it answers then has another form than the engine's.
  */
 export class NamedSchemas {
   readonly components: Json
 
   /** @param known schemas whose names are taken already */
-  constructor (known: Readonly<Json> = {}) {
+  constructor(known: Readonly<Json> = {}) {
     this.components = { ...known }
   }
 
   /** @throws TypeError when two different schemas have one name */
-  write (schema: TSchema): Json {
+  write(schema: TSchema): Json {
     // A typebox schema is JSON Schema once its symbols are dropped.
     return this.#hoist(JSON.parse(JSON.stringify(schema))) as Json
   }
@@ -36,26 +36,33 @@ export class NamedSchemas {
    * A body: its optional members take null, which means the same as leaving them out (decision 4).
    * @throws TypeError when two different schemas have one name
    */
-  writeBody (schema: TSchema): Json {
+  writeBody(schema: TSchema): Json {
     return this.#hoist(withNulls(JSON.parse(JSON.stringify(schema)))) as Json // as above
   }
 
-  #hoist (value: unknown): unknown {
+  #hoist(value: unknown): unknown {
     if (Array.isArray(value)) return value.map(item => this.#hoist(item))
     if (!isObject(value)) return value
     const { 'x-type': type, 'x-openapi': more, ...rest } = value
-    const entries = Object.entries(rest).map(([name, inner]) => [name, isData(name) ? inner : this.#hoist(inner)] as const)
-    const written: Json = { ...(type === undefined ? {} : { type }), ...Object.fromEntries(entries), ...(isObject(more) ? more : {}) }
+    const entries = Object.entries(rest).map(
+      ([name, inner]) => [name, isData(name) ? inner : this.#hoist(inner)] as const
+    )
+    const written: Json = {
+      ...(type === undefined ? {} : { type }),
+      ...Object.fromEntries(entries),
+      ...(isObject(more) ? more : {})
+    }
     const name = written['title']
     if (typeof name !== 'string' || !NAME.test(name)) return written
     const known = this.components[name]
     if (known === undefined) this.components[name] = written
-    else if (JSON.stringify(known) !== JSON.stringify(written)) throw new TypeError(`two different schemas are named ${name}`)
+    else if (JSON.stringify(known) !== JSON.stringify(written))
+      throw new TypeError(`two different schemas are named ${name}`)
     return { $ref: `#/components/schemas/${name}` }
   }
 }
 
-function withNulls (value: unknown): unknown {
+function withNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withNulls)
   if (!isObject(value)) return value
   const required: readonly unknown[] = Array.isArray(value['required']) ? value['required'] : []
@@ -63,16 +70,25 @@ function withNulls (value: unknown): unknown {
   for (const [name, inner] of Object.entries(value)) {
     const members = (name === 'properties' || name === 'patternProperties') && isObject(inner)
     if (!members) out[name] = isData(name) || name === 'x-openapi' ? inner : withNulls(inner)
-    else out[name] = Object.fromEntries(Object.entries(inner).map(([key, member]) => [key, name === 'properties' && required.includes(key) ? withNulls(member) : orNull(withNulls(member))]))
+    else
+      out[name] = Object.fromEntries(
+        Object.entries(inner).map(([key, member]) => [
+          key,
+          name === 'properties' && required.includes(key) ? withNulls(member) : orNull(withNulls(member))
+        ])
+      )
   }
   return out
 }
 
 /** The schema, taking null too. */
-function orNull (schema: unknown): unknown {
+function orNull(schema: unknown): unknown {
   if (!isObject(schema)) return schema
   const { type, enum: values, anyOf } = schema
-  if (Array.isArray(anyOf)) return anyOf.some(branch => isObject(branch) && branch['type'] === 'null') ? schema : { ...schema, anyOf: [...anyOf, { type: 'null' }] }
+  if (Array.isArray(anyOf))
+    return anyOf.some(branch => isObject(branch) && branch['type'] === 'null')
+      ? schema
+      : { ...schema, anyOf: [...anyOf, { type: 'null' }] }
   if (type === undefined && values === undefined) return schema
   const types: readonly unknown[] = Array.isArray(type) ? type : type === undefined ? [] : [type]
   return {
@@ -83,12 +99,12 @@ function orNull (schema: unknown): unknown {
 }
 
 /** Members of a schema that hold values, in which a `title` is nothing but data. */
-function isData (name: string): boolean {
+function isData(name: string): boolean {
   return name === 'example' || name === 'examples' || name === 'default' || name === 'const' || name === 'enum'
 }
 
 /** The components of a document that something in it refers to, directly or through another. */
-export function referenced (document: unknown, components: Readonly<Record<string, Json>>): Record<string, Json> {
+export function referenced(document: unknown, components: Readonly<Record<string, Json>>): Record<string, Json> {
   const out: Record<string, Json> = {}
   const visit = (value: unknown): void => {
     if (Array.isArray(value)) return value.forEach(visit)
@@ -97,7 +113,7 @@ export function referenced (document: unknown, components: Readonly<Record<strin
     if (target !== null) {
       const [, kind = '', name = ''] = target
       const component = components[kind]?.[name]
-      const kept = out[kind] ??= {}
+      const kept = (out[kind] ??= {})
       if (component !== undefined && kept[name] === undefined) {
         kept[name] = component
         visit(component)

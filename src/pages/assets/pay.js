@@ -11,7 +11,7 @@ follow()
 prepare()
 
 /** Puts life into the part of the page that the server has just given. */
-function prepare () {
+function prepare() {
   for (const button of page.querySelectorAll('button.copy')) {
     button.hidden = false
     button.addEventListener('click', () => copy(button))
@@ -21,7 +21,7 @@ function prepare () {
 }
 
 /** Listens to the server for changes; asks every few seconds while it cannot be listened to. */
-function follow () {
+function follow() {
   if (isFinal()) return
   const events = new EventSource(page.dataset.events)
   let poll = null
@@ -51,7 +51,7 @@ function follow () {
     if (renewing) return
     renewing = true
     while (wanted !== page.dataset.status && !isFinal()) {
-      if (!await renew()) await wait(TRY_AGAIN_AFTER)
+      if (!(await renew())) await wait(TRY_AGAIN_AFTER)
     }
     renewing = false
     if (isFinal()) stop()
@@ -67,12 +67,12 @@ function follow () {
   document.addEventListener('visibilitychange', lookWhenSeen)
 }
 
-function isFinal () {
+function isFinal() {
   return 'final' in page.dataset
 }
 
 /** The status as the public operation says it; null when it cannot be asked. */
-async function currentStatus (address) {
+async function currentStatus(address) {
   try {
     const answer = await fetch(address, { cache: 'no-store' })
     return answer.ok ? (await answer.json()).status : null
@@ -83,7 +83,7 @@ async function currentStatus (address) {
 }
 
 /** Takes the page anew. False when it could not be had, or says the same as before. */
-async function renew () {
+async function renew() {
   let text
   try {
     const answer = await fetch(location.href, { cache: 'no-store' })
@@ -106,7 +106,7 @@ async function renew () {
 }
 
 /** Shows the time that is left. It is counted from when the page came, so that a wrong clock does no harm. */
-function countDown (shown, bar) {
+function countDown(shown, bar) {
   if (shown === null) return
   const end = Date.now() + Number(shown.dataset.left)
   const show = () => {
@@ -120,7 +120,7 @@ function countDown (shown, bar) {
   show()
 }
 
-function clockText (seconds) {
+function clockText(seconds) {
   const two = number => String(number).padStart(2, '0')
   const hours = Math.floor(seconds / 3600)
   const minutes = Math.floor(seconds / 60) % 60
@@ -128,7 +128,7 @@ function clockText (seconds) {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`
 }
 
-async function copy (button) {
+async function copy(button) {
   const field = button.parentElement.querySelector('.field-text')
   const copied = await toClipboard(field)
   button.textContent = copied ? 'Copied' : 'Select it'
@@ -137,7 +137,7 @@ async function copy (button) {
   button.textContent = 'Copy'
 }
 
-async function toClipboard (field) {
+async function toClipboard(field) {
   try {
     await navigator.clipboard.writeText(field.textContent)
     return true
@@ -149,13 +149,15 @@ async function toClipboard (field) {
 }
 
 /** Goes on to the merchant after a moment. */
-function goOn (link) {
+function goOn(link) {
   // The server gives no other scheme; a page that moves by itself checks it twice.
   if (link === null || !/^https?:$/.test(link.protocol)) return
   // In place of this page, or the way back would lead here and on again.
   setTimeout(() => location.replace(link.href), Number(link.dataset.after))
 }
 
-function wait (milliseconds) {
-  return new Promise(resolve => { setTimeout(resolve, milliseconds) })
+function wait(milliseconds) {
+  return new Promise(resolve => {
+    setTimeout(resolve, milliseconds)
+  })
 }

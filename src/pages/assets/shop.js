@@ -13,7 +13,7 @@ document.getElementById('problems')?.focus()
 follow()
 
 /** Labels of state and ZIP as the country has them. */
-function nameParts (country) {
+function nameParts(country) {
   if (country === null) return
   const show = () => {
     const { state, stateNeeded, zip, zipNeeded } = country.selectedOptions[0].dataset
@@ -25,7 +25,7 @@ function nameParts (country) {
   show()
 }
 
-function name (id, label, needed) {
+function name(id, label, needed) {
   const input = document.getElementById(id)
   input.required = needed
   input.labels[0].querySelector('.label-text').textContent = label
@@ -33,7 +33,7 @@ function name (id, label, needed) {
 }
 
 /** A second press while the first is under way does nothing. */
-function sendOnce (form) {
+function sendOnce(form) {
   if (form === null) return
   let sending = false
   form.addEventListener('submit', event => {
@@ -61,7 +61,7 @@ function sendOnce (form) {
 }
 
 /** Looks every few seconds whether the order has gone on, and at once when the reader comes back to the page. */
-function follow () {
+function follow() {
   if (!('follow' in page.dataset)) return
   let looking = false
   const look = async () => {
@@ -78,7 +78,7 @@ function follow () {
 }
 
 /** Takes the page anew and shows it where it says something else than before. */
-async function renew () {
+async function renew() {
   let text
   try {
     const answer = await fetch(location.href, { cache: 'no-store' })

@@ -9,7 +9,10 @@ export const lnd: ProviderKind = {
   calls: {
     address: null,
     counted: 'key',
-    limits: (_url, perMinute) => ({ ofAddress: {}, ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute } }),
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
+    }),
     // A node of the merchant's own has no limit, but other things to do.
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: lndHost

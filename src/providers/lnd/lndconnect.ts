@@ -8,7 +8,9 @@ export interface LndConnection {
   readonly origin: string
   /** The only certificate that is trusted there, as PEM; null when the public authorities are. */
   readonly certificate: string | null
-  /** A name that the certificate holds, where it does not hold the host: the certificate says who answers, not the name. */
+  /**
+   * A name that the certificate holds, where it does not hold the host: the certificate says who answers, not the name.
+   */
   readonly servername: string | null
   /** Lower-case hex, as the header takes it. */
   readonly macaroon: Secret<string>
@@ -29,20 +31,24 @@ const PEM_START = '-----BEGIN CERTIFICATE-----'
 const MACAROON_V2 = 2
 
 /**
- * Reads `lndconnect://host:port?cert=…&macaroon=…` (decision 71), strictly: the port is that of REST, `cert` is base64url of
- * the node's tls.cert as DER or PEM and may be left out where a public authority signed it, `macaroon` is base64url of the
- * macaroon file. @throws LndConnectError
+ * Reads `lndconnect://host:port?cert=…&macaroon=…` (decision 71), strictly: the port is that of REST, `cert` is
+ * base64url of the node's tls.cert as DER or PEM and may be left out where a public authority signed it, `macaroon` is
+ * base64url of the macaroon file. @throws LndConnectError
  */
-export function readLndConnect (text: string): LndConnection {
-  if (text.length > MAX_CHARS) throw new LndConnectError(`The lnd key is longer than ${MAX_CHARS} characters; it has the form ${FORM}.`)
+export function readLndConnect(text: string): LndConnection {
+  if (text.length > MAX_CHARS)
+    throw new LndConnectError(`The lnd key is longer than ${MAX_CHARS} characters; it has the form ${FORM}.`)
   const [, authority, query] = PARTS.exec(text) ?? []
-  if (authority === undefined || query === undefined) throw new LndConnectError(`The lnd key must have the form ${FORM}.`)
+  if (authority === undefined || query === undefined)
+    throw new LndConnectError(`The lnd key must have the form ${FORM}.`)
   const url = readAuthority(authority)
   const { cert, macaroon } = readParameters(query)
   if (macaroon === undefined) throw new LndConnectError(`The lnd key has no macaroon; it has the form ${FORM}.`)
   const macaroonBytes = readBase64url('macaroon', macaroon)
   if (macaroonBytes[0] !== MACAROON_V2 || macaroonBytes.length > MAX_MACAROON_BYTES) {
-    throw new LndConnectError('The macaroon in the lnd key is none that lnd makes; it must be base64url of the macaroon file, not hex.')
+    throw new LndConnectError(
+      'The macaroon in the lnd key is none that lnd makes; it must be base64url of the macaroon file, not hex.'
+    )
   }
   const certificate = cert === undefined ? null : readCertificate(readBase64url('cert', cert))
   return {
@@ -53,9 +59,12 @@ export function readLndConnect (text: string): LndConnection {
   }
 }
 
-/** The host as every other reader sees it: one that URL would turn into another, such as 0x7f.1, becomes that one here. */
-function readAuthority (authority: string): URL {
-  if (authority.includes('@')) throw new LndConnectError('The lnd key must not hold a user name or password before its host.')
+/**
+ * The host as every other reader sees it: one that URL would turn into another, such as 0x7f.1, becomes that one here.
+ */
+function readAuthority(authority: string): URL {
+  if (authority.includes('@'))
+    throw new LndConnectError('The lnd key must not hold a user name or password before its host.')
   const [, , port] = AUTHORITY.exec(authority) ?? []
   if (port === undefined || !URL.canParse(`https://${authority}`)) {
     throw new LndConnectError('The lnd key must name host and port after lndconnect://, such as node.example.com:8080.')
@@ -64,12 +73,13 @@ function readAuthority (authority: string): URL {
   return new URL(`https://${authority}`)
 }
 
-function readParameters (query: string): { readonly cert?: string, readonly macaroon?: string } {
+function readParameters(query: string): { readonly cert?: string; readonly macaroon?: string } {
   const found = new Map<string, string>()
   for (const part of query.split('&')) {
     const at = part.indexOf('=')
     const name = part.slice(0, Math.max(at, 0))
-    if (name !== 'cert' && name !== 'macaroon') throw new LndConnectError('The lnd key may have the parameters cert and macaroon, and no others.')
+    if (name !== 'cert' && name !== 'macaroon')
+      throw new LndConnectError('The lnd key may have the parameters cert and macaroon, and no others.')
     if (found.has(name)) throw new LndConnectError(`The lnd key has ${name} twice.`)
     found.set(name, part.slice(at + 1))
   }
@@ -78,31 +88,41 @@ function readParameters (query: string): { readonly cert?: string, readonly maca
   return { ...(cert === undefined ? {} : { cert }), ...(macaroon === undefined ? {} : { macaroon }) }
 }
 
-function readBase64url (name: 'cert' | 'macaroon', text: string): Buffer {
+function readBase64url(name: 'cert' | 'macaroon', text: string): Buffer {
   const bare = text.replace(/={1,2}$/, '')
   const bytes = Buffer.from(bare, 'base64url')
   // Node skips what it does not know; only what comes out the same was understood whole.
-  if (bare === '' || bytes.toString('base64url') !== bare) throw new LndConnectError(`${name} in the lnd key is not base64url.`)
+  if (bare === '' || bytes.toString('base64url') !== bare)
+    throw new LndConnectError(`${name} in the lnd key is not base64url.`)
   return bytes
 }
 
-function readCertificate (bytes: Buffer): X509Certificate {
+function readCertificate(bytes: Buffer): X509Certificate {
   try {
     const certificate = new X509Certificate(bytes)
     // PEM may go on after the first certificate; only one can be pinned.
-    const isOne = bytes.includes(PEM_START) ? bytes.indexOf(PEM_START) === bytes.lastIndexOf(PEM_START) : certificate.raw.equals(bytes)
+    const isOne = bytes.includes(PEM_START)
+      ? bytes.indexOf(PEM_START) === bytes.lastIndexOf(PEM_START)
+      : certificate.raw.equals(bytes)
     if (isOne) return certificate
   } catch {
     // OpenSSL's own text says nothing that helps.
   }
-  throw new LndConnectError('cert in the lnd key is not one X.509 certificate; it must be base64url of the node\'s tls.cert.')
+  throw new LndConnectError(
+    "cert in the lnd key is not one X.509 certificate; it must be base64url of the node's tls.cert."
+  )
 }
 
-/** A DNS name of the certificate to ask for and to check, where the host is not in it: lnd's own always hold localhost. */
-function nameOf (certificate: X509Certificate, hostname: string): string | null {
+/**
+ * A DNS name of the certificate to ask for and to check, where the host is not in it: lnd's own always hold localhost.
+ */
+function nameOf(certificate: X509Certificate, hostname: string): string | null {
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   const isNamed = isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host)
   if (isNamed !== undefined) return null
-  const names = (certificate.subjectAltName ?? '').split(', ').filter(name => name.startsWith('DNS:')).map(name => name.slice('DNS:'.length))
+  const names = (certificate.subjectAltName ?? '')
+    .split(', ')
+    .filter(name => name.startsWith('DNS:'))
+    .map(name => name.slice('DNS:'.length))
   return names.find(name => certificate.checkHost(name) !== undefined && isIP(name) === 0) ?? null
 }

@@ -30,7 +30,10 @@ interface Place {
   readonly scan: Scan | null
   /** Streams one after the other in which nothing came. */
   readonly silences: number
-  /** Until when the node is not asked for a stream, because something before it holds them back; milliseconds since the epoch. */
+  /**
+   * Until when the node is not asked for a stream, because something before it holds them back; milliseconds since the
+   * epoch.
+   */
   readonly deafUntil: number
 }
 
@@ -48,39 +51,59 @@ const MOST_BYTES = 512 * 1024
 const DEAF = 3_600_000
 
 /**
- * What was settled at a node, in the order in which it was settled: lnd counts settled invoices, and its stream of invoices
- * begins behind any count. So nothing is passed over, however many invoices nobody paid lie between. The stream begins with
- * the invoice that was read last, which shows that the node still counts as it did; where it does not, or where something
- * before the node holds streams back, all invoices that may be ours are read anew.
+ * What was settled at a node, in the order in which it was settled: lnd counts settled invoices, and its stream of
+ * invoices begins behind any count. So nothing is passed over, however many invoices nobody paid lie between. The
+ * stream begins with the invoice that was read last, which shows that the node still counts as it did; where it does
+ * not, or where something before the node holds streams back, all invoices that may be ours are read anew.
  *
- * lnd has no way to ask for the count itself, or for the first settled invoice by it. So at first a settled invoice is looked
- * for, as the mark, and then everything that may be ours is read once; a node with less than two settled invoices is read
- * whole each time.
+ * lnd has no way to ask for the count itself, or for the first settled invoice by it. So at first a settled invoice is
+ * looked for, as the mark, and then everything that may be ours is read once; a node with less than two settled
+ * invoices is read whole each time.
  */
-export async function settledAtNode (call: CallProvider, node: string, clock: Clock, wanted: SettledSince): Promise<SettledList> {
+export async function settledAtNode(
+  call: CallProvider,
+  node: string,
+  clock: Clock,
+  wanted: SettledSince
+): Promise<SettledList> {
   const place = readPlace(wanted.position, node)
   if (place.mark === null || place.scan !== null) return await scanned(call, place, clock, wanted)
   const asOf = clock.now()
   const streamed = await streamedFrom(call, place.mark, clock)
   if (streamed.type === 'news') {
-    return { charges: chargesOf(streamed.settled, wanted.since), reach: streamed.isWhole ? 'whole' : 'more', asOf, position: written({ ...place, mark: streamed.mark, silences: 0 }) }
+    return {
+      charges: chargesOf(streamed.settled, wanted.since),
+      reach: streamed.isWhole ? 'whole' : 'more',
+      asOf,
+      position: written({ ...place, mark: streamed.mark, silences: 0 })
+    }
   }
   // Once, it may be that the node has settled less than the mark says, as a rebuilt one has; a new mark will show it.
   const silences = streamed.type === 'silence' ? place.silences + 1 : 0
-  return await scanned(call, { node, mark: null, scan: null, silences, deafUntil: silences > 1 ? asOf + DEAF : 0 }, clock, wanted)
+  return await scanned(
+    call,
+    { node, mark: null, scan: null, silences, deafUntil: silences > 1 ? asOf + DEAF : 0 },
+    clock,
+    wanted
+  )
 }
 
 /** What a stream brought: news, nothing at all, or another invoice than the mark in its place. */
 type Streamed =
-  | { readonly type: 'news', readonly settled: readonly InvoiceState[], readonly mark: Mark, readonly isWhole: boolean }
+  | { readonly type: 'news'; readonly settled: readonly InvoiceState[]; readonly mark: Mark; readonly isWhole: boolean }
   | { readonly type: 'silence' | 'other' }
 
-async function streamedFrom (call: CallProvider, mark: Mark, clock: Clock): Promise<Streamed> {
+async function streamedFrom(call: CallProvider, mark: Mark, clock: Clock): Promise<Streamed> {
   let body: unknown
   try {
-    body = ok(await ask(call, {
-      method: 'GET', path: `/v1/invoices/subscribe?settle_index=${mark.index - 1}`, scope: 'invoices:read', lines: { first: FIRST_LINE, quiet: QUIET, most: MOST_BYTES }
-    })).body
+    body = ok(
+      await ask(call, {
+        method: 'GET',
+        path: `/v1/invoices/subscribe?settle_index=${mark.index - 1}`,
+        scope: 'invoices:read',
+        lines: { first: FIRST_LINE, quiet: QUIET, most: MOST_BYTES }
+      })
+    ).body
   } catch (error) {
     if (error instanceof StreamSilent) return { type: 'silence' }
     throw error
@@ -88,13 +111,20 @@ async function streamedFrom (call: CallProvider, mark: Mark, clock: Clock): Prom
   const stream = readInvoiceLines(body, clock.now())
   if (stream === null) throw unusableAnswer('no stream of invoices')
   // What is added meanwhile comes in between.
-  const [first, ...settled] = stream.invoices.filter(({ state, settleIndex }) => state.status === 'paid' && settleIndex >= mark.index)
+  const [first, ...settled] = stream.invoices.filter(
+    ({ state, settleIndex }) => state.status === 'paid' && settleIndex >= mark.index
+  )
   if (first?.settleIndex !== mark.index || first.paymentHash !== mark.hash) return { type: 'other' }
   const last = settled.at(-1) ?? first
   return { type: 'news', settled, mark: { index: last.settleIndex, hash: last.paymentHash }, isWhole: !stream.isCut }
 }
 
-async function scanned (call: CallProvider, place: Place, clock: Clock, { since, oldest }: SettledSince): Promise<SettledList> {
+async function scanned(
+  call: CallProvider,
+  place: Place,
+  clock: Clock,
+  { since, oldest }: SettledSince
+): Promise<SettledList> {
   const began = clock.now()
   let scan: Scan = place.scan ?? { wants: place.deafUntil > began ? 'all' : 'mark', offset: 0, began }
   let { mark } = place
@@ -109,15 +139,30 @@ async function scanned (call: CallProvider, place: Place, clock: Clock, { since,
       settled.length = 0
       scan = { wants: 'all', offset: 0, began: clock.now() }
     } else if (page.isLast || (scan.wants === 'all' && page.invoices.some(({ createdAt }) => createdAt < oldest))) {
-      return { charges: chargesOf(settled, since), reach: 'whole', asOf: scan.began, position: written({ ...place, mark, scan: null }) }
+      return {
+        charges: chargesOf(settled, since),
+        reach: 'whole',
+        asOf: scan.began,
+        position: written({ ...place, mark, scan: null })
+      }
     } else {
       scan = { ...scan, offset: page.next }
     }
   }
-  return { charges: chargesOf(settled, since), reach: 'more', asOf: scan.began, position: written({ ...place, mark, scan }) }
+  return {
+    charges: chargesOf(settled, since),
+    reach: 'more',
+    asOf: scan.began,
+    position: written({ ...place, mark, scan })
+  }
 }
 
-async function pageOf (call: CallProvider, { wants, offset }: Scan, oldest: number, clock: Clock): Promise<InvoicePage & { readonly isLast: boolean }> {
+async function pageOf(
+  call: CallProvider,
+  { wants, offset }: Scan,
+  oldest: number,
+  clock: Clock
+): Promise<InvoicePage & { readonly isLast: boolean }> {
   const from = wants === 'all' ? `&creation_date_start=${Math.max(Math.floor(oldest / 1000), 0)}` : ''
   for (let size = PAGE; ; size = Math.ceil(size / 5)) {
     try {
@@ -131,25 +176,28 @@ async function pageOf (call: CallProvider, { wants, offset }: Scan, oldest: numb
   }
 }
 
-function newestMark (invoices: readonly InvoiceState[]): Mark | null {
-  const [newest] = invoices.filter(({ state, settleIndex }) => state.status === 'paid' && settleIndex >= 2).toSorted((one, other) => other.settleIndex - one.settleIndex)
+function newestMark(invoices: readonly InvoiceState[]): Mark | null {
+  const [newest] = invoices
+    .filter(({ state, settleIndex }) => state.status === 'paid' && settleIndex >= 2)
+    .toSorted((one, other) => other.settleIndex - one.settleIndex)
   return newest === undefined ? null : { index: newest.settleIndex, hash: newest.paymentHash }
 }
 
 /** Newest first; lnd counts whole seconds. */
-function chargesOf (settled: readonly InvoiceState[], since: number): readonly SettledCharge[] {
-  return settled.filter(({ state }) => (state.settledAt ?? Infinity) >= Math.floor(since / 1000) * 1000)
+function chargesOf(settled: readonly InvoiceState[], since: number): readonly SettledCharge[] {
+  return settled
+    .filter(({ state }) => (state.settledAt ?? Infinity) >= Math.floor(since / 1000) * 1000)
     .toSorted((one, other) => (other.state.settledAt ?? 0) - (one.state.settledAt ?? 0))
     .map(({ paymentHash, state }) => ({ chargeId: paymentHash, state }))
 }
 
-function written (place: Place): string {
+function written(place: Place): string {
   return JSON.stringify(place)
 }
 
 /** The beginning, for a place at another node and for none. */
-function readPlace (position: string | null, node: string): Place {
+function readPlace(position: string | null, node: string): Place {
   // Written by this file alone.
-  const place = position === null ? null : JSON.parse(position) as Place
+  const place = position === null ? null : (JSON.parse(position) as Place)
   return place?.node === node ? place : { node, mark: null, scan: null, silences: 0, deafUntil: 0 }
 }

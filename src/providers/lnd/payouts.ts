@@ -1,8 +1,22 @@
 import { decodeInvoice } from '../../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
-import { CODE_UNAVAILABLE, readFault, readLndPayment, readSentCoins, readTransactions, type SentPayment, type WalletTransaction } from './answers.ts'
+import {
+  CODE_UNAVAILABLE,
+  readFault,
+  readLndPayment,
+  readSentCoins,
+  readTransactions,
+  type SentPayment,
+  type WalletTransaction
+} from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
-import { NothingSent, unusableAnswer, type CallProvider, type ProviderAnswer, type ProviderCall } from '../provider-call.ts'
+import {
+  NothingSent,
+  unusableAnswer,
+  type CallProvider,
+  type ProviderAnswer,
+  type ProviderCall
+} from '../provider-call.ts'
 import type { Payout, PayoutRequest } from '../provider.ts'
 
 /** Milliseconds that we keep for ourselves of the time that lnd may take to pay. */
@@ -27,7 +41,12 @@ const NOES = [400, 404, 409, 412]
  * Pays an invoice; `timeout` milliseconds are those of the whole call. One that lnd knows already is looked up.
  * @throws ProviderRefused when lnd could not pay: it does not try later. PayoutUncertain when its answer was lost
  */
-export async function sendOverLightning (call: CallProvider, request: PayoutRequest, invoice: string, timeout: number): Promise<Payout> {
+export async function sendOverLightning(
+  call: CallProvider,
+  request: PayoutRequest,
+  invoice: string,
+  timeout: number
+): Promise<Payout> {
   // Asked first, so that a macaroon that may send but not look up sends nothing.
   const known = await findLightningPayout(call, invoice)
   // lnd lets a payment that failed be tried again.
@@ -45,32 +64,49 @@ export async function sendOverLightning (call: CallProvider, request: PayoutRequ
     scope: 'offchain:write'
   })
   const paid = answer.status < 400 ? readLndPayment(answer.body) : null
-  const sent = paid ?? await findLightningPayout(call, invoice).catch((error: unknown) => { throw new PayoutUncertain(error) })
+  const sent =
+    paid ??
+    (await findLightningPayout(call, invoice).catch((error: unknown) => {
+      throw new PayoutUncertain(error)
+    }))
   if (sent === null) throw unsent(answer)
   if (sent.reason !== null) throw new ProviderRefused('request', sent.reason)
   return sent.payout
 }
 
 /** The node's payment of an invoice as it stands; null when it knows none. */
-export async function findLightningPayout (call: CallProvider, invoice: string): Promise<SentPayment | null> {
+export async function findLightningPayout(call: CallProvider, invoice: string): Promise<SentPayment | null> {
   const hash = Buffer.from(decodeInvoice(invoice, { signature: false }).paymentHash, 'hex')
   // URL-safe, and with the padding that Node leaves out and lnd insists on.
   const name = hash.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
   // The stream stays open while the payment is under way; its first line is how it stands.
-  const answer = await ask(call, { method: 'GET', path: `/v2/router/track/${name}?no_inflight_updates=false`, scope: 'offchain:read', answers: [404], firstLine: true })
+  const answer = await ask(call, {
+    method: 'GET',
+    path: `/v2/router/track/${name}?no_inflight_updates=false`,
+    scope: 'offchain:read',
+    answers: [404],
+    firstLine: true
+  })
   if (isUnknown(answer)) return null
   const payment = readLndPayment(ok(answer).body)
-  if (payment === null || payment.payout.payoutId !== hash.toString('hex')) throw unusableAnswer('a payment without hash or status')
+  if (payment === null || payment.payout.payoutId !== hash.toString('hex'))
+    throw unusableAnswer('a payment without hash or status')
   return payment
 }
 
 /**
- * Sends to an address, `now` in milliseconds. lnd would send twice: our reference is the label by which a transaction is found.
+ * Sends to an address, `now` in milliseconds. lnd would send twice: our reference is the label by which a transaction
+ * is found.
  * @throws ProviderRefused when lnd could not send, PayoutUncertain when its answer was lost
  */
-export async function sendOverChain (call: CallProvider, request: PayoutRequest, address: string, now: number): Promise<Payout> {
+export async function sendOverChain(
+  call: CallProvider,
+  request: PayoutRequest,
+  address: string,
+  now: number
+): Promise<Payout> {
   const label = labelOf(request)
-  const known = await unconfirmed(call, label) ?? (await confirmed(call, label, now, 1)).found
+  const known = (await unconfirmed(call, label)) ?? (await confirmed(call, label, now, 1)).found
   if (known !== null) return payoutOf(known)
   const answer = await send(call, {
     method: 'POST',
@@ -80,7 +116,9 @@ export async function sendOverChain (call: CallProvider, request: PayoutRequest,
   })
   const hash = answer.status < 400 ? readSentCoins(answer.body) : null
   if (hash === null) {
-    const sent = await unconfirmed(call, label).catch((error: unknown) => { throw new PayoutUncertain(error) })
+    const sent = await unconfirmed(call, label).catch((error: unknown) => {
+      throw new PayoutUncertain(error)
+    })
     if (sent === null) throw unsent(answer)
     return payoutOf(sent)
   }
@@ -93,57 +131,79 @@ export async function sendOverChain (call: CallProvider, request: PayoutRequest,
  * The transaction of a payout, `now` in milliseconds; null when the wallet has none.
  * @throws ProviderUnavailable where the wallet has more transactions of late than are looked through
  */
-export async function findChainPayout (call: CallProvider, request: PayoutRequest, now: number): Promise<Payout | null> {
+export async function findChainPayout(call: CallProvider, request: PayoutRequest, now: number): Promise<Payout | null> {
   const label = labelOf(request)
   const found = await unconfirmed(call, label)
   if (found !== null) return payoutOf(found)
   const search = await confirmed(call, label, now, MAX_PAGES)
   if (search.found !== null) return payoutOf(search.found)
-  if (!search.isComplete) throw new ProviderUnavailable('The lnd node has too many transactions to look through for the refund.', 60)
+  if (!search.isComplete)
+    throw new ProviderUnavailable('The lnd node has too many transactions to look through for the refund.', 60)
   return null
 }
 
-function labelOf ({ reference }: PayoutRequest): string {
+function labelOf({ reference }: PayoutRequest): string {
   return `boltgate:${reference}`
 }
 
-function payoutOf ({ transactionHash, feeSats, at }: WalletTransaction): Payout {
+function payoutOf({ transactionHash, feeSats, at }: WalletTransaction): Payout {
   return { payoutId: transactionHash, status: 'confirmed', feeSats, transactionHash, processedAt: at }
 }
 
 /** Sends; what was certainly not sent is thrown as it is. */
-async function send (call: CallProvider, wanted: ProviderCall): Promise<ProviderAnswer> {
+async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderAnswer> {
   try {
     return await ask(call, { ...wanted, answers: NOES })
   } catch (error) {
-    if (error instanceof ProviderRefused || error instanceof NothingSent || (error instanceof ProviderUnavailable && error.fault === 'rate')) throw error
+    if (
+      error instanceof ProviderRefused ||
+      error instanceof NothingSent ||
+      (error instanceof ProviderUnavailable && error.fault === 'rate')
+    )
+      throw error
     throw new PayoutUncertain(error)
   }
 }
 
-/** What it means that lnd knows nothing of a payment after it answered: if it was lnd that said no, nothing was sent. */
-function unsent ({ status, body, said }: ProviderAnswer): ProviderRefused | PayoutUncertain {
+/**
+ * What it means that lnd knows nothing of a payment after it answered: if it was lnd that said no, nothing was sent.
+ */
+function unsent({ status, body, said }: ProviderAnswer): ProviderRefused | PayoutUncertain {
   const fault = status < 400 ? null : readFault(body)
-  if (fault === null || fault.code === CODE_UNAVAILABLE) return new PayoutUncertain(unusableAnswer(`status ${status} without a result`))
-  return new ProviderRefused('request', said === null ? 'The node did not send the payment.' : `The node did not send the payment: ${said}`)
+  if (fault === null || fault.code === CODE_UNAVAILABLE)
+    return new PayoutUncertain(unusableAnswer(`status ${status} without a result`))
+  return new ProviderRefused(
+    'request',
+    said === null ? 'The node did not send the payment.' : `The node did not send the payment: ${said}`
+  )
 }
 
-async function transactions (call: CallProvider, query: string): Promise<readonly WalletTransaction[]> {
-  const found = readTransactions(ok(await ask(call, { method: 'GET', path: `/v1/transactions?${query}`, scope: 'onchain:read' })).body)
+async function transactions(call: CallProvider, query: string): Promise<readonly WalletTransaction[]> {
+  const found = readTransactions(
+    ok(await ask(call, { method: 'GET', path: `/v1/transactions?${query}`, scope: 'onchain:read' })).body
+  )
   if (found === null) throw unusableAnswer('no list of transactions')
   return found
 }
 
 /** The transaction of this label among those without a block. */
-async function unconfirmed (call: CallProvider, label: string): Promise<WalletTransaction | null> {
+async function unconfirmed(call: CallProvider, label: string): Promise<WalletTransaction | null> {
   const found = await transactions(call, `start_height=${NO_BLOCK}&end_height=-1`)
   return found.find(one => one.label === label) ?? null
 }
 
 /** The same among those in blocks, newest first; complete when it saw all that can be of interest. */
-async function confirmed (call: CallProvider, label: string, now: number, pages: number): Promise<{ readonly found: WalletTransaction | null, readonly isComplete: boolean }> {
+async function confirmed(
+  call: CallProvider,
+  label: string,
+  now: number,
+  pages: number
+): Promise<{ readonly found: WalletTransaction | null; readonly isComplete: boolean }> {
   for (let page = 0; page < pages; page++) {
-    const list = await transactions(call, `start_height=${NO_BLOCK}&end_height=1&index_offset=${page * PAGE}&max_transactions=${PAGE}`)
+    const list = await transactions(
+      call,
+      `start_height=${NO_BLOCK}&end_height=1&index_offset=${page * PAGE}&max_transactions=${PAGE}`
+    )
     const found = list.find(one => one.label === label) ?? null
     // A build that knows no pages answers all at once.
     const isComplete = list.length !== PAGE || list.some(({ at }) => at !== null && at < now - LOOK_BACK)

@@ -12,7 +12,11 @@ export const opennode: ProviderKind = {
     counted: 'key',
     limits: (url, perMinute) => {
       if (perMinute !== null) return { ofAddress: {}, ofAccount: { burst: perMinute, perMinute } }
-      return { ofAddress: {}, ofAccount: url === null || new URL(url).host.endsWith('opennode.com') ? { burst: 300, perMinute: 600 } : NO_LIMIT }
+      return {
+        ofAddress: {},
+        ofAccount:
+          url === null || new URL(url).host.endsWith('opennode.com') ? { burst: 300, perMinute: 600 } : NO_LIMIT
+      }
     },
     polling: () => ({ perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 } })
   },

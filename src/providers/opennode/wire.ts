@@ -1,8 +1,8 @@
 import type { ChargeState, Payout } from '../provider.ts'
 
 /**
- * OpenNode's answers, read tolerantly: figures and times come as numbers or as texts, and much is left out at times. What
- * cannot be read is null, never a guess.
+ * OpenNode's answers, read tolerantly: figures and times come as numbers or as texts, and much is left out at times.
+ * What cannot be read is null, never a guess.
  */
 
 /** A charge as it was answered. */
@@ -57,18 +57,18 @@ const PAYOUT_STATUSES: Readonly<Record<string, Payout['status']>> = Object.freez
 const MOST_SECONDS = 100_000_000_000
 
 /** What stands in `data`, or the answer itself where it is not wrapped. */
-export function unwrap (body: unknown): unknown {
+export function unwrap(body: unknown): unknown {
   const fields = fieldsOf(body)
   return fields !== null && 'data' in fields ? fields['data'] : body
 }
 
 /** The message of `{success: false, message}`. */
-export function openNodeErrorMessage (body: unknown): string | null {
+export function openNodeErrorMessage(body: unknown): string | null {
   return textOf(fieldsOf(body)?.['message'])
 }
 
 /** A charge; null for what has no id. */
-export function readCharge (value: unknown): WireCharge | null {
+export function readCharge(value: unknown): WireCharge | null {
   const charge = fieldsOf(value)
   const id = textOf(charge?.['id'])
   if (charge === null || id === null) return null
@@ -84,14 +84,16 @@ export function readCharge (value: unknown): WireCharge | null {
   }
 }
 
-function readState (charge: Fields): ChargeState | null {
+function readState(charge: Fields): ChargeState | null {
   const status = CHARGE_STATUSES[textOf(charge['status']) ?? '']
   if (status === undefined) return null
   return { status, receivedSats: received(charge, status), settledAt: settled(charge, status) }
 }
 
-/** Satoshis that have come in. `missing_amt` is what an underpayment lacks, `overpaid_by` what came beyond the amount. */
-function received (charge: Fields, status: ChargeState['status']): number | null {
+/**
+ * Satoshis that have come in. `missing_amt` is what an underpayment lacks, `overpaid_by` what came beyond the amount.
+ */
+function received(charge: Fields, status: ChargeState['status']): number | null {
   if (status === 'unpaid' || status === 'expired') return 0
   const amount = satsOf(charge['amount'])
   // What is only in the mempool is not in yet.
@@ -101,7 +103,7 @@ function received (charge: Fields, status: ChargeState['status']): number | null
   return missing === null || missing > amount ? null : amount - missing
 }
 
-function settled (charge: Fields, status: ChargeState['status']): number | null {
+function settled(charge: Fields, status: ChargeState['status']): number | null {
   if (status !== 'paid' && status !== 'refunded') return null
   const transactions = Array.isArray(charge['transactions']) ? charge['transactions'] : []
   const parts = [charge['lightning_invoice'], charge['chain_invoice'], ...transactions]
@@ -110,14 +112,18 @@ function settled (charge: Fields, status: ChargeState['status']): number | null 
 }
 
 /** A withdrawal; null for what has no id. */
-export function readWithdrawal (value: unknown): WireWithdrawal | null {
+export function readWithdrawal(value: unknown): WireWithdrawal | null {
   const withdrawal = fieldsOf(value)
   const payoutId = textOf(withdrawal?.['id'])
   if (withdrawal === null || payoutId === null) return null
   const status = PAYOUT_STATUSES[textOf(withdrawal['status']) ?? ''] ?? 'processing'
   const isFinal = status === 'confirmed' || status === 'failed'
-  const names = [withdrawal['reference'], withdrawal['address'], withdrawal['payreq']].map(textOf).filter(name => name !== null)
-  const transaction = [withdrawal['reference'], withdrawal['tx']].map(textOf).find(text => text !== null && /^[0-9a-f]{64}$/i.test(text))
+  const names = [withdrawal['reference'], withdrawal['address'], withdrawal['payreq']]
+    .map(textOf)
+    .filter(name => name !== null)
+  const transaction = [withdrawal['reference'], withdrawal['tx']]
+    .map(textOf)
+    .find(text => text !== null && /^[0-9a-f]{64}$/i.test(text))
   return {
     payout: {
       payoutId,
@@ -131,23 +137,25 @@ export function readWithdrawal (value: unknown): WireWithdrawal | null {
   }
 }
 
-function fieldsOf (value: unknown): Fields | null {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Fields /* any object has fields */ : null
+function fieldsOf(value: unknown): Fields | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Fields) /* any object has fields */
+    : null
 }
 
 /** A text that says something; "N/A" is how the provider writes that there is none. */
-function textOf (value: unknown): string | null {
+function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' && value !== 'N/A' ? value : null
 }
 
 /** Whole satoshis, 0 or more, from a number or its text. */
-function satsOf (value: unknown): number | null {
+function satsOf(value: unknown): number | null {
   const number = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : null
 }
 
 /** Milliseconds since the epoch, from seconds, their text, or an ISO date. */
-function timeOf (value: unknown): number | null {
+function timeOf(value: unknown): number | null {
   const text = textOf(value)
   const number = text === null ? value : /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text) / 1000
   if (typeof number !== 'number' || !Number.isFinite(number) || number <= 0) return null
@@ -155,7 +163,7 @@ function timeOf (value: unknown): number | null {
 }
 
 /** A web address; nothing else may become a link on a page of ours. */
-function webAddress (value: unknown): string | null {
+function webAddress(value: unknown): string | null {
   const text = textOf(value)
   return text !== null && /^https?:\/\//i.test(text) && URL.canParse(text) ? text : null
 }

@@ -12,9 +12,10 @@ export const sandbox: ProviderKind = {
   // It tells of every payment within this process.
   calls: null,
   keyFault: () => undefined,
-  open: ({ database, dataDir, clock }) => new SandboxProvider({
-    store: new SqlSandboxStore(database.sql),
-    signer: new InvoiceSigner(loadNodeKey(join(dataDir, 'sandbox-node.key'))),
-    clock
-  })
+  open: ({ database, dataDir, clock }) =>
+    new SandboxProvider({
+      store: new SqlSandboxStore(database.sql),
+      signer: new InvoiceSigner(loadNodeKey(join(dataDir, 'sandbox-node.key'))),
+      clock
+    })
 }

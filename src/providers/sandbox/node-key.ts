@@ -10,11 +10,12 @@ export class NodeKeyError extends Error {
 }
 
 /**
- * The private key of the sandbox's node, 32 bytes: read from `file` (64 hex characters, mode 0600), or made there. Processes
- * that start together agree on one key, because the finished file is linked into place and the first link wins.
+ * The private key of the sandbox's node, 32 bytes: read from `file` (64 hex characters, mode 0600), or made there.
+ * Processes that start together agree on one key, because the finished file is linked into place and the first link
+ * wins.
  * @throws NodeKeyError when the file holds no key; it is never overwritten, since old invoices name the old node.
  */
-export function loadNodeKey (file: string, random: Random = systemRandom): Buffer {
+export function loadNodeKey(file: string, random: Random = systemRandom): Buffer {
   const present = readKey(file)
   if (present !== null) return present
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
@@ -32,7 +33,7 @@ export function loadNodeKey (file: string, random: Random = systemRandom): Buffe
   return made
 }
 
-function readKey (file: string): Buffer | null {
+function readKey(file: string): Buffer | null {
   let text: string
   try {
     text = readFileSync(file, 'utf8').trim()
@@ -42,13 +43,15 @@ function readKey (file: string): Buffer | null {
   }
   const key = Buffer.from(text, 'hex')
   if (!/^[0-9a-f]{64}$/.test(text) || !secp256k1.utils.isValidSecretKey(key)) {
-    throw new NodeKeyError(`${file} must hold a private key as 64 lower-case hex characters; remove it to have a new one made`)
+    throw new NodeKeyError(
+      `${file} must hold a private key as 64 lower-case hex characters; remove it to have a new one made`
+    )
   }
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600)
   return key
 }
 
-function newKey (random: Random): Buffer {
+function newKey(random: Random): Buffer {
   for (;;) {
     const key = Buffer.from(random(32))
     // All but about one in 2^128 are valid.
@@ -56,6 +59,6 @@ function newKey (random: Random): Buffer {
   }
 }
 
-function hasCode (error: unknown, code: string): boolean {
+function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }

@@ -6,7 +6,9 @@ import { ProviderRefused } from '../errors.ts'
 import type { Payout, PayoutDestination, PayoutRequest } from '../provider.ts'
 import type { SandboxPayout } from './store.ts'
 
-/** A payout to this address is taken and then fails, so that this can be tried. Its bytes say `sandbox refund fails`. */
+/**
+ * A payout to this address is taken and then fails, so that this can be tried. Its bytes say `sandbox refund fails`.
+ */
 const FAILING_ADDRESS = 'bcrt1qwdskuerzdauzqun9ve6kuepqveskjmrn0wlvnf'
 
 /** Milliseconds until a payout over the chain is broadcast. */
@@ -20,22 +22,34 @@ const ROUTING_FEE = 1
  * The payout that a request asks for, checked as a provider would, `now` in milliseconds.
  * @throws ProviderRefused
  */
-export function draftPayout (request: PayoutRequest, now: number, random: Random): SandboxPayout {
+export function draftPayout(request: PayoutRequest, now: number, random: Random): SandboxPayout {
   const { reference, destination, amountSats } = request
-  if (!Number.isSafeInteger(amountSats) || amountSats < 1) throw refused(`The amount must be a whole number of satoshis of at least 1, not ${amountSats}.`)
-  const common = { payoutId: `sbx_${randomUUID()}`, reference, type: destination.type, amountSats, createdAt: now } as const
+  if (!Number.isSafeInteger(amountSats) || amountSats < 1)
+    throw refused(`The amount must be a whole number of satoshis of at least 1, not ${amountSats}.`)
+  const common = {
+    payoutId: `sbx_${randomUUID()}`,
+    reference,
+    type: destination.type,
+    amountSats,
+    createdAt: now
+  } as const
   if (destination.type === 'ln') {
     const { text, paymentHash } = invoiceOf(destination, amountSats, now)
     return { ...common, destination: text, paymentHash, feeSats: ROUTING_FEE, transactionHash: null, confirmsAt: now }
   }
   requireRegtestAddress(destination.address)
   return {
-    ...common, destination: destination.address, paymentHash: null, feeSats: CHAIN_FEE, transactionHash: Buffer.from(random(32)).toString('hex'), confirmsAt: now + CHAIN_DELAY
+    ...common,
+    destination: destination.address,
+    paymentHash: null,
+    feeSats: CHAIN_FEE,
+    transactionHash: Buffer.from(random(32)).toString('hex'),
+    confirmsAt: now + CHAIN_DELAY
   }
 }
 
 /** How a payout stands at `now`, in milliseconds. */
-export function payoutAt (payout: SandboxPayout, now: number): Payout {
+export function payoutAt(payout: SandboxPayout, now: number): Payout {
   const { payoutId, feeSats, transactionHash, confirmsAt, destination } = payout
   if (now < confirmsAt) return { payoutId, status: 'processing', feeSats: 0, transactionHash: null, processedAt: null }
   return destination.toLowerCase() === FAILING_ADDRESS
@@ -43,12 +57,18 @@ export function payoutAt (payout: SandboxPayout, now: number): Payout {
     : { payoutId, status: 'confirmed', feeSats, transactionHash, processedAt: confirmsAt }
 }
 
-function invoiceOf (destination: PayoutDestination & { type: 'ln' }, amountSats: number, now: number): { readonly text: string, readonly paymentHash: string } {
+function invoiceOf(
+  destination: PayoutDestination & { type: 'ln' },
+  amountSats: number,
+  now: number
+): { readonly text: string; readonly paymentHash: string } {
   try {
     const invoice = decodeInvoice(destination.invoice)
-    if (invoice.network !== 'regtest') throw refused(`The sandbox pays invoices of regtest only, not of ${invoice.network}.`)
+    if (invoice.network !== 'regtest')
+      throw refused(`The sandbox pays invoices of regtest only, not of ${invoice.network}.`)
     if (invoice.expiresAt * 1000 <= now) throw refused('The Lightning invoice has expired.')
-    if (invoice.amountMsat !== null && invoice.amountMsat !== BigInt(amountSats) * 1000n) throw refused('The Lightning invoice asks for another amount.')
+    if (invoice.amountMsat !== null && invoice.amountMsat !== BigInt(amountSats) * 1000n)
+      throw refused('The Lightning invoice asks for another amount.')
     return invoice
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
@@ -56,16 +76,17 @@ function invoiceOf (destination: PayoutDestination & { type: 'ln' }, amountSats:
   }
 }
 
-function requireRegtestAddress (address: string): void {
+function requireRegtestAddress(address: string): void {
   try {
     const { networks } = readAddress(address)
-    if (!networks.includes('regtest')) throw refused(`The sandbox pays to addresses of regtest only, not of ${networks.join(' or ')}.`)
+    if (!networks.includes('regtest'))
+      throw refused(`The sandbox pays to addresses of regtest only, not of ${networks.join(' or ')}.`)
   } catch (error) {
     if (!(error instanceof AddressError)) throw error
     throw refused(`${error.message}.`)
   }
 }
 
-function refused (message: string): ProviderRefused {
+function refused(message: string): ProviderRefused {
   return new ProviderRefused('request', message)
 }

@@ -7,7 +7,17 @@ import { isConnectionFault } from '../../database/database.ts'
 import { systemRandom, type Random } from '../../system/ids.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
-import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification } from '../provider.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider,
+  ProviderNotification
+} from '../provider.ts'
 import { readSandboxNotification } from './notification.ts'
 import { draftPayout, payoutAt } from './payouts.ts'
 import type { SandboxState, SandboxStore } from './store.ts'
@@ -15,8 +25,8 @@ import { SignerStopped } from './signer.ts'
 
 /** What signs the sandbox's invoices: `InvoiceSigner`, or a test's own. */
 export interface Signer {
-  sign (terms: InvoiceTerms): Promise<string>
-  close (): Promise<void>
+  sign(terms: InvoiceTerms): Promise<string>
+  close(): Promise<void>
 }
 
 /** What the sandbox needs. */
@@ -67,16 +77,16 @@ const KEPT = 30 * 86_400_000
 const PURGE_BATCH = 1_000
 
 /**
- * A Lightning provider without Lightning: real invoices, signed by a node of its own on regtest, that are settled by asking
- * (`POST /sandbox/pay`). Refused in production.
+ * A Lightning provider without Lightning: real invoices, signed by a node of its own on regtest, that are settled by
+ * asking (`POST /sandbox/pay`). Refused in production.
  */
 export class SandboxProvider implements Provider {
   readonly kind = 'sandbox'
   readonly keyless = true
   readonly capabilities = capabilities
   /**
-   * Told of each invoice of the sandbox's own that a payout has just settled, as `POST /sandbox/pay` tells of those that are
-   * paid there; its owner sets it. It should not reject.
+   * Told of each invoice of the sandbox's own that a payout has just settled, as `POST /sandbox/pay` tells of those
+   * that are paid there; its owner sets it. It should not reject.
    */
   onSettled: ((paymentHash: string) => void | Promise<void>) | null = null
   readonly #store: SandboxStore
@@ -84,20 +94,23 @@ export class SandboxProvider implements Provider {
   readonly #clock: Clock
   readonly #random: Random
 
-  constructor (options: SandboxOptions) {
+  constructor(options: SandboxOptions) {
     this.#store = options.store
     this.#signer = options.signer
     this.#clock = options.clock
     this.#random = options.random ?? systemRandom
   }
 
-  async createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
     if (key !== null) {
       const fault = faultOf(key) ?? lacksScope(key, readOnlyKey, createScope)
       if (fault !== null) throw fault
     }
     if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
-      throw new ProviderRefused('request', `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`)
+      throw new ProviderRefused(
+        'request',
+        `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`
+      )
     }
     // BOLT 11 counts whole seconds; the remembered times must be the invoice's own.
     const timestamp = Math.floor(this.#clock.now() / 1000)
@@ -116,8 +129,26 @@ export class SandboxProvider implements Provider {
       })
       const chargeId = `sbx_${randomUUID()}`
       const expiresAt = (timestamp + request.expirySeconds) * 1000
-      const row = { chargeId, paymentHash, preimage: preimage.toString('hex'), invoice, amountSats: request.amountSats, description, createdAt: timestamp * 1000, expiresAt }
-      const charge: Charge = { chargeId, invoice, paymentHash, expiresAt, network: 'regtest', onchainAddress: null, checkoutUrl: null, isSignedHere: true }
+      const row = {
+        chargeId,
+        paymentHash,
+        preimage: preimage.toString('hex'),
+        invoice,
+        amountSats: request.amountSats,
+        description,
+        createdAt: timestamp * 1000,
+        expiresAt
+      }
+      const charge: Charge = {
+        chargeId,
+        invoice,
+        paymentHash,
+        expiresAt,
+        network: 'regtest',
+        onchainAddress: null,
+        checkoutUrl: null,
+        isSignedHere: true
+      }
       await this.#store.insert(row)
       return charge
     } catch (error) {
@@ -125,36 +156,52 @@ export class SandboxProvider implements Provider {
     }
   }
 
-  async lookUp (_key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    const row = await this.#store.byChargeId(chargeId).catch((error: unknown) => { throw away(error) })
+  async lookUp(_key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    const row = await this.#store.byChargeId(chargeId).catch((error: unknown) => {
+      throw away(error)
+    })
     if (row === null) return null
     if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
     // What was on its way and never came expires; what came in part stays here.
-    const status = row.state === 'underpaid' ? row.state : row.expiresAt <= this.#clock.now() ? 'expired' : row.state ?? 'unpaid'
+    const status =
+      row.state === 'underpaid' ? row.state : row.expiresAt <= this.#clock.now() ? 'expired' : (row.state ?? 'unpaid')
     return { status, receivedSats: row.receivedSats, settledAt: null }
   }
 
-  /** Pays over Lightning at once, over the chain five seconds later by the clock. The same reference gives the same payout. */
-  async createPayout (key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    const fault = key === null ? null : faultOf(key) ?? lacksScope(key, receiveOnlyKey, payoutScope)
+  /**
+   * Pays over Lightning at once, over the chain five seconds later by the clock. The same reference gives the same
+   * payout.
+   */
+  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    const fault = key === null ? null : (faultOf(key) ?? lacksScope(key, receiveOnlyKey, payoutScope))
     if (fault !== null) throw fault
     const now = this.#clock.now()
-    const held = await this.#store.payoutByReference(request.reference).catch((error: unknown) => { throw away(error) })
+    const held = await this.#store.payoutByReference(request.reference).catch((error: unknown) => {
+      throw away(error)
+    })
     if (held !== null) return payoutAt(held, now)
     const draft = draftPayout(request, now, this.#random)
     // A connection that breaks while the statement runs may have paid.
-    const verdict = await this.#store.payOut(draft).catch((error: unknown) => { throw new PayoutUncertain(error) })
-    if (verdict.kind === 'already paid') throw new ProviderRefused('request', 'The Lightning invoice has been paid before.')
+    const verdict = await this.#store.payOut(draft).catch((error: unknown) => {
+      throw new PayoutUncertain(error)
+    })
+    if (verdict.kind === 'already paid')
+      throw new ProviderRefused('request', 'The Lightning invoice has been paid before.')
     if (verdict.settled && verdict.payout.paymentHash !== null) await this.onSettled?.(verdict.payout.paymentHash)
     return payoutAt(verdict.payout, now)
   }
 
-  async lookUpPayout (_key: Secret<string> | null, { reference }: Pick<PayoutRequest, 'reference'>): Promise<Payout | null> {
-    const payout = await this.#store.payoutByReference(reference).catch((error: unknown) => { throw away(error) })
+  async lookUpPayout(
+    _key: Secret<string> | null,
+    { reference }: Pick<PayoutRequest, 'reference'>
+  ): Promise<Payout | null> {
+    const payout = await this.#store.payoutByReference(reference).catch((error: unknown) => {
+      throw away(error)
+    })
     return payout === null ? null : payoutAt(payout, this.#clock.now())
   }
 
-  async validateKey (key: Secret<string>): Promise<KeyVerdict> {
+  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
     const fault = faultOf(key) ?? lacksScope(key, readOnlyKey, createScope)
     return fault === null
       ? { isValid: true, message: 'The sandbox accepts this key.' }
@@ -166,75 +213,107 @@ export class SandboxProvider implements Provider {
    * @throws LongError 400 for a text that is no invoice and for an expired one, 404 for one of somebody else's;
    *   ProviderUnavailable when the database is away
    */
-  async settle (invoice: string): Promise<SandboxPayment> {
+  async settle(invoice: string): Promise<SandboxPayment> {
     const paymentHash = readHash(invoice)
-    const settlement = await this.#store.settle(paymentHash, this.#clock.now()).catch((error: unknown) => { throw away(error) })
+    const settlement = await this.#store.settle(paymentHash, this.#clock.now()).catch((error: unknown) => {
+      throw away(error)
+    })
     if (settlement.kind === 'unknown') {
       throw unknownInvoice()
     }
     if (settlement.kind === 'expired') {
-      throw new LongError(400, 'Invoice expired', `The invoice could be paid until ${new Date(settlement.invoice.expiresAt).toISOString()}; ask for a new one.`)
+      throw new LongError(
+        400,
+        'Invoice expired',
+        `The invoice could be paid until ${new Date(settlement.invoice.expiresAt).toISOString()}; ask for a new one.`
+      )
     }
     const { preimage, amountSats } = settlement.invoice
     return { preimage, paymentHash, amountSats }
   }
 
   /**
-   * Brings an invoice of the sandbox into a state, so that what follows from it can be tried. Whoever keeps its payment is to look it
-   * up then, as when it was paid.
+   * Brings an invoice of the sandbox into a state, so that what follows from it can be tried. Whoever keeps its payment
+   * is to look it up then, as when it was paid.
    * @param receivedSats of an underpaid one; half of what it asks for unless said
-   * @throws LongError 400 for a text that is no invoice and for an amount that is not in part, 404 for an invoice of somebody else's, 409
-   *   where the invoice cannot become that any more; ProviderUnavailable when the database is away
+   * @throws LongError 400 for a text that is no invoice and for an amount that is not in part, 404 for an invoice of
+   *   somebody else's, 409 where the invoice cannot become that any more; ProviderUnavailable when the database is away
    */
-  async bring (invoice: string, state: SandboxState['state'], receivedSats: number | null): Promise<BroughtInvoice> {
+  async bring(invoice: string, state: SandboxState['state'], receivedSats: number | null): Promise<BroughtInvoice> {
     const paymentHash = readHash(invoice)
     try {
       const row = await this.#store.byPaymentHash(paymentHash)
       if (row === null) throw unknownInvoice()
       const part = receivedSats ?? Math.floor(row.amountSats / 2)
-      if (state !== 'underpaid' && receivedSats !== null) throw new LongError(400, 'Invalid amount', 'receivedSats is for underpaid alone.')
+      if (state !== 'underpaid' && receivedSats !== null)
+        throw new LongError(400, 'Invalid amount', 'receivedSats is for underpaid alone.')
       if (state === 'underpaid' && (part < 1 || part >= row.amountSats)) {
-        throw new LongError(400, 'Invalid amount', `A part of an invoice for ${row.amountSats} sat is at least 1 and less than that, not ${part}.`)
+        throw new LongError(
+          400,
+          'Invalid amount',
+          `A part of an invoice for ${row.amountSats} sat is at least 1 and less than that, not ${part}.`
+        )
       }
-      const brought = await this.#store.bring(paymentHash, state === 'underpaid' ? { state, receivedSats: part } : { state }, this.#clock.now())
-      if (brought === null) throw new LongError(409, 'Not possible any more', `The invoice is paid, has expired, or has as much of its amount already: it cannot become ${state}.`)
+      const brought = await this.#store.bring(
+        paymentHash,
+        state === 'underpaid' ? { state, receivedSats: part } : { state },
+        this.#clock.now()
+      )
+      if (brought === null)
+        throw new LongError(
+          409,
+          'Not possible any more',
+          `The invoice is paid, has expired, or has as much of its amount already: it cannot become ${state}.`
+        )
       return { paymentHash, state, amountSats: brought.amountSats, receivedSats: brought.receivedSats }
     } catch (error) {
       throw away(error)
     }
   }
 
-  /** A notification as a provider would send it: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. Nobody sends one by itself. */
-  readNotification (headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
+  /**
+   * A notification as a provider would send it: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. Nobody
+   * sends one by itself.
+   */
+  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     return readSandboxNotification(headers, body)
   }
 
   /** Deletes invoices that expired 30 days ago; a periodic job's. A payment is not looked up for so long. */
-  async purge (): Promise<void> {
-    while (await this.#store.purge(this.#clock.now() - KEPT, PURGE_BATCH) === PURGE_BATCH) { /* there may be more */ }
+  async purge(): Promise<void> {
+    while ((await this.#store.purge(this.#clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH) {
+      /* there may be more */
+    }
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await this.#signer.close()
   }
 }
 
-function faultOf (key: Secret<string>): ProviderRefused | null {
+function faultOf(key: Secret<string>): ProviderRefused | null {
   const text = key.reveal()
   if (text === invalidKey) return new ProviderRefused('key', 'The provider does not accept this key.')
-  if (text.length < shortestKey) return new ProviderRefused('key', `A sandbox key has at least ${shortestKey} characters.`)
+  if (text.length < shortestKey)
+    return new ProviderRefused('key', `A sandbox key has at least ${shortestKey} characters.`)
   return null
 }
 
-function lacksScope (key: Secret<string>, name: string, scope: string): ProviderRefused | null {
-  return key.reveal() === name ? new ProviderRefused('scope', `The provider key lacks the scope ${scope}.`, scope) : null
+function lacksScope(key: Secret<string>, name: string, scope: string): ProviderRefused | null {
+  return key.reveal() === name
+    ? new ProviderRefused('scope', `The provider key lacks the scope ${scope}.`, scope)
+    : null
 }
 
-function unknownInvoice (): LongError {
-  return new LongError(404, 'Invoice not found', 'The sandbox made no invoice with this payment hash; it can pay only its own.')
+function unknownInvoice(): LongError {
+  return new LongError(
+    404,
+    'Invoice not found',
+    'The sandbox made no invoice with this payment hash; it can pay only its own.'
+  )
 }
 
-function readHash (invoice: string): string {
+function readHash(invoice: string): string {
   try {
     // Its signature adds nothing: only what the table holds is ever paid.
     return decodeInvoice(invoice.trim().replace(/^lightning:/i, ''), { signature: false }).paymentHash
@@ -244,7 +323,7 @@ function readHash (invoice: string): string {
   }
 }
 
-function away (error: unknown): unknown {
+function away(error: unknown): unknown {
   return isConnectionFault(error) || error instanceof SignerStopped
     ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
     : error

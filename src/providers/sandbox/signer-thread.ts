@@ -3,10 +3,15 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { encodeInvoice, type InvoiceTerms } from '../../lightning/bolt11.ts'
 
 /** One invoice to be written and signed. */
-export interface ToThread { readonly id: number, readonly terms: InvoiceTerms }
+export interface ToThread {
+  readonly id: number
+  readonly terms: InvoiceTerms
+}
 
 /** The invoice, or why it could not be written. */
-export type FromThread = { readonly id: number, readonly invoice: string } | { readonly id: number, readonly error: string }
+export type FromThread =
+  | { readonly id: number; readonly invoice: string }
+  | { readonly id: number; readonly error: string }
 
 if (parentPort === null) throw new Error('Invoices are signed in a worker thread only')
 const port = parentPort
@@ -17,7 +22,7 @@ port.on('message', ({ id, terms }: ToThread) => {
   port.postMessage(answer(id, terms))
 })
 
-function answer (id: number, terms: InvoiceTerms): FromThread {
+function answer(id: number, terms: InvoiceTerms): FromThread {
   try {
     return { id, invoice: encodeInvoice(terms, privateKey) }
   } catch (error) {

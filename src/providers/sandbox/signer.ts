@@ -16,8 +16,8 @@ interface Waiting {
 }
 
 /**
- * Signs invoices in a thread of its own: one signature takes most of a millisecond, which would stop every stream of the
- * gateway's event loop. The thread starts at the first call.
+ * Signs invoices in a thread of its own: one signature takes most of a millisecond, which would stop every stream of
+ * the gateway's event loop. The thread starts at the first call.
  */
 export class InvoiceSigner {
   readonly #privateKey: Uint8Array
@@ -27,7 +27,7 @@ export class InvoiceSigner {
   #closed = false
 
   /** `privateKey` is the node's, 32 bytes. */
-  constructor (privateKey: Uint8Array) {
+  constructor(privateKey: Uint8Array) {
     this.#privateKey = privateKey
   }
 
@@ -35,9 +35,9 @@ export class InvoiceSigner {
    * Writes and signs an invoice.
    * @throws SignerStopped; InvoiceError's message as an Error when the terms cannot be written
    */
-  sign (terms: InvoiceTerms): Promise<string> {
+  sign(terms: InvoiceTerms): Promise<string> {
     if (this.#closed) return Promise.reject(new SignerStopped('The signer is closed'))
-    const thread = this.#thread ??= this.#start()
+    const thread = (this.#thread ??= this.#start())
     const id = ++this.#last
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
@@ -50,12 +50,12 @@ export class InvoiceSigner {
   }
 
   /** Ends the thread; what still waits fails with SignerStopped. */
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     this.#closed = true
     await this.#thread?.terminate()
   }
 
-  #start (): Worker {
+  #start(): Worker {
     const thread = new Worker(threadFile, { workerData: this.#privateKey, execArgv: [], name: 'invoice-signer' })
     thread.on('message', (answer: FromThread) => {
       const waiting = this.#waiting.get(answer.id)
@@ -64,12 +64,16 @@ export class InvoiceSigner {
       if ('invoice' in answer) waiting?.resolve(answer.invoice)
       else waiting?.reject(new Error(answer.error))
     })
-    thread.on('error', (error: unknown) => { this.#stopped(thread, error) })
-    thread.on('exit', () => { this.#stopped(thread, null) })
+    thread.on('error', (error: unknown) => {
+      this.#stopped(thread, error)
+    })
+    thread.on('exit', () => {
+      this.#stopped(thread, null)
+    })
     return thread
   }
 
-  #stopped (thread: Worker, cause: unknown): void {
+  #stopped(thread: Worker, cause: unknown): void {
     if (this.#thread !== thread) return
     this.#thread = null
     const error = new SignerStopped('The signing thread ended', { cause })

@@ -17,7 +17,9 @@ export interface SandboxInvoice {
   readonly createdAt: number
   readonly expiresAt: number
   readonly settledAt: number | null
-  /** What somebody who tries things out had it become; null for nothing. It says nothing any more once it is settled. */
+  /**
+   * What somebody who tries things out had it become; null for nothing. It says nothing any more once it is settled.
+   */
   readonly state: 'processing' | 'underpaid' | null
   /** Satoshis that came in part. */
   readonly receivedSats: number
@@ -29,12 +31,12 @@ export type NewSandboxInvoice = Omit<SandboxInvoice, 'settledAt' | 'state' | 're
 /** A state that an unpaid invoice can be brought into. */
 export type SandboxState =
   | { readonly state: 'processing' | 'expired' }
-  | { readonly state: 'underpaid', /** Less than the invoice asks for. */ readonly receivedSats: number }
+  | { readonly state: 'underpaid'; /** Less than the invoice asks for. */ readonly receivedSats: number }
 
 /** What came of settling. */
 export type SandboxSettlement =
-  | { readonly kind: 'paid', readonly invoice: SandboxInvoice }
-  | { readonly kind: 'expired', readonly invoice: SandboxInvoice }
+  | { readonly kind: 'paid'; readonly invoice: SandboxInvoice }
+  | { readonly kind: 'expired'; readonly invoice: SandboxInvoice }
   | { readonly kind: 'unknown' }
 
 /** What the sandbox paid out, as it remembers it. */
@@ -59,34 +61,39 @@ export interface SandboxPayout {
 
 /** What came of paying out. */
 export type PayoutVerdict =
-  | { readonly kind: 'paid', readonly payout: SandboxPayout, /** Whether an invoice of the sandbox's own was settled now. */ readonly settled: boolean }
+  | {
+      readonly kind: 'paid'
+      readonly payout: SandboxPayout
+      /** Whether an invoice of the sandbox's own was settled now. */ readonly settled: boolean
+    }
   | { readonly kind: 'already paid' }
 
 /** The sandbox's memory of its invoices and payouts. */
 export interface SandboxStore {
   /** Remembers a new invoice; once it resolves, any process can settle it. */
-  insert (invoice: NewSandboxInvoice): Promise<void>
-  byChargeId (chargeId: string): Promise<SandboxInvoice | null>
-  byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null>
+  insert(invoice: NewSandboxInvoice): Promise<void>
+  byChargeId(chargeId: string): Promise<SandboxInvoice | null>
+  byPaymentHash(paymentHash: string): Promise<SandboxInvoice | null>
   /**
-   * Brings an invoice that can still be paid into a state, as payments come there: what came in part is only ever more, and neither
-   * expires nor becomes undecided again. `now` in milliseconds. @returns the invoice, or null where it cannot become that
+   * Brings an invoice that can still be paid into a state, as payments come there: what came in part is only ever more,
+   * and neither expires nor becomes undecided again. `now` in milliseconds. @returns the invoice, or null where it
+   * cannot become that
    */
-  bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
+  bring(paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
   /**
-   * Settles the invoice with this hash in one statement: of many at once each is told `paid` with the same preimage and the
-   * same first `settledAt`. An expired one is never settled, one settled in time stays paid afterwards.
+   * Settles the invoice with this hash in one statement: of many at once each is told `paid` with the same preimage and
+   * the same first `settledAt`. An expired one is never settled, one settled in time stays paid afterwards.
    * `now` in milliseconds.
    */
-  settle (paymentHash: string, now: number): Promise<SandboxSettlement>
+  settle(paymentHash: string, now: number): Promise<SandboxSettlement>
   /**
-   * Remembers a payout and settles the invoice that it pays, where that is the sandbox's own, in one statement. One with the
-   * same reference is answered as it is, and nothing is paid; no invoice is ever paid out twice.
+   * Remembers a payout and settles the invoice that it pays, where that is the sandbox's own, in one statement. One
+   * with the same reference is answered as it is, and nothing is paid; no invoice is ever paid out twice.
    */
-  payOut (payout: SandboxPayout): Promise<PayoutVerdict>
-  payoutByReference (reference: string): Promise<SandboxPayout | null>
+  payOut(payout: SandboxPayout): Promise<PayoutVerdict>
+  payoutByReference(reference: string): Promise<SandboxPayout | null>
   /** Forgets invoices that expired before `before` (milliseconds), at most `limit` of them. @returns how many went. */
-  purge (before: number, limit: number): Promise<number>
+  purge(before: number, limit: number): Promise<number>
 }
 
 const invoiceRows: Records<SandboxInvoice> = records({
@@ -120,41 +127,43 @@ const payoutRows: Records<SandboxPayout> = records({
 export class SqlSandboxStore implements SandboxStore {
   readonly #sql: Sql
 
-  constructor (sql: Sql) {
+  constructor(sql: Sql) {
     this.#sql = sql
   }
 
-  async insert (invoice: NewSandboxInvoice): Promise<void> {
+  async insert(invoice: NewSandboxInvoice): Promise<void> {
     await this.#sql`
       insert into sandbox_invoices (charge_id, payment_hash, preimage, invoice, amount_sats, description, created_at, expires_at)
       values (${invoice.chargeId}, ${invoice.paymentHash}, ${invoice.preimage}, ${invoice.invoice}, ${invoice.amountSats},
         ${invoice.description}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`
   }
 
-  async byChargeId (chargeId: string): Promise<SandboxInvoice | null> {
+  async byChargeId(chargeId: string): Promise<SandboxInvoice | null> {
     const sql = this.#sql
     return await invoiceRows.one(sql`select * from sandbox_invoices where charge_id = ${chargeId}`)
   }
 
-  async byPaymentHash (paymentHash: string): Promise<SandboxInvoice | null> {
+  async byPaymentHash(paymentHash: string): Promise<SandboxInvoice | null> {
     const sql = this.#sql
     return await invoiceRows.one(sql`select * from sandbox_invoices where payment_hash = ${paymentHash}`)
   }
 
-  async bring (paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null> {
+  async bring(paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null> {
     const sql = this.#sql
     const at = new Date(now)
     const open = sql`payment_hash = ${paymentHash} and settled_at is null and expires_at > ${at}`
-    return await invoiceRows.one(to.state === 'underpaid'
-      ? sql`
+    return await invoiceRows.one(
+      to.state === 'underpaid'
+        ? sql`
           update sandbox_invoices set state = 'underpaid', received_sats = ${to.receivedSats}
           where ${open} and received_sats < ${to.receivedSats} and amount_sats > ${to.receivedSats} returning *`
-      : to.state === 'processing'
-        ? sql`update sandbox_invoices set state = 'processing' where ${open} and state is distinct from 'underpaid' returning *`
-        : sql`update sandbox_invoices set state = null, expires_at = ${at} where ${open} and state is distinct from 'underpaid' returning *`)
+        : to.state === 'processing'
+          ? sql`update sandbox_invoices set state = 'processing' where ${open} and state is distinct from 'underpaid' returning *`
+          : sql`update sandbox_invoices set state = null, expires_at = ${at} where ${open} and state is distinct from 'underpaid' returning *`
+    )
   }
 
-  async settle (paymentHash: string, now: number): Promise<SandboxSettlement> {
+  async settle(paymentHash: string, now: number): Promise<SandboxSettlement> {
     const sql = this.#sql
     const settled = await invoiceRows.one(sql`
       update sandbox_invoices set settled_at = coalesce(settled_at, ${new Date(now)})
@@ -165,7 +174,7 @@ export class SqlSandboxStore implements SandboxStore {
     return left === null ? { kind: 'unknown' } : { kind: 'expired', invoice: left }
   }
 
-  async payOut (payout: SandboxPayout): Promise<PayoutVerdict> {
+  async payOut(payout: SandboxPayout): Promise<PayoutVerdict> {
     const sql = this.#sql
     const now = new Date(payout.createdAt)
     const [row] = await sql<Array<Row & { settled: boolean }>>`
@@ -186,12 +195,12 @@ export class SqlSandboxStore implements SandboxStore {
     return first === null ? { kind: 'already paid' } : { kind: 'paid', payout: first, settled: false }
   }
 
-  async payoutByReference (reference: string): Promise<SandboxPayout | null> {
+  async payoutByReference(reference: string): Promise<SandboxPayout | null> {
     const sql = this.#sql
     return await payoutRows.one(sql`select * from sandbox_payouts where reference = ${reference}`)
   }
 
-  async purge (before: number, limit: number): Promise<number> {
+  async purge(before: number, limit: number): Promise<number> {
     const sql = this.#sql
     const gone = await sql`
       delete from sandbox_invoices where charge_id in (

@@ -1,6 +1,6 @@
 /**
- * What Strike answers, read tolerantly: members that are missing or of another type are null, names that are not known are
- * left alone. Amounts are decimal texts of up to 11 places (millisatoshis); nothing here is computed in floats.
+ * What Strike answers, read tolerantly: members that are missing or of another type are null, names that are not known
+ * are left alone. Amounts are decimal texts of up to 11 places (millisatoshis); nothing here is computed in floats.
  */
 import { decodeInvoice, InvoiceError, type Invoice } from '../../lightning/bolt11.ts'
 import { inUnits, readDecimal } from '../../money/decimal.ts'
@@ -13,7 +13,7 @@ const MSAT_PLACES = 11
 const TRANSACTION = /^[0-9a-f]{64}$/i
 
 /** An amount of bitcoin as Strike writes it, from whole satoshis. */
-export function btcAmount (sats: number): { readonly amount: string, readonly currency: 'BTC' } {
+export function btcAmount(sats: number): { readonly amount: string; readonly currency: 'BTC' } {
   const digits = String(sats).padStart(9, '0')
   return { amount: `${digits.slice(0, -8)}.${digits.slice(-8)}`, currency: 'BTC' }
 }
@@ -29,7 +29,7 @@ export interface ReceiveRequest {
 }
 
 /** Null where it is none. */
-export function readReceiveRequest (body: unknown): ReceiveRequest | null {
+export function readReceiveRequest(body: unknown): ReceiveRequest | null {
   const id = textOf(object(body)?.receiveRequestId)
   const bolt11 = object(object(body)?.bolt11)
   if (id === null) return null
@@ -38,7 +38,10 @@ export function readReceiveRequest (body: unknown): ReceiveRequest | null {
     id,
     invoice,
     paymentHash: textOf(bolt11?.paymentHash)?.toLowerCase() ?? null,
-    askedMsat: invoice?.amountMsat ?? msatOf({ amount: bolt11?.btcAmount, currency: 'BTC' }) ?? msatOf(object(object(body)?.onchain)?.requestedAmount)
+    askedMsat:
+      invoice?.amountMsat ??
+      msatOf({ amount: bolt11?.btcAmount, currency: 'BTC' }) ??
+      msatOf(object(object(body)?.onchain)?.requestedAmount)
   }
 }
 
@@ -66,15 +69,15 @@ export interface ReceivePage {
 }
 
 /** Null where it is none. Items that say neither whose nor in which state they are, are left out. */
-export function readReceives (body: unknown): ReceivePage | null {
+export function readReceives(body: unknown): ReceivePage | null {
   const page = object(body)
-  const items = Array.isArray(body) ? body as readonly unknown[] : page?.items
+  const items = Array.isArray(body) ? (body as readonly unknown[]) : page?.items
   if (!Array.isArray(items)) return null
   const total = page?.isCountUnknown === true || typeof page?.count !== 'number' ? null : page.count
   return { items: items.flatMap((item: unknown) => receiveOf(item) ?? []), total }
 }
 
-function receiveOf (value: unknown): Receive | null {
+function receiveOf(value: unknown): Receive | null {
   const item = object(value)
   const requestId = textOf(item?.receiveRequestId)
   const state = textOf(item?.state)?.toUpperCase() ?? null
@@ -92,15 +95,22 @@ function receiveOf (value: unknown): Receive | null {
 }
 
 /**
- * How a request stands that asked for `askedMsat` and got `receives`. A payment between two Strike users (P2P) may be told in
- * another currency than bitcoin; it pays an invoice whole, as one over Lightning does, so it counts as what was asked.
+ * How a request stands that asked for `askedMsat` and got `receives`. A payment between two Strike users (P2P) may be
+ * told in another currency than bitcoin; it pays an invoice whole, as one over Lightning does, so it counts as what was
+ * asked.
  */
-export function chargeState (receives: readonly Receive[], askedMsat: bigint | null): ChargeState {
+export function chargeState(receives: readonly Receive[], askedMsat: bigint | null): ChargeState {
   const completed = receives.filter(receive => receive.isCompleted)
   const isSaid = completed.every(receive => receive.msat !== null)
-  const msat = completed.reduce((sum, receive) => sum + (receive.msat ?? (receive.type === 'ONCHAIN' ? 0n : askedMsat ?? 0n)), 0n)
+  const msat = completed.reduce(
+    (sum, receive) => sum + (receive.msat ?? (receive.type === 'ONCHAIN' ? 0n : (askedMsat ?? 0n))),
+    0n
+  )
   const receivedSats = isSaid ? Number(msat / 1000n) : null
-  const settledAt = completed.reduce<number | null>((last, { completedAt }) => completedAt === null ? last : Math.max(last ?? 0, completedAt), null)
+  const settledAt = completed.reduce<number | null>(
+    (last, { completedAt }) => (completedAt === null ? last : Math.max(last ?? 0, completedAt)),
+    null
+  )
   if (completed.length > 0 && msat >= (askedMsat ?? 0n)) return { status: 'paid', receivedSats, settledAt }
   if (receives.some(receive => receive.isPending)) return { status: 'processing', receivedSats, settledAt: null }
   if (completed.length > 0) return { status: 'underpaid', receivedSats, settledAt }
@@ -115,7 +125,7 @@ export interface PaymentQuote {
 }
 
 /** Null where it is none. */
-export function readQuote (body: unknown): PaymentQuote | null {
+export function readQuote(body: unknown): PaymentQuote | null {
   const id = textOf(object(body)?.paymentQuoteId)
   return id === null ? null : { id, msat: msatOf(object(body)?.amount) }
 }
@@ -131,7 +141,7 @@ export interface ChainTier {
 }
 
 /** Null where it is no list of them. */
-export function readTiers (body: unknown): readonly ChainTier[] | null {
+export function readTiers(body: unknown): readonly ChainTier[] | null {
   if (!Array.isArray(body)) return null
   return body.flatMap((value: unknown) => {
     const tier = object(value)
@@ -139,22 +149,34 @@ export function readTiers (body: unknown): readonly ChainTier[] | null {
     const minutes = tier?.estimatedDeliveryDurationInMin
     return tier === null || id === null
       ? []
-      : [{ id, minutes: typeof minutes === 'number' ? minutes : Infinity, feeMsat: msatOf(tier.estimatedFee), leastMsat: msatOf(tier.minimumAmount) ?? 0n }]
+      : [
+          {
+            id,
+            minutes: typeof minutes === 'number' ? minutes : Infinity,
+            feeMsat: msatOf(tier.estimatedFee),
+            leastMsat: msatOf(tier.minimumAmount) ?? 0n
+          }
+        ]
   })
 }
 
 /** A payment that was sent; null where it is none. On chain it counts as confirmed once it is broadcast. */
-export function readStrikePayment (body: unknown): Payout | null {
+export function readStrikePayment(body: unknown): Payout | null {
   const payment = object(body)
   const payoutId = textOf(payment?.paymentId)
   const state = textOf(payment?.state)?.toUpperCase()
   if (payment === null || payoutId === null || state === undefined) return null
   const transaction = textOf(object(payment.onchain)?.txnId)
   const transactionHash = transaction !== null && TRANSACTION.test(transaction) ? transaction.toLowerCase() : null
-  const feeMsat = msatOf(payment.totalFee) ?? msatOf(object(payment.lightning)?.networkFee) ?? msatOf(payment.lightningNetworkFee) ?? 0n
+  const feeMsat =
+    msatOf(payment.totalFee) ??
+    msatOf(object(payment.lightning)?.networkFee) ??
+    msatOf(payment.lightningNetworkFee) ??
+    0n
   return {
     payoutId,
-    status: state === 'FAILED' ? 'failed' : state === 'COMPLETED' || transactionHash !== null ? 'confirmed' : 'processing',
+    status:
+      state === 'FAILED' ? 'failed' : state === 'COMPLETED' || transactionHash !== null ? 'confirmed' : 'processing',
     feeSats: Number((feeMsat + 999n) / 1000n),
     transactionHash,
     processedAt: timeOf(payment.completed)
@@ -169,40 +191,45 @@ export interface StrikeError {
 }
 
 /** The error of an answer; members are null where they are missing. */
-export function readError (body: unknown): StrikeError {
+export function readError(body: unknown): StrikeError {
   const outer = object(body)
   const data = object(outer?.data)
   const places = [object(data?.values), data, object(outer?.values), outer]
-  const find = (name: string): string | null => places.map(place => textOf(place?.[name])).find(text => text !== null) ?? null
-  return { code: textOf(data?.code) ?? textOf(outer?.code), paymentQuoteId: find('paymentQuoteId'), paymentId: find('paymentId') }
+  const find = (name: string): string | null =>
+    places.map(place => textOf(place?.[name])).find(text => text !== null) ?? null
+  return {
+    code: textOf(data?.code) ?? textOf(outer?.code),
+    paymentQuoteId: find('paymentQuoteId'),
+    paymentId: find('paymentId')
+  }
 }
 
 /** What an error says for people: its message, and the first complaint about a field. */
-export function strikeErrorMessage (body: unknown): string | null {
+export function strikeErrorMessage(body: unknown): string | null {
   const data = object(object(body)?.data)
   const [field, complaints] = Object.entries(object(data?.validationErrors) ?? {})[0] ?? []
-  const complaint = textOf(object(Array.isArray(complaints) ? complaints[0] as unknown : null)?.message)
+  const complaint = textOf(object(Array.isArray(complaints) ? (complaints[0] as unknown) : null)?.message)
   const message = textOf(data?.message)
   if (field === undefined || complaint === null) return message
   return message === null ? `${field}: ${complaint}` : `${message} ${field}: ${complaint}`
 }
 
-function object (value: unknown): Json | null {
+function object(value: unknown): Json | null {
   // What JSON.parse gives for braces has string keys and no more.
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Json : null
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null
 }
 
-function textOf (value: unknown): string | null {
+function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-function timeOf (value: unknown): number | null {
+function timeOf(value: unknown): number | null {
   const time = typeof value === 'string' ? Date.parse(value) : NaN
   return Number.isFinite(time) ? time : null
 }
 
 /** Millisatoshis of `{amount, currency}`; null for another currency, less than nothing, and parts of a millisatoshi. */
-function msatOf (value: unknown): bigint | null {
+function msatOf(value: unknown): bigint | null {
   const money = object(value)
   const { amount, currency } = money ?? {}
   if (currency !== 'BTC' || (typeof amount !== 'string' && typeof amount !== 'number')) return null
@@ -210,7 +237,7 @@ function msatOf (value: unknown): bigint | null {
   return decimal === null || decimal.digits < 0n || decimal.places > MSAT_PLACES ? null : inUnits(decimal, MSAT_PLACES)
 }
 
-function invoiceOf (value: unknown): Invoice | null {
+function invoiceOf(value: unknown): Invoice | null {
   const text = textOf(value)
   if (text === null) return null
   try {

@@ -6,17 +6,19 @@ import { STRIKE_LIVE, StrikeProvider } from './strike.ts'
 const LIVE_HOST = new URL(STRIKE_LIVE).host
 const TEST_HOST = 'api.dev.strike.me'
 
-const hostOf = (url: string | null): string => url === null ? LIVE_HOST : new URL(url).host
+const hostOf = (url: string | null): string => (url === null ? LIVE_HOST : new URL(url).host)
 
 /**
- * Strike counts our address: 1,000 calls in 10 minutes and then an hour of nothing (its test host: 350), and 250 a minute for each call
- * of a payment quote (90). A bucket gives at most its burst and ten minutes of its rate in any ten minutes.
+ * Strike counts our address: 1,000 calls in 10 minutes and then an hour of nothing (its test host: 350), and 250 a
+ * minute for each call of a payment quote (90). A bucket gives at most its burst and ten minutes of its rate in any ten
+ * minutes.
  */
-function limits (url: string | null, perMinute: number | null): CallLimits {
+function limits(url: string | null, perMinute: number | null): CallLimits {
   const own = perMinute === null ? null : { burst: perMinute, perMinute }
   const host = hostOf(url)
   // Another address is a server of somebody's own, whose limits are not Strike's.
-  if (host !== LIVE_HOST && host !== TEST_HOST) return { ofAddress: own === null ? {} : { others: own }, ofAccount: NO_LIMIT }
+  if (host !== LIVE_HOST && host !== TEST_HOST)
+    return { ofAddress: own === null ? {} : { others: own }, ofAccount: NO_LIMIT }
   const isLive = host === LIVE_HOST
   const others = own ?? (isLive ? { burst: 100, perMinute: 85 } : { burst: 35, perMinute: 30 })
   const quotes = isLive ? { burst: 40, perMinute: 200 } : { burst: 15, perMinute: 70 }

@@ -21,7 +21,8 @@ interface Began {
 /**
  * Sending from a Strike account: a quote, then its execution. Exactly once rests on three rules:
  * - the quote's idempotency key is made from our reference, so that there is one quote for each reference;
- * - a quote is executed only by the call of `create` that made it, once; whoever hears that it exists already never does;
+ * - a quote is executed only by the call of `create` that made it, once; whoever hears that it exists already never
+ *   does;
  * - an answer to the execution that does not say for certain that nothing happened is uncertain, and looked up.
  */
 export class StrikePayouts {
@@ -30,12 +31,17 @@ export class StrikePayouts {
   /** Whether payments are found under the id of their quote, as this process has seen it; null before the first. */
   #isFoundByQuote: boolean | null = null
 
-  /** Pays. @throws PayoutUncertain; ProviderRefused and ProviderUnavailable when nothing was and nothing will be sent */
-  async create (call: CallProvider, request: PayoutRequest): Promise<Payout> {
+  /**
+   * Pays. @throws PayoutUncertain; ProviderRefused and ProviderUnavailable when nothing was and nothing will be sent
+   */
+  async create(call: CallProvider, request: PayoutRequest): Promise<Payout> {
     const quote = await this.#quote(call, request)
     if (!quote.isNew) return await this.#begunBefore(call, quote.id)
     if (quote.msat !== null && quote.msat !== BigInt(request.amountSats) * 1000n) {
-      throw new ProviderRefused('request', 'The payment provider quoted another amount than was asked for; nothing was sent.')
+      throw new ProviderRefused(
+        'request',
+        'The payment provider quoted another amount than was asked for; nothing was sent.'
+      )
     }
     this.#remember(request.reference, { quoteId: quote.id, isUnsent: false })
     const payout = await this.#execute(call, quote.id)
@@ -43,10 +49,13 @@ export class StrikePayouts {
     return payout
   }
 
-  /** How a payout stands; null when it is certain that it was not sent. @throws ProviderUnavailable when that cannot be told */
-  async lookUp (call: CallProvider, request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+  /**
+   * How a payout stands; null when it is certain that it was not sent. @throws ProviderUnavailable when that cannot be
+   * told
+   */
+  async lookUp(call: CallProvider, request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
     if (payoutId !== null) return await payment(call, payoutId)
-    const began = this.#began.get(request.reference) ?? await this.#beganAt(call, request)
+    const began = this.#began.get(request.reference) ?? (await this.#beganAt(call, request))
     if (began.isUnsent) return null
     const found = await payment(call, began.quoteId)
     if (found !== null || this.#isFoundByQuote === true) return found
@@ -55,7 +64,7 @@ export class StrikePayouts {
   }
 
   /** The first quote of this reference, by asking for it once more under the same idempotency key. */
-  async #beganAt (call: CallProvider, request: PayoutRequest): Promise<Began> {
+  async #beganAt(call: CallProvider, request: PayoutRequest): Promise<Began> {
     const quote = await this.#quote(call, request).catch((error: unknown) => {
       // Its invoice may have expired or be paid by now, which says nothing of what was sent.
       throw error instanceof ProviderRefused && error.reason === 'request' ? unknown(error) : error
@@ -65,16 +74,27 @@ export class StrikePayouts {
     return began
   }
 
-  async #begunBefore (call: CallProvider, quoteId: string): Promise<Payout> {
-    const found = await payment(call, quoteId).catch((error: unknown) => { throw new PayoutUncertain(error) })
+  async #begunBefore(call: CallProvider, quoteId: string): Promise<Payout> {
+    const found = await payment(call, quoteId).catch((error: unknown) => {
+      throw new PayoutUncertain(error)
+    })
     if (found === null) throw new PayoutUncertain(new Error('the payout was begun before'))
     return found
   }
 
-  async #quote (call: CallProvider, request: PayoutRequest): Promise<{ readonly id: string, readonly isNew: boolean, readonly msat: bigint | null }> {
+  async #quote(
+    call: CallProvider,
+    request: PayoutRequest
+  ): Promise<{ readonly id: string; readonly isNew: boolean; readonly msat: bigint | null }> {
     const { path, body, scope } = await quoteCall(call, request)
     const answer = await call({
-      method: 'POST', path, body, scope, headers: { 'idempotency-key': idempotencyKey(request.reference) }, answers: [400, 409, 422], sharedLimit: 'payment quotes'
+      method: 'POST',
+      path,
+      body,
+      scope,
+      headers: { 'idempotency-key': idempotencyKey(request.reference) },
+      answers: [400, 409, 422],
+      sharedLimit: 'payment quotes'
     })
     if (answer.status < 300) {
       const quote = readQuote(answer.body)
@@ -87,12 +107,19 @@ export class StrikePayouts {
     return { id: paymentQuoteId, isNew: false, msat: null }
   }
 
-  async #execute (call: CallProvider, quoteId: string): Promise<Payout> {
+  async #execute(call: CallProvider, quoteId: string): Promise<Payout> {
     const answer = await call({
-      method: 'PATCH', path: `/v1/payment-quotes/${quoteId}/execute`, scope: 'partner.payment-quote.execute', answers: [409, 422], sharedLimit: 'executions'
+      method: 'PATCH',
+      path: `/v1/payment-quotes/${quoteId}/execute`,
+      scope: 'partner.payment-quote.execute',
+      answers: [409, 422],
+      sharedLimit: 'executions'
     }).catch((error: unknown) => {
       // No connection, or turned away at the door: it did not happen.
-      const isCertain = error instanceof ProviderRefused || error instanceof NothingSent || (error instanceof ProviderUnavailable && error.fault === 'rate')
+      const isCertain =
+        error instanceof ProviderRefused ||
+        error instanceof NothingSent ||
+        (error instanceof ProviderUnavailable && error.fault === 'rate')
       throw isCertain ? error : new PayoutUncertain(error)
     })
     if (answer.status < 300) {
@@ -103,54 +130,81 @@ export class StrikePayouts {
     const { code, paymentId } = readError(answer.body)
     if (code === 'PAYMENT_PROCESSED' && paymentId !== null) return await this.#begunBefore(call, paymentId)
     // 409: something is going on with this payment; the codes say the same.
-    if (answer.status === 409 || code === null || /PROCESS/.test(code)) throw new PayoutUncertain(new Error(`the execution was answered with ${answer.status}`))
+    if (answer.status === 409 || code === null || /PROCESS/.test(code))
+      throw new PayoutUncertain(new Error(`the execution was answered with ${answer.status}`))
     throw refused(answer.said, answer.status)
   }
 
-  #remember (reference: string, began: Began): void {
+  #remember(reference: string, began: Began): void {
     const oldest = this.#began.size < MEMORY ? undefined : this.#began.keys().next().value
     if (oldest !== undefined) this.#began.delete(oldest)
     this.#began.set(reference, began)
   }
 }
 
-async function payment (call: CallProvider, id: string): Promise<Payout | null> {
+async function payment(call: CallProvider, id: string): Promise<Payout | null> {
   if (!ID.test(id)) return null
-  const answer = await call({ method: 'GET', path: `/v1/payments/${id}`, scope: 'partner.payment.read', answers: [404], sharedLimit: 'others' })
+  const answer = await call({
+    method: 'GET',
+    path: `/v1/payments/${id}`,
+    scope: 'partner.payment.read',
+    answers: [404],
+    sharedLimit: 'others'
+  })
   if (answer.status === 404) return null
   const payout = readStrikePayment(answer.body)
   if (payout === null) throw unusableAnswer('a payment without its id or state')
   return payout
 }
 
-async function quoteCall (call: CallProvider, request: PayoutRequest): Promise<Pick<ProviderCall, 'path' | 'body' | 'scope'> & { readonly body: object, readonly scope: string }> {
+async function quoteCall(
+  call: CallProvider,
+  request: PayoutRequest
+): Promise<Pick<ProviderCall, 'path' | 'body' | 'scope'> & { readonly body: object; readonly scope: string }> {
   const { destination, amountSats, description } = request
   const amount = { ...btcAmount(amountSats), feePolicy: 'EXCLUSIVE' }
   if (destination.type === 'ln') {
-    const body = { lnInvoice: destination.invoice, sourceCurrency: 'BTC', ...(hasAmount(destination) ? {} : { amount }) }
+    const body = {
+      lnInvoice: destination.invoice,
+      sourceCurrency: 'BTC',
+      ...(hasAmount(destination) ? {} : { amount })
+    }
     return { path: '/v1/payment-quotes/lightning', body, scope: 'partner.payment-quote.lightning.create' }
   }
   const scope = 'partner.payment-quote.onchain.create'
-  const answer = await call({ method: 'POST', path: '/v1/payment-quotes/onchain/tiers', body: { btcAddress: destination.address, amount: btcAmount(amountSats) }, scope, sharedLimit: 'others' })
+  const answer = await call({
+    method: 'POST',
+    path: '/v1/payment-quotes/onchain/tiers',
+    body: { btcAddress: destination.address, amount: btcAmount(amountSats) },
+    scope,
+    sharedLimit: 'others'
+  })
   const tier = chosenTier(readTiers(answer.body) ?? [], BigInt(amountSats) * 1000n)
-  if (tier === null) throw new ProviderRefused('request', 'The payment provider offers no way to send this amount over the chain.')
+  if (tier === null)
+    throw new ProviderRefused('request', 'The payment provider offers no way to send this amount over the chain.')
   const note = description === null ? '' : shortened(description)
   return {
     path: '/v1/payment-quotes/onchain',
-    body: { btcAddress: destination.address, sourceCurrency: 'BTC', amount, onchainTierId: tier.id, ...(note === '' ? {} : { description: note }) },
+    body: {
+      btcAddress: destination.address,
+      sourceCurrency: 'BTC',
+      amount,
+      onchainTierId: tier.id,
+      ...(note === '' ? {} : { description: note })
+    },
     scope
   }
 }
 
 /** The cheapest that delivers within a day; the quickest where none does. */
-function chosenTier (tiers: readonly ChainTier[], msat: bigint): ChainTier | null {
+function chosenTier(tiers: readonly ChainTier[], msat: bigint): ChainTier | null {
   const open = tiers.filter(tier => tier.leastMsat <= msat)
   const soon = open.filter(tier => tier.minutes <= PATIENCE && tier.feeMsat !== null)
   const cheapest = soon.toSorted((one, other) => Number((one.feeMsat ?? 0n) - (other.feeMsat ?? 0n)))[0]
   return cheapest ?? open.toSorted((one, other) => one.minutes - other.minutes)[0] ?? null
 }
 
-function hasAmount (destination: Extract<PayoutDestination, { type: 'ln' }>): boolean {
+function hasAmount(destination: Extract<PayoutDestination, { type: 'ln' }>): boolean {
   try {
     return decodeInvoice(destination.invoice, { signature: false }).amountMsat !== null
   } catch (error) {
@@ -160,7 +214,7 @@ function hasAmount (destination: Extract<PayoutDestination, { type: 'ln' }>): bo
 }
 
 /** A text of at most 250 UTF-16 units, which is Strike's limit, cut at a character's edge. */
-export function shortened (text: string): string {
+export function shortened(text: string): string {
   let cut = ''
   for (const character of text) {
     if (cut.length + character.length > MAX_DESCRIPTION) break
@@ -170,17 +224,22 @@ export function shortened (text: string): string {
 }
 
 /** A UUID of version 4 by its form, always the same for one reference. */
-function idempotencyKey (reference: string): string {
+function idempotencyKey(reference: string): string {
   const bytes = hash('sha256', `boltgate payout ${reference}`, 'buffer').subarray(0, 16)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x40, 6)
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-function refused (said: string | null, status: number): ProviderRefused {
-  return new ProviderRefused('request', said === null ? `The payment provider refused to send (${status}).` : `The payment provider refused to send: ${said}`)
+function refused(said: string | null, status: number): ProviderRefused {
+  return new ProviderRefused(
+    'request',
+    said === null
+      ? `The payment provider refused to send (${status}).`
+      : `The payment provider refused to send: ${said}`
+  )
 }
 
-function unknown (cause?: unknown): ProviderUnavailable {
+function unknown(cause?: unknown): ProviderUnavailable {
   return new ProviderUnavailable('The payment provider does not say at the moment whether this was sent.', 60, cause)
 }

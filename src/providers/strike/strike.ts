@@ -8,9 +8,28 @@ import { noBudget, type CallBudget } from '../budgets.ts'
 import { ProviderNotificationError, ProviderRefused } from '../errors.ts'
 import { ProviderHttp, unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
-  Capabilities, Charge, ChargeRequest, ChargeState, FiatChargeRequest, KeyVerdict, Payout, PayoutRequest, Provider, ProviderNotification, SettledList, SettledSince
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  FiatChargeRequest,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider,
+  ProviderNotification,
+  SettledList,
+  SettledSince
 } from '../provider.ts'
-import { btcAmount, chargeState, strikeErrorMessage, readReceiveRequest, readReceives, type Receive, type ReceivePage } from './answers.ts'
+import {
+  btcAmount,
+  chargeState,
+  strikeErrorMessage,
+  readReceiveRequest,
+  readReceives,
+  type Receive,
+  type ReceivePage
+} from './answers.ts'
 import { shortened, StrikePayouts } from './payouts.ts'
 
 /** What the kind needs. */
@@ -28,7 +47,10 @@ export interface StrikeOptions {
 export const STRIKE_LIVE = 'https://api.strike.me'
 const CREATE = 'partner.receive-request.create'
 const READ = 'partner.receive-request.read'
-/** The limit of 1,000 calls in 10 minutes from one address, with an hour of lock-out, under which all of receiving falls. */
+/**
+ * The limit of 1,000 calls in 10 minutes from one address, with an hour of lock-out, under which all of receiving
+ * falls.
+ */
 const RECEIVING = 'others'
 /** Items of the largest page. */
 const PAGE = 100
@@ -43,21 +65,22 @@ const capabilities: Capabilities = Object.freeze({
 })
 
 /**
- * Strike (`https://api.strike.me/v1`): receive requests with a Lightning invoice, payment quotes for refunds. A charge is a
- * receive request; its state lies in its receives, which are found by the request's id, because a payment between two Strike
- * users has no payment hash.
+ * Strike (`https://api.strike.me/v1`): receive requests with a Lightning invoice, payment quotes for refunds. A charge
+ * is a receive request; its state lies in its receives, which are found by the request's id, because a payment between
+ * two Strike users has no payment hash.
  *
- * No address for the chain is asked for: the same call serves challenges of a few satoshis, and money that arrives on chain
- * hours after the invoice has expired would belong to nothing.
+ * No address for the chain is asked for: the same call serves challenges of a few satoshis, and money that arrives on
+ * chain hours after the invoice has expired would belong to nothing.
  *
- * Calls that count against our address, not against a key, are named as shared limits: after a 429 nobody is asked under the
- * same limit until it is over.
+ * Calls that count against our address, not against a key, are named as shared limits: after a 429 nobody is asked
+ * under the same limit until it is over.
  *
  * Known gaps; nothing here was tried against the live service:
  * - the order of the account's list of receives is not documented: both ends of it are understood;
  * - the list of receives may tell a payment between Strike users in another currency; it then counts as paid in full;
  * - whether such a payer gets the invoice's preimage, which L402 needs, is not known;
- * - the longest `expiryInSeconds`, and whether fiat invoices are cut shorter, is not known: the invoice itself is believed;
+ * - the longest `expiryInSeconds`, and whether fiat invoices are cut shorter, is not known: the invoice itself is
+ *   believed;
  * - a notification's `data.entityId` is the receive request's id by one third-party witness;
  * - `POST /v1/subscriptions` has no idempotency: a lost answer leaves a subscription behind whose secret nobody knows;
  * - payouts are sent from the bitcoin balance; an account that holds another currency is refused for want of funds;
@@ -73,7 +96,7 @@ export class StrikeProvider implements Provider {
   readonly #http: ProviderHttp
   readonly #payouts = new StrikePayouts()
 
-  constructor (options: StrikeOptions) {
+  constructor(options: StrikeOptions) {
     this.#clock = options.clock
     this.#http = new ProviderHttp({
       url: (options.url ?? STRIKE_LIVE).replace(/\/v1\/?$/, ''),
@@ -85,31 +108,44 @@ export class StrikeProvider implements Provider {
     })
   }
 
-  async createCharge (key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    return await this.#http.within(key, call => createRequest(call, btcAmount(request.amountSats), request, BigInt(request.amountSats) * 1000n), request.standing)
+  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+    return await this.#http.within(
+      key,
+      call => createRequest(call, btcAmount(request.amountSats), request, BigInt(request.amountSats) * 1000n),
+      request.standing
+    )
   }
 
-  async createFiatCharge (key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
-    return await this.#http.within(key, call => createRequest(call, { amount: request.amount, currency: request.currency }, request, null), request.standing)
+  async createFiatCharge(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
+    return await this.#http.within(
+      key,
+      call => createRequest(call, { amount: request.amount, currency: request.currency }, request, null),
+      request.standing
+    )
   }
 
-  async lookUp (key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     return ID.test(chargeId) ? await this.#http.within(key, call => lookUp(call, chargeId)) : null
   }
 
-  async createPayout (key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     return await this.#http.within(key, call => this.#payouts.create(call, request))
   }
 
-  async lookUpPayout (key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+  async lookUpPayout(
+    key: Secret<string> | null,
+    request: PayoutRequest,
+    payoutId: string | null
+  ): Promise<Payout | null> {
     return await this.#http.within(key, call => this.#payouts.lookUp(call, request, payoutId))
   }
 
   /** Profile, list, an invoice of one satoshi (contract, Validation rules; decision 70). */
-  async validateKey (key: Secret<string>): Promise<KeyVerdict> {
+  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
     try {
       await this.#http.within(key, async call => {
-        // The scopes that a merchant is asked for do not cover the profile, and it left the reference: only a 401 counts.
+        // The scopes that a merchant is asked for do not cover the profile, and it left the reference: only a 401
+        // counts.
         await call({ method: 'GET', path: '/v1/accounts/profile', answers: [403, 404], sharedLimit: RECEIVING })
         await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
         await createRequest(call, btcAmount(1), { description: 'Test of the provider key', expirySeconds: 60 }, 1000n)
@@ -121,46 +157,67 @@ export class StrikeProvider implements Provider {
     return { isValid: true, message: 'The provider accepts this key, and it can create and read receive requests.' }
   }
 
-  /** Events are account-wide; those of other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either case. */
-  readNotification (headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
+  /**
+   * Events are account-wide; those of other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either
+   * case.
+   */
+  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
     const { eventType, entityId } = readEvent(body)
     if (!eventType.startsWith('receive-request.')) return null
-    if (entityId === null) throw new ProviderNotificationError('The event does not say which receive request it is about.')
+    if (entityId === null)
+      throw new ProviderNotificationError('The event does not say which receive request it is about.')
     const signature = headers.get('x-webhook-signature')?.trim() ?? ''
     return {
       chargeId: entityId,
-      verify: secret => /^[0-9a-f]{64}$/i.test(signature) &&
+      verify: secret =>
+        /^[0-9a-f]{64}$/i.test(signature) &&
         equalBytes(Buffer.from(signature, 'hex'), createHmac('sha256', secret.reveal()).update(body).digest())
     }
   }
 
   /**
-   * The last 100 receives of the account, in one call; a second one where the list turns out to begin at the oldest. What was
-   * not paid over Lightning does not say how much had been asked for. It is not asked for here: the account may take in a lot
-   * that is not ours, under a limit that locks our address out.
+   * The last 100 receives of the account, in one call; a second one where the list turns out to begin at the oldest.
+   * What was not paid over Lightning does not say how much had been asked for. It is not asked for here: the account
+   * may take in a lot that is not ours, under a limit that locks our address out.
    */
-  async listSettled (key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
+  async listSettled(key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
     const asOf = this.#clock.now()
     return await this.#http.within(key, async call => {
       const newest = await newestReceives(call)
       const recent = newest.filter(receive => receive.isCompleted && timeOf(receive) >= since)
       const settled = [...Map.groupBy(recent, receive => receive.requestId)].map(([chargeId, receives]) => {
         const asked = receives.find(receive => receive.invoice !== null)?.invoice?.amountMsat
-        return { chargeId, state: asked === undefined ? null : chargeState(receives, asked), at: Math.max(...receives.map(timeOf)) }
+        return {
+          chargeId,
+          state: asked === undefined ? null : chargeState(receives, asked),
+          at: Math.max(...receives.map(timeOf))
+        }
       })
-      const charges = settled.toSorted((one, other) => other.at - one.at).map(({ chargeId, state }) => ({ chargeId, state }))
+      const charges = settled
+        .toSorted((one, other) => other.at - one.at)
+        .map(({ chargeId, state }) => ({ chargeId, state }))
       // A full list whose oldest entry is newer than what is asked for may have been cut.
       const isWhole = newest.length < PAGE || newest.some(receive => timeOf(receive) < since)
       return { charges, reach: isWhole ? 'whole' : 'newest', asOf, position: null }
     })
   }
 
-  async subscribe (key: Secret<string>, url: string, secret: Secret<string>): Promise<{ readonly subscriptionId: string }> {
+  async subscribe(
+    key: Secret<string>,
+    url: string,
+    secret: Secret<string>
+  ): Promise<{ readonly subscriptionId: string }> {
     return await this.#http.within(key, async call => {
       const answer = await call({
         method: 'POST',
         path: '/v1/subscriptions',
-        body: { webhookUrl: url, webhookVersion: 'v1', secret: secret.reveal(), enabled: true, eventTypes: EVENT_TYPES },
+        body: {
+          webhookUrl: url,
+          webhookVersion: 'v1',
+          secret: secret.reveal(),
+          enabled: true,
+          eventTypes: EVENT_TYPES
+        },
         scope: 'partner.webhooks.manage',
         sharedLimit: RECEIVING
       })
@@ -170,26 +227,36 @@ export class StrikeProvider implements Provider {
     })
   }
 
-  async close (): Promise<void> {
+  async close(): Promise<void> {
     await this.#http.close()
   }
 }
 
 /** `expectedMsat` is what the invoice must ask for; null where Strike converts. */
-async function createRequest (call: CallProvider, amount: { readonly amount: string, readonly currency: string }, request: Omit<ChargeRequest, 'amountSats'>, expectedMsat: bigint | null): Promise<Charge> {
+async function createRequest(
+  call: CallProvider,
+  amount: { readonly amount: string; readonly currency: string },
+  request: Omit<ChargeRequest, 'amountSats'>,
+  expectedMsat: bigint | null
+): Promise<Charge> {
   const description = shortened(request.description)
   const answer = await call({
     method: 'POST',
     path: '/v1/receive-requests',
-    body: { bolt11: { amount, ...(description === '' ? {} : { description }), expiryInSeconds: request.expirySeconds } },
+    body: {
+      bolt11: { amount, ...(description === '' ? {} : { description }), expiryInSeconds: request.expirySeconds }
+    },
     scope: CREATE,
     sharedLimit: RECEIVING
   })
   const made = readReceiveRequest(answer.body)
   const invoice = made?.invoice ?? null
-  if (made === null || invoice === null || !ID.test(made.id)) throw unusableAnswer('a receive request without id or invoice')
-  if (made.paymentHash !== null && made.paymentHash !== invoice.paymentHash) throw unusableAnswer('an invoice with another payment hash')
-  if (invoice.amountMsat === null || (expectedMsat !== null && invoice.amountMsat !== expectedMsat)) throw unusableAnswer('an invoice over another amount')
+  if (made === null || invoice === null || !ID.test(made.id))
+    throw unusableAnswer('a receive request without id or invoice')
+  if (made.paymentHash !== null && made.paymentHash !== invoice.paymentHash)
+    throw unusableAnswer('an invoice with another payment hash')
+  if (invoice.amountMsat === null || (expectedMsat !== null && invoice.amountMsat !== expectedMsat))
+    throw unusableAnswer('an invoice over another amount')
   return {
     chargeId: made.id,
     invoice: invoice.text,
@@ -201,8 +268,14 @@ async function createRequest (call: CallProvider, amount: { readonly amount: str
   }
 }
 
-async function lookUp (call: CallProvider, id: string): Promise<ChargeState | null> {
-  const answer = await call({ method: 'GET', path: `/v1/receive-requests/${id}/receives?$top=${PAGE}`, scope: READ, answers: [404], sharedLimit: RECEIVING })
+async function lookUp(call: CallProvider, id: string): Promise<ChargeState | null> {
+  const answer = await call({
+    method: 'GET',
+    path: `/v1/receive-requests/${id}/receives?$top=${PAGE}`,
+    scope: READ,
+    answers: [404],
+    sharedLimit: RECEIVING
+  })
   if (answer.status === 404) return null
   const { items } = pageOf(answer.body)
   if (items.length === 0) return chargeState([], null)
@@ -211,38 +284,47 @@ async function lookUp (call: CallProvider, id: string): Promise<ChargeState | nu
 }
 
 /** Millisatoshis that a receive request asked for; null where the payer chose. */
-async function askedOf (call: CallProvider, id: string): Promise<bigint | null> {
+async function askedOf(call: CallProvider, id: string): Promise<bigint | null> {
   const answer = await call({ method: 'GET', path: `/v1/receive-requests/${id}`, scope: READ, sharedLimit: RECEIVING })
   const request = readReceiveRequest(answer.body)
   if (request === null) throw unusableAnswer('a receive request without an id')
   return request.askedMsat
 }
 
-async function newestReceives (call: CallProvider): Promise<readonly Receive[]> {
+async function newestReceives(call: CallProvider): Promise<readonly Receive[]> {
   const read = async (skip: number): Promise<ReceivePage> =>
-    pageOf((await call({ method: 'GET', path: `/v1/receive-requests/receives?$top=${PAGE}${skip === 0 ? '' : `&$skip=${skip}`}`, scope: READ, sharedLimit: RECEIVING })).body)
+    pageOf(
+      (
+        await call({
+          method: 'GET',
+          path: `/v1/receive-requests/receives?$top=${PAGE}${skip === 0 ? '' : `&$skip=${skip}`}`,
+          scope: READ,
+          sharedLimit: RECEIVING
+        })
+      ).body
+    )
   const page = await read(0)
   const isOldestFirst = (page.items[0]?.createdAt ?? 0) < (page.items.at(-1)?.createdAt ?? 0)
   return isOldestFirst && page.total !== null && page.total > PAGE ? (await read(page.total - PAGE)).items : page.items
 }
 
 /** When it was final; one that does not say is news. */
-function timeOf ({ completedAt, createdAt }: Receive): number {
+function timeOf({ completedAt, createdAt }: Receive): number {
   return completedAt ?? createdAt ?? Infinity
 }
 
-function pageOf (body: unknown): ReceivePage {
+function pageOf(body: unknown): ReceivePage {
   const page = readReceives(body)
   if (page === null) throw unusableAnswer('a list of receives without items')
   return page
 }
 
-function idOf (body: unknown): string | null {
+function idOf(body: unknown): string | null {
   const id = typeof body === 'object' && body !== null && 'id' in body ? body.id : null
   return typeof id === 'string' && id !== '' ? id : null
 }
 
-function readEvent (body: Uint8Array): { readonly eventType: string, readonly entityId: string | null } {
+function readEvent(body: Uint8Array): { readonly eventType: string; readonly entityId: string | null } {
   if (tooDeep(body)) throw new ProviderNotificationError('The notification is nested too deeply.')
   let event: unknown
   try {

@@ -45,24 +45,24 @@ export interface OrderClaimsParts {
   readonly credentials: Pick<ShopCredentials, 'read'>
   readonly clock: Clock
   /** Active or not. */
-  store (slug: string): Promise<Integration | null>
+  store(slug: string): Promise<Integration | null>
 }
 
 /** Claims of paid orders (contract, Storefront order; decisions 133 to 135, 140 and 146). */
 export class OrderClaims {
   readonly #parts: OrderClaimsParts
 
-  constructor (parts: OrderClaimsParts) {
+  constructor(parts: OrderClaimsParts) {
     this.#parts = parts
   }
 
   /**
-   * Has the store's order made, once for each payment. `authorization`: the request's headers, of which a payment credential is
-   * read; none for the claim page. Who has paid is served also where the store sells nothing any more.
-   * @throws LongError 400, 401 and 404 as the contract's error table has them; 502 when the store did not take the order: the
-   *   token is not used up and the address is kept; Unavailable 503 while the database is away
+   * Has the store's order made, once for each payment. `authorization`: the request's headers, of which a payment
+   * credential is read; none for the claim page. Who has paid is served also where the store sells nothing any more.
+   * @throws LongError 400, 401 and 404 as the contract's error table has them; 502 when the store did not take the
+   *   order: the token is not used up and the address is kept; Unavailable 503 while the database is away
    */
-  async claim (slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
+  async claim(slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
     const { order, isProven, challengeId } = await this.#find(integration, input.claimToken, authorization)
@@ -75,7 +75,7 @@ export class OrderClaims {
   }
 
   /** The order that credential or token stand for. */
-  async #find (integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
+  async #find(integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
     const { orders, credentials } = this.#parts
     const credential = await credentials.read(authorization, integration, 'claim')
     // 401 is for a claim with nothing else (contract, Errors): beside a token such a credential is as good as none.
@@ -83,7 +83,11 @@ export class OrderClaims {
     if (credential.kind === 'refused' && !isIgnored) {
       if (credential.reason === 'disabled') throw new LongError(401, 'Unauthorized', credential.detail)
       if (credential.reason === 'unknown') throw orderNotFound()
-      throw new LongError(400, credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed', credential.detail)
+      throw new LongError(
+        400,
+        credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed',
+        credential.detail
+      )
     }
     if (credential.kind === 'paid') {
       const order = await orders.byPaymentHash(credential.challenge.paymentHash)
@@ -98,17 +102,22 @@ export class OrderClaims {
 }
 
 /** Beside a credential the token may be left out; one that is sent must be the order's own (decision 133). */
-function isItsToken (order: OrderRecord, claimToken: string | null): boolean {
+function isItsToken(order: OrderRecord, claimToken: string | null): boolean {
   return claimToken === null || (order.claimDigest !== null && equalBytes(claimDigest(claimToken), order.claimDigest))
 }
 
-function detailsOf (integration: Integration, { email, shippingAddress }: ClaimInput): ClaimDetails {
+function detailsOf(integration: Integration, { email, shippingAddress }: ClaimInput): ClaimDetails {
   const country = countryCode(shippingAddress.country)
-  if (country === null) throw invalidField('/shippingAddress/country', 'Must be a country: two letters such as US, or its English name.')
+  if (country === null)
+    throw invalidField('/shippingAddress/country', 'Must be a country: two letters such as US, or its English name.')
   if (!shipsTo(integration, country)) throw notShippedTo(integration, country)
   return { email, shippingAddress, countryCode: country }
 }
 
-function windowEnded (order: OrderRecord): LongError {
-  return new LongError(400, 'Claim window expired', `This order could be claimed until ${new Date(order.claimExpiresAt).toISOString()}.`)
+function windowEnded(order: OrderRecord): LongError {
+  return new LongError(
+    400,
+    'Claim window expired',
+    `This order could be claimed until ${new Date(order.claimExpiresAt).toISOString()}.`
+  )
 }

@@ -19,9 +19,10 @@ export interface ClaimMailFacts {
 
 /**
  * The mail that tells the buyer where to say where a paid order goes (contract, Storefront order; Events 7); null for
- * an order without an address to send it to. Whoever reads it can claim the order, so it is queued sealed and never logged.
+ * an order without an address to send it to. Whoever reads it can claim the order, so it is queued sealed and never
+ * logged.
  */
-export function claimMail (facts: ClaimMailFacts): Mail | null {
+export function claimMail(facts: ClaimMailFacts): Mail | null {
   const { order, claimPageUrl } = facts
   if (order.email === null) return null
   const words = wordsOf(facts)
@@ -46,13 +47,16 @@ interface Words {
   readonly why: string
 }
 
-function wordsOf ({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
+function wordsOf({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
   const shop = oneLine(shopName)
   return {
     shop,
     thanks: `Thank you. Your payment to ${shop} has arrived, and one thing is missing: your address.`,
     until: `Please give it by ${dayText(claimExpiresAt)}.`,
-    items: order.items.map(item => [`${item.quantity} × ${itemTitle(item)}`, dollarsText(item.priceCents * item.quantity)]),
+    items: order.items.map(item => [
+      `${item.quantity} × ${itemTitle(item)}`,
+      dollarsText(item.priceCents * item.quantity)
+    ]),
     sums: [
       ['Shipping', order.shippingCents === 0 ? 'free' : dollarsText(order.shippingCents)],
       ['Tax', dollarsText(order.taxCents)],
@@ -65,34 +69,46 @@ function wordsOf ({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
 }
 
 /** Product and variant in one line. */
-export function itemTitle ({ productTitle, variantTitle }: Pick<OrderItem, 'productTitle' | 'variantTitle'>): string {
+export function itemTitle({ productTitle, variantTitle }: Pick<OrderItem, 'productTitle' | 'variantTitle'>): string {
   const product = oneLine(productTitle)
   const variant = ownTitle(variantTitle, productTitle)
   return variant === null ? product : `${product}, ${variant}`
 }
 
-/** A variant's title in one line; null where it says nothing: platforms call the only variant of a product `Default Title`. */
-export function ownTitle (variantTitle: string, productTitle: string): string | null {
+/**
+ * A variant's title in one line; null where it says nothing: platforms call the only variant of a product `Default
+ * Title`.
+ */
+export function ownTitle(variantTitle: string, productTitle: string): string | null {
   const variant = oneLine(variantTitle)
   return variant === '' || variant === oneLine(productTitle) || /^Default(?: Title)?$/.test(variant) ? null : variant
 }
 
-function textOf (words: Words, claimPageUrl: string): string {
+function textOf(words: Words, claimPageUrl: string): string {
   const lines = [...words.items, ...words.sums]
   // A title of any length must not push every amount out of sight.
   const width = Math.min(Math.max(...lines.map(([name]) => name.length)), 48) + 2
   return [
-    words.thanks, '', claimPageUrl, '', words.until, '',
-    ...lines.map(([name, value]) => `${name.padEnd(width)}${name.length >= width ? '  ' : ''}${value}`), '',
-    words.keep, words.why, ''
+    words.thanks,
+    '',
+    claimPageUrl,
+    '',
+    words.until,
+    '',
+    ...lines.map(([name, value]) => `${name.padEnd(width)}${name.length >= width ? '  ' : ''}${value}`),
+    '',
+    words.keep,
+    words.why,
+    ''
   ].join('\n')
 }
 
 /** Styles stand in the elements: mail programs drop style sheets. */
-function htmlOf (words: Words, claimPageUrl: string): VNode {
+function htmlOf(words: Words, claimPageUrl: string): VNode {
   const soft = 'color:#5a6a63;'
   const cell = 'padding:6px 0;vertical-align:top;border-top:1px solid #e4e9e6;'
-  const row = ([name, value]: Fact, style: string): VNode => html`<tr><td style=${`${cell}padding-right:16px;word-break:break-word;${style}`}>${name}</td><td style=${`${cell}text-align:right;word-break:break-word;`}>${value}</td></tr>`
+  const row = ([name, value]: Fact, style: string): VNode =>
+    html`<tr><td style=${`${cell}padding-right:16px;word-break:break-word;${style}`}>${name}</td><td style=${`${cell}text-align:right;word-break:break-word;`}>${value}</td></tr>`
   return html`
     <html lang="en">
       <head><meta charset="utf-8" /><title>Where should your order go?</title></head>

@@ -12,17 +12,21 @@ export interface NewClaimToken {
 }
 
 /** Makes the claim token of an order: 32 random bytes in base64url. */
-export function newClaimToken (orderId: string, sealer: Sealer, random: Random): NewClaimToken {
+export function newClaimToken(orderId: string, sealer: Sealer, random: Random): NewClaimToken {
   const token = randomToken(32, random)
-  return { token: new Secret(token), digest: claimDigest(token), ciphertext: sealer.seal(token, claimTokenPlace(orderId)) }
+  return {
+    token: new Secret(token),
+    digest: claimDigest(token),
+    ciphertext: sealer.seal(token, claimTokenPlace(orderId))
+  }
 }
 
 /** SHA-256 of what may be a claim token, 32 bytes. */
-export function claimDigest (token: string): Buffer {
+export function claimDigest(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }
 
 /** Where the sealed token of an order lives. */
-export function claimTokenPlace (orderId: string): SealedPlace {
+export function claimTokenPlace(orderId: string): SealedPlace {
   return { table: 'storefront_orders', column: 'claim_token', row: orderId }
 }

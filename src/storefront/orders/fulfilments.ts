@@ -16,9 +16,9 @@ export interface FulfilmentsParts {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
-  access (integration: Integration): StoreAccess
-  bySlug (slug: string): Promise<Integration | null>
-  byId (storefrontId: number): Promise<Integration | null>
+  access(integration: Integration): StoreAccess
+  bySlug(slug: string): Promise<Integration | null>
+  byId(storefrontId: number): Promise<Integration | null>
 }
 
 const DUE_AT_ONCE = 200
@@ -28,23 +28,23 @@ const LONGEST_PAUSE = 6 * 3_600_000
 const LOOKING = 120_000
 
 /**
- * How far claimed orders are: PaidWithDetails to Fulfilled to Shipped (decision 147), by the platform's notifications, and by
- * asking it where those are lost or cannot be had. An order never goes back.
+ * How far claimed orders are: PaidWithDetails to Fulfilled to Shipped (decision 147), by the platform's notifications,
+ * and by asking it where those are lost or cannot be had. An order never goes back.
  */
 export class Fulfilments {
   readonly #parts: FulfilmentsParts
 
-  constructor (parts: FulfilmentsParts) {
+  constructor(parts: FulfilmentsParts) {
     this.#parts = parts
   }
 
   /**
-   * Takes in a notification of a store's platform, once its signature over the raw bytes is good (decision 163). What is about
-   * orders that are not known here, or says nothing new, is ignored.
+   * Takes in a notification of a store's platform, once its signature over the raw bytes is good (decision 163). What
+   * is about orders that are not known here, or says nothing new, is ignored.
    * @throws LongError 401 for a signature that is not good, 400 for what cannot be read, 404 for an unknown store;
    *   Unavailable 503 when it cannot be written, so that it is sent again
    */
-  async receive (slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+  async receive(slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
     const integration = await this.#parts.bySlug(slug)
     if (integration === null) throw storeNotFound()
     const seen = this.#read(integration, headers, body)
@@ -52,28 +52,34 @@ export class Fulfilments {
   }
 
   /** Asks platforms about the orders that are due for it; a periodic job's. Answers how many have changed. */
-  async poll (): Promise<number> {
+  async poll(): Promise<number> {
     const { orders, clock } = this.#parts
     const due = await orders.takeDue(clock.now(), LOOKING, DUE_AT_ONCE)
     let changed = 0
-    for (const [storefrontId, ofStore] of Map.groupBy(due, order => order.storefrontId)) changed += await this.#ask(storefrontId, ofStore)
+    for (const [storefrontId, ofStore] of Map.groupBy(due, order => order.storefrontId))
+      changed += await this.#ask(storefrontId, ofStore)
     return changed
   }
 
-  #read (integration: Integration, headers: ReadonlyHeaders, body: Uint8Array): Fulfilment | null {
+  #read(integration: Integration, headers: ReadonlyHeaders, body: Uint8Array): Fulfilment | null {
     const named = new Map<string, string>()
-    for (let at = 0; at + 1 < headers.pairs.length; at += 2) named.set((headers.pairs[at] ?? '').toLowerCase(), headers.pairs[at + 1] ?? '')
+    for (let at = 0; at + 1 < headers.pairs.length; at += 2)
+      named.set((headers.pairs[at] ?? '').toLowerCase(), headers.pairs[at + 1] ?? '')
     try {
       return this.#parts.platform.readNotification(this.#parts.access(integration), named, body)
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
-      this.#parts.log.warn({ slug: integration.slug, fault: error.fault, err: error }, 'a notification of a store was refused')
-      if (error.fault === 'credentials') throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.', {}, [], error)
+      this.#parts.log.warn(
+        { slug: integration.slug, fault: error.fault, err: error },
+        'a notification of a store was refused'
+      )
+      if (error.fault === 'credentials')
+        throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.', {}, [], error)
       throw new LongError(400, 'Bad Request', 'The notification cannot be read.', {}, [], error)
     }
   }
 
-  async #ask (storefrontId: number, due: readonly OrderRecord[]): Promise<number> {
+  async #ask(storefrontId: number, due: readonly OrderRecord[]): Promise<number> {
     const { platform, orders, clock, log } = this.#parts
     const integration = await this.#parts.byId(storefrontId)
     if (integration === null) return 0
@@ -84,18 +90,22 @@ export class Fulfilments {
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
       // They are due again when the pause is over.
-      log.warn({ err: error, slug: integration.slug, merchantId: integration.merchantId }, 'a store could not be asked how far its orders are')
+      log.warn(
+        { err: error, slug: integration.slug, merchantId: integration.merchantId },
+        'a store could not be asked how far its orders are'
+      )
       return 0
     }
     let changed = 0
     for (const fulfilment of seen) if (await this.#apply(storefrontId, fulfilment)) changed++
     const known = new Set(seen.map(({ platformOrderId }) => platformOrderId))
-    for (const order of due) if (!known.has(order.platformOrderId ?? '')) await orders.checkAt(order.id, nextCheck(order, clock.now()))
+    for (const order of due)
+      if (!known.has(order.platformOrderId ?? '')) await orders.checkAt(order.id, nextCheck(order, clock.now()))
     return changed
   }
 
   /** Whether it said anything new. */
-  #apply (storefrontId: number, seen: Fulfilment): Promise<boolean> {
+  #apply(storefrontId: number, seen: Fulfilment): Promise<boolean> {
     const { database, orders, clock } = this.#parts
     return database.transaction(async tx => {
       const order = await orders.lockPlatformOrder(tx, storefrontId, seen.platformOrderId)
@@ -111,7 +121,7 @@ export class Fulfilments {
 }
 
 /** When an order is looked at next: a quarter of its age from now, so often at first and ever more rarely. */
-function nextCheck (order: Order, now: number): number {
+function nextCheck(order: Order, now: number): number {
   const age = now - (order.claimedAt ?? order.createdAt)
   return now + Math.min(Math.max(age / 4, FIRST_CHECK), LONGEST_PAUSE)
 }

@@ -20,9 +20,9 @@ export interface PaidOrdersParts {
   readonly log: Log
   readonly outbox: Pick<Outbox, 'queue'>
   /** An order's store. */
-  integration (storefrontId: number): Promise<Integration | null>
+  integration(storefrontId: number): Promise<Integration | null>
   /** Without a slash at the end. */
-  publicUrl (): string
+  publicUrl(): string
   /** Told once of each order that was paid, after that was committed; for figures: it must not throw. */
   readonly sold?: (order: Order) => void
 }
@@ -31,28 +31,30 @@ export interface PaidOrdersParts {
 export const READ_WINDOW = 90 * 86_400_000
 
 /** Whether an order can still be read with its token: until its window ends, or once claimed for 90 days. */
-export function isReadable (order: Order, now: number): boolean {
+export function isReadable(order: Order, now: number): boolean {
   return order.claimedAt === null ? now <= order.claimExpiresAt : now <= order.claimedAt + READ_WINDOW
 }
 
 /**
- * The one way from PendingPayment to PaidAwaitingDetails: by a credential or by the provider's news, whichever is first, under
- * a lock on the order's row. The claim token is made then, and the buyer's mail is queued in the same transaction when it is
- * the provider who says so (contract, Storefront order; Events 7).
+ * The one way from PendingPayment to PaidAwaitingDetails: by a credential or by the provider's news, whichever is
+ * first, under a lock on the order's row. The claim token is made then, and the buyer's mail is queued in the same
+ * transaction when it is the provider who says so (contract, Storefront order; Events 7).
  */
 export class PaidOrders {
   readonly #parts: PaidOrdersParts
 
-  constructor (parts: PaidOrdersParts) {
+  constructor(parts: PaidOrdersParts) {
     this.#parts = parts
   }
 
   /** A credential has shown that the order is paid. Null when it was purged meanwhile. */
-  async byCredential (order: OrderRecord, integration: Integration): Promise<OrderRecord | null> {
+  async byCredential(order: OrderRecord, integration: Integration): Promise<OrderRecord | null> {
     return order.status === 'PendingPayment' ? await this.#paid(order.id, integration, false) : order
   }
 
-  /** The provider says that an order's invoice was paid; for `Challenges.onSettled`. What it says twice changes nothing. */
+  /**
+   * The provider says that an order's invoice was paid; for `Challenges.onSettled`. What it says twice changes nothing.
+   */
   readonly settled = async (challenge: Challenge): Promise<void> => {
     const { store, log } = this.#parts
     const order = await store.byPaymentHash(challenge.paymentHash)
@@ -67,7 +69,7 @@ export class PaidOrders {
   }
 
   /** Address of the claim page with the order's token; null before it is paid and once it is no longer readable. */
-  claimPageUrl (integration: Integration, order: Order): string | null {
+  claimPageUrl(integration: Integration, order: Order): string | null {
     const { clock, sealer, log } = this.#parts
     if (order.claimToken === null || !isReadable(order, clock.now())) return null
     try {
@@ -80,11 +82,11 @@ export class PaidOrders {
     }
   }
 
-  #page (integration: Integration, token: Secret<string>): string {
+  #page(integration: Integration, token: Secret<string>): string {
     return `${this.#parts.publicUrl()}/storefront/${integration.slug}/claim?claimToken=${token.reveal()}`
   }
 
-  async #paid (orderId: string, integration: Integration, isReported: boolean): Promise<OrderRecord | null> {
+  async #paid(orderId: string, integration: Integration, isReported: boolean): Promise<OrderRecord | null> {
     let isNew = false
     const paid = await this.#parts.database.transaction(async tx => {
       const { store, clock } = this.#parts
@@ -104,11 +106,19 @@ export class PaidOrders {
     return paid
   }
 
-  async #mail (tx: TransactionSql, order: OrderRecord, integration: Integration): Promise<void> {
+  async #mail(tx: TransactionSql, order: OrderRecord, integration: Integration): Promise<void> {
     const { store, clock, outbox } = this.#parts
     if (order.mailedAt !== null || order.email === null) return
     const url = this.claimPageUrl(integration, order)
-    const mail = url === null ? null : claimMail({ order, shopName: integration.shopName ?? integration.slug, claimPageUrl: url, claimExpiresAt: order.claimExpiresAt })
+    const mail =
+      url === null
+        ? null
+        : claimMail({
+            order,
+            shopName: integration.shopName ?? integration.slug,
+            claimPageUrl: url,
+            claimExpiresAt: order.claimExpiresAt
+          })
     if (mail === null) return
     await outbox.queue(tx, mail, `claim page of order ${order.id}`)
     await store.markMailed(tx, order.id, clock.now())

@@ -19,29 +19,32 @@ export interface RefundRequestsParts {
   readonly database: Database
   readonly clock: Clock
   readonly orders: Pick<OrderStore, 'byClaimDigest' | 'lock' | 'markRefundRequest'>
-  /** @throws ShortError 400 for what is no address of the network on which the order was paid, or an invoice that has expired */
-  readAddress (text: string, order: Order, now: number): Promise<RefundAddress>
+  /**
+   * @throws ShortError 400 for what is no address of the network on which the order was paid, or an invoice that has
+   * expired
+   */
+  readAddress(text: string, order: Order, now: number): Promise<RefundAddress>
   /** Active or not. */
-  store (slug: string): Promise<Integration | null>
+  store(slug: string): Promise<Integration | null>
 }
 
 /**
- * Buyers of paid orders that their shop has not made, and who want their money back: where it should go. Nothing is sent by it: the
- * merchant sees the request among its orders and gives the money back, or has the order made after all.
+ * Buyers of paid orders that their shop has not made, and who want their money back: where it should go. Nothing is
+ * sent by it: the merchant sees the request among its orders and gives the money back, or has the order made after all.
  */
 export class RefundRequests {
   readonly #parts: RefundRequestsParts
 
-  constructor (parts: RefundRequestsParts) {
+  constructor(parts: RefundRequestsParts) {
     this.#parts = parts
   }
 
   /**
    * Notes where the money should go; a later request takes the place of an earlier one.
-   * @throws LongError 404 for an unknown store or token; 400 where the shop has the order, the money has gone back already, or an
-   *   invoice asks for more than was paid; ShortError 400 for an address that is none
+   * @throws LongError 404 for an unknown store or token; 400 where the shop has the order, the money has gone back
+   *   already, or an invoice asks for more than was paid; ShortError 400 for an address that is none
    */
-  async ask (slug: string, claimToken: string, address: string): Promise<Order> {
+  async ask(slug: string, claimToken: string, address: string): Promise<Order> {
     const { orders, clock, database } = this.#parts
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
@@ -51,7 +54,11 @@ export class RefundRequests {
     requireRefundable(known)
     const { type, amountMsat } = await this.#parts.readAddress(address, known, now)
     if (amountMsat !== null && amountMsat > BigInt(known.totalSats) * 1000n) {
-      throw new LongError(400, 'Invalid refund address', `The Lightning invoice asks for more than the ${known.totalSats} satoshis that were paid.`)
+      throw new LongError(
+        400,
+        'Invalid refund address',
+        `The Lightning invoice asks for more than the ${known.totalSats} satoshis that were paid.`
+      )
     }
     const refundRequest = { address, type, at: now }
     return await database.transaction(async tx => {
@@ -65,7 +72,9 @@ export class RefundRequests {
 }
 
 /** @throws LongError 400 for an order that there is nothing to give back of */
-function requireRefundable (order: Order): void {
-  if (order.refundedAt !== null) throw new LongError(400, 'Order refunded', 'What was paid for this order has been given back.')
-  if (order.claimedAt !== null && order.canceledAt === null) throw new LongError(400, 'Order placed', 'The shop has this order. To give it back, ask the shop.')
+function requireRefundable(order: Order): void {
+  if (order.refundedAt !== null)
+    throw new LongError(400, 'Order refunded', 'What was paid for this order has been given back.')
+  if (order.claimedAt !== null && order.canceledAt === null)
+    throw new LongError(400, 'Order placed', 'The shop has this order. To give it back, ask the shop.')
 }

@@ -7,7 +7,13 @@ import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { usd } from '../usd.ts'
 
 /** The states of an order in the order in which they follow each other (contract, Storefront order). */
-const ORDER_STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const satisfies readonly OrderStatus[]
+const ORDER_STATUSES = [
+  'PendingPayment',
+  'PaidAwaitingDetails',
+  'PaidWithDetails',
+  'Fulfilled',
+  'Shipped'
+] as const satisfies readonly OrderStatus[]
 
 /** Most orders of one page, and how many there are unless said (contract, Storefront merchant endpoints). */
 const MOST_ORDERS = 100
@@ -24,8 +30,14 @@ export const OrdersQuery = Type.Object({
 export type OrdersQuery = Static<typeof OrdersQuery>
 
 /** The page that a query asks for, within its bounds. */
-export function orderPageOf ({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageSize'>): { readonly page: number, readonly pageSize: number } {
-  return { page: Math.min(Math.max(page ?? 1, 1), LAST_PAGE), pageSize: Math.min(Math.max(pageSize ?? ORDERS, 1), MOST_ORDERS) }
+export function orderPageOf({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageSize'>): {
+  readonly page: number
+  readonly pageSize: number
+} {
+  return {
+    page: Math.min(Math.max(page ?? 1, 1), LAST_PAGE),
+    pageSize: Math.min(Math.max(pageSize ?? ORDERS, 1), MOST_ORDERS)
+  }
 }
 
 const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
@@ -38,17 +50,29 @@ const row = {
   totalUsd: dollars('A number of US dollars: goods, shipping and tax.'),
   paidSats: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null until it is paid.' }),
   email: text('As the buyer gave it; null where none was given.'),
-  storefrontOrderNumber: text('The platform\'s number of the order; null until it was claimed.')
+  storefrontOrderNumber: text("The platform's number of the order; null until it was claimed.")
 }
 
 /** What an order needs somebody for; each is left out where it needs nobody. */
 const trouble = {
-  failure: Type.Optional(Type.Object({
-    reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']), message: Type.String(), failedAt: isoTime()
-  }, { description: 'Why the shop did not make the paid order.' })),
-  refundRequest: Type.Optional(Type.Object({ refundAddress: Type.String(), refundType: Type.Enum(['chain', 'ln']), requestedAt: isoTime() }, {
-    description: 'Where the buyer wants the money back. POST /api/refunds with the orderId as invoiceId gives it.'
-  })),
+  failure: Type.Optional(
+    Type.Object(
+      {
+        reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']),
+        message: Type.String(),
+        failedAt: isoTime()
+      },
+      { description: 'Why the shop did not make the paid order.' }
+    )
+  ),
+  refundRequest: Type.Optional(
+    Type.Object(
+      { refundAddress: Type.String(), refundType: Type.Enum(['chain', 'ln']), requestedAt: isoTime() },
+      {
+        description: 'Where the buyer wants the money back. POST /api/refunds with the orderId as invoiceId gives it.'
+      }
+    )
+  ),
   canceledAt: Type.Optional(isoTime('When the shop called the order off.')),
   refundedAt: Type.Optional(isoTime('When all that was paid had been given back.'))
 }
@@ -58,20 +82,23 @@ export const OrderRow = Type.Object({ ...row, createdAt: isoTime(), ...trouble }
 export type OrderRow = Static<typeof OrderRow>
 
 /** An order with all that is shown of one (contract, Storefront integration resources: Order). */
-export const OrderView = Type.Object({
-  ...row,
-  trackingNumber: text('Once it is shipped.'),
-  trackingCarrier: text('Once it is shipped.'),
-  trackingUrl: text('Once it is shipped.'),
-  createdAt: isoTime(),
-  paidAt: isoTimeOrNull('Null until it is paid.'),
-  shippedAt: isoTimeOrNull('Null until it is shipped.'),
-  ...trouble
-}, { title: 'StoreOrder' })
+export const OrderView = Type.Object(
+  {
+    ...row,
+    trackingNumber: text('Once it is shipped.'),
+    trackingCarrier: text('Once it is shipped.'),
+    trackingUrl: text('Once it is shipped.'),
+    createdAt: isoTime(),
+    paidAt: isoTimeOrNull('Null until it is paid.'),
+    shippedAt: isoTimeOrNull('Null until it is shipped.'),
+    ...trouble
+  },
+  { title: 'StoreOrder' }
+)
 export type OrderView = Static<typeof OrderView>
 
 /** What a merchant sees of an order in the list. */
-export function orderRow (order: Order): OrderRow {
+export function orderRow(order: Order): OrderRow {
   return {
     orderId: order.id,
     status: order.status,
@@ -84,31 +111,48 @@ export function orderRow (order: Order): OrderRow {
   }
 }
 
-function troubleOf ({ failure, refundRequest, canceledAt, refundedAt }: Order): Partial<OrderRow> {
+function troubleOf({ failure, refundRequest, canceledAt, refundedAt }: Order): Partial<OrderRow> {
   return {
-    ...failure === null ? {} : { failure: { reason: failure.reason, message: failure.message, failedAt: iso(failure.at) } },
-    ...refundRequest === null ? {} : { refundRequest: { refundAddress: refundRequest.address, refundType: refundRequest.type, requestedAt: iso(refundRequest.at) } },
-    ...canceledAt === null ? {} : { canceledAt: iso(canceledAt) },
-    ...refundedAt === null ? {} : { refundedAt: iso(refundedAt) }
+    ...(failure === null
+      ? {}
+      : { failure: { reason: failure.reason, message: failure.message, failedAt: iso(failure.at) } }),
+    ...(refundRequest === null
+      ? {}
+      : {
+          refundRequest: {
+            refundAddress: refundRequest.address,
+            refundType: refundRequest.type,
+            requestedAt: iso(refundRequest.at)
+          }
+        }),
+    ...(canceledAt === null ? {} : { canceledAt: iso(canceledAt) }),
+    ...(refundedAt === null ? {} : { refundedAt: iso(refundedAt) })
   }
 }
 
-/** All that a buyer is shown: why the shop did not make the order in our words, since the platform's are the merchant's. */
-export function buyerView (order: Order): OrderView {
+/**
+ * All that a buyer is shown: why the shop did not make the order in our words, since the platform's are the merchant's.
+ */
+export function buyerView(order: Order): OrderView {
   const { failure } = order
-  return failure === null ? orderView(order) : orderView({ ...order, failure: { ...failure, message: failureWords(failure.reason) } })
+  return failure === null
+    ? orderView(order)
+    : orderView({ ...order, failure: { ...failure, message: failureWords(failure.reason) } })
 }
 
 /** An order in the administrator's list. */
-export const AdminOrderRow = Type.Object({ ...OrderRow.properties, merchantId: Type.Integer() }, { title: 'AdminStoreOrderRow' })
+export const AdminOrderRow = Type.Object(
+  { ...OrderRow.properties, merchantId: Type.Integer() },
+  { title: 'AdminStoreOrderRow' }
+)
 
 /** What the administrator sees of an order in the list. */
-export function adminOrderRow (order: Order): Static<typeof AdminOrderRow> {
+export function adminOrderRow(order: Order): Static<typeof AdminOrderRow> {
   return { ...orderRow(order), merchantId: order.merchantId }
 }
 
 /** All that is shown of an order. Nothing in it opens the claim page. */
-export function orderView (order: Order): OrderView {
+export function orderView(order: Order): OrderView {
   const { tracking } = order
   return {
     ...orderRow(order),
@@ -123,7 +167,9 @@ export function orderView (order: Order): OrderView {
 const counters = {
   totalCheckouts: Type.Integer(),
   paidOrders: Type.Integer(),
-  conversionRate: Type.Number({ description: 'Paid orders for each checkout, 0 to 1 with four places; 0 when there was none.' }),
+  conversionRate: Type.Number({
+    description: 'Paid orders for each checkout, 0 to 1 with four places; 0 when there was none.'
+  }),
   totalPaidSats: Type.Integer(),
   totalPaidUsd: dollars('A number of US dollars, of paid orders only.'),
   fulfilled: Type.Integer({ description: 'Those shipped since are among them.' }),
@@ -133,15 +179,18 @@ const counters = {
 }
 
 /** Answer of `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
-export const StatsView = Type.Object({
-  merchantId: Type.Integer(),
-  total: Type.Object({ totalIntegrations: Type.Integer(), ...counters }),
-  byStore: Type.Array(Type.Object({ slug: Type.String(), storefrontDomain: Type.String(), ...counters }))
-}, { title: 'StoreStats' })
+export const StatsView = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    total: Type.Object({ totalIntegrations: Type.Integer(), ...counters }),
+    byStore: Type.Array(Type.Object({ slug: Type.String(), storefrontDomain: Type.String(), ...counters }))
+  },
+  { title: 'StoreStats' }
+)
 export type StatsView = Static<typeof StatsView>
 
 /** The counters of a merchant with its store; without one all are 0. Orders that were purged still count. */
-export function statsView (merchantId: number, integration: Integration | null, stats: StoreStats): StatsView {
+export function statsView(merchantId: number, integration: Integration | null, stats: StoreStats): StatsView {
   const { totalPaidCents, firstOrderAt, lastOrderAt, ...counted } = stats
   const all = {
     ...counted,
@@ -152,10 +201,11 @@ export function statsView (merchantId: number, integration: Integration | null, 
   return {
     merchantId,
     total: { totalIntegrations: integration === null ? 0 : 1, ...all },
-    byStore: integration === null ? [] : [{ slug: integration.slug, storefrontDomain: integration.storefrontDomain, ...all }]
+    byStore:
+      integration === null ? [] : [{ slug: integration.slug, storefrontDomain: integration.storefrontDomain, ...all }]
   }
 }
 
-function iso (ms: number): string {
+function iso(ms: number): string {
   return new Date(ms).toISOString()
 }

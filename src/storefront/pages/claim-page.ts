@@ -6,7 +6,17 @@ import { document, html, type HtmlPage } from '../../pages/document.ts'
 import { merchantLine } from '../../pages/merchant-line.ts'
 import { dayText, momentText } from '../../pages/moments.ts'
 import { pictures } from '../../pages/pictures.ts'
-import { countriesOf, FIELDS, isNeeded, labelOf, MAXIMA, prefilled, type Field, type FormErrors, type FormValues } from './claim-form.ts'
+import {
+  countriesOf,
+  FIELDS,
+  isNeeded,
+  labelOf,
+  MAXIMA,
+  prefilled,
+  type Field,
+  type FormErrors,
+  type FormValues
+} from './claim-form.ts'
 import { itemTitle } from '../claims/mail.ts'
 import { addressRules, countryCode, countryName } from './countries.ts'
 import { failureWords } from '../orders/making.ts'
@@ -26,13 +36,13 @@ const REFRESH_SECONDS = 30
 const ANY = addressRules('')
 
 /** The name of a shop as pages write it. */
-export function shopNameOf ({ shopName, slug }: Pick<Integration, 'slug' | 'shopName'>): string {
+export function shopNameOf({ shopName, slug }: Pick<Integration, 'slug' | 'shopName'>): string {
   const name = oneLine(shopName ?? '')
   return name === '' ? slug : name
 }
 
 /** The one country that a shop ships to (decision 140); null for any. */
-export function onlyCountryOf ({ shipping, shopCountry }: Pick<Integration, 'shipping' | 'shopCountry'>): string | null {
+export function onlyCountryOf({ shipping, shopCountry }: Pick<Integration, 'shipping' | 'shopCountry'>): string | null {
   return shipping.domesticOnly ? shopCountry : null
 }
 
@@ -45,15 +55,22 @@ export interface RefundForm {
 const NO_REFUND: RefundForm = { given: '', refusal: null }
 
 /** The form for the address, with what the order knows already. */
-export function claimPage (facts: ClaimPageFacts, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
+export function claimPage(facts: ClaimPageFacts, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
   return formPage(facts, prefilled(facts.order, onlyCountryOf(facts.integration)), {}, null, assets, refund)
 }
 
 /**
- * The form with what was filled in, and what is wrong beside each field. `refusal` is what the claim itself said, about more
- * than one field; null for nothing.
+ * The form with what was filled in, and what is wrong beside each field. `refusal` is what the claim itself said, about
+ * more than one field; null for nothing.
  */
-export function formPage (facts: ClaimPageFacts, values: FormValues, errors: FormErrors, refusal: string | null, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
+export function formPage(
+  facts: ClaimPageFacts,
+  values: FormValues,
+  errors: FormErrors,
+  refusal: string | null,
+  assets: AssetNames,
+  refund: RefundForm = NO_REFUND
+): string {
   const shop = shopNameOf(facts.integration)
   const wrong = FIELDS.filter(field => errors[field] !== undefined)
   return page(assets, {
@@ -62,20 +79,24 @@ export function formPage (facts: ClaimPageFacts, values: FormValues, errors: For
     main: html`
       <main class="order">
         ${bill(facts)}
-        ${facts.order.refundedAt !== null ? null : html`<section class="panel" aria-labelledby="state">
+        ${
+          facts.order.refundedAt !== null
+            ? null
+            : html`<section class="panel" aria-labelledby="state">
           <div>
             <h2 id="state" class="result-heading">Where should it go?</h2>
             <p class="soft">Please say so by <time datetime=${new Date(facts.order.claimExpiresAt).toISOString()}>${dayText(facts.order.claimExpiresAt)}</time>.</p>
           </div>
           ${problems(wrong, errors, refusal)}
           ${form(facts, values, errors)}
-        </section>`}
+        </section>`
+        }
         ${refundPanel(facts.order, refundAddress(facts), refund.given, refund.refusal)}
       </main>`
   })
 }
 
-function problems (wrong: readonly Field[], errors: FormErrors, refusal: string | null): VNode | null {
+function problems(wrong: readonly Field[], errors: FormErrors, refusal: string | null): VNode | null {
   if (wrong.length === 0 && refusal === null) return null
   return html`
     <div id="problems" class="problems" role="alert" tabindex="-1" autofocus>
@@ -84,8 +105,11 @@ function problems (wrong: readonly Field[], errors: FormErrors, refusal: string 
     </div>`
 }
 
-/** Browsers' own checks are off: they would stop a form over the ZIP of a country that is no longer chosen, and look different everywhere. */
-function form (facts: ClaimPageFacts, values: FormValues, errors: FormErrors): VNode {
+/**
+ * Browsers' own checks are off: they would stop a form over the ZIP of a country that is no longer chosen, and look
+ * different everywhere.
+ */
+function form(facts: ClaimPageFacts, values: FormValues, errors: FormErrors): VNode {
   const country = countryCode(values.country)
   const input = (field: Field, autocomplete: string, more: Readonly<Record<string, string>> = {}): VNode => html`
     <div class=${errors[field] === undefined ? 'input' : 'input wrong'}>
@@ -108,20 +132,23 @@ function form (facts: ClaimPageFacts, values: FormValues, errors: FormErrors): V
     </form>`
 }
 
-function label (field: Field, country: string | null): VNode {
+function label(field: Field, country: string | null): VNode {
   return html`<label for=${field}><span class="label-text">${labelOf(field, country)}</span><span class="optional" hidden=${isNeeded(field, country)}> (optional)</span></label>`
 }
 
-function error (field: Field, errors: FormErrors): VNode | null {
+function error(field: Field, errors: FormErrors): VNode | null {
   return errors[field] === undefined ? null : html`<p class="error" id=${`${field}-error`}>${errors[field]}</p>`
 }
 
-function told (field: Field, errors: FormErrors): Readonly<Record<string, string>> {
+function told(field: Field, errors: FormErrors): Readonly<Record<string, string>> {
   return errors[field] === undefined ? {} : { 'aria-invalid': 'true', 'aria-describedby': `${field}-error` }
 }
 
-/** What the program needs to rename the parts of an address stands in the options, where it differs from what most countries have. */
-function countryField ({ integration }: ClaimPageFacts, chosen: string | null, errors: FormErrors): VNode {
+/**
+ * What the program needs to rename the parts of an address stands in the options, where it differs from what most
+ * countries have.
+ */
+function countryField({ integration }: ClaimPageFacts, chosen: string | null, errors: FormErrors): VNode {
   const countries = countriesOf(onlyCountryOf(integration))
   const offered = countries.some(({ code }) => code === chosen)
   return html`
@@ -147,15 +174,20 @@ function countryField ({ integration }: ClaimPageFacts, chosen: string | null, e
 }
 
 /**
- * The store did not make the order (decision 146), or it is `running`, being made for somebody else: what was filled in is
- * kept, and sent again by one press.
+ * The store did not make the order (decision 146), or it is `running`, being made for somebody else: what was filled in
+ * is kept, and sent again by one press.
  */
-export function failedPage (facts: ClaimPageFacts, values: FormValues, running: boolean, assets: AssetNames): string {
+export function failedPage(facts: ClaimPageFacts, values: FormValues, running: boolean, assets: AssetNames): string {
   const shop = shopNameOf(facts.integration)
   const country = countryCode(values.country)
   const lines = [
-    `${values.firstName} ${values.lastName}`, values.address1, values.address2, [values.city, values.province, values.zip].filter(part => part !== '').join(', '),
-    country === null ? values.country : countryName(country), values.phone, values.email
+    `${values.firstName} ${values.lastName}`,
+    values.address1,
+    values.address2,
+    [values.city, values.province, values.zip].filter(part => part !== '').join(', '),
+    country === null ? values.country : countryName(country),
+    values.phone,
+    values.email
   ].filter(line => line.trim() !== '')
   return page(assets, {
     title: `${running ? 'Being placed' : 'Not placed yet'} · ${shop}`,
@@ -181,12 +213,12 @@ export function failedPage (facts: ClaimPageFacts, values: FormValues, running: 
 }
 
 /** Whether the order stays as it is, as far as this page can tell. */
-function isSettled (status: OrderStatus): boolean {
+function isSettled(status: OrderStatus): boolean {
   return status === 'Shipped'
 }
 
 /** How far a claimed order is. */
-export function claimedOrderPage (facts: ClaimPageFacts, assets: AssetNames): string {
+export function claimedOrderPage(facts: ClaimPageFacts, assets: AssetNames): string {
   const { order } = facts
   const shop = shopNameOf(facts.integration)
   const { title, heading, words, picture } = wordsOf(order, `\u2068${shop}\u2069`)
@@ -216,18 +248,36 @@ interface Words {
   readonly picture: keyof typeof pictures
 }
 
-function wordsOf ({ status, orderNumber }: Order, shop: string): Words {
+function wordsOf({ status, orderNumber }: Order, shop: string): Words {
   const number = orderNumber === null ? '' : ` ${orderNumber}`
   switch (status) {
-    case 'Shipped': return { title: 'On its way', heading: 'Your order is on its way', words: `${shop} has sent order${number}.`, picture: 'truck' }
-    case 'Fulfilled': return { title: 'Packed', heading: 'Your order is packed', words: `${shop} has packed order${number}. It is sent next.`, picture: 'parcel' }
+    case 'Shipped':
+      return {
+        title: 'On its way',
+        heading: 'Your order is on its way',
+        words: `${shop} has sent order${number}.`,
+        picture: 'truck'
+      }
+    case 'Fulfilled':
+      return {
+        title: 'Packed',
+        heading: 'Your order is packed',
+        words: `${shop} has packed order${number}. It is sent next.`,
+        picture: 'parcel'
+      }
     case 'PaidWithDetails':
     case 'PaidAwaitingDetails':
-    case 'PendingPayment': return { title: 'Order placed', heading: orderNumber === null ? 'Your order is placed' : `Order${number} is placed`, words: `Thank you. ${shop} has your address and gets it ready.`, picture: 'paid' }
+    case 'PendingPayment':
+      return {
+        title: 'Order placed',
+        heading: orderNumber === null ? 'Your order is placed' : `Order${number} is placed`,
+        words: `Thank you. ${shop} has your address and gets it ready.`,
+        picture: 'paid'
+      }
   }
 }
 
-function trackingOf ({ tracking }: Order): VNode | null {
+function trackingOf({ tracking }: Order): VNode | null {
   const { number, carrier } = tracking
   const url = webAddress(tracking.url)
   if (number === null && carrier === null && url === null) return null
@@ -239,26 +289,40 @@ function trackingOf ({ tracking }: Order): VNode | null {
     ${url === null ? null : html`<a class="button" href=${url} rel="noopener noreferrer">Track the parcel</a>`}`
 }
 
-const REACHED: Readonly<Record<OrderStatus, number>> = { PendingPayment: 0, PaidAwaitingDetails: 1, PaidWithDetails: 2, Fulfilled: 3, Shipped: 4 }
+const REACHED: Readonly<Record<OrderStatus, number>> = {
+  PendingPayment: 0,
+  PaidAwaitingDetails: 1,
+  PaidWithDetails: 2,
+  Fulfilled: 3,
+  Shipped: 4
+}
 
 /** Paid, claimed, fulfilled, shipped. */
-function steps (order: Order): VNode {
+function steps(order: Order): VNode {
   const reached = REACHED[order.status]
-  const all: ReadonlyArray<readonly [string, number | null]> = [['Paid', order.paidAt], ['Address given', order.claimedAt], ['Packed', order.fulfilledAt], ['Sent', order.shippedAt]]
+  const all: ReadonlyArray<readonly [string, number | null]> = [
+    ['Paid', order.paidAt],
+    ['Address given', order.claimedAt],
+    ['Packed', order.fulfilledAt],
+    ['Sent', order.shippedAt]
+  ]
   return html`
     <ol class="steps facts" aria-label="Progress">
-      ${all.map(([name, time], index) => html`
+      ${all.map(
+        ([name, time], index) => html`
         <li class=${index < reached ? 'step done' : 'step'} aria-current=${index === reached ? 'step' : null}>
           <span class="step-name">${name}${index < reached ? html`<span class="unseen"> (done)</span>` : null}
             ${index >= reached || time === null ? null : html`<time class="step-time" datetime=${new Date(time).toISOString()}>${momentText(time)}</time>`}
           </span>
-        </li>`)}
+        </li>`
+      )}
     </ol>`
 }
 
 /** What was bought, and what was paid for it. */
-function bill ({ order, integration }: ClaimPageFacts): VNode {
-  const sum = (name: string, cents: number): VNode => html`<tr class="sum"><th scope="row">${name}</th><td>${dollarsText(cents)}</td></tr>`
+function bill({ order, integration }: ClaimPageFacts): VNode {
+  const sum = (name: string, cents: number): VNode =>
+    html`<tr class="sum"><th scope="row">${name}</th><td>${dollarsText(cents)}</td></tr>`
   return html`
     <header class="summary">
       ${merchantLine(shopNameOf(integration))}
@@ -276,7 +340,7 @@ function bill ({ order, integration }: ClaimPageFacts): VNode {
 }
 
 /** The page for an address that opens no order: a wrong token, one of another store, or one whose time is over. */
-export function missingOrderPage (assets: AssetNames): string {
+export function missingOrderPage(assets: AssetNames): string {
   return page(assets, {
     title: 'No order here',
     refresh: null,
@@ -291,22 +355,29 @@ export function missingOrderPage (assets: AssetNames): string {
   })
 }
 
-function page (assets: AssetNames, { title, main, refresh }: Pick<HtmlPage, 'title' | 'main' | 'refresh'>): string {
-  return document({ title, main, assets: { style: assets.shopStyle, script: assets.shopScript }, root: '../../', script: true, refresh })
+function page(assets: AssetNames, { title, main, refresh }: Pick<HtmlPage, 'title' | 'main' | 'refresh'>): string {
+  return document({
+    title,
+    main,
+    assets: { style: assets.shopStyle, script: assets.shopScript },
+    root: '../../',
+    script: true,
+    refresh
+  })
 }
 
 /** Where the form goes, relative to the page: the same address, so that what answers it can be looked at again. */
-export function address ({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
+export function address({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
   return `claim?${new URLSearchParams({ claimToken })}`
 }
 
 /** Where a wish to have the money back goes, relative to the page. */
-function refundAddress ({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
+function refundAddress({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
   return `claim-refund?${new URLSearchParams({ claimToken })}`
 }
 
 /** http and https alone; null for anything else. */
-function webAddress (text: string | null): string | null {
+function webAddress(text: string | null): string | null {
   if (text === null || !URL.canParse(text)) return null
   const url = new URL(text)
   return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null

@@ -22,58 +22,130 @@ const CODES = `
   HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN
   MO MP MQ MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD
   SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS XK
-  YE YT ZA ZM ZW`.trim().split(/\s+/)
+  YE YT ZA ZM ZW`
+  .trim()
+  .split(/\s+/)
 
 /** Where the name that Intl gives is not the one that people look for in a list. */
-const NAMES: Readonly<Record<string, string>> = { HK: 'Hong Kong', MO: 'Macao', MM: 'Myanmar', CD: 'Congo (Kinshasa)', CG: 'Congo (Brazzaville)' }
+const NAMES: Readonly<Record<string, string>> = {
+  HK: 'Hong Kong',
+  MO: 'Macao',
+  MM: 'Myanmar',
+  CD: 'Congo (Kinshasa)',
+  CG: 'Congo (Brazzaville)'
+}
 
 /** Other English names in use: the formal ones of the standard, former ones, and short ones. */
 const ALIASES: Readonly<Record<string, string>> = {
-  AE: 'UAE, Emirates', BN: 'Brunei Darussalam', BO: 'Plurinational State of Bolivia', BQ: 'Bonaire Sint Eustatius and Saba', CD: 'Democratic Republic of the Congo, DR Congo, DRC',
-  CG: 'Congo, Republic of the Congo', CI: 'Ivory Coast', CV: 'Cabo Verde', CZ: 'Czech Republic', FK: 'Falkland Islands (Malvinas)', FM: 'Federated States of Micronesia',
-  GB: 'UK, Great Britain, Britain, England, Scotland, Wales, Northern Ireland, United Kingdom of Great Britain and Northern Ireland', HK: 'Hong Kong SAR', IE: 'Republic of Ireland, Eire', IR: 'Islamic Republic of Iran',
-  KP: 'Democratic People\'s Republic of Korea', KR: 'Republic of Korea, Korea', LA: 'Lao People\'s Democratic Republic, Lao PDR', MD: 'Republic of Moldova, Moldova', MK: 'Macedonia', MM: 'Burma', MO: 'Macau, Macao SAR',
-  NL: 'Holland, The Netherlands', PS: 'Palestine, State of Palestine', RU: 'Russian Federation', SY: 'Syrian Arab Republic', SZ: 'Swaziland', TL: 'East Timor', TR: 'Turkey',
-  TW: 'Taiwan Province of China', TZ: 'United Republic of Tanzania', US: 'USA, United States of America, America', VA: 'Holy See, Vatican', VE: 'Bolivarian Republic of Venezuela', VN: 'Viet Nam'
+  AE: 'UAE, Emirates',
+  BN: 'Brunei Darussalam',
+  BO: 'Plurinational State of Bolivia',
+  BQ: 'Bonaire Sint Eustatius and Saba',
+  CD: 'Democratic Republic of the Congo, DR Congo, DRC',
+  CG: 'Congo, Republic of the Congo',
+  CI: 'Ivory Coast',
+  CV: 'Cabo Verde',
+  CZ: 'Czech Republic',
+  FK: 'Falkland Islands (Malvinas)',
+  FM: 'Federated States of Micronesia',
+  GB: 'UK, Great Britain, Britain, England, Scotland, Wales, Northern Ireland, United Kingdom of Great Britain and Northern Ireland',
+  HK: 'Hong Kong SAR',
+  IE: 'Republic of Ireland, Eire',
+  IR: 'Islamic Republic of Iran',
+  KP: "Democratic People's Republic of Korea",
+  KR: 'Republic of Korea, Korea',
+  LA: "Lao People's Democratic Republic, Lao PDR",
+  MD: 'Republic of Moldova, Moldova',
+  MK: 'Macedonia',
+  MM: 'Burma',
+  MO: 'Macau, Macao SAR',
+  NL: 'Holland, The Netherlands',
+  PS: 'Palestine, State of Palestine',
+  RU: 'Russian Federation',
+  SY: 'Syrian Arab Republic',
+  SZ: 'Swaziland',
+  TL: 'East Timor',
+  TR: 'Turkey',
+  TW: 'Taiwan Province of China',
+  TZ: 'United Republic of Tanzania',
+  US: 'USA, United States of America, America',
+  VA: 'Holy See, Vatican',
+  VE: 'Bolivarian Republic of Venezuela',
+  VN: 'Viet Nam'
 }
 
 const STATE_LABELS: Readonly<Record<string, string>> = {
-  AE: 'Emirate', AR: 'Province', AU: 'State or territory', BE: 'Province', BR: 'State', CA: 'Province or territory', CH: 'Canton', CN: 'Province', ES: 'Province', GB: 'County', IE: 'County', IN: 'State',
-  IT: 'Province', JP: 'Prefecture', KR: 'Province', MX: 'State', MY: 'State', NL: 'Province', TH: 'Province', US: 'State', ZA: 'Province'
+  AE: 'Emirate',
+  AR: 'Province',
+  AU: 'State or territory',
+  BE: 'Province',
+  BR: 'State',
+  CA: 'Province or territory',
+  CH: 'Canton',
+  CN: 'Province',
+  ES: 'Province',
+  GB: 'County',
+  IE: 'County',
+  IN: 'State',
+  IT: 'Province',
+  JP: 'Prefecture',
+  KR: 'Province',
+  MX: 'State',
+  MY: 'State',
+  NL: 'Province',
+  TH: 'Province',
+  US: 'State',
+  ZA: 'Province'
 }
 
-const ZIP_LABELS: Readonly<Record<string, string>> = { AU: 'Postcode', BR: 'CEP', GB: 'Postcode', IE: 'Eircode', IN: 'PIN code', MY: 'Postcode', NZ: 'Postcode', PH: 'ZIP code', PR: 'ZIP code', US: 'ZIP code' }
+const ZIP_LABELS: Readonly<Record<string, string>> = {
+  AU: 'Postcode',
+  BR: 'CEP',
+  GB: 'Postcode',
+  IE: 'Eircode',
+  IN: 'PIN code',
+  MY: 'Postcode',
+  NZ: 'Postcode',
+  PH: 'ZIP code',
+  PR: 'ZIP code',
+  US: 'ZIP code'
+}
 
 // Kept to those where a parcel really goes astray without it: whoever has paid must not be stopped by a form.
 const STATE_NEEDED = new Set('AU BR CA CN ES IN IT JP MX MY US'.split(' '))
-const ZIP_NEEDED = new Set(`AT AU BE BG BR CA CH CN CY CZ DE DK EE ES FI FR GB GR HR HU IN IT JP KR LI LT LU LV MT MX MY NL NO NZ PL PR PT RO SE SG SI SK TH TW UA US
-  ZA`.split(/\s+/))
+const ZIP_NEEDED = new Set(
+  `AT AU BE BG BR CA CH CN CY CZ DE DK EE ES FI FR GB GR HR HU IN IT JP KR LI LT LU LV MT MX MY NL NO NZ PL PR PT RO SE SG SI SK TH TW UA US
+  ZA`.split(/\s+/)
+)
 
 const display = new Intl.DisplayNames('en', { type: 'region' })
 
 /** Every country, by name. */
-export const COUNTRIES: readonly Country[] = CODES
-  .map(code => ({ code, name: NAMES[code] ?? display.of(code) ?? code }))
-  .sort((a, b) => a.name.localeCompare(b.name, 'en'))
+export const COUNTRIES: readonly Country[] = CODES.map(code => ({
+  code,
+  name: NAMES[code] ?? display.of(code) ?? code
+})).sort((a, b) => a.name.localeCompare(b.name, 'en'))
 
 const byCode = new Map(COUNTRIES.map(country => [country.code, country]))
 const byName = new Map<string, string>()
-for (const { code, name } of COUNTRIES) for (const each of [name, display.of(code) ?? name, ...ALIASES[code]?.split(', ') ?? []]) byName.set(plain(each), code)
+for (const { code, name } of COUNTRIES)
+  for (const each of [name, display.of(code) ?? name, ...(ALIASES[code]?.split(', ') ?? [])])
+    byName.set(plain(each), code)
 
 /** Two letters or an English name of a country to two capital letters; null when there is no such country. */
-export function countryCode (text: string): string | null {
+export function countryCode(text: string): string | null {
   const code = text.trim().toUpperCase()
-  if (/^[A-Z]{2}$/.test(code)) return byCode.has(code) ? code : byName.get(plain(code)) ?? null
+  if (/^[A-Z]{2}$/.test(code)) return byCode.has(code) ? code : (byName.get(plain(code)) ?? null)
   return byName.get(plain(text)) ?? null
 }
 
 /** The English name of a country by its two capital letters; the code itself where it is none. */
-export function countryName (code: string): string {
+export function countryName(code: string): string {
   return byCode.get(code)?.name ?? code
 }
 
 /** What an address has there, by two capital letters; an unknown country needs nothing. */
-export function addressRules (code: string): AddressRules {
+export function addressRules(code: string): AddressRules {
   return {
     stateLabel: STATE_LABELS[code] ?? 'State or region',
     stateNeeded: STATE_NEEDED.has(code),
@@ -83,7 +155,13 @@ export function addressRules (code: string): AddressRules {
 }
 
 /** Letters alone, so that case, accents, dots, commas and `&` make no difference. */
-function plain (text: string): string {
-  return text.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase()
-    .replaceAll('&', ' and ').replaceAll(/\bst\b\.?/g, 'saint').replaceAll(/\bthe\b/g, '').replaceAll(/[^\p{L}]/gu, '')
+function plain(text: string): string {
+  return text
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .toLowerCase()
+    .replaceAll('&', ' and ')
+    .replaceAll(/\bst\b\.?/g, 'saint')
+    .replaceAll(/\bthe\b/g, '')
+    .replaceAll(/[^\p{L}]/gu, '')
 }

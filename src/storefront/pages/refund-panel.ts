@@ -7,11 +7,15 @@ import type { Order } from '../schema.ts'
 /** Bitcoin addresses and invoices are that long at most (contract, Limits: refundAddress). */
 export const LONGEST_ADDRESS = 500
 
-/** Why a paid order was not made, and where its buyer may ask for the money back; null for an order that there is nothing to say of. */
-export function refundPanel (order: Order, action: string, given = '', refusal: string | null = null): VNode | null {
+/**
+ * Why a paid order was not made, and where its buyer may ask for the money back; null for an order that there is
+ * nothing to say of.
+ */
+export function refundPanel(order: Order, action: string, given = '', refusal: string | null = null): VNode | null {
   const { failure, refundRequest, refundedAt } = order
   if (failure === null && refundRequest === null && refundedAt === null) return null
-  if (refundedAt !== null) return html`<section class="panel" aria-labelledby="refund"><h2 id="refund" class="result-heading">Your money has been sent back</h2></section>`
+  if (refundedAt !== null)
+    return html`<section class="panel" aria-labelledby="refund"><h2 id="refund" class="result-heading">Your money has been sent back</h2></section>`
   return html`
     <section class="panel" aria-labelledby="refund">
       <div>

@@ -26,12 +26,15 @@ const MOST_PRODUCTS = 200
 const MOST_ORIGINS = 8
 
 /** The catalog for people, who would rather look than read it. */
-export function shopPage ({ integration, catalog, publicUrl }: ShopPageFacts, assets: AssetNames): string {
+export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, assets: AssetNames): string {
   const name = shopNameOf({ slug: integration.slug, shopName: catalog.storeName })
   const shown = catalog.products.slice(0, MOST_PRODUCTS)
   const api = `../api/storefront/${integration.slug}`
   const sources = pictureOrigins(shown)
-  return page(assets, name, html`
+  return page(
+    assets,
+    name,
+    html`
     <main class="alone shop">
       <header class="shop-head">
         <h1 class="title"><span class="monogram" aria-hidden="true">${firstLetter(name)}</span><bdi>${name}</bdi></h1>
@@ -45,23 +48,29 @@ export function shopPage ({ integration, catalog, publicUrl }: ShopPageFacts, as
         <div class="field"><div class="field-row"><code class="field-text" tabindex="0" dir="ltr">${`${publicUrl}/api/storefront/${integration.slug}/llms.txt`}</code></div></div>
         <p class="links"><a href=${`${api}/llms.txt`}>For agents: llms.txt</a> <a href=${`${api}/catalog`}>The catalog as JSON</a></p>
       </section>
-    </main>`)
+    </main>`
+  )
 }
 
-function shippingWords ({ shipping, shopCountry, ...integration }: ShopPageFacts['integration']): string {
+function shippingWords({ shipping, shopCountry, ...integration }: ShopPageFacts['integration']): string {
   const { domesticCents, freeEnabled, freeThresholdCents } = shipping
   const only = onlyCountryOf({ ...integration, shipping, shopCountry })
   const where = only === null ? 'Ships everywhere' : `Ships within ${countryName(only)}`
   if (domesticCents === 0 || (freeEnabled && freeThresholdCents === null)) return `${where}, free of charge.`
   const price = `${where} for ${dollarsText(domesticCents)}`
-  return freeEnabled && freeThresholdCents !== null ? `${price}, free from ${dollarsText(freeThresholdCents)}.` : `${price}.`
+  return freeEnabled && freeThresholdCents !== null
+    ? `${price}, free from ${dollarsText(freeThresholdCents)}.`
+    : `${price}.`
 }
 
 /** Where no product has a picture, none has a place for one. */
-function productCard ({ title, description, imageUrl, variants }: CatalogProduct, sources: readonly string[]): VNode {
+function productCard({ title, description, imageUrl, variants }: CatalogProduct, sources: readonly string[]): VNode {
   const name = oneLine(title)
   const source = originOf(imageUrl)
-  const picture = source === null || !sources.includes(source) ? null : html`<img src=${imageUrl} alt="" loading="lazy" decoding="async" referrerpolicy="no-referrer" />`
+  const picture =
+    source === null || !sources.includes(source)
+      ? null
+      : html`<img src=${imageUrl} alt="" loading="lazy" decoding="async" referrerpolicy="no-referrer" />`
   return html`
     <li class=${variants.some(({ available }) => available) ? 'product' : 'product gone'}>
       ${sources.length === 0 ? null : html`<div class="product-picture"><span aria-hidden="true">${firstLetter(name)}</span>${picture}</div>`}
@@ -73,51 +82,72 @@ function productCard ({ title, description, imageUrl, variants }: CatalogProduct
     </li>`
 }
 
-function variantLine ({ title, priceCents, available }: CatalogVariant, product: string): VNode {
+function variantLine({ title, priceCents, available }: CatalogVariant, product: string): VNode {
   const own = ownTitle(title, product)
   return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
 }
 
 /** The page for a slug that no open shop has. */
-export function missingShopPage (assets: AssetNames): string {
-  return page(assets, 'No shop here', html`
+export function missingShopPage(assets: AssetNames): string {
+  return page(
+    assets,
+    'No shop here',
+    html`
     <main class="alone">
       <section class="panel result">
         ${pictures.missing()}
         <h1 class="result-heading">No shop here</h1>
         <p class="result-words">There is no shop at this address, or it is closed.</p>
       </section>
-    </main>`)
+    </main>`
+  )
 }
 
 /** The page while a shop's catalog cannot be had. */
-export function awayShopPage (assets: AssetNames): string {
-  return page(assets, 'Back soon', html`
+export function awayShopPage(assets: AssetNames): string {
+  return page(
+    assets,
+    'Back soon',
+    html`
     <main class="alone">
       <section class="panel result">
         ${pictures.broken()}
         <h1 class="result-heading">Back soon</h1>
         <p class="result-words">This shop cannot be reached just now. Please look again in a moment.</p>
       </section>
-    </main>`)
+    </main>`
+  )
 }
 
-function page (assets: AssetNames, title: string, main: VNode): string {
-  return document({ title, main, assets: { style: assets.shopStyle, script: assets.shopScript }, script: false, refresh: null })
+function page(assets: AssetNames, title: string, main: VNode): string {
+  return document({
+    title,
+    main,
+    assets: { style: assets.shopStyle, script: assets.shopScript },
+    script: false,
+    refresh: null
+  })
 }
 
 /** Headers of a shop's page: pictures may come from where its products have theirs, and from nowhere else. */
-export function shopHeaders ({ products }: Catalog): readonly string[] {
+export function shopHeaders({ products }: Catalog): readonly string[] {
   const origins = pictureOrigins(products.slice(0, MOST_PRODUCTS))
-  return PAGE_HEADERS.map(value => value.replace("img-src 'self' data:", ["img-src 'self' data:", ...origins].join(' ')))
+  return PAGE_HEADERS.map(value =>
+    value.replace("img-src 'self' data:", ["img-src 'self' data:", ...origins].join(' '))
+  )
 }
 
-function pictureOrigins (products: readonly CatalogProduct[]): readonly string[] {
-  return [...new Set(products.map(({ imageUrl }) => originOf(imageUrl)))].filter(origin => origin !== null).slice(0, MOST_ORIGINS)
+function pictureOrigins(products: readonly CatalogProduct[]): readonly string[] {
+  return [...new Set(products.map(({ imageUrl }) => originOf(imageUrl)))]
+    .filter(origin => origin !== null)
+    .slice(0, MOST_ORIGINS)
 }
 
-/** Scheme, host and port; null for what is not https. Hosts may hold characters that mean something in a policy; those are left out. */
-function originOf (address: string | null): string | null {
+/**
+ * Scheme, host and port; null for what is not https. Hosts may hold characters that mean something in a policy; those
+ * are left out.
+ */
+function originOf(address: string | null): string | null {
   if (address === null || !URL.canParse(address)) return null
   const { origin } = new URL(address)
   return /^https:\/\/[a-z0-9.-]+(?::\d+)?$/.test(origin) ? origin : null

@@ -6,7 +6,7 @@ import { money, requireDone, SHIPPING_TITLE, taxRate, variantGid } from './order
 import type { ShopifyValue } from './reader.ts'
 
 /** A draft that is worked out and never kept. */
-export function cartInput ({ items, location, shippingCents }: CartQuestion): object {
+export function cartInput({ items, location, shippingCents }: CartQuestion): object {
   return {
     lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
     shippingAddress: {
@@ -21,12 +21,13 @@ export function cartInput ({ items, location, shippingCents }: CartQuestion): ob
 }
 
 /**
- * What the goods cost now, and the taxes. In a shop whose prices include tax nothing comes on top: naming it again would have the
- * buyer pay it twice (contract: totalUsd equals subtotal plus shipping plus tax; decision 142). The platform's own subtotal
- * and total must agree to the cent, or nothing is sold.
- * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add up
+ * What the goods cost now, and the taxes. In a shop whose prices include tax nothing comes on top: naming it again
+ * would have the buyer pay it twice (contract: totalUsd equals subtotal plus shipping plus tax; decision 142). The
+ * platform's own subtotal and total must agree to the cent, or nothing is sold.
+ * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add
+ *   up
  */
-export function readCalculation (data: ShopifyValue, { items, shippingCents }: CartQuestion): Calculation {
+export function readCalculation(data: ShopifyValue, { items, shippingCents }: CartQuestion): Calculation {
   const payload = data.member('draftOrderCalculate')
   requireDone(payload, 'work out tax')
   const draft = payload.member('calculatedDraftOrder')
@@ -34,7 +35,11 @@ export function readCalculation (data: ShopifyValue, { items, shippingCents }: C
   for (const warning of draft.member('warnings').list()) {
     // Tax at a place that the platform doubts would be an estimate; the other warnings are about bundles and discounts.
     if (/address|region|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
-      throw new StorePlatformError('refused', `The store platform did not work out tax: ${plainWords(warning.member('message').text())}`, { upstreamStatus: 200 })
+      throw new StorePlatformError(
+        'refused',
+        `The store platform did not work out tax: ${plainWords(warning.member('message').text())}`,
+        { upstreamStatus: 200 }
+      )
     }
   }
   const lines = readLines(draft)
@@ -49,12 +54,13 @@ export function readCalculation (data: ShopifyValue, { items, shippingCents }: C
   const taxCents = readMoney(draft.member('totalTaxSet'))
   const onTop = isIncluded ? 0 : taxCents
   if (goods !== subtotal) draft.member('subtotalPriceSet').fail('the sum of its lines')
-  if (shipping !== shippingCents) draft.member('totalShippingPriceSet').fail(`the ${shippingCents} cents of shipping that were asked for`)
+  if (shipping !== shippingCents)
+    draft.member('totalShippingPriceSet').fail(`the ${shippingCents} cents of shipping that were asked for`)
   if (subtotal + shipping + onTop !== total) draft.member('totalPriceSet').fail('the sum of goods, shipping and tax')
   return { lines, taxCents: onTop, tax: readTax(draft, taxCents, subtotal + shipping, isIncluded) }
 }
 
-function readLines (draft: ShopifyValue): Map<number, CalculatedLine> {
+function readLines(draft: ShopifyValue): Map<number, CalculatedLine> {
   const lines = new Map<number, CalculatedLine>()
   for (const line of draft.member('lineItems').list()) {
     lines.set(line.member('variant').member('legacyResourceId').id(), {
@@ -66,10 +72,10 @@ function readLines (draft: ShopifyValue): Map<number, CalculatedLine> {
 }
 
 /**
- * The taxes by name and rate; the platform lists each for every line of goods and for shipping. It rounds each for itself, so
- * that a cent or so may be missing to the whole, which is what was asked for: the largest takes it.
+ * The taxes by name and rate; the platform lists each for every line of goods and for shipping. It rounds each for
+ * itself, so that a cent or so may be missing to the whole, which is what was asked for: the largest takes it.
  */
-function readTax (draft: ShopifyValue, taxCents: number, onCents: number, isIncluded: boolean): OrderTax {
+function readTax(draft: ShopifyValue, taxCents: number, onCents: number, isIncluded: boolean): OrderTax {
   const found = draft.member('taxLines')
   const given = found.list()
   const byName = new Map<string, TaxLine>()
@@ -84,11 +90,11 @@ function readTax (draft: ShopifyValue, taxCents: number, onCents: number, isIncl
   const missing = taxCents - lines.reduce((sum, line) => sum + line.cents, 0)
   if (missing === 0) return { lines, isIncluded }
   if (Math.abs(missing) > given.length || lines.length === 0) return found.fail('the sum of tax')
-  const largest = lines.reduce((most, line) => line.cents > most.cents ? line : most)
-  return { lines: lines.map(line => line === largest ? { ...line, cents: line.cents + missing } : line), isIncluded }
+  const largest = lines.reduce((most, line) => (line.cents > most.cents ? line : most))
+  return { lines: lines.map(line => (line === largest ? { ...line, cents: line.cents + missing } : line)), isIncluded }
 }
 
-function readMoney (set: ShopifyValue): number {
+function readMoney(set: ShopifyValue): number {
   const given = set.member('shopMoney')
   requireDollars(given.member('currencyCode').text())
   return given.member('amount').cents()

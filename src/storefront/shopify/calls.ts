@@ -11,22 +11,39 @@ import { credentialsKey, ShopifyTokens } from './tokens.ts'
 
 /** How often a call that was throttled is sent again. */
 const THROTTLED_RETRIES = 3
-/** The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at most 5.3 s at the slowest rate. */
+/**
+ * The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at
+ * most 5.3 s at the slowest rate.
+ */
 const MAX_WAIT = 6000
-/** The same for what somebody has paid for: so much longer that it has its turn behind any number of questions, which everybody may cause. */
+/**
+ * The same for what somebody has paid for: so much longer that it has its turn behind any number of questions, which
+ * everybody may cause.
+ */
 const MAX_WAIT_PAID = 10_000
 /**
- * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, one about
- * what was paid for 25, which those who hold an order's claim meanwhile count on.
+ * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, one
+ * about what was paid for 25, which those who hold an order's claim meanwhile count on.
  */
 const REPEATED_WITHIN = 15_000
-/** Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of single mutations. */
+/**
+ * Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of
+ * single mutations.
+ */
 const BLIND_WAIT = 1000
 
-interface Cost { readonly requested: number | null, readonly status: ThrottleStatus | null }
+interface Cost {
+  readonly requested: number | null
+  readonly status: ThrottleStatus | null
+}
 
 /** What was answered: of a status other than 2xx nothing is read. */
-interface Sent { readonly status: number, readonly data: unknown, readonly errors: unknown, readonly cost: Cost }
+interface Sent {
+  readonly status: number
+  readonly data: unknown
+  readonly errors: unknown
+  readonly cost: Cost
+}
 
 /**
  * Asks Shopify's Admin API. A call is sent again only where nothing was done: the day's token had ended (once), or the
@@ -42,7 +59,7 @@ export class ShopifyCalls {
   /** Points that operations have turned out to cost, by their text. */
   readonly #costs = new Map<string, number>()
 
-  constructor (options: ShopifyHttpOptions & { readonly log: Log }) {
+  constructor(options: ShopifyHttpOptions & { readonly log: Log }) {
     this.#http = new ShopifyHttp(options)
     this.#tokens = new ShopifyTokens(this.#http, options.clock)
     this.#budgets = new CostBudgets(options.clock)
@@ -52,7 +69,11 @@ export class ShopifyCalls {
   }
 
   /** The `data` of the answer. @throws StorePlatformError */
-  async ask (store: StoreAccess, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>> = {}): Promise<ShopifyValue> {
+  async ask(
+    store: StoreAccess,
+    operation: ShopifyOperation,
+    variables: Readonly<Record<string, unknown>> = {}
+  ): Promise<ShopifyValue> {
     requireShopHost(store.domain)
     const key = credentialsKey(store)
     const begun = this.#clock.monotonic()
@@ -63,7 +84,7 @@ export class ShopifyCalls {
       const sent = await this.#send(store, token, operation, variables)
       this.#learn(key, operation, sent.cost)
       const mayRepeat = this.#clock.monotonic() - begun <= REPEATED_WITHIN
-      if (sent.status === 401 && await this.#tokens.drop(store, token) && !isRenewed && mayRepeat) {
+      if (sent.status === 401 && (await this.#tokens.drop(store, token)) && !isRenewed && mayRepeat) {
         isRenewed = true
         continue
       }
@@ -71,20 +92,29 @@ export class ShopifyCalls {
       if (fault === null) return new ShopifyValue(sent.data)
       if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
       throttledTimes++
-      this.#log.debug({ storefrontId: store.storefrontId, purpose: operation.purpose }, 'the store platform was asked too often; asking again')
-      if (sent.cost.status === null || this.#budgets.waitFor(key, this.#costOf(operation)) === 0) await this.#sleep(BLIND_WAIT)
+      this.#log.debug(
+        { storefrontId: store.storefrontId, purpose: operation.purpose },
+        'the store platform was asked too often; asking again'
+      )
+      if (sent.cost.status === null || this.#budgets.waitFor(key, this.#costOf(operation)) === 0)
+        await this.#sleep(BLIND_WAIT)
     }
   }
 
-  #fault (sent: Sent, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError | null {
+  #fault(sent: Sent, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError | null {
     const { status } = sent
     if (status < 200 || status >= 300) return statusFault(status, purpose)
     if (sent.errors !== undefined) return graphFault(sent.errors, purpose, hidden)
-    if (sent.data === undefined) return new StorePlatformError('away', `The store platform gave an answer without data when asked to ${purpose}.`, { upstreamStatus: status })
+    if (sent.data === undefined)
+      return new StorePlatformError(
+        'away',
+        `The store platform gave an answer without data when asked to ${purpose}.`,
+        { upstreamStatus: status }
+      )
     return null
   }
 
-  async #waitForPoints (key: string, operation: ShopifyOperation): Promise<void> {
+  async #waitForPoints(key: string, operation: ShopifyOperation): Promise<void> {
     const cost = this.#costOf(operation)
     const wait = this.#budgets.waitFor(key, cost)
     if (wait > (operation.isPaid === true ? MAX_WAIT_PAID : MAX_WAIT)) throw throttled(null, wait)
@@ -92,47 +122,78 @@ export class ShopifyCalls {
     if (wait > 0) await this.#sleep(wait)
   }
 
-  #costOf (operation: ShopifyOperation): number {
+  #costOf(operation: ShopifyOperation): number {
     return this.#costs.get(operation.text) ?? operation.cost
   }
 
-  #learn (key: string, operation: ShopifyOperation, { requested, status }: Cost): void {
+  #learn(key: string, operation: ShopifyOperation, { requested, status }: Cost): void {
     if (requested !== null) this.#costs.set(operation.text, requested)
     if (status !== null) this.#budgets.learn(key, status)
   }
 
-  async #send (store: StoreAccess, token: Secret<string>, operation: ShopifyOperation, variables: Readonly<Record<string, unknown>>): Promise<Sent> {
-    const headers = { 'content-type': 'application/json', accept: 'application/json', 'x-shopify-access-token': token.reveal(), 'user-agent': 'boltgate' }
+  async #send(
+    store: StoreAccess,
+    token: Secret<string>,
+    operation: ShopifyOperation,
+    variables: Readonly<Record<string, unknown>>
+  ): Promise<Sent> {
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json',
+      'x-shopify-access-token': token.reveal(),
+      'user-agent': 'boltgate'
+    }
     const body = JSON.stringify({ query: operation.text, variables })
-    const { status, body: bytes } = await this.#http.post(store.domain, `/admin/api/${this.#apiVersion}/graphql.json`, headers, body)
+    const { status, body: bytes } = await this.#http.post(
+      store.domain,
+      `/admin/api/${this.#apiVersion}/graphql.json`,
+      headers,
+      body
+    )
     const answer = status >= 200 && status < 300 ? jsonOf(bytes) : null
-    return { status, data: member(answer, 'data') ?? undefined, errors: member(answer, 'errors') ?? undefined, cost: costOf(member(answer, 'extensions')) }
+    return {
+      status,
+      data: member(answer, 'data') ?? undefined,
+      errors: member(answer, 'errors') ?? undefined,
+      cost: costOf(member(answer, 'extensions'))
+    }
   }
 
-  async #sleep (ms: number): Promise<void> {
-    await new Promise<void>(resolve => { this.#clock.after(ms, resolve) })
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>(resolve => {
+      this.#clock.after(ms, resolve)
+    })
   }
 }
 
-function hiddenOf (store: StoreAccess, token: Secret<string>): string[] {
+function hiddenOf(store: StoreAccess, token: Secret<string>): string[] {
   return [token.reveal(), store.clientSecret?.reveal() ?? '', store.adminApiToken?.reveal() ?? '']
 }
 
 /** What the answer says of its cost; what cannot be used is left out, since nothing but waiting hangs on it. */
-function costOf (extensions: unknown): Cost {
+function costOf(extensions: unknown): Cost {
   const cost = member(extensions, 'cost')
   const status = member(cost, 'throttleStatus')
   const maximumAvailable = positive(member(status, 'maximumAvailable'))
   const currentlyAvailable = member(status, 'currentlyAvailable')
   const restoreRate = positive(member(status, 'restoreRate'))
-  const isTold = maximumAvailable !== null && restoreRate !== null && typeof currentlyAvailable === 'number' && Number.isFinite(currentlyAvailable)
-  return { requested: positive(member(cost, 'requestedQueryCost')), status: isTold ? { maximumAvailable, currentlyAvailable, restoreRate } : null }
+  const isTold =
+    maximumAvailable !== null &&
+    restoreRate !== null &&
+    typeof currentlyAvailable === 'number' &&
+    Number.isFinite(currentlyAvailable)
+  return {
+    requested: positive(member(cost, 'requestedQueryCost')),
+    status: isTold ? { maximumAvailable, currentlyAvailable, restoreRate } : null
+  }
 }
 
-function positive (value: unknown): number | null {
+function positive(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : null
 }
 
-function member (value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
+function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined
 }

@@ -7,12 +7,16 @@ import type { ShopifyValue } from './reader.ts'
 export const CURRENCY = 'USD'
 
 /** @throws StorePlatformError `refused` for a shop that counts in anything else */
-export function requireDollars (currency: string): void {
-  if (currency !== CURRENCY) throw new StorePlatformError('refused', `The shop's currency is ${currency}; only shops in ${CURRENCY} can sell here.`)
+export function requireDollars(currency: string): void {
+  if (currency !== CURRENCY)
+    throw new StorePlatformError(
+      'refused',
+      `The shop's currency is ${currency}; only shops in ${CURRENCY} can sell here.`
+    )
 }
 
 /** @throws StorePlatformError `away` for what cannot be read */
-export function readShopInfo (data: ShopifyValue): ShopInfo {
+export function readShopInfo(data: ShopifyValue): ShopInfo {
   const shop = data.member('shop')
   const domain = shop.member('myshopifyDomain').text().toLowerCase()
   if (!isShopHost(domain)) shop.member('myshopifyDomain').fail('a domain that ends with .myshopify.com')
@@ -25,27 +29,50 @@ export function readShopInfo (data: ShopifyValue): ShopInfo {
   }
 }
 
-/** @throws StorePlatformError `credentials` where the app lacks scopes, which are named; a write scope has the read scope of its name in it */
-export function requireScopes (data: ShopifyValue, needed: readonly string[]): void {
-  const had = new Set(data.member('currentAppInstallation').member('accessScopes').list().map(scope => scope.member('handle').text()))
+/**
+ * @throws StorePlatformError `credentials` where the app lacks scopes, which are named; a write scope has the read
+ * scope of its name in it
+ */
+export function requireScopes(data: ShopifyValue, needed: readonly string[]): void {
+  const had = new Set(
+    data
+      .member('currentAppInstallation')
+      .member('accessScopes')
+      .list()
+      .map(scope => scope.member('handle').text())
+  )
   const missing = needed.filter(scope => !had.has(scope) && !had.has(scope.replace(/^read_/, 'write_')))
   if (missing.length === 0) return
-  throw new StorePlatformError('credentials', `The app lacks the ${missing.length === 1 ? 'scope' : 'scopes'} ${missing.join(', ')}: add ${missing.length === 1 ? 'it' : 'them'}, and install the app anew.`, { upstreamStatus: 200 })
+  throw new StorePlatformError(
+    'credentials',
+    `The app lacks the ${missing.length === 1 ? 'scope' : 'scopes'} ${missing.join(', ')}: add ${missing.length === 1 ? 'it' : 'them'}, and install the app anew.`,
+    { upstreamStatus: 200 }
+  )
 }
 
 /** A page of a connection: its nodes, and where the next one begins; null at the end. */
-export interface ConnectionPage { readonly nodes: readonly ShopifyValue[], readonly next: string | null }
+export interface ConnectionPage {
+  readonly nodes: readonly ShopifyValue[]
+  readonly next: string | null
+}
 
-export function readPage (connection: ShopifyValue): ConnectionPage {
+export function readPage(connection: ShopifyValue): ConnectionPage {
   const info = connection.member('pageInfo')
-  return { nodes: connection.member('nodes').list(), next: info.member('hasNextPage').flag() ? info.member('endCursor').text() : null }
+  return {
+    nodes: connection.member('nodes').list(),
+    next: info.member('hasNextPage').flag() ? info.member('endCursor').text() : null
+  }
 }
 
 /** A product of a page, and where the rest of its variants begins; null when all are here. */
-export interface ProductPage { readonly id: string, readonly product: CatalogProduct, readonly next: string | null }
+export interface ProductPage {
+  readonly id: string
+  readonly product: CatalogProduct
+  readonly next: string | null
+}
 
 /** Null for a product that cannot be bought here, whatever the platform's search made of it. */
-export function readProduct (node: ShopifyValue): ProductPage | null {
+export function readProduct(node: ShopifyValue): ProductPage | null {
   if (!isSold(node)) return null
   const variants = readPage(node.member('variants'))
   const image = node.optional('featuredMedia')?.optional('preview')?.optional('image')?.member('url').text() ?? null
@@ -59,7 +86,7 @@ export function readProduct (node: ShopifyValue): ProductPage | null {
   return { id: node.member('id').text(), product, next: variants.next }
 }
 
-export function readVariant (node: ShopifyValue): CatalogVariant {
+export function readVariant(node: ShopifyValue): CatalogVariant {
   return {
     variantId: node.member('legacyResourceId').id(),
     title: node.member('title').text(),
@@ -69,22 +96,27 @@ export function readVariant (node: ShopifyValue): CatalogVariant {
 }
 
 /** The variant that can be bought, if it can be in this quantity; null for what is no variant any more. */
-export function readStock (node: ShopifyValue, quantityOf: (variantId: number) => number): number | null {
+export function readStock(node: ShopifyValue, quantityOf: (variantId: number) => number): number | null {
   if (node.isNull) return null
   const variantId = node.member('legacyResourceId').id()
   if (!node.member('availableForSale').flag() || !isSold(node.member('product'))) return null
   // CONTINUE sells on when nothing is left; what is not tracked has no count.
-  const isCounted = node.member('inventoryPolicy').text() === 'DENY' && node.member('inventoryItem').member('tracked').flag()
+  const isCounted =
+    node.member('inventoryPolicy').text() === 'DENY' && node.member('inventoryItem').member('tracked').flag()
   if (!isCounted) return variantId
   const left = node.optional('inventoryQuantity')?.integer() ?? 0
   return left >= quantityOf(variantId) ? variantId : null
 }
 
 /**
- * Active, and published in the online shop. Gift cards are left out, since an order made from outside issues none, and so is
- * what is sold by subscription only.
+ * Active, and published in the online shop. Gift cards are left out, since an order made from outside issues none, and
+ * so is what is sold by subscription only.
  */
-function isSold (product: ShopifyValue): boolean {
-  return product.member('status').text() === 'ACTIVE' && !product.member('publishedAt').isNull &&
-    !product.member('isGiftCard').flag() && !product.member('requiresSellingPlan').flag()
+function isSold(product: ShopifyValue): boolean {
+  return (
+    product.member('status').text() === 'ACTIVE' &&
+    !product.member('publishedAt').isNull &&
+    !product.member('isGiftCard').flag() &&
+    !product.member('requiresSellingPlan').flag()
+  )
 }

@@ -1,4 +1,7 @@
-/** What is asked of Shopify's Admin API, as GraphQL text. Tests hold each against the published schemas of 2026-04 and 2026-10. */
+/**
+ * What is asked of Shopify's Admin API, as GraphQL text. Tests hold each against the published schemas of 2026-04 and
+ * 2026-10.
+ */
 
 /** One operation. */
 export interface ShopifyOperation {
@@ -11,7 +14,9 @@ export interface ShopifyOperation {
   readonly isPaid?: true
 }
 
-/** Products and variants of a page: small enough that its worst cost stays under the limit of 1000 points for one query. */
+/**
+ * Products and variants of a page: small enough that its worst cost stays under the limit of 1000 points for one query.
+ */
 const PRODUCTS = 20
 const VARIANTS = 20
 /** Variants of a page of one product. */
@@ -182,14 +187,35 @@ export const SUBSCRIBE: ShopifyOperation = {
 }
 
 /** Topics that tell of an order's way. */
-export const TOPICS = ['ORDERS_FULFILLED', 'ORDERS_PARTIALLY_FULFILLED', 'ORDERS_CANCELLED', 'FULFILLMENTS_CREATE', 'FULFILLMENTS_UPDATE'] as const
+export const TOPICS = [
+  'ORDERS_FULFILLED',
+  'ORDERS_PARTIALLY_FULFILLED',
+  'ORDERS_CANCELLED',
+  'FULFILLMENTS_CREATE',
+  'FULFILLMENTS_UPDATE'
+] as const
 
 /** Scopes that an app needs; a write scope has the read scope of its name in it. */
 export const SCOPES = ['write_orders', 'write_draft_orders', 'read_products', 'read_inventory'] as const
-/** And to be told of parcels: the published schema asks it of both FULFILLMENTS topics. Apps without a secret are told of nothing. */
+/**
+ * And to be told of parcels: the published schema asks it of both FULFILLMENTS topics. Apps without a secret are told
+ * of nothing.
+ */
 export const NOTICE_SCOPE = 'read_fulfillments'
 
 /** All of them, for tests. */
 export const OPERATIONS: readonly ShopifyOperation[] = [
-  SHOP_INFO, CATALOG_PAGE, VARIANTS_PAGE, STOCK, TAX, HOLD, HELD, RELEASE, CREATE_ORDER, FIND_ORDER, FULFILMENTS, SUBSCRIPTIONS, SUBSCRIBE
+  SHOP_INFO,
+  CATALOG_PAGE,
+  VARIANTS_PAGE,
+  STOCK,
+  TAX,
+  HOLD,
+  HELD,
+  RELEASE,
+  CREATE_ORDER,
+  FIND_ORDER,
+  FULFILMENTS,
+  SUBSCRIPTIONS,
+  SUBSCRIBE
 ]

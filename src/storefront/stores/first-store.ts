@@ -5,13 +5,13 @@ import type { Storefronts } from './integrations.ts'
 export const FIRST_STORE = 'demo'
 
 /**
- * Opens a store of the sandbox for the first merchant, so that there is something to buy at once. A store that stands is left
- * alone, as it is and whatever its slug. Call it from one process.
+ * Opens a store of the sandbox for the first merchant, so that there is something to buy at once. A store that stands
+ * is left alone, as it is and whatever its slug. Call it from one process.
  */
-export async function firstStore (storefronts: Storefronts, merchantId: number): Promise<void> {
-  if (await storefronts.ofMerchant(merchantId) !== null) return
+export async function firstStore(storefronts: Storefronts, merchantId: number): Promise<void> {
+  if ((await storefronts.ofMerchant(merchantId)) !== null) return
   // It may be another account's already.
-  if (await storefronts.bySlug(FIRST_STORE) !== null) return
+  if ((await storefronts.bySlug(FIRST_STORE)) !== null) return
   await storefronts.create(merchantId, {
     slug: FIRST_STORE,
     storefrontDomain: 'demo.example.com',

@@ -10,7 +10,12 @@ const host = 'Host: a.example\r\n\r\n'
 
 /** Versions, methods and forms of the request line. */
 export const requestLines: readonly Vector[] = [
-  passed('plain GET', syntax, get('/'), { line: 'GET /', host: 'a.example', version: '1.1', headers: ['Host', 'a.example'] }),
+  passed('plain GET', syntax, get('/'), {
+    line: 'GET /',
+    host: 'a.example',
+    version: '1.1',
+    headers: ['Host', 'a.example']
+  }),
   refused('HTTP/0.9 without a version', version, 'GET /\r\n\r\n', 'HTTP/1.1'),
   refused('HTTP/0.9 by name', version, `GET / HTTP/0.9\r\n${host}`, 'HTTP/1.1'),
   refused('HTTP/1.2', version, `GET / HTTP/1.2\r\n${host}`),
@@ -27,11 +32,20 @@ export const requestLines: readonly Vector[] = [
   refused('unknown method', method, `FROB / HTTP/1.1\r\n${host}`),
   refused('no method', method, `/ HTTP/1.1\r\n${host}`),
   refused('method with a separator', method, `GE(T / HTTP/1.1\r\n${host}`),
-  { id: 'HEAD', clause: method, bytes: `HEAD /x HTTP/1.1\r\n${host}`, answers: [200], seen: [{ line: 'HEAD /x' }], closes: false },
+  {
+    id: 'HEAD',
+    clause: method,
+    bytes: `HEAD /x HTTP/1.1\r\n${host}`,
+    answers: [200],
+    seen: [{ line: 'HEAD /x' }],
+    closes: false
+  },
   passed('PATCH without a body', method, `PATCH /x HTTP/1.1\r\n${host}`, { line: 'PATCH /x', body: '' }),
   passed('OPTIONS of a path', method, `OPTIONS /x HTTP/1.1\r\n${host}`, { line: 'OPTIONS /x' }),
   passed('QUERY', method, `QUERY /x HTTP/1.1\r\n${host}`, { line: 'QUERY /x' }),
-  passed('empty lines before the request line', 'RFC 9112, section 2.2', `\r\n\r\nGET /x HTTP/1.1\r\n${host}`, { line: 'GET /x' }),
+  passed('empty lines before the request line', 'RFC 9112, section 2.2', `\r\n\r\nGET /x HTTP/1.1\r\n${host}`, {
+    line: 'GET /x'
+  }),
   refused('bare LF after the request line', 'RFC 9112, section 2.2', 'GET / HTTP/1.1\nHost: a.example\r\n\r\n'),
   refused('bare CR in the request line', 'RFC 9112, section 2.2', `GET /\r HTTP/1.1\r\n${host}`),
   refused('space before the method', syntax, ` GET / HTTP/1.1\r\n${host}`),
@@ -44,12 +58,20 @@ export const requestLines: readonly Vector[] = [
   refused('authority-form', form, `GET a.example:80 HTTP/1.1\r\n${host}`),
   refused('target without a slash', form, `GET x HTTP/1.1\r\n${host}`),
   refused('target that is a query', form, `GET ?x HTTP/1.1\r\n${host}`),
-  passed('absolute-form', form, `GET http://a.example/x?y HTTP/1.1\r\n${host}`, { line: 'GET /x?y', host: 'a.example' }),
+  passed('absolute-form', form, `GET http://a.example/x?y HTTP/1.1\r\n${host}`, {
+    line: 'GET /x?y',
+    host: 'a.example'
+  }),
   passed('absolute-form in upper case', form, `GET HTTP://A.EXAMPLE/X HTTP/1.1\r\n${host}`, { line: 'GET /X' }),
   passed('absolute-form with https', form, `GET https://a.example/x HTTP/1.1\r\n${host}`, { line: 'GET /x' }),
   passed('absolute-form without a path', form, `GET http://a.example HTTP/1.1\r\n${host}`, { line: 'GET /' }),
-  passed('absolute-form with a query alone', form, `GET http://a.example?q=1 HTTP/1.1\r\n${host}`, { line: 'GET /?q=1' }),
-  passed('absolute-form with the same port', form, 'GET http://a.example:81/ HTTP/1.1\r\nHost: a.example:81\r\n\r\n', { line: 'GET /', host: 'a.example:81' }),
+  passed('absolute-form with a query alone', form, `GET http://a.example?q=1 HTTP/1.1\r\n${host}`, {
+    line: 'GET /?q=1'
+  }),
+  passed('absolute-form with the same port', form, 'GET http://a.example:81/ HTTP/1.1\r\nHost: a.example:81\r\n\r\n', {
+    line: 'GET /',
+    host: 'a.example:81'
+  }),
   refused('absolute-form for another host', form, `GET http://b.example/ HTTP/1.1\r\n${host}`, 'differs'),
   refused('absolute-form for another port', form, `GET http://a.example:81/ HTTP/1.1\r\n${host}`, 'differs'),
   refused('absolute-form with userinfo', form, `GET http://u:p@a.example/ HTTP/1.1\r\n${host}`),
@@ -61,8 +83,24 @@ export const requestLines: readonly Vector[] = [
 
 /** Targets that are refused, and those that pass byte for byte. */
 export const targets: readonly Vector[] = [
-  ...['/../x', '/a/..', '/a/../b', '/.', '/a/./b', '/a/.', '/%2e%2e/x', '/%2E%2e', '/.%2e/x', '/%2e./x', '/a/%2e', '/a/%2E/b', '/a/..?q', '/..%2fetc', '/a%2f..%2fb', '/a%5c..%5cb'].map(target =>
-    refused(`dot segment in ${target}`, dots, get(target), 'dot segment')),
+  ...[
+    '/../x',
+    '/a/..',
+    '/a/../b',
+    '/.',
+    '/a/./b',
+    '/a/.',
+    '/%2e%2e/x',
+    '/%2E%2e',
+    '/.%2e/x',
+    '/%2e./x',
+    '/a/%2e',
+    '/a/%2E/b',
+    '/a/..?q',
+    '/..%2fetc',
+    '/a%2f..%2fb',
+    '/a%5c..%5cb'
+  ].map(target => refused(`dot segment in ${target}`, dots, get(target), 'dot segment')),
   refused('fragment', characters, get('/a#b'), 'fragment'),
   refused('fragment in the query', characters, get('/a?b#c'), 'fragment'),
   refused('backslash', characters, get('/a\\b'), 'backslash'),
@@ -73,7 +111,37 @@ export const targets: readonly Vector[] = [
   refused('tab in the target', characters, get('/a\tb')),
   refused('DEL in the target', characters, get('/a\x7fb')),
   refused('raw byte above 127 in the target', characters, get('/caf\xe9')),
-  ...['/a%2Fb', '/a%2fb', '//a//b', '/a;v=1/b', '/?a?b', '/a?', '/?', '/%', '/%zz', '/%ff%fe', '/%00', '/a%5Cb', '/a%20b', '/...', '/a/...', '/.well-known/x', '/a..b', '/a.', '/..a', '/a/.b', '/%2e%2ea', '/?../..', '/?x=/../', '/?http://b.example/', '/http://b.example/', '/~!$&\'()*+,;=:@-._', '/|^`{}"<>', '/A/b/C', '/[::1]', '/a%25%32%65'].map(target =>
-    passed(`target ${target} byte for byte`, characters, get(target), { line: `GET ${target}` })),
+  ...[
+    '/a%2Fb',
+    '/a%2fb',
+    '//a//b',
+    '/a;v=1/b',
+    '/?a?b',
+    '/a?',
+    '/?',
+    '/%',
+    '/%zz',
+    '/%ff%fe',
+    '/%00',
+    '/a%5Cb',
+    '/a%20b',
+    '/...',
+    '/a/...',
+    '/.well-known/x',
+    '/a..b',
+    '/a.',
+    '/..a',
+    '/a/.b',
+    '/%2e%2ea',
+    '/?../..',
+    '/?x=/../',
+    '/?http://b.example/',
+    '/http://b.example/',
+    "/~!$&'()*+,;=:@-._",
+    '/|^`{}"<>',
+    '/A/b/C',
+    '/[::1]',
+    '/a%25%32%65'
+  ].map(target => passed(`target ${target} byte for byte`, characters, get(target), { line: `GET ${target}` })),
   passed('a long target', characters, get(`/${'x'.repeat(8000)}`), { line: `GET /${'x'.repeat(8000)}` })
 ]

@@ -28,21 +28,21 @@ export interface Vector {
 }
 
 /** What is refused with `status`, closed, and not seen. */
-export function refused (id: string, clause: string, bytes: string, says?: string, status = 400): Vector {
+export function refused(id: string, clause: string, bytes: string, says?: string, status = 400): Vector {
   return { id, clause, bytes, answers: [status], seen: [], closes: true, ...(says === undefined ? {} : { says }) }
 }
 
 /** One request that is let in, on a connection that stays open. */
-export function passed (id: string, clause: string, bytes: string, seen: Seen): Vector {
+export function passed(id: string, clause: string, bytes: string, seen: Seen): Vector {
   return { id, clause, bytes, answers: [200], seen: [seen], closes: false }
 }
 
 /** A GET with one Host line, the target and further header lines as given. */
-export function get (target: string, ...lines: string[]): string {
+export function get(target: string, ...lines: string[]): string {
   return `GET ${target} HTTP/1.1\r\nHost: a.example\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 }
 
 /** A POST with the header lines and bytes as given. */
-export function post (body: string, ...lines: string[]): string {
+export function post(body: string, ...lines: string[]): string {
   return `POST /in HTTP/1.1\r\nHost: a.example\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n${body}`
 }

@@ -12,14 +12,20 @@ import { openShop } from '../../security/shop.ts'
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
 const python = here('python/bin/python')
-const skip = existsSync(python) && existsSync(here('node_modules/l402')) ? false : 'the clients are not installed: run test/interop/keepers/install.sh'
+const skip =
+  existsSync(python) && existsSync(here('node_modules/l402'))
+    ? false
+    : 'the clients are not installed: run test/interop/keepers/install.sh'
 
 interface Keeper {
   readonly name: string
   readonly program: string
   readonly file: string
-  /** What the contract's 403 does to it on a second path, and once its token has expired: the status that its user is left with. */
-  readonly stuck: { readonly path: number, readonly expired: number }
+  /**
+   * What the contract's 403 does to it on a second path, and once its token has expired: the status that its user is
+   * left with.
+   */
+  readonly stuck: { readonly path: number; readonly expired: number }
 }
 
 const keepers: readonly Keeper[] = [
@@ -30,7 +36,7 @@ const keepers: readonly Keeper[] = [
 ]
 
 /** The two calls of LND's REST interface that pay, over the sandbox; answers its address and what it has paid. */
-async function restWallet (t: T, gateway: TestGateway): Promise<{ readonly url: string, paid: number }> {
+async function restWallet(t: T, gateway: TestGateway): Promise<{ readonly url: string; paid: number }> {
   const wallet = { url: '', paid: 0 }
   const server = createServer((request, response) => {
     const pay = async (): Promise<void> => {
@@ -41,28 +47,41 @@ async function restWallet (t: T, gateway: TestGateway): Promise<{ readonly url: 
       wallet.paid++
       response.setHeader('content-type', 'application/json')
       const paid = { payment_hash: paymentHashOf(preimage), fee_sat: '0', fee_msat: '0', value_sat: '1' }
-      response.end(JSON.stringify(request.url === '/v2/router/send'
-        ? { result: { ...paid, status: 'SUCCEEDED', payment_preimage: preimage } }
-        : { ...paid, payment_error: '', payment_preimage: Buffer.from(preimage, 'hex').toString('base64') }))
+      response.end(
+        JSON.stringify(
+          request.url === '/v2/router/send'
+            ? { result: { ...paid, status: 'SUCCEEDED', payment_preimage: preimage } }
+            : { ...paid, payment_error: '', payment_preimage: Buffer.from(preimage, 'hex').toString('base64') }
+        )
+      )
     }
-    pay().catch((error: unknown) => { response.writeHead(500).end(String(error)) })
+    pay().catch((error: unknown) => {
+      response.writeHead(500).end(String(error))
+    })
   })
-  await new Promise<void>(resolve => { server.listen(0, '127.0.0.1', resolve) })
-  t.teardown(() => { server.closeAllConnections(); server.close() })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   wallet.url = `http://127.0.0.1:${(server.address() as { port: number }).port}` // a server on TCP has an address object
   return wallet
 }
 
 for (const keeper of keepers) {
   for (const renews of [false, true]) {
-    t.test(`${keeper.name}, ${renews ? 'renewal: 402' : 'the contract\'s answers'}`, { skip }, async t => {
+    t.test(`${keeper.name}, ${renews ? 'renewal: 402' : "the contract's answers"}`, { skip }, async t => {
       const clock = new ManualClock()
       const shop = await openShop(t, { clock })
       const { gateway } = shop
       const proxy = await shop.proxy({ renewal: renews ? 402 : 'contract' })
       const wallet = await restWallet(t, gateway)
       const child = spawn(keeper.program, [keeper.file, wallet.url], { stdio: ['pipe', 'pipe', 'inherit'] })
-      t.teardown(() => { child.kill() })
+      t.teardown(() => {
+        child.kill()
+      })
       const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
       const get = async (path: string): Promise<string> => {
         child.stdin.write(`${gateway.url}${proxy.path}${path}\n`)
