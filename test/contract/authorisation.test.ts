@@ -122,9 +122,7 @@ const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 const unique = (): string => randomBytes(6).toString('hex')
 const preimageOf = ({ gateway }: Setting, invoice: string): Promise<string> => gateway.pay(invoice)
 
-/**
- * What is sent to an operation, and the verdict on it. One that is not listed is held to what its class refuses alone.
- */
+/** What is sent to each operation, and the verdict on it: a new operation is not whole without its row. */
 const rows: Readonly<Record<string, Row>> = {
   getHealth: plain(anyone(200), '/health'),
   getReady: plain(adminOrNone(200, 200), '/ready'),
@@ -538,30 +536,14 @@ t.test(
   async t => {
     const { gateway, operations, ask, account } = await open(t)
     t.same(
-      Object.keys(rows).filter(id => operations.every(operation => operation.id !== id)),
-      [],
-      'every verdict is on an operation that is mounted'
+      operations.map(({ id }) => id).sort(),
+      Object.keys(rows).sort(),
+      'every operation that is mounted has a verdict, and every verdict is on one'
     )
 
-    for (const { id, method, path, access } of operations) {
+    for (const { id, method, access } of operations) {
       const known = rows[id]
-      if (known === undefined) {
-        await t.test(`${id}, by its class alone`, async t => {
-          t.not(REFUSED[access].length, 0, 'what anybody may call has a verdict of its own')
-          for (const caller of REFUSED[access]) {
-            const key = {
-              none: null,
-              wrong: 'nonsense',
-              inactive: 'nonsense',
-              other: gateway.merchant.apiKey,
-              admin: gateway.adminKey,
-              owner: gateway.merchant.apiKey
-            }[caller]
-            t.equal((await ask(method, { path: path.replaceAll(/:[A-Za-z]+/g, '1') }, key)).status, 401, caller)
-          }
-        })
-        continue
-      }
+      if (known === undefined) continue
       await t.test(id, async t => {
         for (const caller of REFUSED[access])
           t.equal(known.verdicts[caller], 401, `${caller} is refused by every operation for ${access}`)
