@@ -66,7 +66,6 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
   const redis = new Redis(url, {
     lazyConnect: true,
     connectTimeout: connectTimeoutMs,
-    commandTimeout: commandTimeoutMs,
     // Fail at once while Redis is away: a request must not wait in a queue for it.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
@@ -220,7 +219,7 @@ export class RedisState implements State {
 
   async healthy(): Promise<boolean> {
     try {
-      await this.#redis.ping()
+      await this.#inTime(this.#redis.ping())
       return true
     } catch {
       // Any reason means the same here, and the connection logs its own.
@@ -231,7 +230,7 @@ export class RedisState implements State {
   async close(): Promise<void> {
     await Promise.all([...this.#permits].map(([key, held]) => this.#giveBack(key, held)))
     if (this.#redis.status === 'ready')
-      await this.#redis.quit().catch(() => {
+      await this.#inTime(this.#redis.quit()).catch(() => {
         this.#redis.disconnect()
       })
     else this.#redis.disconnect()
@@ -339,6 +338,23 @@ export class RedisState implements State {
     }
   }
 
+  /**
+   * The reply, if it comes in time. ioredis' own `commandTimeout` fires before the socket is read: after this process
+   * has stood still, replies that are there already would be taken for a Redis that is away. One turn more lets them in.
+   */
+  #inTime<R>(reply: Promise<R>): Promise<R> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#clock.after(commandTimeoutMs, () => {
+        setImmediate(() => {
+          reject(new Error(`no reply within ${commandTimeoutMs} ms`))
+        })
+      })
+      reply.then(resolve, reject).finally(() => {
+        timer.cancel()
+      })
+    })
+  }
+
   #time(): string {
     return this.#ownTime ? String(this.#clock.now()) : ''
   }
@@ -349,7 +365,7 @@ export class RedisState implements State {
     const command = commands[name]
     if (command === undefined) throw new Error(`The script ${name} was not defined`)
     try {
-      return await command.call(this.#redis, ...keys.map(key => this.#prefix + key), ...args)
+      return await this.#inTime(command.call(this.#redis, ...keys.map(key => this.#prefix + key), ...args))
     } catch (error) {
       throw new StateUnavailable(
         `The state (Redis) is away: ${error instanceof Error ? error.message : String(error)}`,

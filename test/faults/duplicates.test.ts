@@ -151,7 +151,7 @@ t.test(
   '1,000 idempotency keys × 20 duplicates at once on two processes over PostgreSQL and Redis: 1,000 payments, replies byte-equal; 200 partial refunds at once never pass what was paid',
   async t => {
     const database = await freshPostgres(t)
-    const redis = await freshRedis(t, 12)
+    const redis = await freshRedis(t)
     if (database === null || redis === null) {
       t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
       return

@@ -86,7 +86,7 @@ t.test(
 
 t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: one is delivered', async t => {
   const database = await freshPostgres(t)
-  const redis = await freshRedis(t, 11)
+  const redis = await freshRedis(t)
   if (database === null || redis === null) {
     t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
     return

@@ -22,9 +22,9 @@ const reloads = (gateway: GatewayProcess): number =>
   gateway.log.filter(line => line['msg'] === 'the configuration was reloaded').length
 
 /** A database and a Redis for one gateway of several processes; null where there are none to test with. */
-async function shared(t: T, number: number): Promise<Record<string, string> | null> {
+async function shared(t: T): Promise<Record<string, string> | null> {
   const database = await freshPostgres(t)
-  const redis = await freshRedis(t, number)
+  const redis = await freshRedis(t)
   if (database === null || redis === null) {
     t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
     return null
@@ -35,7 +35,7 @@ async function shared(t: T, number: number): Promise<Record<string, string> | nu
 t.test(
   'two workers serve one port, both reload on SIGHUP, are replaced when they die, and SIGTERM drains both',
   async t => {
-    const env = await shared(t, 12)
+    const env = await shared(t)
     if (env === null) return
     let held: (() => void) | null = null
     const upstream = await countingUpstream(t, (req, res) => {
@@ -52,7 +52,7 @@ t.test(
         route: `  - { match: { path: /free/* }, chain: public, upstream: { url: "${upstream.origin}" } }\n`
       })
     const gateway = await spawnGateway(t, { yaml: yaml(7), env, workers: 2 })
-    t.equal(new Set(gateway.serving).size, 2)
+    t.equal(new Set(gateway.serving).size, 2, `those that said so: ${gateway.serving.join(', ')}`)
     t.notOk(gateway.serving.includes(gateway.pid), 'the supervisor does not serve')
     /** Prices as told over connections of their own, which go to the workers in turn. */
     const prices = async (): Promise<Set<string>> =>
@@ -96,7 +96,8 @@ t.test(
     const victim = gateway.serving[0] ?? 0
     process.kill(victim, 'SIGKILL')
     await eventually('a replacement', 60_000, async () => (gateway.serving.length === 3 ? true : null))
-    t.equal((await gateway.send('GET', path, { headers: { connection: 'close' } })).status, 402)
+    const served = await gateway.send('GET', path, { headers: { connection: 'close' } })
+    t.equal(served.status, 402, served.text)
     t.ok(gateway.log.some(line => line['msg'] === 'a worker ended and is replaced' && line['pid'] === victim))
 
     const client = await RawClient.connect(Number(new URL(gateway.url).port))
@@ -122,7 +123,7 @@ t.test(
 )
 
 t.test('what one process changes reaches another within five seconds', async t => {
-  const env = await shared(t, 13)
+  const env = await shared(t)
   if (env === null) return
   const upstream = await countingUpstream(t)
   const data = temporaryFolder(t)
@@ -205,7 +206,7 @@ t.test('what one process changes reaches another within five seconds', async t =
 })
 
 t.test('one limit holds for two processes together', async t => {
-  const env = await shared(t, 14)
+  const env = await shared(t)
   if (env === null) return
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
@@ -225,7 +226,7 @@ t.test('one limit holds for two processes together', async t => {
 })
 
 t.test('workers start while the database is away, answer 503, and serve once it is there', async t => {
-  const env = await shared(t, 13)
+  const env = await shared(t)
   if (env === null) return
   const own = new URL(env['DATABASE_URL'] ?? '')
   const gate = await openGate(t, { host: own.hostname, port: Number(own.port || 5432) })
@@ -252,7 +253,7 @@ t.test('workers start while the database is away, answer 503, and serve once it 
 t.test(
   'no worker is ready before the supervisor has made the first merchant, whoever reaches the database first',
   async t => {
-    const env = await shared(t, 13)
+    const env = await shared(t)
     if (env === null) return
     const url = env['DATABASE_URL'] ?? ''
     const tables = await openDatabase({
@@ -309,7 +310,7 @@ t.test(
 )
 
 t.test('workers that cannot listen are not tried for ever: one clear line, and exit 1', async t => {
-  const env = await shared(t, 15)
+  const env = await shared(t)
   if (env === null) return
   const busy = net.createServer()
   await new Promise<void>(resolve => {

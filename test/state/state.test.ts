@@ -406,6 +406,23 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     t.same(await Promise.all([state.get('k'), state.get('k'), state.get('none')]), ['w', 'w', undefined])
   })
 
+  await t.test('a reply that came while this process stood still is not taken for a Redis that is away', async t => {
+    const state = await openState(url, {
+      clock: systemClock,
+      log: silentLog,
+      prefix: `test:${process.pid}-stood:`
+    })
+    t.teardown(() => state.close())
+    await state.set('name', 'value', 60_000)
+    const reading = state.get('name')
+    await new Promise(resolve => {
+      setImmediate(resolve)
+    })
+    // Longer than a command may take: its timer and its reply are both due when the loop goes on.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_200)
+    t.equal(await reading, 'value')
+  })
+
   await t.test('windows follow the time of Redis itself unless said otherwise', async t => {
     const state = await openState(url, { clock: systemClock, log: silentLog, prefix: `test:${process.pid}-time:` })
     t.equal(state.kind, 'redis')

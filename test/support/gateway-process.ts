@@ -176,6 +176,12 @@ export async function spawnGateway(t: T, options: GatewayProcessOptions): Promis
   }
 }
 
+/** All that a Redis has by default, but the one that other tests use under prefixes of their own. */
+const redisDatabases = Array.from({ length: 15 }, (_, index) => index + 1)
+/** What a killed test took is free again after this. */
+const LONGEST_TEST_MS = 600_000
+const takenBy = (number: number): string => `test:database:${number}`
+
 /** A new database on the server of `TEST_DATABASE_URL`, dropped when the test ends; null where there is no server. */
 export async function freshPostgres(t: T): Promise<string | null> {
   const server = process.env['TEST_DATABASE_URL']
@@ -193,21 +199,32 @@ export async function freshPostgres(t: T): Promise<string | null> {
 }
 
 /**
- * A database number of the server of `TEST_REDIS_URL`, emptied now and when the test ends; null where there is no
- * server.
+ * A database of the server of `TEST_REDIS_URL` that no other test has at the same time, emptied now and when the test
+ * ends; null where there is no server. Which ones are taken stands in database 0, so that test files which run at once
+ * do not empty each other's.
  */
-export async function freshRedis(t: T, number: number): Promise<string | null> {
+export async function freshRedis(t: T): Promise<string | null> {
   const server = process.env['TEST_REDIS_URL']
   if (server === undefined || server === '') return null
+  const redis = new Redis(server, { db: 0 })
+  const number = await eventually('a free Redis database', 60_000, async () => {
+    for (const candidate of redisDatabases)
+      if ((await redis.set(takenBy(candidate), process.pid, 'PX', LONGEST_TEST_MS, 'NX')) !== null) return candidate
+    return null
+  })
   const own = new URL(server)
   own.pathname = `/${number}`
   const empty = async (): Promise<void> => {
-    const redis = new Redis(own.href)
-    await redis.flushdb()
-    await redis.quit()
+    const there = new Redis(own.href)
+    await there.flushdb()
+    await there.quit()
   }
+  t.teardown(async () => {
+    await empty()
+    await redis.del(takenBy(number))
+    await redis.quit()
+  })
   await empty()
-  t.teardown(empty)
   return own.href
 }
 
