@@ -1,16 +1,18 @@
-import type { Database, Sql } from '../database/database.ts'
+import type { Database } from '../database/database.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
-import type { Bond, Challenge, ChallengeStore, ClaimCondition, ClaimedChallenge, Sale } from './store.ts'
+import type {
+  Bond,
+  Challenge,
+  ChallengeStore,
+  ClaimCondition,
+  ClaimedChallenge,
+  ClaimIn,
+  OnPaid,
+  Sale
+} from './store.ts'
 import type { Strangers } from './strangers.ts'
-
-/**
- * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that
- * records it: what it writes with `tx` is durable exactly when the claim is. It must make no network call. When it
- * throws, the claim fails too.
- */
-export type OnPaid = (tx: Sql, challenge: Challenge) => Promise<void>
 
 /**
  * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the
@@ -68,7 +70,7 @@ export class Claims {
   ): Promise<Challenge | null> {
     let claimed: ClaimedChallenge | null
     try {
-      claimed = await this.#run(merchantId, sql => this.#store.claim(sql, paymentHash, scheme, condition, now))
+      claimed = await this.#store.claim(this.#where(merchantId), paymentHash, scheme, condition, now)
     } catch (error) {
       throw away(error)
     }
@@ -112,7 +114,7 @@ export class Claims {
         paymentHash,
         (key, gateway, until, now) =>
           this.#isHeard(merchantId)
-            ? this.#run(merchantId, sql => this.#store.lease(sql, key, gateway, until, now, bond))
+            ? this.#store.lease(this.#where(merchantId), key, gateway, until, now, bond)
             : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true),
         isFinal
       )
@@ -133,7 +135,7 @@ export class Claims {
     let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge } | null
     try {
       taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) =>
-        this.#run(merchantId, sql => this.#store.consume(sql, key, gateway, now))
+        this.#store.consume(this.#where(merchantId), key, gateway, now)
       )
     } catch (error) {
       throw away(error)
@@ -155,17 +157,9 @@ export class Claims {
     return this.onPaid !== null && merchantId !== null
   }
 
-  #run(
-    merchantId: string | null,
-    claim: (sql: Sql) => Promise<ClaimedChallenge | null>
-  ): Promise<ClaimedChallenge | null> {
-    const onPaid = this.onPaid
-    if (onPaid === null || merchantId === null) return claim(this.#database.sql)
-    return this.#database.transaction(async tx => {
-      const claimed = await claim(tx)
-      if (claimed?.first === true) await onPaid(tx, claimed.challenge)
-      return claimed
-    })
+  #where(merchantId: string | null): ClaimIn {
+    const { onPaid } = this
+    return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
   }
 
   #count(claimed: ClaimedChallenge<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {

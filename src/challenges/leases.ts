@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { Batch } from '../database/batch.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -56,8 +57,8 @@ const MAX_DOUBTFUL = 10_000
 
 /**
  * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent,
- * started when the head of the answer goes out, or released. Both are gathered into one statement for all that wait,
- * and repeated until the database has taken them. While they are held, a heartbeat extends them; when the process dies,
+ * started when the head of the answer goes out, or released. Each is written in the turn in which it is asked for, or
+ * with those that come while others are being written, and repeated until the database has taken it. While they are held, a heartbeat extends them; when the process dies,
  * they lapse: into unspent, or into spent where they are final.
  */
 export class Leases {
@@ -70,9 +71,13 @@ export class Leases {
   readonly #heartbeatEvery: number
   readonly #held = new Map<string, Held>()
   readonly #byHash = new Map<string, Held>()
-  #spends = new Set<Held>()
-  #releases = new Set<Held>()
-  #flushing: Promise<void> | null = null
+  /** What is to be written, until the database has taken it. */
+  readonly #spends = new Set<Held>()
+  readonly #releases = new Set<Held>()
+  readonly #spending: Batch<Held, boolean>
+  readonly #releasing: Batch<Held, null>
+  /** Those of the above that could not be written and wait for another try. */
+  #again = new Set<Held>()
   #retry: Timer | null = null
   #retryAfter = FIRST_RETRY
   #heartbeat: Timer | null = null
@@ -88,6 +93,21 @@ export class Leases {
     this.#duration = Math.floor((parts.timeout * 2) / 3)
     this.#kept = Math.floor((parts.timeout * 5) / 6)
     this.#heartbeatEvery = Math.floor(parts.timeout / 6)
+    const key = (held: Held): string => held.paymentHash
+    this.#spending = new Batch({
+      key,
+      write: async given => {
+        const spent = new Set(await this.#store.spend(given, this.#clock.now()))
+        return given.map(({ leaseId }) => spent.has(leaseId))
+      }
+    })
+    this.#releasing = new Batch({
+      key,
+      write: async given => {
+        await this.#store.release(given)
+        return given.map(() => null)
+      }
+    })
   }
 
   /** Leases that are not settled yet, for metrics and tests. */
@@ -98,7 +118,7 @@ export class Leases {
   /** Whether the answer that this payment bought here has gone out while the database has not yet taken the spend. */
   delivered(paymentHash: string): boolean {
     const held = this.#byHash.get(paymentHash)
-    return held !== undefined && this.#spends.has(held)
+    return held?.state === 'spending' && this.#spends.has(held)
   }
 
   /**
@@ -133,7 +153,7 @@ export class Leases {
       if (this.#releases.size < MAX_DOUBTFUL) {
         held.state = 'released'
         this.#releases.add(held)
-        this.#flush()
+        void this.#release(held)
       }
       throw error
     }
@@ -158,7 +178,7 @@ export class Leases {
     if (this.#clock.now() >= held.until) return this.#confirm(held)
     held.state = 'spending'
     this.#spends.add(held)
-    this.#flush()
+    void this.#spend(held)
   }
 
   /**
@@ -181,12 +201,16 @@ export class Leases {
     const held = lease as Held
     if (held.state === 'lost') return
     if (held.state === 'released') return held.settled?.promise
-    this.#spends.delete(held)
     held.state = 'released'
     held.isCounted = isCounted
     this.#releases.add(held)
     const settled = (held.settled ??= Promise.withResolvers<void>())
-    this.#flush()
+    // A spend that is on its way comes first: the release must be the later write.
+    const isUnderWay = this.#spends.has(held) && !this.#again.delete(held)
+    if (!isUnderWay) {
+      this.#spends.delete(held)
+      void this.#release(held)
+    }
     const timer = this.#clock.after(RELEASE_WAIT, settled.resolve)
     await settled.promise
     timer.cancel()
@@ -199,11 +223,9 @@ export class Leases {
   async close(): Promise<void> {
     this.#heartbeat?.cancel()
     this.#heartbeat = null
-    await this.#flushing
-    if (this.#spends.size + this.#releases.size > 0) {
-      this.#flush()
-      await this.#flushing
-    }
+    await this.#drained()
+    this.#retryNow()
+    await this.#drained()
     this.#retry?.cancel()
     this.#retry = null
     const lost = this.#spends.size
@@ -227,15 +249,15 @@ export class Leases {
 
   async #confirm(held: Held): Promise<void> {
     held.state = 'spending'
-    let spent: string[]
+    let isSpent: boolean
     try {
-      spent = await this.#store.spend([held], this.#clock.now())
+      isSpent = await this.#spending.add(held)
     } catch (error) {
       // Not known whether it was written; releasing it afterwards settles both cases.
       if (held.state === 'spending') held.state = 'held'
       throw lapsed(error)
     }
-    if (spent.includes(held.leaseId)) {
+    if (isSpent) {
       // A client that left meanwhile has had it released.
       if (held.state === 'spending') this.#forget(held, 'spent')
       return
@@ -244,56 +266,88 @@ export class Leases {
     throw lapsed()
   }
 
-  #flush(): void {
-    this.#flushing ??= this.#write().finally(() => {
-      this.#flushing = null
-    })
-  }
-
-  /** Spends first, then releases, one after the other: a release that follows a spend must be the later write. */
-  async #write(): Promise<void> {
-    this.#retry?.cancel()
-    this.#retry = null
-    while (this.#spends.size + this.#releases.size > 0) {
-      const spends = [...this.#spends]
-      try {
-        if (spends.length > 0) {
-          const done = new Set(await this.#store.spend(spends, this.#clock.now()))
-          for (const held of spends) this.#spent(held, done.has(held.leaseId))
-        }
-        const releases = [...this.#releases]
-        if (releases.length > 0) {
-          await this.#store.release(releases)
-          for (const held of releases) {
-            this.#releases.delete(held)
-            this.#forget(held, 'released')
-          }
-        }
-        this.#retryAfter = FIRST_RETRY
-      } catch (error) {
-        this.#log.warn(
-          { spends: this.#spends.size, releases: this.#releases.size, retryMs: this.#retryAfter, err: error },
-          'Spends and releases could not be written yet'
-        )
-        this.#retry = this.#clock.after(this.#retryAfter, () => {
-          this.#flush()
-        })
-        this.#retryAfter = Math.min(LAST_RETRY, this.#retryAfter * 2)
-        return
-      }
+  async #spend(held: Held): Promise<void> {
+    let isDurable: boolean
+    try {
+      isDurable = await this.#spending.add(held)
+    } catch (error) {
+      this.#later(held, error)
+      return
     }
-  }
-
-  #spent(held: Held, durable: boolean): void {
+    this.#written()
     this.#spends.delete(held)
-    // Released while the spend was on its way: the release is written next.
-    if (held.state !== 'spending') return
-    if (!durable)
+    if (held.state !== 'spending') {
+      // Released while the spend was on its way.
+      await this.#release(held)
+      return
+    }
+    if (!isDurable)
       this.#log.error(
         { paymentHash: held.paymentHash },
         'A lease lapsed before its spend was written and the payment was used again'
       )
-    this.#forget(held, durable ? 'spent' : 'lost')
+    this.#forget(held, isDurable ? 'spent' : 'lost')
+  }
+
+  async #release(held: Held): Promise<void> {
+    try {
+      await this.#releasing.add(held)
+    } catch (error) {
+      this.#later(held, error)
+      return
+    }
+    this.#written()
+    this.#releases.delete(held)
+    this.#forget(held, 'released')
+  }
+
+  /** Whether it was written is not known; once more is harmless, as the lease's id stands in every condition. */
+  #later(held: Held, error: unknown): void {
+    this.#again.add(held)
+    if (this.#retry !== null) return
+    this.#log.warn(
+      { spends: this.#spends.size, releases: this.#releases.size, retryMs: this.#retryAfter, err: error },
+      'Spends and releases could not be written yet'
+    )
+    this.#schedule()
+  }
+
+  #schedule(): void {
+    this.#retry?.cancel()
+    this.#retry = this.#clock.after(this.#retryAfter, () => {
+      this.#retryNow()
+    })
+    this.#retryAfter = Math.min(LAST_RETRY, this.#retryAfter * 2)
+  }
+
+  /** The database takes writes again: what waits for it need not wait for long any more. */
+  #written(): void {
+    if (this.#again.size === 0) this.#retryAfter = FIRST_RETRY
+    // Armed for the first pause, the next would be twice as long.
+    else if (this.#retryAfter > 2 * FIRST_RETRY) {
+      this.#retryAfter = FIRST_RETRY
+      this.#schedule()
+    }
+  }
+
+  #retryNow(): void {
+    this.#retry?.cancel()
+    this.#retry = null
+    const again = this.#again
+    this.#again = new Set()
+    for (const held of again) {
+      if (held.state === 'released') {
+        // It settles both: whether the spend was written or not.
+        this.#spends.delete(held)
+        void this.#release(held)
+      } else void this.#spend(held)
+    }
+  }
+
+  async #drained(): Promise<void> {
+    // A release may follow a spend.
+    await this.#spending.drained()
+    await this.#releasing.drained()
   }
 
   #beat(): void {

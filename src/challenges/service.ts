@@ -12,7 +12,7 @@ import { systemRandom, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { MemoryState } from '../state/memory.ts'
 import type { State } from '../state/state.ts'
-import { Claims, type OnPaid } from './claims.ts'
+import { Claims } from './claims.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
 import { comesBack, isSafe } from './after-crash.ts'
 import { Leases, type Lease } from './leases.ts'
@@ -23,7 +23,7 @@ import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
 import { Revocations } from './revocations.ts'
 import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { AmbiguousLease, Challenge, ChallengeStore, RevokedKind } from './store.ts'
+import type { AmbiguousLease, Challenge, ChallengeStore, OnPaid, RevokedKind } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
 import { isForged, type Paid, type CredentialRefusal, type CredentialVerdict } from './verdict.ts'
 import { Verifier } from './verify.ts'
@@ -141,6 +141,7 @@ export class Challenges {
     await this.#revocations.close()
     await this.prices.close()
     await this.leases.close()
+    await this.store.close()
   }
 
   /**

@@ -5,6 +5,7 @@ import {
   type Challenge,
   type ChallengeStore,
   type ClaimCondition,
+  type ClaimIn,
   type ClaimScheme,
   type ClaimedChallenge,
   type GivenBack,
@@ -12,6 +13,7 @@ import {
   type Listed,
   type NewChallenge,
   type NewLease,
+  type OnPaid,
   type Outstanding,
   type OutstandingQuery,
   type Revocation,
@@ -19,19 +21,10 @@ import {
   type Sale
 } from './store.ts'
 import type { ChallengeSource } from './offer.ts'
+import { Batch } from '../database/batch.ts'
 import type { Database, Sql } from '../database/database.ts'
-import {
-  amount,
-  flag,
-  integer,
-  optional,
-  records,
-  text,
-  moment,
-  together,
-  type Records,
-  type Row
-} from '../database/rows.ts'
+import { overRows, type OverRows } from '../database/given-rows.ts'
+import { amount, flag, integer, optional, records, text, moment, together, type Records } from '../database/rows.ts'
 
 /** Of a challenge what its counters need. */
 const saleColumns = { source: text<ChallengeSource>(), amountSats: amount(), createdAt: moment(), clientKey: text() }
@@ -73,14 +66,188 @@ export const challengeRows: Records<Challenge> = records({
 
 const claims = records({ verifications: integer(), returns: integer('client_gone') })
 
-async function claimed<C extends Sale>(
-  rows: Records<C>,
-  statement: PromiseLike<readonly Row[]>
-): Promise<ClaimedChallenge<C> | null> {
-  const [row] = await statement
-  if (row === undefined) return null
-  const { verifications, returns } = claims.read(row)
-  return { challenge: rows.read(row), first: verifications === 1, returns }
+/** A claim of a payment that does not use it up. Times in milliseconds since the epoch, here and below. */
+interface ClaimRow {
+  readonly paymentHash: string
+  readonly scheme: ClaimScheme
+  readonly condition: ClaimCondition | null
+  readonly now: number
+}
+
+/** A lease that is asked for. */
+interface LeaseRow extends NewLease {
+  readonly gateway: string
+  readonly until: number
+  readonly now: number
+  readonly bond: Bond | null
+}
+
+/** A payment that is to be spent at once. */
+interface ConsumeRow extends LeaseKey {
+  readonly gateway: string
+  readonly now: number
+}
+
+const WHOLE = 'challenges.*'
+const BRIEF = 'source, amount_sats, created_at, client_key, verifications, client_gone'
+
+const claimRows = (columns: string): OverRows<ClaimRow> =>
+  overRows(
+    {
+      hash: ['text', row => row.paymentHash],
+      by: ['text', row => row.scheme],
+      at: ['timestamptz', row => row.now],
+      charge: ['text', row => row.condition?.chargeId ?? null],
+      token: ['text', row => row.condition?.tokenId ?? null],
+      issued_after: ['timestamptz', row => row.condition?.issuedAfter ?? null]
+    },
+    given => `
+      update challenges set scheme = given.by, paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
+      from ${given}
+      where payment_hash = given.hash and (scheme is null or scheme = given.by)
+        and (given.charge is null or charge_id = given.charge) and (given.token is null or token_id = given.token)
+        and (given.issued_after is null or created_at > given.issued_after)
+      returning given.nth, ${columns}`
+  )
+
+/** What a payment must be for one modern credential to have it. */
+const LEASABLE = `payment_hash = given.hash and (scheme is null or scheme = 'payment')
+        and (state = 'unspent' or (state = 'leased' and lease_until < given.at and not lease_final))`
+
+const leaseRows = (columns: string): OverRows<LeaseRow> =>
+  overRows(
+    {
+      hash: ['text', row => row.paymentHash],
+      lease: ['text', row => row.leaseId],
+      gateway: ['text', row => row.gateway],
+      final: ['integer', row => (row.isFinal === true ? 1 : 0)],
+      until: ['timestamptz', row => row.until],
+      at: ['timestamptz', row => row.now],
+      payment: ['text', ({ bond }) => bond?.paymentId ?? null],
+      merchant: ['text', ({ bond }) => bond?.merchantId ?? null],
+      sold_by: ['text', ({ bond }) => bond?.service ?? null],
+      sold_method: ['text', ({ bond }) => bond?.method ?? null],
+      sold_path: ['text', ({ bond }) => bond?.path ?? null],
+      sold_query: ['text', ({ bond }) => bond?.query ?? null],
+      price: ['bigint', ({ bond }) => bond?.amountSats ?? null],
+      issued_after: ['timestamptz', ({ bond }) => bond?.issuedAfter ?? null]
+    },
+    given => `
+      update challenges
+      set state = 'leased', lease_id = given.lease, lease_gateway = given.gateway, lease_until = given.until,
+        lease_final = given.final = 1, scheme = 'payment', paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
+      from ${given}
+      where ${LEASABLE}
+        and (given.payment is null or (
+          payment_id = given.payment and digest is null and merchant_id is not distinct from given.merchant
+          and service = given.sold_by and method = given.sold_method and path = given.sold_path and query = given.sold_query
+          and amount_sats = given.price and (given.issued_after is null or created_at > given.issued_after)))
+      returning given.nth, ${columns}`
+  )
+
+const CONSUME = overRows<ConsumeRow>(
+  {
+    hash: ['text', row => row.paymentHash],
+    lease: ['text', row => row.leaseId],
+    gateway: ['text', row => row.gateway],
+    at: ['timestamptz', row => row.now]
+  },
+  given => `
+    update challenges
+    set state = 'spent', spent_at = given.at, lease_id = given.lease, lease_gateway = given.gateway, lease_until = null,
+      scheme = 'payment', paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
+    from ${given}
+    where ${LEASABLE}
+    returning given.nth, ${WHOLE}`
+)
+
+const SPEND = overRows<LeaseKey & { readonly now: number }>(
+  { hash: ['text', row => row.paymentHash], lease: ['text', row => row.leaseId], at: ['timestamptz', row => row.now] },
+  given => `
+    update challenges set state = 'spent', spent_at = coalesce(spent_at, given.at), lease_until = null
+    from ${given}
+    where payment_hash = given.hash and lease_id = given.lease and state in ('leased', 'spent')
+    returning given.nth, lease_id`
+)
+
+const RELEASE = overRows<GivenBack>(
+  {
+    hash: ['text', row => row.paymentHash],
+    lease: ['text', row => row.leaseId],
+    counted: ['integer', row => (row.isCounted === true ? 1 : 0)]
+  },
+  given => `
+    update challenges set state = 'unspent', spent_at = null, lease_id = null, lease_gateway = null, lease_until = null,
+      client_gone = client_gone + given.counted
+    from ${given}
+    where payment_hash = given.hash and lease_id = given.lease and state in ('leased', 'spent')
+    returning given.nth`
+)
+
+/** Claims of one kind, answered with the whole row or as much of it as `rows` reads. */
+class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
+  readonly #database: Database
+  readonly #rows: Records<C>
+  readonly #statement: OverRows<R>
+  readonly #batch: Batch<R, ClaimedChallenge<C> | null>
+
+  constructor(database: Database, rows: Records<C>, statement: OverRows<R>) {
+    this.#database = database
+    this.#rows = rows
+    this.#statement = statement
+    this.#batch = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
+  }
+
+  /** By itself with the database's own handle, and together with others; else as a part of its transaction. */
+  async claim(sql: Sql, row: R): Promise<ClaimedChallenge<C> | null> {
+    if (sql === this.#database.sql) return await this.#batch.add(row)
+    return (await this.write(sql, [row]))[0] ?? null
+  }
+
+  async write(sql: Sql, given: readonly R[]): Promise<Array<ClaimedChallenge<C> | null>> {
+    const found = await this.#statement(sql, given)
+    return found.map(row => {
+      if (row === null) return null
+      const { verifications, returns } = claims.read(row)
+      return { challenge: this.#rows.read(row), first: verifications === 1, returns }
+    })
+  }
+
+  drained(): Promise<void> {
+    return this.#batch.drained()
+  }
+}
+
+/** The same with the whole row, which somebody can be told of in the transaction of the claims. */
+class ToldClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
+  readonly #told: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
+
+  constructor(database: Database, statement: OverRows<R>) {
+    super(database, challengeRows, statement)
+    this.#told = new Batch({
+      key: ({ row }) => row.paymentHash,
+      write: given =>
+        database.transaction(async tx => {
+          const claimed = await this.write(
+            tx,
+            given.map(({ row }) => row)
+          )
+          for (const [at, { onPaid }] of given.entries()) {
+            const one = claimed[at]
+            if (one?.first === true) await onPaid(tx, one.challenge)
+          }
+          return claimed
+        })
+    })
+  }
+
+  async claimIn(where: ClaimIn, row: R): Promise<ClaimedChallenge | null> {
+    return 'onPaid' in where ? await this.#told.add({ row, onPaid: where.onPaid }) : await this.claim(where, row)
+  }
+
+  override async drained(): Promise<void> {
+    await Promise.all([super.drained(), this.#told.drained()])
+  }
 }
 
 const ambiguousLeases: Records<AmbiguousLease> = records({
@@ -115,17 +282,30 @@ function requireSound({ paymentHash, tokenId, amountSats }: NewChallenge): void 
     )
 }
 
-/** Nothing is added while nothing is revoked, which is the rule: the statement of nearly all claims stays one. */
-function issuedAfter(sql: Sql, moment: number | null) {
-  return moment === null ? sql`` : sql`and created_at > ${new Date(moment)}`
-}
-
 /** The challenges of PostgreSQL or the embedded database. */
 export class SqlChallengeStore implements ChallengeStore {
   readonly #database: Database
+  readonly #claims: ToldClaiming<ClaimRow>
+  readonly #claimsInBrief: Claiming<ClaimRow, Sale>
+  readonly #leases: ToldClaiming<LeaseRow>
+  readonly #leasesInBrief: Claiming<LeaseRow, Sale>
+  readonly #consumptions: ToldClaiming<ConsumeRow>
 
   constructor(database: Database) {
     this.#database = database
+    this.#claims = new ToldClaiming(database, claimRows(WHOLE))
+    this.#claimsInBrief = new Claiming(database, sales, claimRows(BRIEF))
+    this.#leases = new ToldClaiming(database, leaseRows(WHOLE))
+    this.#leasesInBrief = new Claiming(database, sales, leaseRows(BRIEF))
+    this.#consumptions = new ToldClaiming(database, CONSUME)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(
+      [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions].map(claiming =>
+        claiming.drained()
+      )
+    )
   }
 
   async insert(sql: Sql, challenge: NewChallenge): Promise<void> {
@@ -169,7 +349,7 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async claim(
-    sql: Sql,
+    where: ClaimIn,
     paymentHash: string,
     scheme: 'l402' | 'payment-legacy',
     condition: ClaimCondition | null,
@@ -184,29 +364,21 @@ export class SqlChallengeStore implements ChallengeStore {
     brief: true
   ): Promise<ClaimedChallenge<Sale> | null>
   async claim(
-    sql: Sql,
+    where: ClaimIn,
     paymentHash: string,
     scheme: 'l402' | 'payment-legacy',
     condition: ClaimCondition | null,
     now: number,
     brief = false
   ): Promise<ClaimedChallenge<Sale> | null> {
-    const charge = condition?.chargeId ?? null
-    const token = condition?.tokenId ?? null
-    return await claimed<Sale>(
-      brief ? sales : challengeRows,
-      sql`
-      update challenges
-      set scheme = ${scheme}, paid_at = coalesce(paid_at, ${new Date(now)}::timestamptz), verifications = verifications + 1
-      where payment_hash = ${paymentHash} and (scheme is null or scheme = ${scheme})
-        and (${charge}::text is null or charge_id = ${charge}) and (${token}::text is null or token_id = ${token})
-        ${issuedAfter(sql, condition?.issuedAfter ?? null)}
-      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`
-    )
+    const row = { paymentHash, scheme, condition, now }
+    return brief && !('onPaid' in where)
+      ? await this.#claimsInBrief.claim(where, row)
+      : await this.#claims.claimIn(where, row)
   }
 
   async lease(
-    sql: Sql,
+    where: ClaimIn,
     key: NewLease,
     gateway: string,
     until: number,
@@ -223,85 +395,50 @@ export class SqlChallengeStore implements ChallengeStore {
     brief: true
   ): Promise<ClaimedChallenge<Sale> | null>
   async lease(
-    sql: Sql,
-    key: NewLease,
+    where: ClaimIn,
+    { paymentHash, leaseId, isFinal = false }: NewLease,
     gateway: string,
     until: number,
     now: number,
     bond: Bond | null = null,
     brief = false
   ): Promise<ClaimedChallenge<Sale> | null> {
-    const at = new Date(now)
-    return await claimed<Sale>(
-      brief ? sales : challengeRows,
-      sql`
-      update challenges
-      set state = 'leased', lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = ${new Date(until)}, lease_final = ${key.isFinal ?? false},
-        scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
-      where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
-        and (state = 'unspent' or (state = 'leased' and lease_until < ${at} and not lease_final))
-        ${
-          bond === null
-            ? sql``
-            : sql`and payment_id = ${bond.paymentId} and digest is null and merchant_id is not distinct from ${bond.merchantId}
-        and service = ${bond.service} and method = ${bond.method} and path = ${bond.path} and query = ${bond.query} and amount_sats = ${bond.amountSats}
-        ${issuedAfter(sql, bond.issuedAfter)}`
-        }
-      returning ${brief ? sql`source, amount_sats, created_at, client_key, verifications, client_gone` : sql`*`}`
-    )
+    const row = { paymentHash, leaseId, isFinal, gateway, until, now, bond }
+    return brief && !('onPaid' in where)
+      ? await this.#leasesInBrief.claim(where, row)
+      : await this.#leases.claimIn(where, row)
   }
 
-  async consume(sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null> {
-    const at = new Date(now)
-    return await claimed(
-      challengeRows,
-      sql`
-      update challenges
-      set state = 'spent', spent_at = ${at}, lease_id = ${key.leaseId}, lease_gateway = ${gateway}, lease_until = null,
-        scheme = 'payment', paid_at = coalesce(paid_at, ${at}::timestamptz), verifications = verifications + 1
-      where payment_hash = ${key.paymentHash} and (scheme is null or scheme = 'payment')
-        and (state = 'unspent' or (state = 'leased' and lease_until < ${at} and not lease_final))
-      returning *`
-    )
+  async consume(
+    where: ClaimIn,
+    { paymentHash, leaseId }: LeaseKey,
+    gateway: string,
+    now: number
+  ): Promise<ClaimedChallenge | null> {
+    return await this.#consumptions.claimIn(where, { paymentHash, leaseId, gateway, now })
   }
 
   async extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]> {
+    // Sorted, as whatever locks several rows.
+    const held = keys.toSorted((one, other) => (one.paymentHash < other.paymentHash ? -1 : 1))
     const rows = await this.#database.sql<{ lease_id: string }[]>`
       update challenges set lease_until = ${new Date(until)}
-      from unnest(${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[]) as held (hash, lease)
+      from unnest(${held.map(key => key.paymentHash)}::text[], ${held.map(key => key.leaseId)}::text[]) as held (hash, lease)
       where challenges.payment_hash = held.hash and challenges.lease_id = held.lease and lease_gateway = ${gateway} and state = 'leased'
       returning lease_id`
     return rows.map(row => row.lease_id)
   }
 
   async spend(keys: readonly LeaseKey[], now: number): Promise<string[]> {
-    const { sql } = this.#database
-    const [first, second] = keys
-    const at = new Date(now)
-    // For arrays PostgreSQL makes a plan each time, a third of what one spend costs; the plan for one row is kept.
-    const rows =
-      first !== undefined && second === undefined
-        ? await sql<{ lease_id: string }[]>`
-        update challenges set state = 'spent', spent_at = coalesce(spent_at, ${at}::timestamptz), lease_until = null
-        where payment_hash = ${first.paymentHash} and lease_id = ${first.leaseId} and state in ('leased', 'spent')
-        returning lease_id`
-        : await sql<{ lease_id: string }[]>`
-        update challenges set state = 'spent', spent_at = coalesce(spent_at, ${at}::timestamptz), lease_until = null
-        from unnest(${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[]) as held (hash, lease)
-        where challenges.payment_hash = held.hash and challenges.lease_id = held.lease and challenges.state in ('leased', 'spent')
-        returning challenges.lease_id`
-    return rows.map(row => row.lease_id)
+    const spent = await SPEND(
+      this.#database.sql,
+      keys.map(({ paymentHash, leaseId }) => ({ paymentHash, leaseId, now }))
+    )
+    return keys.filter((_key, at) => spent[at] !== null).map(({ leaseId }) => leaseId)
   }
 
   async release(keys: readonly GivenBack[]): Promise<void> {
-    const { sql } = this.#database
-    await sql`
-      update challenges set state = 'unspent', spent_at = null, lease_id = null, lease_gateway = null, lease_until = null,
-        client_gone = client_gone + counted
-      from unnest(
-        ${keys.map(key => key.paymentHash)}::text[], ${keys.map(key => key.leaseId)}::text[], ${keys.map(key => (key.isCounted === true ? 1 : 0))}::integer[]
-      ) as held (hash, lease, counted)
-      where challenges.payment_hash = held.hash and challenges.lease_id = held.lease and challenges.state in ('leased', 'spent')`
+    await RELEASE(this.#database.sql, keys)
   }
 
   async spendLapsed(now: number, expiredAfter: number, limit: number): Promise<number> {

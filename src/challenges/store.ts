@@ -192,6 +192,24 @@ export interface OutstandingQuery {
   readonly payableUntil: number
 }
 
+/**
+ * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that
+ * records it: what it writes with `tx` is durable exactly when the claim is. It must make no network call. When it
+ * throws, the claim fails too.
+ */
+export type OnPaid = (tx: Sql, challenge: Challenge) => Promise<void>
+
+/** The claims stand by themselves, with whatever `onPaid` writes of those that are the first of their payment. */
+export interface Told {
+  readonly onPaid: OnPaid
+}
+
+/**
+ * Where a claim is written: with the handle of a transaction as a part of it; with the database's own, or `Told`, by
+ * itself. Those that come by themselves at the same time share statements (`database/batch.ts`).
+ */
+export type ClaimIn = Sql | Told
+
 /** The channel on which a change of the revocation list is announced. */
 export const REVOCATIONS_CHANNEL = 'boltgate_revocations'
 
@@ -216,7 +234,7 @@ export interface ChallengeStore {
    * caller over all time.
    */
   claim(
-    sql: Sql,
+    where: ClaimIn,
     paymentHash: string,
     scheme: 'l402' | 'payment-legacy',
     condition: ClaimCondition | null,
@@ -237,7 +255,7 @@ export interface ChallengeStore {
    * unless the row has exactly these members and is bound to no body. `until` in milliseconds since the epoch.
    */
   lease(
-    sql: Sql,
+    where: ClaimIn,
     key: NewLease,
     gateway: string,
     until: number,
@@ -258,7 +276,7 @@ export interface ChallengeStore {
    * Spends the payment for one modern credential at once, without a request to wait for: as `lease`, but what it leaves
    * is spent under the lease id. Null where `lease` would say null.
    */
-  consume(sql: Sql, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
+  consume(where: ClaimIn, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
   /** Extends the held leases of one gateway in one statement; answers those that are still its own. */
   extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
   /**
@@ -291,4 +309,6 @@ export interface ChallengeStore {
    * Revocations of payments go with their rows: without one a token is good for nothing.
    */
   purge(unpaidBefore: number, paidBefore: number, limit: number): Promise<number>
+  /** Resolves when nothing is being written any more. */
+  close(): Promise<void>
 }

@@ -1,3 +1,5 @@
+import postgres from 'postgres'
+
 /** The embedded database is not running; the message says why. */
 export class DatabaseStopped extends Error {
   override name = 'DatabaseStopped'
@@ -66,6 +68,15 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
     constraint === undefined ||
     (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)
   )
+}
+
+/**
+ * Whether it is certain that nothing of what failed was written: the database refused it, or our own code broke off its
+ * transaction. After a fault of the connection nobody knows.
+ */
+export function isCertainlyUndone(error: unknown): boolean {
+  if (isConnectionFault(error)) return false
+  return error instanceof postgres.PostgresError || codeOf(error) === null
 }
 
 /**

@@ -1,0 +1,157 @@
+import { systemClock, type Clock, type Timer } from '../system/clock.ts'
+import { isCertainlyUndone } from './errors.ts'
+
+/** How items are written together. `I` is what one caller brings, `V` what it is told. */
+export interface BatchOptions<I, V> {
+  /**
+   * Writes items in one statement, or one transaction, and answers a verdict for each, in their order. They come sorted
+   * by key, which is the order in which rows are to be locked, and no two have the same key.
+   */
+  readonly write: (items: readonly I[]) => Promise<readonly V[]>
+  /** What an item changes. Of one key one item at a time is under way, in the order in which they came. */
+  readonly key: (item: I) => string
+  /** Bytes of an item, where they differ much; one unless said, which leaves them unbounded. */
+  readonly size?: (item: I) => number
+  /** For `PATIENCE`. */
+  readonly clock?: Clock
+}
+
+/** Most items, and most bytes, of one statement; a single item may have more. */
+const ITEMS = 256
+const BYTES = 1_048_576
+/**
+ * Milliseconds that an item waits for a statement of others: one that stands, behind a lock or a network that says
+ * nothing, must not hold up whoever came after it.
+ */
+const PATIENCE = 100
+
+/** One caller's item on its way. */
+interface Entry<I, V> {
+  readonly item: I
+  readonly key: string
+  readonly resolve: (verdict: V) => void
+  readonly reject: (error: unknown) => void
+  /** Of the same key, the one that came next. */
+  behind: Entry<I, V> | null
+}
+
+/**
+ * Writes what comes at the same time with one statement. An item that comes while nothing is under way is written at
+ * once, by itself; what comes until its answer is there goes together, and so on: nobody waits for company, and with
+ * one caller at a time each statement has one item.
+ *
+ * Each caller gets the verdict of its own item. When the database refuses a statement of several, its halves are tried
+ * by themselves, down to the item that is at fault, so that this one fails alone. When the answer is lost every item of
+ * the statement is, as it would be by itself: nothing is repeated here.
+ */
+export class Batch<I, V> {
+  readonly #write: BatchOptions<I, V>['write']
+  readonly #keyOf: (item: I) => string
+  readonly #sizeOf: (item: I) => number
+  readonly #clock: Clock
+  /** What may go with the next statement. */
+  #ready: Entry<I, V>[] = []
+  /** Of each key that is ready or under way, the entry that came last. */
+  readonly #last = new Map<string, Entry<I, V>>()
+  /** The statement for which the others wait; null for none, also when it has outlasted their patience. */
+  #current: object | null = null
+  #patience: Timer | null = null
+  #idle: PromiseWithResolvers<void> | null = null
+
+  constructor({ write, key, size = () => 1, clock = systemClock }: BatchOptions<I, V>) {
+    this.#write = write
+    this.#keyOf = key
+    this.#sizeOf = size
+    this.#clock = clock
+  }
+
+  /**
+   * Writes an item, together with those that come while it must wait. Never call it inside a transaction: the statement
+   * is another connection's, and the embedded database has one.
+   * @returns its own verdict; rejects with what its statement was refused with, or lost by
+   */
+  add(item: I): Promise<V> {
+    const { promise, resolve, reject } = Promise.withResolvers<V>()
+    const entry: Entry<I, V> = { item, key: this.#keyOf(item), resolve, reject, behind: null }
+    const before = this.#last.get(entry.key)
+    this.#last.set(entry.key, entry)
+    if (before !== undefined) before.behind = entry
+    else this.#admit(entry)
+    return promise
+  }
+
+  /** Resolves when nothing waits and nothing is under way. */
+  drained(): Promise<void> {
+    if (this.#last.size === 0) return Promise.resolve()
+    this.#idle ??= Promise.withResolvers()
+    return this.#idle.promise
+  }
+
+  #admit(entry: Entry<I, V>): void {
+    this.#ready.push(entry)
+    if (this.#current === null) this.#send()
+    else this.#wait()
+  }
+
+  #wait(): void {
+    this.#patience ??= this.#clock.after(PATIENCE, () => {
+      this.#patience = null
+      this.#send()
+    })
+  }
+
+  /** Sends what is ready, as much of it as one statement takes. */
+  #send(): void {
+    this.#patience?.cancel()
+    this.#patience = null
+    const entries = this.#take()
+    if (entries.length === 0) {
+      this.#current = null
+      return
+    }
+    const statement = {}
+    this.#current = statement
+    if (this.#ready.length > 0) this.#wait()
+    void this.#run(statement, entries)
+  }
+
+  async #run(statement: object, entries: readonly Entry<I, V>[]): Promise<void> {
+    await this.#settle(entries)
+    for (const { key, behind } of entries) {
+      if (behind === null) this.#last.delete(key)
+      else this.#ready.push(behind)
+    }
+    if (this.#current === statement || this.#current === null) this.#send()
+    else if (this.#ready.length > 0) this.#wait()
+    if (this.#last.size > 0) return
+    this.#idle?.resolve()
+    this.#idle = null
+  }
+
+  #take(): Entry<I, V>[] {
+    let [count, bytes] = [0, 0]
+    for (const { item } of this.#ready) {
+      bytes += this.#sizeOf(item)
+      if (count === ITEMS || (count > 0 && bytes > BYTES)) break
+      count++
+    }
+    const taken = this.#ready.splice(0, count)
+    return taken.sort((one, other) => (one.key < other.key ? -1 : 1))
+  }
+
+  async #settle(entries: readonly Entry<I, V>[]): Promise<void> {
+    let verdicts: readonly V[]
+    try {
+      verdicts = await this.#write(entries.map(({ item }) => item))
+    } catch (error) {
+      if (entries.length > 1 && isCertainlyUndone(error)) {
+        const half = entries.length >> 1
+        await this.#settle(entries.slice(0, half))
+        await this.#settle(entries.slice(half))
+      } else for (const entry of entries) entry.reject(error)
+      return
+    }
+    // `write` promises one for each.
+    for (const [at, entry] of entries.entries()) entry.resolve(verdicts[at] as V)
+  }
+}

@@ -1,0 +1,50 @@
+import type { Sql } from './database.ts'
+import type { Row } from './rows.ts'
+
+/** A value of a row that is given to a statement; moments in milliseconds since the epoch. */
+type Given = string | number | null
+
+/** One column of the rows that are given: its type in PostgreSQL, and where its value comes from. */
+export type GivenColumn<R> = readonly [
+  // No boolean: the client takes a list of them for one.
+  type: 'text' | 'integer' | 'bigint' | 'timestamptz' | 'uuid',
+  of: (row: R) => Given
+]
+
+/** Runs a statement with rows; answers the row that it returned for each of them, in their order, null for none. */
+export type OverRows<R> = (sql: Sql, rows: readonly R[]) => Promise<Array<Row | null>>
+
+/**
+ * A statement over any number of rows. `text` gets what stands in it for the rows, to be said once after `from`: a
+ * table `given` with the columns and `nth`, the row's number, which the statement must return as `nth`.
+ *
+ * Several rows travel as one list for each column, which PostgreSQL plans anew each time. A single one travels as
+ * values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
+ */
+export function overRows<R>(
+  columns: Readonly<Record<string, GivenColumn<R>>>,
+  text: (given: string) => string
+): OverRows<R> {
+  const given = [...Object.values(columns), ['integer', () => 0] as const]
+  const [before = '', after = ''] = text('\0').split('\0')
+  const names = `as given (${[...Object.keys(columns), 'nth'].join(', ')})`
+  const parts = (open: string, suffix: string, close: string): TemplateStringsArray => {
+    const strings = given.map((_column, at) => (at === 0 ? `${before}${open}` : `::${given[at - 1]?.[0]}${suffix}, `))
+    strings.push(`::${given.at(-1)?.[0]}${suffix}${close} ${names}${after}`)
+    // What a tagged template passes: the client tells one by `raw`.
+    return Object.assign(strings, { raw: strings })
+  }
+  const one = parts('(values (', '', '))')
+  const several = parts('unnest(', '[]', ')')
+  return async (sql, rows) => {
+    const [row] = rows
+    if (row === undefined) return []
+    const found =
+      rows.length === 1
+        ? await sql(one, ...given.map(([, of]) => of(row)))
+        : await sql(several, ...given.map(([, of], at) => (at === given.length - 1 ? [...rows.keys()] : rows.map(of))))
+    const answers: Array<Row | null> = rows.map(() => null)
+    for (const answer of found) answers[Number(answer['nth'])] = answer
+    return answers
+  }
+}

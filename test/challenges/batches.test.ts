@@ -1,0 +1,379 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test as T } from 'tap'
+import type { ClaimedChallenge, NewChallenge, Sale } from '../../src/challenges/store.ts'
+import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
+import type { Database, Sql } from '../../src/database/database.ts'
+import { eachDatabase } from '../support/database.ts'
+
+const NOW = Date.parse('2026-11-21T00:00:00.123Z')
+
+function challenge(merchantId: string | null): NewChallenge {
+  return {
+    paymentHash: randomBytes(32).toString('hex'),
+    source: merchantId === null ? 'route' : 'proxy',
+    service: 'boltgate:0',
+    merchantId,
+    proxyId: null,
+    place: 'route:a',
+    resource: '/a',
+    path: '/a',
+    method: 'GET',
+    query: '',
+    amountSats: 10,
+    digest: null,
+    binding: 'b',
+    payment: { id: 'id', realm: 'r', request: 'q', expires: '2026-11-21T00:10:00Z' },
+    macaroon: 'AAAA',
+    tokenId: '0'.repeat(64),
+    invoice: 'lnbcrt1',
+    network: 'regtest',
+    chargeId: 'c',
+    providerSlot: 'primary',
+    providerKind: 'sandbox',
+    clientKey: '203.0.113.1',
+    idempotencyKey: null,
+    description: 'd',
+    createdAt: NOW,
+    expiresAt: NOW + 600_000,
+    tokenExpiresAt: NOW + 3_600_000
+  }
+}
+
+/** What is done to one payment; `lease` is the lease's id. */
+type Operation =
+  | {
+      readonly kind: 'claim'
+      readonly scheme: 'l402' | 'payment-legacy'
+      readonly charge: string
+      readonly brief: boolean
+    }
+  | {
+      readonly kind: 'lease'
+      readonly lease: string
+      readonly path: string
+      readonly now: number
+      readonly brief: boolean
+    }
+  | { readonly kind: 'consume'; readonly lease: string; readonly now: number }
+  | { readonly kind: 'spend' | 'release'; readonly lease: string }
+
+/** A payment as the contract of `ChallengeStore` has it. */
+interface Payment {
+  readonly state: 'unspent' | 'leased' | 'spent'
+  readonly scheme: string | null
+  readonly lease: string | null
+  readonly until: number
+  readonly isFirst: boolean
+}
+
+const FRESH: Payment = { state: 'unspent', scheme: null, lease: null, until: 0, isFirst: true }
+const UNTIL = 20_000
+
+/** One operation by itself: what becomes of the payment, and what its caller is told. */
+function step(payment: Payment, operation: Operation): readonly [Payment, string] {
+  const isOwn =
+    'lease' in operation &&
+    payment.lease === operation.lease &&
+    (payment.state === 'leased' || payment.state === 'spent')
+  const isFree = (now: number): boolean =>
+    (payment.scheme ?? 'payment') === 'payment' &&
+    (payment.state === 'unspent' || (payment.state === 'leased' && payment.until < now))
+  const told = payment.isFirst ? 'first' : 'again'
+  switch (operation.kind) {
+    case 'claim':
+      return (payment.scheme ?? operation.scheme) === operation.scheme && operation.charge === 'c'
+        ? [{ ...payment, scheme: operation.scheme, isFirst: false }, told]
+        : [payment, 'refused']
+    case 'lease':
+      return isFree(operation.now) && operation.path === '/a'
+        ? [
+            {
+              state: 'leased',
+              scheme: 'payment',
+              lease: operation.lease,
+              until: operation.now + UNTIL,
+              isFirst: false
+            },
+            told
+          ]
+        : [payment, 'refused']
+    case 'consume':
+      return isFree(operation.now)
+        ? [{ ...payment, state: 'spent', scheme: 'payment', lease: operation.lease, isFirst: false }, told]
+        : [payment, 'refused']
+    case 'spend':
+      return isOwn ? [{ ...payment, state: 'spent' }, 'done'] : [payment, 'refused']
+    case 'release':
+      return [isOwn ? { ...payment, state: 'unspent', lease: null } : payment, 'done']
+  }
+}
+
+/** What came of an operation; null where its answer was lost, so that it was done or not. */
+type Told = string | null
+
+/** Whether some order of the operations, each by itself, tells each caller this and leaves the row like that. */
+function isExplained(payment: Payment, told: ReadonlyArray<readonly [Operation, Told]>, left: Payment): boolean {
+  if (told.length === 0)
+    return (
+      payment.state === left.state &&
+      payment.scheme === left.scheme &&
+      payment.lease === left.lease &&
+      payment.isFirst === left.isFirst
+    )
+  return told.some(([operation, answer], at) => {
+    const rest = told.toSpliced(at, 1)
+    const [after, expected] = step(payment, operation)
+    if (answer !== null) return answer === expected && isExplained(after, rest, left)
+    return isExplained(after, rest, left) || isExplained(payment, rest, left)
+  })
+}
+
+function pick<V>(random: () => number, values: readonly [V, ...V[]]): V {
+  return values[Math.floor(random() * values.length)] ?? values[0]
+}
+
+/** Numbers that look random and are the same for the same seed (mulberry32). */
+function numbers(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+function anyOperation(random: () => number): Operation {
+  const lease = pick(random, ['l1', 'l2', 'l3'])
+  const now = NOW + pick(random, [0, 0, UNTIL + 1])
+  const brief = random() < 0.5
+  switch (pick(random, ['claim', 'lease', 'lease', 'consume', 'spend', 'release'] as const)) {
+    case 'claim':
+      return {
+        kind: 'claim',
+        scheme: pick(random, ['l402', 'payment-legacy'] as const),
+        charge: pick(random, ['c', 'c', 'another']),
+        brief
+      }
+    case 'lease':
+      return { kind: 'lease', lease, now, path: pick(random, ['/a', '/a', '/b']), brief }
+    case 'consume':
+      return { kind: 'consume', lease, now }
+    case 'spend':
+      return { kind: 'spend', lease }
+    case 'release':
+      return { kind: 'release', lease }
+  }
+}
+
+/** The same database, of whose statements some are lost: before they are sent, or their answer. */
+function lossy(database: Database, random: () => number, share: number): Database {
+  const lost = (): Error => Object.assign(new Error('the connection was lost'), { code: 'ECONNRESET' })
+  const sql = new Proxy(database.sql, {
+    apply: (target, self, args: unknown[]) => {
+      const fate = random()
+      if (fate < share / 2) return Promise.reject(lost())
+      // A statement of ours, as the client makes it.
+      const sent = Reflect.apply(target, self, args) as PromiseLike<unknown>
+      return fate < share
+        ? sent.then(() => {
+            throw lost()
+          })
+        : sent
+    }
+  })
+  return { ...methods(database), sql }
+}
+
+function methods(database: Database): Omit<Database, 'sql'> {
+  return {
+    kind: database.kind,
+    transaction: (run, options) => database.transaction(run, options),
+    listen: (channel, heard) => database.listen(channel, heard),
+    notify: (channel, payload, tx) => database.notify(channel, payload, tx),
+    health: () => database.health(),
+    close: () => database.close()
+  }
+}
+
+const verdict = (claimed: ClaimedChallenge<Sale> | null): string =>
+  claimed === null ? 'refused' : claimed.first ? 'first' : 'again'
+
+async function told(t: T, work: Promise<string>): Promise<Told> {
+  try {
+    return await work
+  } catch (error) {
+    t.match(error, { code: 'ECONNRESET' })
+    return null
+  }
+}
+
+function run(store: SqlChallengeStore, sql: Sql, paymentHash: string, operation: Operation): Promise<string> {
+  switch (operation.kind) {
+    case 'claim': {
+      const condition = { chargeId: operation.charge, tokenId: '0'.repeat(64), issuedAfter: null }
+      return operation.brief
+        ? store.claim(sql, paymentHash, operation.scheme, condition, NOW, true).then(verdict)
+        : store.claim(sql, paymentHash, operation.scheme, condition, NOW).then(verdict)
+    }
+    case 'lease': {
+      const { now } = operation
+      const key = { paymentHash, leaseId: operation.lease }
+      const bond = {
+        paymentId: 'id',
+        merchantId: null,
+        service: 'boltgate:0',
+        method: 'GET',
+        path: operation.path,
+        query: '',
+        amountSats: 10,
+        issuedAfter: null
+      }
+      return operation.brief
+        ? store.lease(sql, key, 'g', now + UNTIL, now, bond, true).then(verdict)
+        : store.lease(sql, key, 'g', now + UNTIL, now, bond).then(verdict)
+    }
+    case 'consume':
+      return store.consume(sql, { paymentHash, leaseId: operation.lease }, 'g', operation.now).then(verdict)
+    case 'spend':
+      return store
+        .spend([{ paymentHash, leaseId: operation.lease }], NOW)
+        .then(spent => (spent.length === 1 ? 'done' : 'refused'))
+    case 'release':
+      return store.release([{ paymentHash, leaseId: operation.lease }]).then(() => 'done')
+  }
+}
+
+for (const share of [0, 0.3]) {
+  await eachDatabase(
+    t,
+    `no interleaving of what is written together gives a verdict that single statements would not${share === 0 ? '' : ', with answers lost'}`,
+    async (t, database) => {
+      const seed = Math.floor(Math.random() * 2 ** 31)
+      const random = numbers(seed)
+      const plain = new SqlChallengeStore(database)
+      for (let round = 0; round < 25; round++) {
+        const watched = lossy(database, random, share)
+        const store = new SqlChallengeStore(watched)
+        const rows = Array.from({ length: 12 }, () => challenge(null))
+        for (const row of rows) await plain.insert(database.sql, row)
+        const work = rows.map(row => {
+          const operations = Array.from({ length: 1 + Math.floor(random() * 5) }, () => anyOperation(random))
+          return { row, operations }
+        })
+        // Row by row in turn, so that a batch has several rows and each row is in several batches.
+        const begun: Array<Promise<readonly [string, Operation, Told]>> = []
+        for (let at = 0; at < 5; at++)
+          for (const { row, operations } of work) {
+            const operation = operations[at]
+            if (operation === undefined) continue
+            const { paymentHash } = row
+            begun.push(
+              told(t, run(store, watched.sql, paymentHash, operation)).then(answer => [paymentHash, operation, answer])
+            )
+          }
+        const answers = await Promise.all(begun)
+        await store.close()
+        for (const { paymentHash } of rows) {
+          const [left] = await database.sql<
+            { state: Payment['state']; scheme: string | null; lease_id: string | null; verifications: number }[]
+          >`select state, scheme, lease_id, verifications from challenges where payment_hash = ${paymentHash}`
+          if (left === undefined) throw new Error('a row has gone')
+          const own = answers
+            .filter(([hash]) => hash === paymentHash)
+            .map(([, operation, answer]) => [operation, answer] as const)
+          const { state, scheme, lease_id: lease, verifications } = left
+          if (!isExplained(FRESH, own, { state, scheme, lease, until: 0, isFirst: verifications === 0 }))
+            t.fail('no order of single statements says this', { seed, round, own, left })
+        }
+      }
+      t.pass('each verdict, and what is left')
+    }
+  )
+}
+
+await eachDatabase(
+  t,
+  'a row that the database refuses fails alone, among those written with it',
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    const rows = Array.from({ length: 40 }, () => challenge('7'))
+    for (const row of rows) await store.insert(database.sql, row)
+    // PostgreSQL has no text with this character in it.
+    const isBad = (at: number): boolean => at % 13 === 5
+    const lease = (at: number, paymentHash: string) => ({ paymentHash, leaseId: isBad(at) ? 'l\0' : `l${at}` })
+    const leased = await Promise.allSettled(
+      rows.map(({ paymentHash }, at) =>
+        store.lease(database.sql, lease(at, paymentHash), 'g', NOW + UNTIL, NOW, null, true)
+      )
+    )
+    t.same(
+      leased.map(one => one.status === 'fulfilled' && one.value !== null),
+      rows.map((_row, at) => !isBad(at))
+    )
+    const heard: string[] = []
+    const claimed = await Promise.allSettled(
+      Array.from({ length: 40 }, (_none, at) => at).map(async at => {
+        const row = challenge('7')
+        await store.insert(database.sql, row)
+        const told = await store.claim(
+          {
+            onPaid: async (tx, { paymentHash }) => {
+              if (isBad(at)) throw new Error('nobody can be told of this one')
+              await tx`insert into revocations (kind, id, revoked_at) values ('payment', ${paymentHash}, ${new Date(NOW)})`
+              heard.push(paymentHash)
+            }
+          },
+          row.paymentHash,
+          'l402',
+          null,
+          NOW
+        )
+        return [row.paymentHash, told?.first]
+      })
+    )
+    t.same(
+      claimed.map(one => one.status === 'fulfilled'),
+      claimed.map((_one, at) => !isBad(at))
+    )
+    const written = await database.sql<{ id: string }[]>`select id from revocations`
+    const first = claimed.flatMap(one => (one.status === 'fulfilled' ? [one.value[0]] : []))
+    t.same(written.map(({ id }) => id).sort(), first.sort(), 'what is told stands with its claim, once')
+    const [paid] = await database.sql<{ count: number }[]>`
+    select count(*)::int as count from challenges where scheme = 'l402'`
+    t.equal(paid?.count, first.length)
+  }
+)
+
+await eachDatabase(
+  t,
+  'what comes at the same time shares statements, and a single one is as it was',
+  async (t, database) => {
+    const sizes: number[] = []
+    const sql = new Proxy(database.sql, {
+      apply: (target, self, args: unknown[]) => {
+        const text = String(args[0])
+        if (text.includes('given')) sizes.push(Array.isArray(args[1]) ? args[1].length : 1)
+        return Reflect.apply(target, self, args) as unknown
+      }
+    })
+    const store = new SqlChallengeStore({ ...methods(database), sql })
+    const rows = Array.from({ length: 33 }, () => challenge(null))
+    for (const row of rows) await store.insert(database.sql, row)
+    await Promise.all(
+      rows.map(({ paymentHash }, at) =>
+        store.lease(sql, { paymentHash, leaseId: `l${at}` }, 'g', NOW + UNTIL, NOW, null, true)
+      )
+    )
+    t.same(sizes, [1, 32])
+    t.same(
+      (
+        await store.spend(
+          rows.map(({ paymentHash }, at) => ({ paymentHash, leaseId: `l${at}` })),
+          NOW
+        )
+      ).length,
+      33
+    )
+  }
+)
