@@ -91,7 +91,8 @@ t.test(
       const found = await prices()
       return found.size === 1 && !found.has(old ?? '') ? true : null
     })
-    t.ok(reloads(gateway) >= before + 2)
+    // A worker serves the new price before its line has come through the pipe.
+    await eventually('the lines of both reloads', 60_000, async () => (reloads(gateway) >= before + 2 ? true : null))
 
     const victim = gateway.serving[0] ?? 0
     process.kill(victim, 'SIGKILL')
