@@ -14,6 +14,7 @@ import {
   type NewChallenge,
   type NewLease,
   type OnPaid,
+  type OpenInvoice,
   type Outstanding,
   type OutstandingQuery,
   type Revocation,
@@ -184,6 +185,66 @@ const RELEASE = overRows<GivenBack>(
     returning given.nth`
 )
 
+const INSERT = overRows<NewChallenge>(
+  {
+    payment_hash: ['text', row => row.paymentHash],
+    source: ['text', row => row.source],
+    service: ['text', row => row.service],
+    merchant_id: ['text', row => row.merchantId],
+    proxy_id: ['text', row => row.proxyId],
+    place: ['text', row => row.place],
+    resource: ['text', row => row.resource],
+    path: ['text', row => row.path],
+    method: ['text', row => row.method],
+    query: ['text', row => row.query],
+    amount_sats: ['bigint', row => row.amountSats],
+    digest: ['text', row => row.digest],
+    binding: ['text', row => row.binding],
+    payment_id: ['text', ({ payment }) => payment?.id ?? null],
+    realm: ['text', ({ payment }) => payment?.realm ?? null],
+    request: ['text', ({ payment }) => payment?.request ?? null],
+    payment_expires: ['text', ({ payment }) => payment?.expires ?? null],
+    macaroon: ['text', row => row.macaroon],
+    token_id: ['text', row => row.tokenId],
+    invoice: ['text', row => row.invoice],
+    network: ['text', row => row.network],
+    charge_id: ['text', row => row.chargeId],
+    provider_slot: ['text', row => row.providerSlot],
+    provider_kind: ['text', row => row.providerKind],
+    client_key: ['text', row => row.clientKey],
+    idempotency_key: ['text', row => row.idempotencyKey],
+    description: ['text', row => row.description],
+    created_at: ['timestamptz', row => row.createdAt],
+    expires_at: ['timestamptz', row => row.expiresAt],
+    token_expires_at: ['timestamptz', row => row.tokenExpiresAt]
+  },
+  (given, columns) => `insert into challenges (${columns}) select ${columns} from ${given}`
+)
+
+const FIND = overRows<string>(
+  { hash: ['text', hash => hash] },
+  given => `select given.nth, challenges.* from ${given} join challenges on payment_hash = given.hash`
+)
+
+type OpenRow = OpenInvoice & { readonly expiresAt: number }
+
+// `num_nulls` is what the index says (migration 0016). Each client is looked for by itself, by that index.
+const OUTSTANDING = overRows<OutstandingQuery>(
+  {
+    client: ['text', query => query.clientKey],
+    spot: ['text', query => query.place],
+    at: ['timestamptz', query => query.now],
+    most: ['integer', query => query.placeLimit]
+  },
+  given => `
+    select given.nth, open.* from ${given} cross join lateral (
+      select payment_hash, binding, expires_at from challenges
+      where client_key = given.client and place = given.spot and num_nulls(scheme, settled_at) >= 2 and expires_at > given.at
+      order by expires_at
+      limit given.most) as open`
+)
+const openRows: Records<OpenRow> = records({ paymentHash: text(), binding: text(), expiresAt: moment() })
+
 /** Claims of one kind, answered with the whole row or as much of it as `rows` reads. */
 class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
   readonly #database: Database
@@ -205,7 +266,7 @@ class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
   }
 
   async write(sql: Sql, given: readonly R[]): Promise<Array<ClaimedChallenge<C> | null>> {
-    const found = await this.#statement(sql, given)
+    const found = await this.#statement.one(sql, given)
     return found.map(row => {
       if (row === null) return null
       const { verifications, returns } = claims.read(row)
@@ -265,6 +326,8 @@ const ambiguousLeases: Records<AmbiguousLease> = records({
 const listed: Records<Listed> = records({ kind: text<RevokedKind>(), id: text(), at: moment('revoked_at') })
 
 const HASH = /^[0-9a-f]{64}$/
+// Of a new row without its path and query, roughly.
+const ROW_BYTES = 2_000
 // All satoshis that there will ever be.
 const MAX_PRICE = 21e14
 
@@ -290,6 +353,9 @@ export class SqlChallengeStore implements ChallengeStore {
   readonly #leases: ToldClaiming<LeaseRow>
   readonly #leasesInBrief: Claiming<LeaseRow, Sale>
   readonly #consumptions: ToldClaiming<ConsumeRow>
+  readonly #inserts: Batch<NewChallenge, null>
+  readonly #finds: Batch<string, Challenge | null>
+  readonly #counts: Batch<OutstandingQuery, OpenRow[]>
 
   constructor(database: Database) {
     this.#database = database
@@ -298,48 +364,46 @@ export class SqlChallengeStore implements ChallengeStore {
     this.#leases = new ToldClaiming(database, leaseRows(WHOLE))
     this.#leasesInBrief = new Claiming(database, sales, leaseRows(BRIEF))
     this.#consumptions = new ToldClaiming(database, CONSUME)
+    this.#inserts = new Batch({
+      key: row => row.paymentHash,
+      size: row => ROW_BYTES + row.path.length + row.query.length + row.resource.length,
+      write: async rows => {
+        await INSERT.one(database.sql, rows)
+        return rows.map(() => null)
+      }
+    })
+    this.#finds = new Batch({
+      key: () => null,
+      write: async hashes =>
+        (await FIND.one(database.sql, hashes)).map(row => (row === null ? null : challengeRows.read(row)))
+    })
+    this.#counts = new Batch({
+      key: () => null,
+      write: async queries => (await OUTSTANDING.all(database.sql, queries)).map(rows => rows.map(openRows.read))
+    })
   }
 
   async close(): Promise<void> {
-    await Promise.all(
-      [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions].map(claiming =>
-        claiming.drained()
-      )
-    )
+    const writing = [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions]
+    await Promise.all([...writing, this.#inserts, this.#finds, this.#counts].map(each => each.drained()))
   }
 
   async insert(sql: Sql, challenge: NewChallenge): Promise<void> {
     requireSound(challenge)
-    const { payment } = challenge
-    // Spelt out: a list of columns made by the client is escaped and joined anew for each row.
-    await sql`
-      insert into challenges (payment_hash, source, service, merchant_id, proxy_id, place, resource, path, method, query, amount_sats, digest, binding,
-        payment_id, realm, request, payment_expires, macaroon, token_id, invoice, network, charge_id, provider_slot, provider_kind, client_key, idempotency_key,
-        description, created_at, expires_at, token_expires_at)
-      values (${challenge.paymentHash}, ${challenge.source}, ${challenge.service}, ${challenge.merchantId}, ${challenge.proxyId}, ${challenge.place},
-        ${challenge.resource}, ${challenge.path}, ${challenge.method}, ${challenge.query}, ${challenge.amountSats}, ${challenge.digest}, ${challenge.binding},
-        ${payment?.id ?? null}, ${payment?.realm ?? null}, ${payment?.request ?? null}, ${payment?.expires ?? null}, ${challenge.macaroon}, ${challenge.tokenId},
-        ${challenge.invoice}, ${challenge.network}, ${challenge.chargeId}, ${challenge.providerSlot}, ${challenge.providerKind}, ${challenge.clientKey},
-        ${challenge.idempotencyKey}, ${challenge.description}, ${new Date(challenge.createdAt)}, ${new Date(challenge.expiresAt)}, ${new Date(challenge.tokenExpiresAt)})`
+    if (sql === this.#database.sql) await this.#inserts.add(challenge)
+    else await INSERT.one(sql, [challenge])
   }
 
   async find(paymentHash: string): Promise<Challenge | null> {
-    return await challengeRows.one(this.#database.sql`select * from challenges where payment_hash = ${paymentHash}`)
+    return await this.#finds.add(paymentHash)
   }
 
   async outstanding(query: OutstandingQuery): Promise<Outstanding> {
-    const sql = this.#database.sql
-    // `num_nulls` is what the index says (migration 0016).
-    const rows = await sql<{ payment_hash: string; binding: string; expires_at: Date }[]>`
-      select payment_hash, binding, expires_at from challenges
-      where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2 and expires_at > ${new Date(query.now)}
-      order by expires_at
-      limit ${query.placeLimit}`
-    const open = rows.map(row => ({ paymentHash: row.payment_hash, binding: row.binding }))
-    const firstExpiry = rows[0]?.expires_at.getTime() ?? null
+    const open = await this.#counts.add(query)
+    const firstExpiry = open.length === 0 ? null : Math.min(...open.map(({ expiresAt }) => expiresAt))
     if (open.filter(({ binding }) => binding === query.binding).length < query.requestLimit)
       return { open, firstExpiry, newest: null }
-    const newest = await challengeRows.one(sql`
+    const newest = await challengeRows.one(this.#database.sql`
       select * from challenges
       where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2
         and expires_at >= ${new Date(query.payableUntil)} and binding = ${query.binding}
@@ -430,7 +494,7 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async spend(keys: readonly LeaseKey[], now: number): Promise<string[]> {
-    const spent = await SPEND(
+    const spent = await SPEND.one(
       this.#database.sql,
       keys.map(({ paymentHash, leaseId }) => ({ paymentHash, leaseId, now }))
     )
@@ -438,7 +502,7 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async release(keys: readonly GivenBack[]): Promise<void> {
-    await RELEASE(this.#database.sql, keys)
+    await RELEASE.one(this.#database.sql, keys)
   }
 
   async spendLapsed(now: number, expiredAfter: number, limit: number): Promise<number> {

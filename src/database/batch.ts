@@ -4,12 +4,15 @@ import { isCertainlyUndone } from './errors.ts'
 /** How items are written together. `I` is what one caller brings, `V` what it is told. */
 export interface BatchOptions<I, V> {
   /**
-   * Writes items in one statement, or one transaction, and answers a verdict for each, in their order. They come sorted
-   * by key, which is the order in which rows are to be locked, and no two have the same key.
+   * Runs items in one statement, or one transaction, and answers a verdict for each, in their order. They come sorted by
+   * key, which is the order in which rows are to be locked, and no two have the same key.
    */
   readonly write: (items: readonly I[]) => Promise<readonly V[]>
-  /** What an item changes. Of one key one item at a time is under way, in the order in which they came. */
-  readonly key: (item: I) => string
+  /**
+   * What an item changes. Of one key one item at a time is under way, in the order in which they came. Null for one that
+   * changes nothing: it waits for no other.
+   */
+  readonly key: (item: I) => string | null
   /** Bytes of an item, where they differ much; one unless said, which leaves them unbounded. */
   readonly size?: (item: I) => number
   /** For `PATIENCE`. */
@@ -28,7 +31,7 @@ const PATIENCE = 100
 /** One caller's item on its way. */
 interface Entry<I, V> {
   readonly item: I
-  readonly key: string
+  readonly key: string | null
   readonly resolve: (verdict: V) => void
   readonly reject: (error: unknown) => void
   /** Of the same key, the one that came next. */
@@ -46,13 +49,15 @@ interface Entry<I, V> {
  */
 export class Batch<I, V> {
   readonly #write: BatchOptions<I, V>['write']
-  readonly #keyOf: (item: I) => string
+  readonly #keyOf: (item: I) => string | null
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
   /** What may go with the next statement. */
   #ready: Entry<I, V>[] = []
   /** Of each key that is ready or under way, the entry that came last. */
   readonly #last = new Map<string, Entry<I, V>>()
+  /** Items without a verdict. */
+  #open = 0
   /** The statement for which the others wait; null for none, also when it has outlasted their patience. */
   #current: object | null = null
   #patience: Timer | null = null
@@ -73,8 +78,9 @@ export class Batch<I, V> {
   add(item: I): Promise<V> {
     const { promise, resolve, reject } = Promise.withResolvers<V>()
     const entry: Entry<I, V> = { item, key: this.#keyOf(item), resolve, reject, behind: null }
-    const before = this.#last.get(entry.key)
-    this.#last.set(entry.key, entry)
+    this.#open++
+    const before = entry.key === null ? undefined : this.#last.get(entry.key)
+    if (entry.key !== null) this.#last.set(entry.key, entry)
     if (before !== undefined) before.behind = entry
     else this.#admit(entry)
     return promise
@@ -82,7 +88,7 @@ export class Batch<I, V> {
 
   /** Resolves when nothing waits and nothing is under way. */
   drained(): Promise<void> {
-    if (this.#last.size === 0) return Promise.resolve()
+    if (this.#open === 0) return Promise.resolve()
     this.#idle ??= Promise.withResolvers()
     return this.#idle.promise
   }
@@ -118,12 +124,13 @@ export class Batch<I, V> {
   async #run(statement: object, entries: readonly Entry<I, V>[]): Promise<void> {
     await this.#settle(entries)
     for (const { key, behind } of entries) {
-      if (behind === null) this.#last.delete(key)
-      else this.#ready.push(behind)
+      if (behind !== null) this.#ready.push(behind)
+      else if (key !== null) this.#last.delete(key)
     }
+    this.#open -= entries.length
     if (this.#current === statement || this.#current === null) this.#send()
     else if (this.#ready.length > 0) this.#wait()
-    if (this.#last.size > 0) return
+    if (this.#open > 0) return
     this.#idle?.resolve()
     this.#idle = null
   }
@@ -136,7 +143,7 @@ export class Batch<I, V> {
       count++
     }
     const taken = this.#ready.splice(0, count)
-    return taken.sort((one, other) => (one.key < other.key ? -1 : 1))
+    return taken.sort(({ key: one }, { key: other }) => (one === null || other === null ? 0 : one < other ? -1 : 1))
   }
 
   async #settle(entries: readonly Entry<I, V>[]): Promise<void> {

@@ -11,22 +11,28 @@ export type GivenColumn<R> = readonly [
   of: (row: R) => Given
 ]
 
-/** Runs a statement with rows; answers the row that it returned for each of them, in their order, null for none. */
-export type OverRows<R> = (sql: Sql, rows: readonly R[]) => Promise<Array<Row | null>>
+/** Runs a statement with rows. */
+export interface OverRows<R> {
+  /** Answers the row that it returned for each of them, in their order; null for none. */
+  one(sql: Sql, rows: readonly R[]): Promise<Array<Row | null>>
+  /** Answers all rows that it returned for each of them. */
+  all(sql: Sql, rows: readonly R[]): Promise<Row[][]>
+}
 
 /**
- * A statement over any number of rows. `text` gets what stands in it for the rows, to be said once after `from`: a
- * table `given` with the columns and `nth`, the row's number, which the statement must return as `nth`.
+ * A statement over any number of rows. `text` gets the columns' names and what stands in it for the rows, to be said once
+ * after `from`: a
+ * table `given` with the columns and `nth`, the row's number, which each row that it returns must have as `nth`.
  *
  * Several rows travel as one list for each column, which PostgreSQL plans anew each time. A single one travels as
  * values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
  */
 export function overRows<R>(
   columns: Readonly<Record<string, GivenColumn<R>>>,
-  text: (given: string) => string
+  text: (given: string, columns: string) => string
 ): OverRows<R> {
   const given = [...Object.values(columns), ['integer', () => 0] as const]
-  const [before = '', after = ''] = text('\0').split('\0')
+  const [before = '', after = ''] = text('\0', Object.keys(columns).join(', ')).split('\0')
   const names = `as given (${[...Object.keys(columns), 'nth'].join(', ')})`
   const parts = (open: string, suffix: string, close: string): TemplateStringsArray => {
     const strings = given.map((_column, at) => (at === 0 ? `${before}${open}` : `::${given[at - 1]?.[0]}${suffix}, `))
@@ -36,15 +42,22 @@ export function overRows<R>(
   }
   const one = parts('(values (', '', '))')
   const several = parts('unnest(', '[]', ')')
-  return async (sql, rows) => {
+  const run = async (sql: Sql, rows: readonly R[]): Promise<readonly Row[]> => {
     const [row] = rows
     if (row === undefined) return []
-    const found =
-      rows.length === 1
-        ? await sql(one, ...given.map(([, of]) => of(row)))
-        : await sql(several, ...given.map(([, of], at) => (at === given.length - 1 ? [...rows.keys()] : rows.map(of))))
-    const answers: Array<Row | null> = rows.map(() => null)
-    for (const answer of found) answers[Number(answer['nth'])] = answer
-    return answers
+    if (rows.length === 1) return await sql(one, ...given.map(([, of]) => of(row)))
+    return await sql(several, ...given.map(([, of], at) => (at === given.length - 1 ? [...rows.keys()] : rows.map(of))))
+  }
+  return {
+    one: async (sql, rows) => {
+      const answers: Array<Row | null> = rows.map(() => null)
+      for (const found of await run(sql, rows)) answers[Number(found['nth'])] = found
+      return answers
+    },
+    all: async (sql, rows) => {
+      const answers: Row[][] = rows.map(() => [])
+      for (const found of await run(sql, rows)) answers[Number(found['nth'])]?.push(found)
+      return answers
+    }
   }
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import type { ClaimedChallenge, NewChallenge, Sale } from '../../src/challenges/store.ts'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
-import type { Database, Sql } from '../../src/database/database.ts'
+import { isUniqueViolation, type Database, type Sql } from '../../src/database/database.ts'
 import { eachDatabase } from '../support/database.ts'
 
 const NOW = Date.parse('2026-11-21T00:00:00.123Z')
@@ -375,5 +375,65 @@ await eachDatabase(
       ).length,
       33
     )
+  }
+)
+
+await eachDatabase(
+  t,
+  'new rows, looks for rows and counts share statements too, and each has its own answer',
+  async (t, database) => {
+    const statements: string[] = []
+    const sql = new Proxy(database.sql, {
+      apply: (target, self, args: unknown[]) => {
+        statements.push(String(args[0]).trim().slice(0, 6))
+        return Reflect.apply(target, self, args) as unknown
+      }
+    })
+    const store = new SqlChallengeStore({ ...methods(database), sql })
+    const rows = Array.from({ length: 20 }, (_none, at) => ({
+      ...challenge(at % 2 === 0 ? null : '7'),
+      ...(at % 3 === 0 ? { payment: null } : {}),
+      digest: at % 5 === 0 ? `{"a",\\ ${at}}` : null,
+      clientKey: `203.0.113.${at % 4}`,
+      expiresAt: NOW + 600_000 + at
+    }))
+    const twice = rows[3]
+    if (twice === undefined) throw new Error('there are twenty')
+    const inserted = await Promise.allSettled([...rows, twice].map(row => store.insert(sql, row)))
+    t.same(
+      inserted.map(({ status }) => status),
+      [...rows.map(() => 'fulfilled'), 'rejected'],
+      'one that is there already fails alone'
+    )
+    const last = inserted.at(-1)
+    t.ok(isUniqueViolation(last?.status === 'rejected' ? last.reason : null))
+    t.same(statements, ['insert', 'insert', 'insert'])
+    statements.length = 0
+    const found = await Promise.all(['0'.repeat(64), ...rows.map(row => row.paymentHash)].map(hash => store.find(hash)))
+    t.match(found, [null, ...rows])
+    t.same(statements, ['select', 'select'])
+    statements.length = 0
+    const counted = await Promise.all(
+      [0, 1, 2, 3, 9].map(client =>
+        store.outstanding({
+          clientKey: `203.0.113.${client}`,
+          place: 'route:a',
+          binding: 'b',
+          requestLimit: 100,
+          placeLimit: 4,
+          now: NOW,
+          payableUntil: NOW
+        })
+      )
+    )
+    t.same(
+      counted.map(({ open, firstExpiry }) => [open.map(({ paymentHash }) => paymentHash), firstExpiry]),
+      [0, 1, 2, 3, 9].map(client => {
+        const own = rows.filter((_row, at) => at % 4 === client).slice(0, 4)
+        return [own.map(({ paymentHash }) => paymentHash), own[0]?.expiresAt ?? null]
+      }),
+      'of each client its own, those that expire first'
+    )
+    t.same(statements, ['select', 'select'])
   }
 )

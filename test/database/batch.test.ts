@@ -84,6 +84,20 @@ t.test('of one key one item at a time is under way, in the order in which they c
   t.same(ids(), [[0], [1, 2], [3, 4]])
 })
 
+t.test('items that change nothing wait for no other of their kind', async t => {
+  const asked: number[][] = []
+  const batch = new Batch<number, number>({
+    key: () => null,
+    write: async ids => {
+      asked.push([...ids])
+      await turn()
+      return ids.map(id => id * 2)
+    }
+  })
+  t.same(await Promise.all([1, 2, 3, 4].map(id => batch.add(id))), [2, 4, 6, 8])
+  t.same(asked, [[1], [2, 3, 4]])
+})
+
 t.test('a statement takes so many items, and so many bytes, and the rest in their order', async t => {
   const many = watched()
   for (let id = 0; id < 600; id++) void many.batch.add(item(id, String(id).padStart(3, '0')))

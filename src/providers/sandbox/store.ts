@@ -1,4 +1,6 @@
+import { Batch } from '../../database/batch.ts'
 import type { Sql } from '../../database/database.ts'
+import { overRows } from '../../database/given-rows.ts'
 import { amount, optional, records, text, moment, type Records, type Row } from '../../database/rows.ts'
 
 /** An invoice of the sandbox as it is remembered. The preimage is in the clear: no money hangs on it. */
@@ -123,19 +125,39 @@ const payoutRows: Records<SandboxPayout> = records({
   confirmsAt: moment()
 })
 
+const INSERT = overRows<NewSandboxInvoice>(
+  {
+    charge_id: ['text', row => row.chargeId],
+    payment_hash: ['text', row => row.paymentHash],
+    preimage: ['text', row => row.preimage],
+    invoice: ['text', row => row.invoice],
+    amount_sats: ['bigint', row => row.amountSats],
+    description: ['text', row => row.description],
+    created_at: ['timestamptz', row => row.createdAt],
+    expires_at: ['timestamptz', row => row.expiresAt]
+  },
+  (given, columns) => `insert into sandbox_invoices (${columns}) select ${columns} from ${given}`
+)
+
 /** The sandbox's memory in the database's tables `sandbox_invoices` and `sandbox_payouts`. */
 export class SqlSandboxStore implements SandboxStore {
   readonly #sql: Sql
+  readonly #inserts: Batch<NewSandboxInvoice, null>
 
+  /** `sql` is the database's own handle. */
   constructor(sql: Sql) {
     this.#sql = sql
+    this.#inserts = new Batch({
+      key: row => row.paymentHash,
+      write: async rows => {
+        await INSERT.one(sql, rows)
+        return rows.map(() => null)
+      }
+    })
   }
 
   async insert(invoice: NewSandboxInvoice): Promise<void> {
-    await this.#sql`
-      insert into sandbox_invoices (charge_id, payment_hash, preimage, invoice, amount_sats, description, created_at, expires_at)
-      values (${invoice.chargeId}, ${invoice.paymentHash}, ${invoice.preimage}, ${invoice.invoice}, ${invoice.amountSats},
-        ${invoice.description}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`
+    await this.#inserts.add(invoice)
   }
 
   async byChargeId(chargeId: string): Promise<SandboxInvoice | null> {
