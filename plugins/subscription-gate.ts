@@ -22,14 +22,14 @@ export default definePlugin({
     },
     { additionalProperties: false, description: 'What the account must be allowed to do.' }
   ),
-  uses: ['merchants'],
+  uses: ['subscriptionGate'],
   needs: ['principal'],
   setup(config, { services }) {
-    const { merchants } = services
+    const { subscriptionGate } = services
     const feature = config.feature ?? null
     return {
       request(ctx) {
-        const refusal = merchants.refusal(merchantOf(ctx), feature, ctx.now)
+        const refusal = subscriptionGate.refusal(merchantOf(ctx), feature, ctx.now)
         if (refusal instanceof Promise) return refusal.then(refuse)
         refuse(refusal)
       }

@@ -76,6 +76,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'mail',
     'pages',
     'providers',
+    'refunds',
     'upstream',
     'gateway',
     'config',
@@ -190,7 +191,23 @@ t.test('only the composition knows every domain', async t => {
   const knowAll = [...rooms]
     .filter(([, list]) => ['challenges', 'merchants', 'proxies', 'payments', 'refunds'].every(room => list.has(room)))
     .map(([file]) => file)
-  t.same(knowAll, ['src/composition/operations.ts', 'src/composition/parts.ts'])
+  t.same(knowAll, ['src/composition/parts.ts'])
+})
+
+t.test('composition knows of a domain what its open.ts gives', async t => {
+  const domains = new Set(Object.keys(MAY_IMPORT).filter(room => files.includes(`src/${room}/open.ts`)))
+  for (const room of ['merchants', 'payments', 'storefront', 'demo']) t.ok(domains.has(room), room)
+  const wrong = imports.filter(
+    ({ from, to, typeOnly }) =>
+      (roomOf(from) === 'composition' || from === 'src/compose.ts') &&
+      !typeOnly &&
+      domains.has(roomOf(to)) &&
+      to !== `src/${roomOf(to)}/open.ts`
+  )
+  t.same(
+    wrong.map(({ from, to }) => `${from} → ${to}`),
+    []
+  )
 })
 
 t.test('no import goes round in a circle', async t => {

@@ -1,45 +1,136 @@
+import { SqlAdminStore } from '../admin/store.ts'
+import type { Challenges } from '../challenges/service.ts'
 import type { GatewayConfig } from '../config/schema.ts'
-import { Secret } from '../keys/secrets.ts'
-import type { BillingProvider } from './provider.ts'
-import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
+import type { Database } from '../database/database.ts'
+import type { Jobs } from '../jobs/jobs.ts'
+import type { Outbox } from '../mail/outbox.ts'
+import { subscriptionGate } from '../merchants/gate.ts'
+import type { Merchants } from '../merchants/service.ts'
+import type { Quotes } from '../money/prices.ts'
+import type { Payees } from '../providers/payees.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Random } from '../system/ids.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { BitcoinPlans } from './bitcoin/bitcoin.ts'
+import { PlanInvoices } from './bitcoin/invoices.ts'
+import { bitcoinOperations } from './bitcoin/operations.ts'
+import { SqlBitcoinStore } from './bitcoin/store.ts'
+import { openBillingProvider } from './open-provider.ts'
+import { billingOperations } from './operations.ts'
+import { PriceCheck } from './price-check.ts'
+import { Recheck } from './recheck.ts'
+import { PlanReminders } from './reminders.ts'
+import { sandboxBillingOperations } from './sandbox/operations.ts'
+import { Billing } from './service.ts'
+import { SqlCardSubscriptionStore } from './store.ts'
+import { CardSubscriptions } from './subscriptions.ts'
 
-/** The billing provider of a configuration. */
-export interface OpenedBilling {
-  /** Null where plans are sold for bitcoin only. */
-  readonly provider: BillingProvider | null
-  /** The same where it is the sandbox, which has pages. */
-  readonly sandbox: SandboxBilling | null
+/** What billing is opened with. */
+export interface OpenBillingParts {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly database: Database
+  readonly jobs: Jobs
+  readonly log: Log
+  readonly merchants: Merchants
+  readonly metrics: Metrics
+  readonly outbox: Outbox
+  readonly payees: Payees
+  readonly prices: Quotes
+  readonly production: boolean
+  readonly random: Random
+  config(): GatewayConfig
+  publicUrl(): string
 }
 
-/** Makes the billing provider that `billing` of the configuration names. */
-export async function openBilling(
-  { billing }: Pick<GatewayConfig, 'billing'>,
-  around: SandboxBillingOptions
-): Promise<OpenedBilling> {
-  if (billing.kind === 'none') return { provider: null, sandbox: null }
-  if (billing.kind === 'sandbox') {
-    const sandbox = new SandboxBilling(around)
-    return { provider: sandbox, sandbox }
+/** Opens how plans are paid: by card and by Lightning. So the gate, which may have to ask for a renewal, is made here. */
+export async function openBilling(parts: OpenBillingParts) {
+  const pending = new SqlAdminStore(parts.database)
+  const cards = await openCards({ ...parts, pending })
+  const bitcoin = openBitcoin({ ...parts, pending })
+  return {
+    gate: cards.gate,
+    bitcoinPlans: bitcoin.plans,
+    /** Asks whoever was approved, and pays by Lightning, for the next months. */
+    approved: bitcoin.plans.approved.bind(bitcoin.plans),
+    /** A first look at the provider's prices; it never rejects. */
+    start: () => cards.billing.start(),
+    operations: [...cards.operations, ...bitcoinOperations(bitcoin.plans)],
+    jobs: [...cards.billing.jobs, ...bitcoin.reminders.jobs],
+    close: () => {}
   }
-  const {
-    key,
-    webhookSecret,
-    prices: { individual },
-    url = null,
-    timeout
-  } = billing
-  // The check of the configuration has said so before, with line and column.
-  if (key === undefined || webhookSecret === undefined || individual === undefined)
-    throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
-  // Loaded only where it is used, for the memory that it takes.
-  const { StripeBilling } = await import('./stripe/stripe.ts')
-  const provider = new StripeBilling({
-    key: new Secret(key),
-    webhookSecret: new Secret(webhookSecret),
-    prices: { individual },
-    url,
-    timeout,
-    clock: around.clock
+}
+
+interface WithPending extends OpenBillingParts {
+  readonly pending: SqlAdminStore
+}
+
+async function openCards(parts: WithPending) {
+  const { clock, config, database, jobs, log, merchants, metrics, pending, production, publicUrl } = parts
+  const { provider, sandbox } = await openBillingProvider(config(), parts)
+  const store = new SqlCardSubscriptionStore(database)
+  const subscriptions =
+    provider === null ? null : new CardSubscriptions({ provider, database, store, merchants, pending, clock, log })
+  const recheck = subscriptions === null ? null : new Recheck({ subscriptions, store, merchants, clock, log })
+  const billing = new Billing({
+    provider,
+    prices: provider === null ? null : new PriceCheck({ provider, clock, log, metrics }),
+    subscriptions,
+    database,
+    jobs,
+    log,
+    production,
+    publicUrl,
+    settings: config
   })
-  return { provider, sandbox: null }
+  return {
+    billing,
+    gate: subscriptionGate(recheck === null ? null : merchant => recheck.ask(merchant)),
+    operations: [
+      ...billingOperations(billing),
+      ...sandboxBillingOperations(sandbox, (signature, body) => billing.receive(signature, body))
+    ]
+  }
+}
+
+function openBitcoin(parts: WithPending) {
+  const { challenges, clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } =
+    parts
+  const store = new SqlBitcoinStore(database)
+  const invoices = new PlanInvoices({ challenges, store, database, prices, clock, random })
+  const expiry = (): number => config().payments.expiry[payees.platform().slot]
+  const payee = (): string => config().payment.serviceName
+  const plans = new BitcoinPlans({
+    store,
+    invoices,
+    pending,
+    database,
+    merchants,
+    prices,
+    clock,
+    random,
+    log,
+    publicUrl,
+    expiry,
+    payee,
+    caps: () => config().plans,
+    sold: amountSats => {
+      challenges.counters.payment('subscription', 'invoice', amountSats)
+    }
+  })
+  challenges.onSettled('subscription', challenge => plans.settled(challenge))
+  const reminders = new PlanReminders({
+    store,
+    invoices,
+    outbox,
+    merchants,
+    database,
+    clock,
+    log,
+    publicUrl,
+    expiry,
+    payee
+  })
+  return { plans, reminders }
 }

@@ -14,6 +14,17 @@ import type {
 } from './store.ts'
 import type { Strangers } from './strangers.ts'
 
+/** What claims are made with. */
+export interface ClaimsParts {
+  readonly database: Database
+  readonly store: ChallengeStore
+  readonly leases: Leases
+  readonly counters: ChallengeCounters
+  readonly strangers: Strangers
+  /** Null while nobody listens, which saves the transaction, as it does for the operator's own. */
+  readonly paid: OnPaid | null
+}
+
 /**
  * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the
  * database becomes 503 with Retry-After and claims nothing: never a 402, which would make the payer pay again.
@@ -24,24 +35,15 @@ export class Claims {
   readonly #leases: Leases
   readonly #counters: ChallengeCounters
   readonly #strangers: Strangers
-  /**
-   * Set where webhooks hook in; null while nobody listens, which saves the transaction, as it does for the operator's
-   * own.
-   */
-  onPaid: OnPaid | null = null
+  readonly #paid: OnPaid | null
 
-  constructor(
-    database: Database,
-    store: ChallengeStore,
-    leases: Leases,
-    counters: ChallengeCounters,
-    strangers: Strangers
-  ) {
+  constructor({ database, store, leases, counters, strangers, paid }: ClaimsParts) {
     this.#database = database
     this.#store = store
     this.#leases = leases
     this.#counters = counters
     this.#strangers = strangers
+    this.#paid = paid
   }
 
   /** The challenge, spent also where only this gateway knows that yet; null when there is none. @throws Unavailable */
@@ -154,11 +156,11 @@ export class Claims {
 
   /** Whether somebody is told of this account's first claims. */
   #isHeard(merchantId: string | null): boolean {
-    return this.onPaid !== null && merchantId !== null
+    return this.#paid !== null && merchantId !== null
   }
 
   #where(merchantId: string | null): ClaimIn {
-    const { onPaid } = this
+    const onPaid = this.#paid
     return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
   }
 

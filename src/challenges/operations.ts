@@ -30,8 +30,6 @@ import {
 } from './schema.ts'
 import type { Challenges } from './service.ts'
 
-export { countEndpoints, hasChallenge } from './producer-store.ts'
-
 /** What the operations of pay-per-request need. */
 export interface ChallengeOperationParts {
   readonly challenges: Challenges

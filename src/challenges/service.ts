@@ -8,6 +8,7 @@ import { encodeReceipt } from '../lightning/receipt.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database } from '../database/database.ts'
+import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import { systemRandom, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { MemoryState } from '../state/memory.ts'
@@ -46,6 +47,8 @@ export interface ChallengeParts extends ChallengeRules {
   readonly clock: Clock
   readonly log: Log
   readonly payee: FindPayee
+  /** Called once for each challenge, at its first successful verification; nobody where it is left out. */
+  readonly paid?: OnPaid
   /** Where it is remembered how strangers pay; this process's own memory where it is left out. */
   readonly state?: State
   readonly counters?: ChallengeCounters
@@ -105,7 +108,14 @@ export class Challenges {
     this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
     const strangers = new Strangers(parts.state ?? new MemoryState(clock))
     this.#strangers = strangers
-    this.claims = new Claims(database, this.store, this.leases, counters, strangers)
+    this.claims = new Claims({
+      database,
+      store: this.store,
+      leases: this.leases,
+      counters,
+      strangers,
+      paid: parts.paid ?? null
+    })
     this.prices = new OfferedPrices(database, clock, log)
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
@@ -131,6 +141,19 @@ export class Challenges {
     return this.#rules.keys
   }
 
+  /**
+   * A dead process's lease lapses by itself, in the statement of whoever asks for it next; the job only lists those
+   * that then count as spent.
+   */
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      periodic('leases-ambiguous', 60_000, 'Lists payments whose gateway died while their request was under way', () =>
+        this.spendLapsed()
+      ),
+      periodic('challenges-purge', 3_600_000, 'Deletes challenges that nobody can use any more', () => this.purge())
+    ]
+  }
+
   /** Follows revocations and former prices. Call once the database has been migrated. */
   async start(): Promise<void> {
     await Promise.all([this.#revocations.start(), this.prices.start()])
@@ -154,15 +177,13 @@ export class Challenges {
     if (rekeyed) this.verifier.forget()
   }
 
-  /** The function that is called once for each challenge, at its first successful verification; null for none. */
-  set onPaid(hook: OnPaid | null) {
-    this.claims.onPaid = hook
-  }
-
   /**
    * Has `hook` told of every settled invoice of one source, for those that sell without a credential: orders, plans.
+   * They have invoices made here, so they are opened later and add themselves.
+   * @throws TypeError for a source that has one
    */
   onSettled(source: ChallengeSource, hook: OnSettled): void {
+    if (this.#onSettled.has(source)) throw new TypeError(`two are told of settled invoices of ${source}`)
     this.#onSettled.set(source, hook)
   }
 

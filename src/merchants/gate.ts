@@ -5,6 +5,24 @@ import type { Merchant, MerchantFlags } from './schema.ts'
 /** Features behind a flag of the account, as the errors name them. */
 export type GatedFeature = 'refunds' | 'multi_currency' | 'l402'
 
+declare module '../gateway/services.ts' {
+  interface Services {
+    readonly subscriptionGate: SubscriptionGate
+  }
+}
+
+/** Says who may go on, by what is known of the account now. */
+export interface SubscriptionGate {
+  /** Why the account may not go on, or null. `now` in milliseconds. */
+  refusal(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null>
+}
+
+/**
+ * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is
+ * known. It must not reject. It writes by itself, since only it knows in which order looks at the provider were taken.
+ */
+export type RecheckAccount = (merchant: Merchant) => Promise<Merchant | null>
+
 const flagOf: Readonly<Record<GatedFeature, keyof MerchantFlags>> = Object.freeze({
   refunds: 'refundsEnabled',
   multi_currency: 'multiCurrencyEnabled',
@@ -31,6 +49,20 @@ export function gate(merchant: Merchant, feature: GatedFeature | null, now: numb
   const refusal = merchant.tier === 'free' ? null : gateSubscription(merchant, now)
   if (refusal !== null) return refusal
   return feature === null || merchant.flags[flagOf[feature]] ? null : gateFeature(merchant, feature)
+}
+
+/**
+ * The gate as the gateway asks it: billing, where there is any, is asked once more before a merchant is refused for an
+ * ended period (decision 83).
+ */
+export function subscriptionGate(recheck: RecheckAccount | null): SubscriptionGate {
+  return {
+    refusal(merchant, feature, now) {
+      const refused = gate(merchant, feature, now)
+      if (refused === null || recheck === null || !mayBeRenewed(refused)) return refused
+      return recheck(merchant).then(fresh => gate(fresh ?? merchant, feature, now))
+    }
+  }
 }
 
 /**

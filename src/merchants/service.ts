@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../config/schema.ts'
-import { ShortError, type GateError } from '../gateway/errors.ts'
+import { ShortError } from '../gateway/errors.ts'
 import { generateApiKey, matchesApiKey, parseApiKey } from '../keys/api-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { TransactionSql } from '../database/database.ts'
@@ -7,7 +7,6 @@ import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 import { Secret, type Sealer } from '../keys/secrets.ts'
 import { choiceAfterSaving, type ProviderSlot } from '../providers/account.ts'
 import { ProviderKeyRequired } from '../providers/errors.ts'
-import { gate, mayBeRenewed, type GatedFeature } from './gate.ts'
 import { flagsOfTier, planCaps, type PlanCaps, type PlanTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
 import {
@@ -32,13 +31,6 @@ export interface MerchantsOptions {
   /** Asked each time, since a reload changes them. */
   plans(): GatewayConfig['plans']
   readonly random?: Random
-  /**
-   * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is
-   * known. It must not reject. Left out where there is no billing. It is asked once before a merchant is refused for an
-   * ended period (decision 83), and writes by itself, since only it knows in which order looks at the provider were
-   * taken.
-   */
-  readonly billing?: (merchant: Merchant) => Promise<Merchant | null>
   /** Told of each provider key that was saved, outside of any transaction; it must not reject. */
   readonly keySaved?: (id: number, slot: ProviderSlot) => Promise<void>
 }
@@ -91,7 +83,6 @@ export class Merchants {
   readonly #clock: Clock
   readonly #plans: () => GatewayConfig['plans']
   readonly #random: Random
-  readonly #billing: MerchantsOptions['billing']
   readonly #options: MerchantsOptions
 
   constructor(options: MerchantsOptions) {
@@ -101,16 +92,14 @@ export class Merchants {
     this.#clock = options.clock
     this.#plans = () => options.plans()
     this.#random = options.random ?? systemRandom
-    this.#billing = options.billing
   }
 
   /**
    * The same accounts on a caller's transaction: what is changed here stands or falls with everything else in it. After
-   * an error that transaction is spent, unless a savepoint was around it. Billing is never asked, since that is a
-   * network call, and nobody is told of a key that may not stay.
+   * an error that transaction is spent, unless a savepoint was around it. Nobody is told of a key that may not stay.
    */
   within(sql: TransactionSql): Merchants {
-    const { billing: _billing, keySaved: _keySaved, ...options } = this.#options
+    const { keySaved: _keySaved, ...options } = this.#options
     return new Merchants({ ...options, store: this.#store.within(sql) })
   }
 
@@ -282,16 +271,6 @@ export class Merchants {
   /** What the account's plan allows. */
   caps(merchant: Merchant): PlanCaps {
     return planCaps(this.#plans(), merchant.tier)
-  }
-
-  /**
-   * Why the account may not go on, or null: the subscription gate, which asks billing once more before it refuses for
-   * an ended period (decision 83). `now` in milliseconds.
-   */
-  refusal(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null> {
-    const refused = gate(merchant, feature, now)
-    if (refused === null || this.#billing === undefined || !mayBeRenewed(refused)) return refused
-    return this.#billing(merchant).then(fresh => gate(fresh ?? merchant, feature, now))
   }
 
   #update(id: number, changes: MerchantChanges): Promise<Merchant | null> {

@@ -12,25 +12,16 @@ import type { Payees } from '../providers/payees.ts'
 import { AnswerTooLarge } from '../providers/provider-call.ts'
 import type { ChargeState, Provider, SettledList } from '../providers/provider.ts'
 import type { Charges } from './charges.ts'
-import {
-  afterPoll,
-  nextPolls,
-  resting,
-  woken,
-  type Candidate,
-  type PollOutcome,
-  type Poll,
-  type PollState
-} from './poll-plan.ts'
+import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
-import type { PollStore } from './poll-store.ts'
+import type { PollMemory } from './poll-memory.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
 /** What the poller of one slot works with. */
 export interface PollerParts {
   readonly slot: ProviderSlot
   readonly rules: PollRules
-  readonly store: PollStore
+  readonly memory: PollMemory
   readonly clock: Clock
   readonly log: Log
   readonly payees: Pick<Payees, 'provider' | 'key'>
@@ -44,8 +35,6 @@ export interface PollerParts {
 
 /** Polls of one run at once. */
 const AT_ONCE = 4
-/** Attempts to write what came of a run, while other processes write theirs. */
-const SAVES = 8
 
 /**
  * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
@@ -67,16 +56,16 @@ export class Poller {
    * later.
    */
   async run(signal: AbortSignal): Promise<void> {
-    const { slot, rules, store, clock, payees } = this.#parts
-    if (this.#isFirstRun) await this.wake(null)
+    const { slot, rules, memory, clock, payees } = this.#parts
+    if (this.#isFirstRun) await memory.wake(null)
     this.#isFirstRun = false
     const provider = payees.provider(slot)
     const candidates = await this.#candidates(provider)
-    const before = await store.load(slot, provider.kind)
+    const before = await memory.load()
     const now = clock.now()
     const { polls, state } = nextPolls(before.state, candidates, rules, now)
     if (JSON.stringify(state) === JSON.stringify(before.state)) return
-    const planned = await store.save(slot, provider.kind, state, before.version)
+    const planned = await memory.save(state, before.version)
     // Another run has overtaken this one: what it planned it also asks.
     if (planned === null || polls.length === 0) return
     const ends: Array<readonly [Poll, PollOutcome]> = []
@@ -91,34 +80,10 @@ export class Poller {
       }
     }
     const workers = await Promise.allSettled(Array.from({ length: Math.min(AT_ONCE, polls.length) }, work))
-    await this.#change(before =>
+    await memory.change(before =>
       ends.reduce((after, [poll, outcome]) => afterPoll(after, poll, outcome, now, rules), before)
     )
     for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
-  }
-
-  /** The account's key was saved or has proved good: it is asked again at once (decision 179). Null: the operator. */
-  async wake(owner: Owner): Promise<void> {
-    await this.#change(before => woken(before, accountName(owner), this.#parts.clock.now()))
-  }
-
-  /** How many accounts rest now, by what made them. */
-  async resting(): Promise<ReturnType<typeof resting>> {
-    const { slot, store, clock, payees } = this.#parts
-    return resting((await store.load(slot, payees.provider(slot).kind)).state, clock.now())
-  }
-
-  /**
-   * Changes what is remembered, beside other processes that do the same. What cannot be written is asked for once more.
-   */
-  async #change(change: (before: PollState) => PollState): Promise<void> {
-    const { slot, store, payees } = this.#parts
-    const { kind } = payees.provider(slot)
-    for (let attempt = 0; attempt < SAVES; attempt++) {
-      const { state, version } = await store.load(slot, kind)
-      const after = change(state)
-      if (after === state || (await store.save(slot, kind, after, version)) !== null) return
-    }
   }
 
   /** Accounts with something open. */

@@ -25,6 +25,13 @@ export interface ChangeParts {
   readonly store: PaymentStore
   readonly database: Database
   readonly clock: Clock
+  /** Called for every change, inside its transaction; nobody where it is left out. */
+  readonly changed?: OnPaymentChange
+  /**
+   * Told once of each payment that has become paid, after that was committed; demo payments are none. For figures: it
+   * must not throw.
+   */
+  readonly paid?: (payment: Payment) => void
 }
 
 function isSold(status: PaymentStatus): boolean {
@@ -32,31 +39,20 @@ function isSold(status: PaymentStatus): boolean {
 }
 
 /**
- * The one way in which the status of a payment changes: under a lock on its row, with `onChange` called once in the
+ * The one way in which the status of a payment changes: under a lock on its row, with `changed` called once in the
  * same transaction, and told to listeners when that commits. Repeated and outdated news change nothing.
  */
 export class PaymentChanges {
-  /** Called for every change; null while nobody wants to know. */
-  onChange: OnPaymentChange | null = null
-  /**
-   * Told once of each payment that has become paid, after that was committed; demo payments are none. For figures: it
-   * must not throw.
-   */
-  onPaid: ((payment: Payment) => void) | null = null
-  readonly #store: PaymentStore
-  readonly #database: Database
-  readonly #clock: Clock
+  readonly #parts: ChangeParts
 
-  constructor({ store, database, clock }: ChangeParts) {
-    this.#store = store
-    this.#database = database
-    this.#clock = clock
+  constructor(parts: ChangeParts) {
+    this.#parts = parts
   }
 
   /**
    * Changes a payment that the caller has locked in its own transaction, and answers it as it is then. `tellMerchant`:
    * by webhook, which is so for all but our own refund (decision 56).
-   * @throws TypeError for a change that no payment makes; what onChange throws. Both roll the caller's transaction back
+   * @throws TypeError for a change that no payment makes; what `changed` throws. Both roll the caller's transaction back
    */
   async apply(
     sql: TransactionSql,
@@ -65,15 +61,16 @@ export class PaymentChanges {
     facts: ChangeFacts,
     tellMerchant: boolean
   ): Promise<Payment> {
-    const now = this.#clock.now()
+    const { store, database, clock } = this.#parts
+    const now = clock.now()
     const changed = stepped(
       payment,
       { to, paidAt: facts.paidAt ?? null, receivedSats: facts.receivedSats ?? null },
       now
     )
-    await this.#store.update(sql, changed, now)
-    await this.onChange?.(sql, { payment: changed, from: payment.status, tellMerchant })
-    await this.#database.notify(PAYMENT_CHANNEL, payment.invoiceId, sql)
+    await store.update(sql, changed, now)
+    await this.#parts.changed?.(sql, { payment: changed, from: payment.status, tellMerchant })
+    await database.notify(PAYMENT_CHANNEL, payment.invoiceId, sql)
     return changed
   }
 
@@ -93,11 +90,11 @@ export class PaymentChanges {
       if (receivedSats === null) return now
       // More of the money has come, and the status stays as it is.
       now = { ...now, receivedSats }
-      await this.#store.update(sql, now, this.#clock.now())
+      await this.#parts.store.update(sql, now, this.#parts.clock.now())
       return now
     })
     // Committed now. What goes on to be refunded at once was paid in between.
-    if (after !== null && before !== null && !isSold(before) && isSold(after.status)) this.onPaid?.(after)
+    if (after !== null && before !== null && !isSold(before) && isSold(after.status)) this.#parts.paid?.(after)
     return after
   }
 
@@ -113,8 +110,9 @@ export class PaymentChanges {
   }
 
   #locked(key: PaymentKey, run: (sql: TransactionSql, payment: Payment) => Promise<Payment>): Promise<Payment | null> {
-    return this.#database.transaction(async sql => {
-      const payment = await this.#store.lock(sql, key.merchantId, key.invoiceId)
+    const { store, database } = this.#parts
+    return database.transaction(async sql => {
+      const payment = await store.lock(sql, key.merchantId, key.invoiceId)
       return payment === null ? null : await run(sql, payment)
     })
   }

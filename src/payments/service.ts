@@ -5,25 +5,18 @@ import { decodeInvoice, InvoiceError, shortDescription } from '../lightning/bolt
 import { isHex32 } from '../lightning/preimage.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { satoshisOf, type Prices } from '../money/prices.ts'
-import type { Clock } from '../system/clock.ts'
-import type { Database, TransactionSql } from '../database/database.ts'
+import type { TransactionSql } from '../database/database.ts'
+import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import { numericId, randomToken, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { providerOf, type ProviderSlot } from '../providers/account.ts'
 import { ProviderRefused } from '../providers/errors.ts'
 import type { Payees } from '../providers/payees.ts'
 import type { Charge, ChargeState, KindName } from '../providers/provider.ts'
-import { PaymentChanges, type ChangeFacts, type PaymentKey } from './changes.ts'
+import { PaymentChanges, type ChangeFacts, type ChangeParts, type PaymentKey } from './changes.ts'
 import type { DemoInvoices } from './demo.ts'
 import { checkInput, type PaymentWish } from './input.ts'
-import {
-  paymentView,
-  type OnPaymentChange,
-  type Payment,
-  type PaymentInput,
-  type PaymentStatus,
-  type PaymentView
-} from './schema.ts'
+import { paymentView, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
 import { asOf, due } from './states.ts'
 import {
   InvoiceIdTaken,
@@ -32,7 +25,6 @@ import {
   type CreateOutcome,
   type PaymentKeyUse,
   type PaymentMaker,
-  type PaymentStore,
   type ProviderSeatName,
   type Reservation
 } from './store.ts'
@@ -40,10 +32,7 @@ import { Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
 
 /** What payments are built from. */
-export interface PaymentsParts {
-  readonly store: PaymentStore
-  readonly database: Database
-  readonly clock: Clock
+export interface PaymentsParts extends ChangeParts {
   readonly random: Random
   readonly log: Log
   readonly payees: Payees
@@ -61,8 +50,6 @@ export interface PaymentsParts {
    * Seats that a poller asks about; the payments of the others are asked for here when they expire. None unless said.
    */
   readonly polled?: () => readonly ProviderSeatName[]
-  /** Told once of each payment that has become paid, demo payments aside; for figures: it must not throw. */
-  readonly paid?: (payment: Payment) => void
   /** Told of each payment whose invoice a provider made, once it is written; answers at once and never throws. */
   readonly created?: (merchant: Merchant, payment: Payment) => void
 }
@@ -93,7 +80,6 @@ export class Payments {
   constructor(parts: PaymentsParts) {
     this.#parts = parts
     this.#changes = new PaymentChanges(parts)
-    this.#changes.onPaid = parts.paid ?? null
     this.#sweeper = new Sweeper({
       store: parts.store,
       clock: parts.clock,
@@ -104,13 +90,17 @@ export class Payments {
     })
   }
 
-  /** Called for each change of a status, inside its transaction; null while nobody wants to know. */
-  get onChange(): OnPaymentChange | null {
-    return this.#changes.onChange
-  }
-
-  set onChange(hook: OnPaymentChange | null) {
-    this.#changes.onChange = hook
+  /**
+   * Each gateway writes expiries itself, soon after they are due; the job does so again where that failed, and shows
+   * when it cannot.
+   */
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      periodic('payments-expiry', 60_000, 'Writes down payments that have expired', () => this.recordExpiries()),
+      periodic('payments-purge', 3_600_000, 'Gives back order ids of payments that were never made', () =>
+        this.purgeReservations()
+      )
+    ]
   }
 
   /**
@@ -244,7 +234,7 @@ export class Payments {
 
   /**
    * Changes the status of a payment that the caller has locked (`PaymentStore.lock`), in the caller's transaction:
-   * writes it, calls onChange, tells the listeners. The only way to do so from outside.
+   * writes it, calls `changed`, tells the listeners. The only way to do so from outside.
    * @throws TypeError for a change that no payment makes
    */
   applyChange(
@@ -255,11 +245,6 @@ export class Payments {
     tellMerchant: boolean
   ): Promise<Payment> {
     return this.#changes.apply(sql, payment, to, facts, tellMerchant)
-  }
-
-  /** Whether a payment of the merchant was ever paid, demo payments included. */
-  hasPaid(merchantId: number): Promise<boolean> {
-    return this.#parts.store.hasPaid(merchantId)
   }
 
   /** The payment as clients see it now. */

@@ -79,8 +79,6 @@ export interface PaymentStore {
   byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
   byPayToken(payToken: string): Promise<Payment | null>
   byPaymentHash(paymentHash: string): Promise<Payment | null>
-  /** Whether a payment of the merchant was ever paid. */
-  hasPaid(merchantId: number): Promise<boolean>
   /** Demo payments that should have confirmed themselves by `now`, those after `after` first due first. */
   unconfirmed(now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]>
   /**
@@ -144,6 +142,12 @@ const paymentRows: Records<Payment> = records({
 })
 
 const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: moment() })
+
+/** Whether a payment of the account was ever paid, demo payments included. */
+export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<boolean> {
+  const [row] = await sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
+  return row !== undefined
+}
 
 /** Payments in the SQL database. */
 export class SqlPaymentStore implements PaymentStore {
@@ -257,12 +261,6 @@ export class SqlPaymentStore implements PaymentStore {
 
   byPaymentHash(paymentHash: string): Promise<Payment | null> {
     return this.#one(sql => sql`payment_hash = ${paymentHash}`)
-  }
-
-  async hasPaid(merchantId: number): Promise<boolean> {
-    const [row] = await this.#database
-      .sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
-    return row !== undefined
   }
 
   async unconfirmed(now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {

@@ -89,4 +89,9 @@ export interface KindOptions {
    * Asked for at each charge, since the public address may be known only after the start.
    */
   receiver(): string | null
+  /**
+   * For a kind whose invoices are paid within this process: told of each of them that was. It looks the payment up
+   * before it resolves, and does not reject.
+   */
+  settled(paymentHash: string): Promise<void>
 }

@@ -141,12 +141,7 @@ export class ProxyService {
   /** Sends one GET to the target and says what came back; answers also when the target does not (decision 90). */
   async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
     const row = await this.#own(merchant, proxyId)
-    return await this.#parts.probe(row, this.openAuthValue(row))
-  }
-
-  /** The value of the upstream header; null when there is none. */
-  openAuthValue(row: ProxyRow): string | null {
-    return row.authValue === null ? null : this.#parts.sealer.open(row.authValue, place(row.proxyId)).reveal()
+    return await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
   }
 
   async #own(merchant: Merchant, proxyId: string): Promise<ProxyRow> {
@@ -237,6 +232,11 @@ export class ProxyService {
 /** 404 for a proxy that is not there or another merchant's (contract, Errors: 404; decision 93). */
 export function proxyNotFound(): LongError {
   return new LongError(404, 'Proxy not found', 'There is no such proxy.')
+}
+
+/** The value of a proxy's upstream header; null when there is none. @throws UnsealError */
+export function openAuthValue(sealer: Sealer, row: ProxyRow): string | null {
+  return row.authValue === null ? null : sealer.open(row.authValue, place(row.proxyId)).reveal()
 }
 
 function place(proxyId: string): { table: string; column: string; row: string } {

@@ -1,3 +1,4 @@
+import type { ProxyCounts } from '../merchants/account.ts'
 import type { Database, Sql } from '../database/database.ts'
 import {
   amount,
@@ -73,10 +74,22 @@ export interface ProxyStore {
   get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
   /** Proxies by id, whoever they belong to; deleted ones are left out. */
   byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
-  /** Proxies that are not deleted. */
-  count(sql: Sql, merchantId: number): Promise<number>
-  /** The same, with how many of them are active. */
-  counts(merchantId: number): Promise<{ readonly count: number; readonly active: number }>
+}
+
+/** Proxies of an account that are not deleted, and how many of them are active. */
+export async function countProxies(sql: Sql, merchantId: number): Promise<ProxyCounts> {
+  const [row] = await sql<Array<{ count: number; active: number }>>`
+    select count(*)::int as count, (count(*) filter (where is_active))::int as active
+    from proxies where merchant_id = ${merchantId} and deleted_at is null`
+  return row ?? { count: 0, active: 0 }
+}
+
+/** The account that has a proxy; null where there is none with this id. */
+export async function ownerOfProxy(sql: Sql, proxyId: string): Promise<number | null> {
+  if (!isProxyId(proxyId)) return null
+  const [row] = await sql<Array<{ owner: number }>>`
+    select merchant_id as owner from proxies where proxy_id = ${proxyId} and deleted_at is null`
+  return row?.owner ?? null
 }
 
 const proxyRows: Records<ProxyRow> = records({
@@ -133,7 +146,7 @@ export class SqlProxyStore implements ProxyStore {
     return await this.#database.transaction(async tx => {
       await tx`select 1 from merchants where id = ${row.merchantId} for update`
       if (limit !== null) {
-        const held = (await this.count(tx, row.merchantId)) + (await countOthers(tx, row.merchantId))
+        const held = (await countProxies(tx, row.merchantId)).count + (await countOthers(tx, row.merchantId))
         if (held >= limit) return held
       }
       await tx`insert into proxies ${tx(proxyRows.write(tx, row))}`
@@ -178,19 +191,5 @@ export class SqlProxyStore implements ProxyStore {
     return await proxyRows.all(
       this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`
     )
-  }
-
-  async count(sql: Sql, merchantId: number): Promise<number> {
-    const [row] = await sql<
-      Array<{ held: number }>
-    >`select count(*)::int as held from proxies where merchant_id = ${merchantId} and deleted_at is null`
-    return row?.held ?? 0
-  }
-
-  async counts(merchantId: number): Promise<{ count: number; active: number }> {
-    const [row] = await this.#database.sql<Array<{ count: number; active: number }>>`
-      select count(*)::int as count, (count(*) filter (where is_active))::int as active
-      from proxies where merchant_id = ${merchantId} and deleted_at is null`
-    return row ?? { count: 0, active: 0 }
   }
 }

@@ -4,6 +4,7 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { Clock } from '../system/clock.ts'
 import { isUniqueViolation, type Database, type TransactionSql } from '../database/database.ts'
 import { numericId, type Random } from '../system/ids.ts'
+import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { UnsealError } from '../keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
@@ -57,6 +58,14 @@ export class Refunds {
 
   constructor(parts: RefundsParts) {
     this.#parts = parts
+  }
+
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      periodic('refunds-follow-up', 30_000, 'Looks up refunds that are under way', () =>
+        this.followUp(this.#parts.clock.now())
+      )
+    ]
   }
 
   /**

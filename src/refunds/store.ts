@@ -111,6 +111,19 @@ const settlementRows = records({
   })
 })
 
+/** Whether anything of what came in for a payment or a store's order is being given back, or has been. */
+export async function isGivenBack(sql: TransactionSql, invoiceId: string): Promise<boolean> {
+  return (await sums(sql, invoiceId)).held > 0
+}
+
+async function sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
+  const [row] = await sql<Array<{ held: bigint; confirmed: bigint }>>`
+    select coalesce(sum(amount_sats), 0)::bigint as held,
+      coalesce(sum(amount_sats) filter (where status = 'confirmed'), 0)::bigint as confirmed
+    from refunds where invoice_id = ${invoiceId} and status <> 'failed'`
+  return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
+}
+
 /** Refunds in the SQL database. */
 export class SqlRefundStore implements RefundStore {
   readonly #database: Database
@@ -119,12 +132,8 @@ export class SqlRefundStore implements RefundStore {
     this.#database = database
   }
 
-  async sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
-    const [row] = await sql<Array<{ held: bigint; confirmed: bigint }>>`
-      select coalesce(sum(amount_sats), 0)::bigint as held,
-        coalesce(sum(amount_sats) filter (where status = 'confirmed'), 0)::bigint as confirmed
-      from refunds where invoice_id = ${invoiceId} and status <> 'failed'`
-    return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
+  sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
+    return sums(sql, invoiceId)
   }
 
   async insert(

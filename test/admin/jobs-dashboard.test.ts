@@ -1,11 +1,9 @@
 import t from 'tap'
-import { schedule } from '../../src/jobs/schedule.ts'
 import { JobsNotStarted } from '../../src/database/errors.ts'
 import { noBrowser, openBrowser, openPage } from '../pages/browser.ts'
 import { declarePeriodic, declareQueue, openJobs } from '../jobs/jobs.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
-import { ManualClock } from '../support/manual-clock.ts'
 import { ADMIN_KEY, serveDashboard } from './jobs-dashboard-server.ts'
 
 const database = await openAnyDatabase(t)
@@ -172,38 +170,4 @@ await t.test('in a browser', { skip: noBrowser }, async t => {
     })
     t.equal(await page.locator('.job.failed').count(), 1, 'the other is left alone')
   })
-})
-
-t.test('the schedule declares what the domains do, and lets failures be seen', async t => {
-  const clock = new ManualClock()
-  const asked: string[] = []
-  const note = (name: string) => async (): Promise<void> => {
-    asked.push(name)
-  }
-  const parts = {
-    clock,
-    payments: { recordExpiries: note('expiries'), purgeReservations: note('reservations') },
-    challenges: {
-      purge: async (): Promise<never> => {
-        throw new Error('away')
-      },
-      spendLapsed: note('lapsed')
-    },
-    refunds: {
-      followUp: async (now: number): Promise<void> => {
-        asked.push(`refunds at ${now}`)
-      }
-    },
-    sandbox: { purge: note('sandbox') }
-  }
-  t.notOk(schedule({ ...parts, sandbox: null }).some(job => job.name === 'sandbox-purge'))
-  const list = schedule(parts)
-  t.equal(new Set(list.map(job => job.name)).size, list.length)
-  for (const { name, every, options, run } of list) {
-    t.ok(every !== null && every >= 30_000 && options.title !== '')
-    const ran = run({ id: 'job', data: {} }, AbortSignal.abort())
-    if (name === 'challenges-purge') await t.rejects(ran, /away/)
-    else await ran
-  }
-  t.strictSame(asked.toSorted(), ['expiries', 'lapsed', `refunds at ${clock.now()}`, 'reservations', 'sandbox'])
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { Unavailable } from '../../src/gateway/errors.ts'
+import { gate } from '../../src/merchants/gate.ts'
 import type { Mail } from '../../src/mail/mail.ts'
 import { DAY, fixture, iso, type Fixture } from './bitcoin-fixture.ts'
 
@@ -92,7 +93,7 @@ t.test(
       subject: 'boltgate: your plan has ended',
       text: new RegExp(`On ${iso(end + 7 * DAY)?.slice(0, 10)} [^]* the plan is canceled`)
     })
-    t.match(f.merchants.refusal(await f.now(merchant), null, f.clock.now()), { status: 403, message: /payment/ })
+    t.match(gate(await f.now(merchant), null, f.clock.now()), { status: 403, message: /payment/ })
 
     f.clock.advance(7 * DAY - 1)
     await f.reminders.run()
@@ -112,7 +113,7 @@ t.test(
     await payAt(f, pageOf(ended))
     t.match(await f.now(merchant), { subscriptionStatus: /^active$/ })
     t.ok(((await f.now(merchant)).currentPeriodEnd ?? 0) > f.clock.now() + 27 * DAY, 'from when it was paid')
-    t.equal(f.merchants.refusal(await f.now(merchant), null, f.clock.now()), null)
+    t.equal(gate(await f.now(merchant), null, f.clock.now()), null)
   }
 )
 

@@ -1,12 +1,9 @@
 import t from 'tap'
 import { BillingError } from '../../src/billing/provider.ts'
 import { Recheck } from '../../src/billing/recheck.ts'
-import { Merchants } from '../../src/merchants/service.ts'
+import { subscriptionGate } from '../../src/merchants/gate.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
-import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
-import { plans } from '../admin/fixture.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { DAY, fixture, subId } from './fixture.ts'
 
@@ -17,14 +14,7 @@ t.test(
     const f = fixture(database)
     const { clock, provider, cards, store, account, merchant, stands } = f
     const recheck = new Recheck({ subscriptions: cards, store, merchants: f.merchants, clock, log: silentLog })
-    // As the gateway composes it.
-    const merchants = new Merchants({
-      store: new SqlMerchantStore(database),
-      sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
-      clock,
-      plans: () => plans,
-      billing: one => recheck.ask(one)
-    })
+    const gating = subscriptionGate(one => recheck.ask(one))
     const expired = { error: 'Subscription period expired', status: 403 }
 
     /** An account whose period ends a second ago, by what it shows. */
@@ -39,7 +29,7 @@ t.test(
       await cards.refresh(subscriptionId)
       return { one: await merchant(id), subscriptionId }
     }
-    const refusal = async (one: Merchant): Promise<unknown> => await merchants.refusal(one, null, clock.now())
+    const refusal = async (one: Merchant): Promise<unknown> => await gating.refusal(one, null, clock.now())
 
     for (const status of ['active', 'trialing']) {
       await t.test(`${status}, and renewed in the meantime: it passes, and what was learnt is kept`, async t => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SandboxBilling } from '../../src/billing/sandbox/sandbox.ts'
+import { SandboxBilling, type TakeNotification } from '../../src/billing/sandbox/sandbox.ts'
 import type { BillingEvent, CheckoutRequest } from '../../src/billing/provider.ts'
 import { systemRandom } from '../../src/system/ids.ts'
 import { openAnyDatabase } from '../support/database.ts'
@@ -10,7 +10,11 @@ import { DAY } from './fixture.ts'
 t.test('the sandbox of billing', async t => {
   const database = await openAnyDatabase(t)
   const clock = new ManualClock()
-  const open = (): { readonly sandbox: SandboxBilling; readonly heard: BillingEvent[] } => {
+  const open = (): {
+    readonly sandbox: SandboxBilling
+    readonly heard: BillingEvent[]
+    readonly take: TakeNotification
+  } => {
     const sandbox = new SandboxBilling({
       database,
       clock,
@@ -18,12 +22,12 @@ t.test('the sandbox of billing', async t => {
       publicUrl: () => 'https://gateway.example'
     })
     const heard: BillingEvent[] = []
-    sandbox.notify = async (signature, body) => {
+    const take: TakeNotification = async (signature, body) => {
       heard.push(sandbox.readEvent(signature, body))
     }
-    return { sandbox, heard }
+    return { sandbox, heard, take }
   }
-  const { sandbox, heard } = open()
+  const { sandbox, heard, take } = open()
   let keys = 0
   const request = (): CheckoutRequest => ({
     plan: 'individual',
@@ -38,7 +42,7 @@ t.test('the sandbox of billing', async t => {
   })
   const complete = async (different: Partial<CheckoutRequest> = {}): Promise<string> => {
     const { sessionId } = await sandbox.createCheckout({ ...request(), ...different })
-    await sandbox.complete(sessionId)
+    await sandbox.complete(sessionId, take)
     const subscriptionId = heard.at(-1)?.subscriptionId
     if (subscriptionId === undefined || subscriptionId === null) throw new Error('a completed checkout is reported')
     return subscriptionId
@@ -56,8 +60,8 @@ t.test('the sandbox of billing', async t => {
         trialDays: 30,
         email: 'buyer@example.com'
       })
-      t.equal(await sandbox.complete(sessionId), true)
-      t.equal(await sandbox.complete(sessionId), true)
+      t.equal(await sandbox.complete(sessionId, take), true)
+      t.equal(await sandbox.complete(sessionId, take), true)
       const [first, second] = heard
       t.match(first, { type: 'checkout.session.completed', subscriptionId: /^sub_sandbox_/ })
       t.equal(second?.subscriptionId, first?.subscriptionId)
@@ -98,7 +102,7 @@ t.test('the sandbox of billing', async t => {
       returnUrl: 'https://shop.example/account',
       subscriptions: [{ subscriptionId, status: /^trialing$/ }]
     })
-    t.equal(await sandbox.cancel(sessionId), true)
+    t.equal(await sandbox.cancel(sessionId, take), true)
     t.match(heard.at(-1), { type: 'customer.subscription.deleted', subscriptionId })
     clock.advance(40 * DAY)
     t.match(await sandbox.subscription(subscriptionId), { status: /^canceled$/ })
@@ -115,17 +119,17 @@ t.test('the sandbox of billing', async t => {
       const { customerId = '' } = (await sandbox.subscription(subscriptionId)) ?? {}
       const portal = async (): Promise<string> =>
         (await sandbox.portal(customerId, 'https://shop.example/account')).split('/').at(-1) ?? ''
-      t.equal(await sandbox.fail(await portal()), true)
+      t.equal(await sandbox.fail(await portal(), take), true)
       t.match(heard.at(-1), { type: 'customer.subscription.updated', subscriptionId })
       t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
       clock.advance(40 * DAY)
       t.match(await sandbox.subscription(subscriptionId), { status: 'past_due' })
-      t.equal(await sandbox.recover(await portal()), true)
+      t.equal(await sandbox.recover(await portal(), take), true)
       t.match(await sandbox.subscription(subscriptionId), { status: 'active' })
-      await sandbox.cancel(await portal())
-      await sandbox.recover(await portal())
+      await sandbox.cancel(await portal(), take)
+      await sandbox.recover(await portal(), take)
       t.match(await sandbox.subscription(subscriptionId), { status: 'canceled' })
-      t.equal(await sandbox.fail('bps_sandbox_unknown'), false)
+      t.equal(await sandbox.fail('bps_sandbox_unknown', take), false)
     }
   )
 
@@ -138,13 +142,12 @@ t.test('the sandbox of billing', async t => {
     const { sessionId } = await sandbox.createCheckout(request())
     const subscriptionId = await complete()
     const sent: Array<readonly [string, Uint8Array]> = []
-    sandbox.notify = async (...signed) => {
+    await sandbox.complete(sessionId, async (...signed) => {
       sent.push(signed)
-    }
-    await sandbox.complete(sessionId)
+    })
     const again = open()
     t.match(await again.sandbox.subscription(subscriptionId), { subscriptionId })
-    t.equal(await again.sandbox.complete(sessionId), true)
+    t.equal(await again.sandbox.complete(sessionId, again.take), true)
     t.equal(again.heard.length, 1)
     const [[signature, body] = ['', Buffer.alloc(0)]] = sent
     t.match(sandbox.readEvent(signature, body), { subscriptionId: /^sub_/ })
@@ -159,18 +162,18 @@ t.test('the sandbox of billing', async t => {
   })
 
   await t.test('pages end: a checkout after a day, a portal after an hour', async t => {
-    const other = open().sandbox
+    const { sandbox: other, take: taken } = open()
     const { sessionId } = await other.createCheckout(request())
-    await other.complete(sessionId)
+    await other.complete(sessionId, taken)
     const [row] = await database.sql<{ customer: string }[]>`
       select s.customer_id as customer from sandbox_billing_sessions b join sandbox_subscriptions s using (subscription_id) where b.session_id = ${sessionId}`
     const portal = (await other.portal(row?.customer ?? '', 'https://shop.example')).split('/').at(-1) ?? ''
     clock.advance(3_600_000)
     t.equal(await other.session(portal), null)
-    t.equal(await other.cancel(portal), false)
+    t.equal(await other.cancel(portal, taken), false)
     t.not(await other.session(sessionId), null)
     clock.advance(DAY)
     t.equal(await other.session(sessionId), null)
-    t.equal(await other.complete(sessionId), false)
+    t.equal(await other.complete(sessionId, taken), false)
   })
 })

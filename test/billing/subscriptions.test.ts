@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { gate } from '../../src/merchants/gate.ts'
 import { Administration } from '../../src/admin/service.ts'
 import { LooksOvertaken } from '../../src/billing/subscriptions.ts'
 import { openAnyDatabase } from '../support/database.ts'
@@ -206,7 +207,7 @@ t.test('subscriptions by card', async t => {
         await cards.refresh(subscriptionId)
         const now = await merchant(id)
         t.match(now, { tier: 'individual', subscriptionStatus: new RegExp(`^${status}$`) })
-        t.match(await merchants.refusal(now, null, clock.now()), { error: 'Subscription not active' })
+        t.match(gate(now, null, clock.now()), { error: 'Subscription not active' })
       }
     }
   )

@@ -3,6 +3,7 @@ import tap, { type Test as T } from 'tap'
 import type { ChallengeCounters } from '../../src/challenges/counters.ts'
 import type { ChallengePayee } from '../../src/challenges/mint.ts'
 import type { Offer } from '../../src/challenges/offer.ts'
+import type { OnPaid } from '../../src/challenges/store.ts'
 import { Challenges } from '../../src/challenges/service.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
 import type { ChallengeStore } from '../../src/challenges/store.ts'
@@ -179,9 +180,9 @@ export function freshAddress(): string {
 }
 
 /** The whole service, with a clock of its own, over a database that the tests of one file share. */
-export async function fixture(t: T, changes: Partial<ChallengeSettings> = {}): Promise<Fixture> {
+export async function fixture(t: T, changes: Partial<ChallengeSettings> = {}, paid?: OnPaid): Promise<Fixture> {
   shared ??= openTestDatabase(tap)
-  return fixtureOn(t, await shared, new ManualClock(), changes)
+  return fixtureOn(t, await shared, new ManualClock(), changes, paid)
 }
 
 /** The whole service over a database that is there. */
@@ -189,7 +190,8 @@ export function fixtureOn(
   t: T,
   database: Database,
   clock: ManualClock,
-  changes: Partial<ChallengeSettings> = {}
+  changes: Partial<ChallengeSettings> = {},
+  paid?: OnPaid
 ): Fixture {
   const payee = new FakePayee(clock)
   const keys = new TokenKeyRing(master)
@@ -205,6 +207,7 @@ export function fixtureOn(
       store: watched.store,
       gateway,
       keys,
+      ...(paid === undefined ? {} : { paid }),
       settings: { ...settings, ...changes }
     })
     t.teardown(() => challenges.close())

@@ -1,3 +1,4 @@
+import type { OnPaid } from '../../src/challenges/store.ts'
 import type { Test as T } from 'tap'
 import { challengeOperations } from '../../src/challenges/operations.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
@@ -74,9 +75,11 @@ let merchants = 0
 export async function producer(
   t: T,
   changes: Partial<ChallengeSettings> = {},
-  database?: Database
+  database?: Database,
+  paid?: OnPaid
 ): Promise<ProducerFixture> {
-  const base = database === undefined ? await fixture(t, changes) : fixtureOn(t, database, new ManualClock(), changes)
+  const base =
+    database === undefined ? await fixture(t, changes, paid) : fixtureOn(t, database, new ManualClock(), changes, paid)
   const config = await configuration()
   const store = new SqlMerchantStore(base.database)
   const caller = async (challenges: Fixture['challenges']): Promise<Caller> => {

@@ -71,12 +71,11 @@ t.test('verify: a valid token says what it is good for, as often as it is sent (
 t.test(
   'verify: the first verification makes it paid and tells once; the time of it stays (contract; decision 109)',
   async t => {
-    const f = await producer(t)
-    const merchant = await f.merchant()
     const told: string[] = []
-    f.challenges.onPaid = async (_tx, challenge) => {
+    const f = await producer(t, {}, undefined, async (_tx, challenge) => {
       told.push(challenge.paymentHash)
-    }
+    })
+    const merchant = await f.merchant()
     const { macaroon, preimage, hash } = await buy(f, merchant)
     t.match(await status(f, merchant, hash), { status: 'unpaid', paidAt: null })
     f.clock.advance(5000)
@@ -245,12 +244,11 @@ t.test('verify: a database that is away is 503 and no verdict', async t => {
 })
 
 t.test('verify-credential: consumes once and gives the receipt for the payer (contract; decision 107)', async t => {
-  const f = await producer(t)
-  const merchant = await f.merchant()
   const told: string[] = []
-  f.challenges.onPaid = async (_tx, challenge) => {
+  const f = await producer(t, {}, undefined, async (_tx, challenge) => {
     told.push(challenge.paymentHash)
-  }
+  })
+  const merchant = await f.merchant()
   const bought = await buy(f, merchant)
   const reply = await f.call(merchant, 'POST', CONSUME, {
     credential: bought.credential,

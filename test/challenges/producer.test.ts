@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { decodeMacaroonBase64 } from '../../src/lightning/macaroon.ts'
-import { countEndpoints } from '../../src/challenges/operations.ts'
+import { countEndpoints } from '../../src/challenges/producer-store.ts'
 import { openApiDocument } from '../../src/gateway/openapi/openapi.ts'
 import { challengeOperations } from '../../src/challenges/operations.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'

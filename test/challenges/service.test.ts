@@ -15,12 +15,11 @@ const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Pr
   (await f.challenges.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
 
 t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
-  const f = await fixture(t)
   const told: string[] = []
-  f.challenges.onPaid = async (tx, challenge) => {
+  const f = await fixture(t, {}, async (tx, challenge) => {
     await tx`select 1`
     told.push(`${challenge.paymentHash} ${challenge.scheme}`)
-  }
+  })
   const [token, single] = [await minted(f), await minted(f)]
   await Promise.all(
     Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now()))
@@ -34,8 +33,7 @@ t.test('the first verification of each payment calls one function, inside the tr
 })
 
 t.test("a challenge of the operator's own tells nobody, and costs no transaction", async t => {
-  const f = await fixture(t)
-  f.challenges.onPaid = () => Promise.reject(new Error('nobody is to be told'))
+  const f = await fixture(t, {}, () => Promise.reject(new Error('nobody is to be told')))
   const [token, single] = [await minted(f), await minted(f)]
   t.ok(await f.challenges.claims.claim(token.paymentHash, 'l402', null, null, f.clock.now()))
   t.ok(await f.challenges.claims.lease(single.paymentHash, null))
@@ -61,8 +59,7 @@ t.test('a credential whose answer has gone out is redeemed, also while the datab
 })
 
 t.test('when that function fails, nothing has been claimed and the answer is 503', async t => {
-  const f = await fixture(t)
-  f.challenges.onPaid = () => Promise.reject(new Error('no webhook row'))
+  const f = await fixture(t, {}, () => Promise.reject(new Error('no webhook row')))
   const challenge = await minted(f)
   await t.rejects(f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now()), Unavailable)
   await t.rejects(f.challenges.claims.lease(challenge.paymentHash, '7'), Unavailable)

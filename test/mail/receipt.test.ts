@@ -121,7 +121,7 @@ async function withReceipts(t: T): Promise<{ fixed: Fixture; queued: Array<{ mai
   const fixed = await fixture(t)
   const queued: Array<{ mail: Mail; about: string }> = []
   const store = new SqlMerchantStore(fixed.database)
-  fixed.payments.onChange = receipts({
+  fixed.told.changed = receipts({
     // Read inside the transaction, as a job would be added there.
     outbox: {
       queue: async (sql, mail, about) => {
@@ -190,7 +190,7 @@ t.test('no address, no receipt; and a demo payment has one', async t => {
 })
 
 t.test('from the change of the status to the file: the receipt goes through the real queue', async t => {
-  const { database, payments, merchant, clock } = await fixture(t)
+  const { database, payments, told, merchant, clock } = await fixture(t)
   const folder = join(temporaryFolder(t), 'mail')
   const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
   t.teardown(() => jobs.close())
@@ -199,7 +199,7 @@ t.test('from the change of the status to the file: the receipt goes through the 
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
   jobs.declare(outbox.jobs)
   const store = new SqlMerchantStore(database)
-  payments.onChange = receipts({
+  told.changed = receipts({
     outbox,
     merchantName: async (sql, id) => (await store.within(sql).byId(id))?.name ?? null
   })

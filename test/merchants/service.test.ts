@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import t, { type Test as T } from 'tap'
 import { firstRunMerchant } from '../../src/merchants/first-run.ts'
-import { gate } from '../../src/merchants/gate.ts'
-import type { Merchant, SubscriptionFacts } from '../../src/merchants/schema.ts'
+import { gate, subscriptionGate } from '../../src/merchants/gate.ts'
+import type { SubscriptionFacts } from '../../src/merchants/schema.ts'
 import { Merchants } from '../../src/merchants/service.ts'
 import { merchantsChannel, SqlMerchantStore } from '../../src/merchants/store.ts'
 import { generateApiKey } from '../../src/keys/api-key.ts'
@@ -21,17 +21,13 @@ const plans = {
 }
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 
-function setUp(
-  database: Database,
-  billing?: (merchant: Merchant) => Promise<Merchant | null>
-): { merchants: Merchants; clock: ManualClock } {
+function setUp(database: Database): { merchants: Merchants; clock: ManualClock } {
   const clock = new ManualClock()
   const merchants = new Merchants({
     store: new SqlMerchantStore(database),
     sealer,
     clock,
-    plans: () => plans,
-    ...(billing === undefined ? {} : { billing })
+    plans: () => plans
   })
   return { merchants, clock }
 }
@@ -395,13 +391,14 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test('billing is asked once more before an ended period is refused (decision 83)', async t => {
     let asked = 0
     let renewed: SubscriptionFacts | null = null
-    const { merchants, clock } = setUp(database, async ({ id }) => {
+    const { merchants, clock } = setUp(database)
+    const gating = subscriptionGate(async ({ id }) => {
       asked++
       return renewed === null ? null : await merchants.setSubscription(id, renewed)
     })
     const { merchant } = await merchants.create({ name: 'R', email: 'renewal@example.com', tier: 'individual' })
     const ended = there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
-    t.match(await merchants.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
+    t.match(await gating.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
     t.equal(asked, 1)
     renewed = {
       subscriptionStatus: 'active',
@@ -409,9 +406,9 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       billingCustomerId: null,
       billingSubscriptionId: null
     }
-    t.equal(await merchants.refusal(ended, null, clock.now()), null)
+    t.equal(await gating.refusal(ended, null, clock.now()), null)
     t.equal(there(await merchants.byId(merchant.id)).currentPeriodEnd, clock.now() + 1000, 'what was learnt is kept')
-    t.match(await merchants.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), {
+    t.match(await gating.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), {
       error: 'Subscription not active'
     })
     t.equal(asked, 2, 'other refusals do not ask')

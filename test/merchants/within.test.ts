@@ -12,15 +12,14 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     individual: { webhookEndpoints: 5 },
     l402: { webhookEndpoints: 5 }
   }
-  let asked = 0
+  let told = 0
   const merchants = new Merchants({
     store: new SqlMerchantStore(database),
     sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
     clock: new ManualClock(),
     plans: () => plans,
-    billing: async () => {
-      asked++
-      return null
+    keySaved: async () => {
+      told++
     }
   })
 
@@ -63,15 +62,13 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     t.match(await merchants.byId(merchant.id), { name: 'Renamed' })
   })
 
-  await t.test('billing is not asked: that is a network call', async t => {
-    const { merchant } = await merchants.create({ name: 'Ended', email: 'ended@example.com', tier: 'individual' })
-    const ended = await merchants.setSubscription(merchant.id, { currentPeriodEnd: 0 })
-    if (ended === null) return t.fail('the account must be there')
+  await t.test('nobody is told of a provider key that may not stay', async t => {
+    const { merchant } = await merchants.create({ name: 'Keyed', email: 'keyed@example.com' })
     await database.transaction(async tx => {
-      t.match(await merchants.within(tx).refusal(ended, null, 1), { error: 'Subscription period expired' })
+      await merchants.within(tx).setProviderKey(merchant.id, 'primary', new Secret('a key'))
     })
-    t.equal(asked, 0)
-    await merchants.refusal(ended, null, 1)
-    t.equal(asked, 1)
+    t.equal(told, 0)
+    await merchants.setProviderKey(merchant.id, 'primary', new Secret('another key'))
+    t.equal(told, 1)
   })
 })

@@ -2,6 +2,7 @@ import t, { type Test as T } from 'tap'
 import { Poller } from '../../src/notifications/poller.ts'
 import { FIRST_STATE } from '../../src/notifications/poll-plan.ts'
 import { pollRules, type PollRules } from '../../src/notifications/poll-rules.ts'
+import { PollMemory } from '../../src/notifications/poll-memory.ts'
 import { SqlPollStore } from '../../src/notifications/poll-store.ts'
 import type { ProviderSlot } from '../../src/providers/account.ts'
 import { Secret } from '../../src/keys/secrets.ts'
@@ -31,6 +32,7 @@ const rules: PollRules = {
 
 interface Polling extends Fixture {
   readonly store: SqlPollStore
+  memory(slot: ProviderSlot): PollMemory
   poller(slot?: ProviderSlot, different?: Partial<PollRules>): Poller
   /** Lets a minute pass and runs the poller, as its job does. */
   minute(poller: Poller): Promise<void>
@@ -44,14 +46,17 @@ async function polling(
   const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
   const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
   const store = new SqlPollStore(made.database)
+  const memory = (slot: ProviderSlot): PollMemory =>
+    new PollMemory({ slot, kind: payees.provider(slot).kind, store, clock })
   return {
     ...made,
     store,
+    memory,
     poller: (slot = 'primary', different = {}) =>
       new Poller({
         slot,
         rules: { ...rules, ...different },
-        store,
+        memory: memory(slot),
         clock,
         log,
         payees,
@@ -269,13 +274,13 @@ void t.test('an account whose key is refused (decision 179)', async t => {
   await run(polled)
   primary.fault = new ProviderRefused('key', 'The provider does not accept this key.')
   for (let minutes = 0; minutes < 5; minutes++) await minute(polled)
-  t.same(await polled.resting(), { refused: 1, away: 0 }, 'operators see it')
+  t.same(await made.memory('primary').resting(), { refused: 1, away: 0 }, 'operators see it')
   primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
 
   await t.test('is asked again at once when a key was saved or has proved good', async t => {
     primary.fault = null
-    await polled.wake(acme.id)
-    t.same(await polled.resting(), { refused: 0, away: 0 })
+    await made.memory('primary').wake(acme.id)
+    t.same(await made.memory('primary').resting(), { refused: 0, away: 0 })
     await run(polled)
     t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
   })
@@ -294,10 +299,10 @@ void t.test('an account whose key is refused (decision 179)', async t => {
     const slow = run(polled)
     await asking.promise
     clock.advance(1)
-    await polled.wake(acme.id)
+    await made.memory('primary').wake(acme.id)
     gate.resolve()
     await slow
-    t.same(await polled.resting(), { refused: 0, away: 0 })
+    t.same(await made.memory('primary').resting(), { refused: 0, away: 0 })
     primary.listSettled = list
   })
 

@@ -623,5 +623,4 @@ void t.test('while the database is away payments are 503, and nothing hangs', as
   await away503(another({ store: away('byOrder') }).byOrder(acme, 'x'), 'byOrder')
   await away503(another({ store: away('byId') }).status('1'.repeat(15)), 'status')
   await away503(another({ store: away('byPayToken') }).byPayToken('A'.repeat(43)), 'byPayToken')
-  await away503(another({ store: away('hasPaid') }).hasPaid(acme.id), 'hasPaid')
 })

@@ -3,14 +3,14 @@ import tap, { type Test as T } from 'tap'
 import { harness } from '../../src/gateway/harness.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
 import { encodeInvoice, shortDescription } from '../../src/lightning/bolt11.ts'
-import type { GatedFeature } from '../../src/merchants/gate.ts'
+import { gate } from '../../src/merchants/gate.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import { FixedPrices, type Prices } from '../../src/money/prices.ts'
 import { SignedDemoInvoices } from '../../src/payments/demo.ts'
 import { paymentOperations } from '../../src/payments/operations.ts'
-import type { Payment, PaymentChange, PaymentInput } from '../../src/payments/schema.ts'
+import type { OnPaymentChange, Payment, PaymentChange, PaymentInput } from '../../src/payments/schema.ts'
 import { Payments, type PaymentsParts } from '../../src/payments/service.ts'
 import { SqlPaymentStore } from '../../src/payments/store.ts'
 import { PaymentWatch } from '../../src/payments/watch.ts'
@@ -128,8 +128,10 @@ export interface Fixture {
   readonly alternate: FakeProvider
   readonly payments: Payments
   readonly store: SqlPaymentStore
-  /** What onChange was called with, in order. */
+  /** What was told of changes, in order. */
   readonly changes: PaymentChange[]
+  /** Who is told of changes in their transactions; keeps them in `changes` unless a test has somebody else told. */
+  readonly told: { changed: OnPaymentChange }
   readonly call: Call
   /** An account; with a primary key unless said. */
   merchant(different?: Partial<CreateMerchant>): Promise<Merchant>
@@ -165,6 +167,11 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
   const alternate = new FakeProvider('opennode', clock)
   const store = new SqlPaymentStore(database)
   const changes: PaymentChange[] = []
+  const told: Fixture['told'] = {
+    changed: async (_sql, change) => {
+      changes.push(change)
+    }
+  }
   const make = (different: Partial<PaymentsParts> = {}): Payments => {
     const payments = new Payments({
       store,
@@ -185,12 +192,10 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
       publicUrl: () => 'https://pay.example.com',
       settings: () => ({ expiry: { primary: 3_600_000, alternate: 86_400_000 }, demoConfirmAfter: 5_000 }),
       merchant: id => merchants.byId(id),
-      refusal: (merchant, feature: GatedFeature, now) => merchants.refusal(merchant, feature, now),
+      refusal: gate,
+      changed: (sql, change) => told.changed(sql, change),
       ...different
     })
-    payments.onChange = async (_sql, change) => {
-      changes.push(change)
-    }
     t.teardown(() => payments.close())
     return payments
   }
@@ -204,6 +209,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
     payments,
     store,
     changes,
+    told,
     another: make,
     call: await caller(payments),
     merchant: async (different = {}) => {

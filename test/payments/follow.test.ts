@@ -3,7 +3,7 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { PAYMENT_CHANNEL, PaymentWatch } from '../../src/payments/watch.ts'
 import { loadNodeKey } from '../../src/providers/sandbox/node-key.ts'
 import { openDemoInvoices } from '../../src/payments/demo.ts'
-import { SqlPaymentStore } from '../../src/payments/store.ts'
+import { hasPaidPayment, SqlPaymentStore } from '../../src/payments/store.ts'
 import type { Database } from '../../src/database/database.ts'
 import type { Log } from '../../src/telemetry/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
@@ -44,7 +44,7 @@ const stored = async ({ database }: Fixture, invoiceId: string): Promise<unknown
 
 void t.test('a demo invoice (amount 0)', async t => {
   const made = await fixture(t)
-  const { call, merchant, payments, primary, clock, changes } = made
+  const { call, database, merchant, payments, primary, clock, changes, told } = made
 
   await t.test(
     'any currency, no provider key, an invoice without amount on regtest, expires in 10 minutes, demo_<uuid> (decision 43)',
@@ -105,7 +105,7 @@ void t.test('a demo invoice (amount 0)', async t => {
         changes.slice(before).map(change => [change.from, change.payment.status, change.tellMerchant]),
         [['unpaid', 'paid', true]]
       )
-      t.ok(await payments.hasPaid(acme.id))
+      t.ok(await hasPaidPayment(database.sql, acme.id))
       await payments.settled(String(data['paymentHash']))
     }
   )
@@ -113,11 +113,11 @@ void t.test('a demo invoice (amount 0)', async t => {
   await t.test('reads so also when it cannot be written down', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput({ amount: 0 }))
-    const told = payments.onChange
+    const { changed } = told
     t.teardown(() => {
-      payments.onChange = told
+      told.changed = changed
     })
-    payments.onChange = () => Promise.reject(new Error('no'))
+    told.changed = () => Promise.reject(new Error('no'))
     clock.advance(5_000)
     t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt: payment.confirmsAt })
     t.equal(await stored(made, payment.invoiceId), 'unpaid')
@@ -140,7 +140,7 @@ void t.test('the sweeper', async t => {
   const log = keptLog()
   // A database of its own: what other tests left due would be swept too.
   const made = await fixture(t, { log, database: await openAnyDatabase(t) })
-  const { merchant, payments, clock, changes, database, store, another } = made
+  const { merchant, payments, clock, changes, told, database, store, another } = made
   const acme = await merchant()
   await payments.start()
   await payments.start()
@@ -185,13 +185,13 @@ void t.test('the sweeper', async t => {
     const [stubborn] = await Promise.all(
       Array.from({ length: 120 }, () => payments.create(acme, anInput({ amount: 0 })))
     )
-    const told = payments.onChange
-    payments.onChange = async (sql, change) => {
+    const { changed } = told
+    told.changed = async (sql, change) => {
       if (change.payment.invoiceId === stubborn?.invoiceId) throw new Error('no')
-      await told?.(sql, change)
+      await changed(sql, change)
     }
     t.teardown(() => {
-      payments.onChange = told
+      told.changed = changed
     })
     clock.advance(4_900)
     await payments.sweep()
@@ -202,7 +202,7 @@ void t.test('the sweeper', async t => {
     await payments.sweep()
     t.equal(changes.length - before, 119)
     t.ok(log.lines.includes('a payment that is due could not be written; it is tried again soon'))
-    payments.onChange = told
+    told.changed = changed
     await pass(made, 30_500)
     await until(database, async () => (await store.unconfirmed(clock.now(), null, 10)).length === 0)
     t.equal(changes.length - before, 120)
@@ -288,10 +288,11 @@ async function watching(t: T, database: Database): Promise<void> {
     heard.push('another payment')
   })
 
-  const told = payments.onChange
-  payments.onChange = () => Promise.reject(new Error('no'))
+  const { told } = made
+  const { changed } = told
+  told.changed = () => Promise.reject(new Error('no'))
   await t.rejects(payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now()))
-  payments.onChange = told
+  told.changed = changed
   await payments.observe(payment, { status: 'processing', receivedSats: null, settledAt: null }, made.clock.now())
   await until(database, () => heard.length === 2)
   t.same(heard.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not told')

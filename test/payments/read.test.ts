@@ -1,4 +1,5 @@
 import t from 'tap'
+import { hasPaidPayment } from '../../src/payments/store.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { anInput, fixture } from './fixture.ts'
@@ -124,7 +125,7 @@ void t.test('reading payments', async t => {
 })
 
 void t.test('sync', async t => {
-  const { call, merchant, merchants, payments, primary, alternate, changes, clock, database } = await fixture(t)
+  const { call, merchant, merchants, payments, primary, alternate, changes, told, clock, database } = await fixture(t)
 
   await t.test(
     'POST /api/payments/{invoiceId}/sync | 200 updated payment object (forces provider re-check), through every status',
@@ -253,18 +254,17 @@ void t.test('sync', async t => {
       await payments.settled('00'.repeat(32))
       await payments.settled('not a hash')
       t.equal(await payments.status(payment.invoiceId), 'unpaid')
-      t.equal(await payments.hasPaid(acme.id), false)
+      t.equal(await hasPaidPayment(database.sql, acme.id), false)
       await payments.settled(payment.paymentHash)
       t.equal(await payments.status(payment.invoiceId), 'paid')
-      t.equal(await payments.hasPaid(acme.id), true)
+      t.equal(await hasPaidPayment(database.sql, acme.id), true)
     }
   )
 
   await t.test('20 observations at once in two gateways: the change is told once', async t => {
     const acme = await merchant()
     const gateway = await fixture(t, { database })
-    const second = gateway.another()
-    second.onChange = payments.onChange
+    const second = gateway.another({ changed: (sql, change) => told.changed(sql, change) })
     const payment = await payments.create(acme, anInput())
     const before = changes.length
     await Promise.all(
@@ -277,25 +277,25 @@ void t.test('sync', async t => {
     t.equal(changes.at(-1)?.payment.paidAt, paidAt)
   })
 
-  await t.test('what onChange throws rolls the change back, and what it writes stands or falls with it', async t => {
+  await t.test('what a listener throws rolls the change back, and what it writes stands or falls with it', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput())
-    const told = payments.onChange
+    const { changed } = told
     t.teardown(() => {
-      payments.onChange = told
+      told.changed = changed
     })
-    payments.onChange = async sql => {
+    told.changed = async sql => {
       await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}`
       throw new Error('no webhook row')
     }
     await t.rejects(payments.observe(payment, PAID, clock.now()), { message: 'no webhook row' })
     t.match(await payments.get(acme, payment.invoiceId), { status: 'unpaid', description: null })
-    payments.onChange = async sql => {
+    told.changed = async sql => {
       await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}`
     }
     await payments.observe(payment, PAID, clock.now())
     t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, description: 'touched' })
-    payments.onChange = null
+    told.changed = changed
     t.equal(
       await payments.observe({ merchantId: acme.id + 1, invoiceId: payment.invoiceId }, PAID, clock.now()),
       null,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import subscriptionGate from '../../plugins/subscription-gate.ts'
-import { harness, type Merchants, type Principal } from '../../src/index.ts'
+import { harness, type Principal, type SubscriptionGate } from '../../src/index.ts'
 import { gate, type GatedFeature } from '../../src/merchants/gate.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { aMerchant } from '../merchants/a-merchant.ts'
@@ -12,11 +12,13 @@ function principal(merchant: Merchant): Principal {
 
 /** `later` answers with a promise, as when billing is asked. */
 function setUp(config: { feature?: GatedFeature } = {}, later = false) {
-  const refusal: Merchants['refusal'] = (merchant, feature, now) =>
-    later ? Promise.resolve(gate(merchant, feature, now)) : gate(merchant, feature, now)
-  // Only what the plugin calls.
-  const merchants = { refusal } as unknown as Merchants
-  return harness([{ plugin: subscriptionGate, config }], { services: { merchants, clock: new ManualClock() } })
+  const gating: SubscriptionGate = {
+    refusal: (merchant, feature, now) =>
+      later ? Promise.resolve(gate(merchant, feature, now)) : gate(merchant, feature, now)
+  }
+  return harness([{ plugin: subscriptionGate, config }], {
+    services: { subscriptionGate: gating, clock: new ManualClock() }
+  })
 }
 
 t.test('a merchant in good standing passes', async t => {

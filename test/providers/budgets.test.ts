@@ -4,7 +4,7 @@ import { Metrics } from '../../src/telemetry/metrics.ts'
 import { MemoryState } from '../../src/state/memory.ts'
 import { StateUnavailable, type State } from '../../src/state/state.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
-import { openProviders } from '../../src/providers/open-providers.ts'
+import { openSeats } from '../../src/providers/seats.ts'
 import { Budgets, tokensToKeep, type CallBudget, type Stranger } from '../../src/providers/budgets.ts'
 import { callLimits } from './declared.ts'
 import { NothingSent } from '../../src/providers/errors.ts'
@@ -298,7 +298,7 @@ t.test('two slots of one service share its budget, however its address is writte
   })
   const slot = { kind: 'strike', timeout: 1000, key: 'a key of the operator' } as const
   const lightning = { primary: slot, alternate: { ...slot, url: 'https://api.strike.me/v1' } }
-  const providers = openProviders({
+  const providers = openSeats({
     kinds: providerKinds,
     mode: 'production',
     lightning,

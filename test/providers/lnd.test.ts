@@ -7,7 +7,7 @@ import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { guarded } from '../../src/providers/breaker.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
-import { openProviders } from '../../src/providers/open-providers.ts'
+import { openSeats } from '../../src/providers/seats.ts'
 import { lndHost, LndProvider, type LndOptions } from '../../src/providers/lnd/lnd.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { selfSigned } from '../fakes/certificate.ts'
@@ -313,7 +313,7 @@ t.test("in production the operator's key of gateway.yaml reaches a private node,
   const { clock, node } = await setUp(t)
   const slot = { kind: 'lnd', key: node.key(), timeout } as const
   const database = await openTestDatabase(t)
-  const providers = openProviders({
+  const providers = openSeats({
     kinds: providerKinds,
     mode: 'production',
     lightning: { primary: slot, alternate: { kind: 'lnd', timeout } },

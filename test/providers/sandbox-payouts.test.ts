@@ -44,11 +44,15 @@ function chainPayout(reference: string, address = regtestAddress, amountSats = 1
 
 void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
   const clock = new ManualClock()
-  const sandbox = new SandboxProvider({ store: new SqlSandboxStore(database.sql), signer, clock })
   const settled: string[] = []
-  sandbox.onSettled = hash => {
-    settled.push(hash)
-  }
+  const sandbox = new SandboxProvider({
+    store: new SqlSandboxStore(database.sql),
+    signer,
+    clock,
+    settled: hash => {
+      settled.push(hash)
+    }
+  })
 
   await t.test('it can pay out over Lightning and over the chain', t => {
     t.same(sandbox.capabilities.payout, { lightning: true, chain: true })

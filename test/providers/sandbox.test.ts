@@ -4,7 +4,7 @@ import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
 import type { Database } from '../../src/database/database.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
-import { openProviders, ProviderKindError } from '../../src/providers/open-providers.ts'
+import { openSeats, ProviderKindError } from '../../src/providers/seats.ts'
 import { providerOperations } from '../../src/providers/operations.ts'
 import { SandboxProvider, type Signer } from '../../src/providers/sandbox/sandbox.ts'
 import { SqlSandboxStore } from '../../src/providers/sandbox/store.ts'
@@ -164,13 +164,13 @@ t.test("the configuration's providers: both slots share one sandbox with a key i
     database,
     clock: new ManualClock()
   } as const
-  const providers = openProviders(options)
+  const providers = openSeats(options)
   t.teardown(() => providers.close())
   t.equal(providers.seats.primary.provider, providers.seats.alternate.provider)
   t.equal(providers.seats.primary.key?.reveal(), 'operator-key')
   t.equal(providers.seats.alternate.key, null)
   const charge = await providers.seats.primary.provider.createCharge(null, request)
-  const again = openProviders(options)
+  const again = openSeats(options)
   t.teardown(() => again.close())
   const other = await again.seats.primary.provider.createCharge(null, request)
   t.equal(
@@ -178,7 +178,7 @@ t.test("the configuration's providers: both slots share one sandbox with a key i
     decodeInvoice(other.invoice).payee,
     'the node is the same after a restart'
   )
-  t.throws(() => openProviders({ ...options, mode: 'production' }), ProviderKindError)
+  t.throws(() => openSeats({ ...options, mode: 'production' }), ProviderKindError)
 })
 
 t.test('POST /sandbox/pay', async t => {

@@ -6,7 +6,7 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderNotificationError } from '../../src/providers/errors.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
-import { openProviders } from '../../src/providers/open-providers.ts'
+import { openSeats } from '../../src/providers/seats.ts'
 import { StrikeProvider } from '../../src/providers/strike/strike.ts'
 import { startReceiver } from '../fakes/receiver.ts'
 import { startFakeStrike, type FakeStrike, type StrikeFault, type StrikeScope } from '../fakes/strike.ts'
@@ -534,7 +534,7 @@ t.test('strike stands in either slot, behind a breaker, at the address that the 
   const { clock, fake } = await rig(t)
   const database = await openTestDatabase(t)
   const slot = { kind: 'strike', timeout: 10_000, url: `${fake.url}/v1` } as const
-  const providers = openProviders({
+  const providers = openSeats({
     kinds: providerKinds,
     mode: 'production',
     lightning: { primary: { ...slot, key: CANARY }, alternate: slot },

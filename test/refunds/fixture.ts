@@ -75,10 +75,14 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
   const payees = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer)
   const changes: PaymentChange[] = []
   const accounts = new Map<number, Merchant>()
-  const paymentChanges = new PaymentChanges({ store: payments, database, clock })
-  paymentChanges.onChange = async (_sql, change) => {
-    changes.push(change)
-  }
+  const paymentChanges = new PaymentChanges({
+    store: payments,
+    database,
+    clock,
+    changed: async (_sql, change) => {
+      changes.push(change)
+    }
+  })
   const confirmed: Refund[] = []
   const onConfirmed = async (_sql: unknown, refund: Refund): Promise<void> => {
     confirmed.push(refund)

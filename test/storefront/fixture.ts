@@ -1,6 +1,6 @@
 import tap, { type Test as T } from 'tap'
 import { readChallengeLine } from '../../src/cli/challenge-lines.ts'
-import { openStorefront, type Storefront } from '../../src/composition/storefront.ts'
+import { openStorefront, type Storefront } from '../../src/storefront/open.ts'
 import type { Challenges } from '../../src/challenges/service.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../src/gateway/harness.ts'
@@ -14,7 +14,6 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import type { Mail } from '../../src/mail/mail.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
-import { SqlRefundStore } from '../../src/refunds/store.ts'
 import { SqlClaimStore } from '../../src/storefront/claims/store.ts'
 import { SqlIntegrationStore } from '../../src/storefront/stores/integration-store.ts'
 import { SqlOrderStore } from '../../src/storefront/orders/store-sql.ts'
@@ -210,7 +209,8 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     const storefront = openStorefront({
       platform,
       challenges: gateway,
-      merchants: { byId: id => merchants.byId(id), refusal: gate },
+      merchants: { byId: id => merchants.byId(id) },
+      gate: { refusal: gate },
       prices: quotes,
       jobs,
       database,
@@ -219,7 +219,6 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       random: systemRandom,
       log: silentLog,
       metrics: new Metrics(),
-      isGivenBack: async (sql, orderId) => (await new SqlRefundStore(database).sums(sql, orderId)).held > 0,
       orderFailed: async (_sql, order) => {
         failed.push(order)
       },
@@ -240,7 +239,8 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       }),
       publicUrl: () => PUBLIC_URL
     })
-    const upstream = new InternalUpstream(storefront.operations())
+    jobs.declare(storefront.jobs)
+    const upstream = new InternalUpstream(storefront.operations)
     const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
     const send: Send = async (method, target, { headers = {}, body, from = freshAddress() } = {}) => {
       const request: HarnessRequest = {

@@ -1,4 +1,7 @@
 import t from 'tap'
+import type { OnPaid } from '../../src/challenges/store.ts'
+import { PaymentChanges } from '../../src/payments/changes.ts'
+import { SqlPaymentStore } from '../../src/payments/store.ts'
 import { modern } from '../challenges/fixture.ts'
 import { producer, text } from '../challenges/producer-fixture.ts'
 import { openAnyDatabase } from '../support/database.ts'
@@ -72,16 +75,20 @@ await t.test('event and job stand or fall with the change', async t => {
   const { changes, clock, database, jobs, merchant, payment, rows, webhooks } = await fixture(t)
   const account = await merchant('http://127.0.0.1:1234/')
   const made = await payment(account)
-  changes.onChange = async (sql, change) => {
-    await webhooks.paymentChanged(sql, change)
-    throw new Error('something else failed')
-  }
-  await t.rejects(changes.observe(made, { status: 'paid', receivedSats: null, settledAt: null }, clock.now()), {
+  const failing = new PaymentChanges({
+    store: new SqlPaymentStore(database),
+    database,
+    clock,
+    changed: async (sql, change) => {
+      await webhooks.paymentChanged(sql, change)
+      throw new Error('something else failed')
+    }
+  })
+  await t.rejects(failing.observe(made, { status: 'paid', receivedSats: null, settledAt: null }, clock.now()), {
     message: 'something else failed'
   })
   t.same(await rows(account), [])
   t.same(await jobs.waiting(), [])
-  changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
   await changes.observe(made, { status: 'paid', receivedSats: null, settledAt: null }, clock.now())
   t.equal((await rows(account)).length, 1)
   t.equal((await jobs.waiting()).length, 1)
@@ -98,8 +105,8 @@ await t.test(
   async t => {
     const database = await openAnyDatabase(t)
     const { merchant, merchants, rows, jobs, webhooks } = await fixture(t, { database })
-    const shop = await producer(t, {}, database)
-    shop.challenges.onPaid = (tx, challenge) => webhooks.challengePaid(tx, challenge)
+    let told: OnPaid = (tx, challenge) => webhooks.challengePaid(tx, challenge)
+    const shop = await producer(t, {}, database, (tx, challenge) => told(tx, challenge))
     const account = await merchant('http://127.0.0.1:1234/')
     await merchants.setFlags(account.id, { l402Enabled: true })
     const { data } = await shop.call(account, 'POST', '/api/l402/challenges', {
@@ -178,13 +185,13 @@ await t.test(
         const body = {
           credential: modern([text(made.data, 'mppChallenge')], shop.payee.pay(text(made.data, 'invoice')))
         }
-        shop.challenges.onPaid = async (tx, challenge) => {
+        told = async (tx, challenge) => {
           await webhooks.challengePaid(tx, challenge)
           throw Object.assign(new Error('the database is away'), { code: 'ECONNRESET' })
         }
         t.equal((await shop.call(account, 'POST', '/api/l402/challenges/verify-credential', body)).status, 503)
         const before = (await rows(account)).length
-        shop.challenges.onPaid = (tx, challenge) => webhooks.challengePaid(tx, challenge)
+        told = (tx, challenge) => webhooks.challengePaid(tx, challenge)
         t.match((await shop.call(account, 'POST', '/api/l402/challenges/verify-credential', body)).data, {
           valid: true,
           consumed: true

@@ -127,8 +127,12 @@ export async function fixture(
     })
   const webhooks = another({})
   jobs.declare(webhooks.jobs)
-  const changes = new PaymentChanges({ store: new SqlPaymentStore(database), database, clock })
-  changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
+  const changes = new PaymentChanges({
+    store: new SqlPaymentStore(database),
+    database,
+    clock,
+    changed: (sql, change) => webhooks.paymentChanged(sql, change)
+  })
   const upstream = new InternalUpstream(webhookOperations(webhooks))
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
   const payment: Fixture['payment'] = (merchant, different) =>

@@ -52,8 +52,12 @@ async function running(t: T, database: Database, backoff?: readonly number[]): P
   jobs.declare(webhooks.jobs)
   await jobs.start()
   t.teardown(() => jobs.close())
-  const changes = new PaymentChanges({ store: new SqlPaymentStore(database), database, clock })
-  changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
+  const changes = new PaymentChanges({
+    store: new SqlPaymentStore(database),
+    database,
+    clock,
+    changed: (sql, change) => webhooks.paymentChanged(sql, change)
+  })
   return {
     jobs,
     receiver: async options => {

@@ -37,8 +37,12 @@ const webhooks = new Webhooks({
 })
 jobs.declare(webhooks.jobs)
 await jobs.start()
-const changes = new PaymentChanges({ store, database, clock })
-changes.onChange = (sql, change) => webhooks.paymentChanged(sql, change)
+const changes = new PaymentChanges({
+  store,
+  database,
+  clock,
+  changed: (sql, change) => webhooks.paymentChanged(sql, change)
+})
 for (;;) {
   const unpaid = await database.sql<
     Array<{ merchant_id: number; invoice_id: string }>

@@ -4,7 +4,7 @@ import { defineOperation, documented, type AnyOperation } from '../../gateway/op
 import { sandboxBillingTexts } from '../documented.ts'
 import { HTML_TYPE } from '../../pages/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from '../pages.ts'
-import type { SandboxBilling } from './sandbox.ts'
+import type { SandboxBilling, TakeNotification } from './sandbox.ts'
 
 const Session = Type.Object({ session: Type.String() })
 // What has another form is not looked up.
@@ -12,9 +12,9 @@ const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
 
 /**
  * The pages of the sandbox, in the place of the billing provider's own; none elsewhere. Their addresses alone
- * authorise.
+ * authorise. What is done on them is told to `take`.
  */
-export function sandboxBillingOperations(sandbox: SandboxBilling | null): AnyOperation[] {
+export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: TakeNotification): AnyOperation[] {
   if (sandbox === null) return []
   const pages = new BillingPages()
   const common = {
@@ -35,7 +35,8 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null): AnyOpe
         404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) }
       },
       async handle({ params: { session } }) {
-        if (!SESSION.test(session) || !(await sandbox[name](session))) throw new ShortError(404, 'Session not found')
+        if (!SESSION.test(session) || !(await sandbox[name](session, take)))
+          throw new ShortError(404, 'Session not found')
         return { status: 303, body: null, headers: ['Location', `../${session}`, ...BILLING_PAGE_HEADERS] }
       }
     })

@@ -23,6 +23,9 @@ export interface SandboxBillingOptions {
   publicUrl(): string
 }
 
+/** Takes a notification in, with its signature, as the receiver of the billing provider does. */
+export type TakeNotification = (signature: string, body: Uint8Array) => Promise<void>
+
 /** What a page of the sandbox shows. */
 export type SandboxSession =
   | {
@@ -71,12 +74,10 @@ const TOLERANCE = 300
  * A billing provider that takes no money, for development: its checkout is a page of ours with one button. Everything
  * is kept in the database; trials end and periods are renewed by themselves, as cards would have it that work, and
  * nobody is told of that, as where notifications are lost. What people do on its pages is reported like Stripe does it:
- * signed, to the same receiver. Its secret is the process's own, since it only ever tells itself.
+ * signed, to the same receiver, which those methods are given. Its secret is the process's own, since it only ever tells itself.
  */
 export class SandboxBilling implements BillingProvider {
   readonly kind = 'sandbox'
-  /** Takes notifications in; set by whoever composes. */
-  notify: (signature: string, body: Uint8Array) => Promise<void> = async () => {}
   readonly #options: SandboxBillingOptions
   readonly #secret: Uint8Array
 
@@ -142,7 +143,7 @@ export class SandboxBilling implements BillingProvider {
   }
 
   /** Completes a checkout; again, it only reports it again. False when there is none. */
-  async complete(sessionId: string): Promise<boolean> {
+  async complete(sessionId: string, take: TakeNotification): Promise<boolean> {
     const { database, clock, random } = this.#options
     const subscriptionId = await database.transaction(async tx => {
       const row = await this.#find(tx, sessionId)
@@ -163,7 +164,7 @@ export class SandboxBilling implements BillingProvider {
       return made.subscription
     })
     if (subscriptionId === null) return false
-    await this.#report('checkout.session.completed', {
+    await this.#report(take, 'checkout.session.completed', {
       object: 'checkout.session',
       id: sessionId,
       subscription: subscriptionId
@@ -175,7 +176,7 @@ export class SandboxBilling implements BillingProvider {
    * Ends the subscriptions of a portal's customer at once; again, it only reports it again. False when there is no such
    * portal.
    */
-  async cancel(sessionId: string): Promise<boolean> {
+  async cancel(sessionId: string, take: TakeNotification): Promise<boolean> {
     const { database } = this.#options
     const ended = await database.transaction(async tx => {
       const row = await this.#find(tx, sessionId)
@@ -184,7 +185,8 @@ export class SandboxBilling implements BillingProvider {
         update sandbox_subscriptions set status = 'canceled' where customer_id = ${row.customer_id} returning subscription_id as id`
     })
     if (ended === null) return false
-    for (const { id } of ended) await this.#report('customer.subscription.deleted', { object: 'subscription', id })
+    for (const { id } of ended)
+      await this.#report(take, 'customer.subscription.deleted', { object: 'subscription', id })
     return true
   }
 
@@ -192,16 +194,16 @@ export class SandboxBilling implements BillingProvider {
    * Has the card of a portal's customer fail: its subscriptions are past due. Again, it only reports it again. False
    * when there is no such portal.
    */
-  async fail(sessionId: string): Promise<boolean> {
-    return await this.#turn(sessionId, 'past_due')
+  async fail(sessionId: string, take: TakeNotification): Promise<boolean> {
+    return await this.#turn(sessionId, 'past_due', take)
   }
 
   /** The card of a portal's customer works again. False when there is no such portal. */
-  async recover(sessionId: string): Promise<boolean> {
-    return await this.#turn(sessionId, 'active')
+  async recover(sessionId: string, take: TakeNotification): Promise<boolean> {
+    return await this.#turn(sessionId, 'active', take)
   }
 
-  async #turn(sessionId: string, status: 'past_due' | 'active'): Promise<boolean> {
+  async #turn(sessionId: string, status: 'past_due' | 'active', take: TakeNotification): Promise<boolean> {
     const turned = await this.#options.database.transaction(async tx => {
       const row = await this.#find(tx, sessionId)
       if (row?.kind !== 'portal') return null
@@ -209,7 +211,8 @@ export class SandboxBilling implements BillingProvider {
         update sandbox_subscriptions set status = ${status} where customer_id = ${row.customer_id} and status = any(${status === 'active' ? ['past_due'] : ['active', 'trialing']}) returning subscription_id as id`
     })
     if (turned === null) return false
-    for (const { id } of turned) await this.#report('customer.subscription.updated', { object: 'subscription', id })
+    for (const { id } of turned)
+      await this.#report(take, 'customer.subscription.updated', { object: 'subscription', id })
     return true
   }
 
@@ -276,13 +279,13 @@ export class SandboxBilling implements BillingProvider {
     }
   }
 
-  async #report(type: string, object: object): Promise<void> {
+  async #report(take: TakeNotification, type: string, object: object): Promise<void> {
     const { clock, random } = this.#options
     const body = Buffer.from(
       JSON.stringify({ id: `evt_sandbox_${token(random)}`, object: 'event', type, data: { object } })
     )
     const seconds = Math.floor(clock.now() / 1000)
-    await this.notify(`t=${seconds},v1=${this.#mac(seconds, body).toString('hex')}`, body)
+    await take(`t=${seconds},v1=${this.#mac(seconds, body).toString('hex')}`, body)
   }
 
   #isSigned(signature: string | null, body: Uint8Array): boolean {

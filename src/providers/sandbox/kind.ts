@@ -12,10 +12,11 @@ export const sandbox: ProviderKind = {
   // It tells of every payment within this process.
   calls: null,
   keyFault: () => undefined,
-  open: ({ database, dataDir, clock }) =>
+  open: ({ database, dataDir, clock, settled }) =>
     new SandboxProvider({
       store: new SqlSandboxStore(database.sql),
       signer: new InvoiceSigner(loadNodeKey(join(dataDir, 'sandbox-node.key'))),
-      clock
+      clock,
+      settled
     })
 }

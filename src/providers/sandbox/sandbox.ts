@@ -5,6 +5,7 @@ import { decodeInvoice, InvoiceError, shortDescription, type InvoiceTerms } from
 import type { Clock } from '../../system/clock.ts'
 import { isConnectionFault } from '../../database/database.ts'
 import { systemRandom, type Random } from '../../system/ids.ts'
+import { periodic, type JobDeclaration } from '../../jobs/jobs.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
 import type {
@@ -35,6 +36,11 @@ export interface SandboxOptions {
   readonly signer: Signer
   readonly clock: Clock
   readonly random?: Random
+  /**
+   * Told of each invoice of the sandbox's own that a payout has just settled, as `POST /sandbox/pay` tells of those
+   * that are paid there. It should not reject.
+   */
+  readonly settled?: (paymentHash: string) => void | Promise<void>
 }
 
 /** What a payer of the sandbox gets: `{preimage, paymentHash, amountSats}`. */
@@ -84,21 +90,22 @@ export class SandboxProvider implements Provider {
   readonly kind = 'sandbox'
   readonly keyless = true
   readonly capabilities = capabilities
-  /**
-   * Told of each invoice of the sandbox's own that a payout has just settled, as `POST /sandbox/pay` tells of those
-   * that are paid there; its owner sets it. It should not reject.
-   */
-  onSettled: ((paymentHash: string) => void | Promise<void>) | null = null
   readonly #store: SandboxStore
   readonly #signer: Signer
   readonly #clock: Clock
   readonly #random: Random
+  readonly #settled: SandboxOptions['settled']
 
   constructor(options: SandboxOptions) {
     this.#store = options.store
     this.#signer = options.signer
     this.#clock = options.clock
     this.#random = options.random ?? systemRandom
+    this.#settled = options.settled
+  }
+
+  get jobs(): readonly JobDeclaration[] {
+    return [periodic('sandbox-purge', 3_600_000, 'Deletes old invoices of the sandbox', () => this.purge())]
   }
 
   async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
@@ -187,7 +194,7 @@ export class SandboxProvider implements Provider {
     })
     if (verdict.kind === 'already paid')
       throw new ProviderRefused('request', 'The Lightning invoice has been paid before.')
-    if (verdict.settled && verdict.payout.paymentHash !== null) await this.onSettled?.(verdict.payout.paymentHash)
+    if (verdict.settled && verdict.payout.paymentHash !== null) await this.#settled?.(verdict.payout.paymentHash)
     return payoutAt(verdict.payout, now)
   }
 

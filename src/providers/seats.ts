@@ -12,7 +12,7 @@ import type { Provider } from './provider.ts'
 import { SandboxProvider } from './sandbox/sandbox.ts'
 
 /** What the providers are made from. */
-export interface ProviderOptions {
+export interface SeatOptions {
   /** The kinds that `lightning` may name. */
   readonly kinds: readonly ProviderKind[]
   readonly mode: 'development' | 'production'
@@ -25,10 +25,12 @@ export interface ProviderOptions {
   readonly budgets?: Budgets
   /** Public address of our receiver for a slot; null, or left out, where nobody could reach it. */
   receiver?(slot: ProviderSlot): string | null
+  /** Told of invoices that were paid within this process; nobody where it is left out. */
+  settled?(paymentHash: string): Promise<void>
 }
 
 /** The providers of both slots. */
-export interface Providers {
+export interface OpenedSeats {
   readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
   /** The sandbox, where a slot has it. */
   readonly sandbox: SandboxProvider | null
@@ -46,7 +48,7 @@ export class ProviderKindError extends Error {
  * they call, which two slots of one service share, or together they would call it more often than it allows.
  * @throws ProviderKindError; what the kind throws for a key or an address that it cannot use
  */
-export function openProviders(options: ProviderOptions): Providers {
+export function openSeats(options: SeatOptions): OpenedSeats {
   const { kinds, lightning, mode, clock, database, dataDir } = options
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
@@ -84,6 +86,7 @@ export function openProviders(options: ProviderOptions): Providers {
         database,
         dataDir,
         receiver: () => options.receiver?.(slot) ?? null,
+        settled: async paymentHash => options.settled?.(paymentHash),
         ...(budget === undefined ? {} : { budget })
       })
     if (calls !== null) {

@@ -3,6 +3,7 @@ import type { GatewayConfig } from '../config/schema.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
 import { decodeInvoice } from '../lightning/bolt11.ts'
 import type { Outbox } from '../mail/outbox.ts'
+import type { SubscriptionGate } from '../merchants/gate.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { Quotes } from '../money/prices.ts'
 import type { Clock } from '../system/clock.ts'
@@ -13,40 +14,40 @@ import type { Log } from '../telemetry/log.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { UnsealError, type Sealer } from '../keys/secrets.ts'
 import { readDestination } from '../refunds/destination.ts'
-import { storefrontAdminOperations } from '../storefront/admin-operations.ts'
-import { Catalogs } from '../storefront/catalogs.ts'
-import { Checkout, type StoreStanding } from '../storefront/checkout.ts'
-import { SqlClaimStore } from '../storefront/claims/store.ts'
-import { OrderClaims } from '../storefront/claims/claims.ts'
-import { ShopCredentials } from '../storefront/credentials.ts'
-import { Fulfilments } from '../storefront/orders/fulfilments.ts'
-import { SqlIntegrationStore } from '../storefront/stores/integration-store.ts'
-import { Storefronts } from '../storefront/stores/integrations.ts'
-import { storefrontMerchantOperations } from '../storefront/merchant-operations.ts'
-import { OrderHolds } from '../storefront/orders/holds.ts'
-import { OrderSources } from '../storefront/orders/refunds.ts'
-import { OrderMaking } from '../storefront/orders/making.ts'
-import { SqlOrderStore } from '../storefront/orders/store-sql.ts'
-import { Orders } from '../storefront/orders/orders.ts'
-import { storefrontPageOperations } from '../storefront/pages/operations.ts'
-import { PaidOrders } from '../storefront/orders/paid-orders.ts'
-import { StorePlatformError, type StoreAccess, type StorePlatform } from '../storefront/platform.ts'
-import { storefrontPublicOperations } from '../storefront/public-operations.ts'
-import { RefundRequests } from '../storefront/orders/refund-requests.ts'
-import { openSandboxShop } from '../storefront/sandbox/sandbox.ts'
-import type { Integration, Order } from '../storefront/schema.ts'
-import { openShopify } from '../storefront/shopify/shopify.ts'
+import { isGivenBack } from '../refunds/store.ts'
+import { storefrontAdminOperations } from './admin-operations.ts'
+import { Catalogs } from './catalogs.ts'
+import { Checkout, type StoreStanding } from './checkout.ts'
+import { SqlClaimStore } from './claims/store.ts'
+import { OrderClaims } from './claims/claims.ts'
+import { ShopCredentials } from './credentials.ts'
+import { Fulfilments } from './orders/fulfilments.ts'
+import { SqlIntegrationStore } from './stores/integration-store.ts'
+import { Storefronts } from './stores/integrations.ts'
+import { storefrontMerchantOperations } from './merchant-operations.ts'
+import { OrderHolds } from './orders/holds.ts'
+import { OrderSources } from './orders/refunds.ts'
+import { OrderMaking } from './orders/making.ts'
+import { SqlOrderStore } from './orders/store-sql.ts'
+import { Orders } from './orders/orders.ts'
+import { storefrontPageOperations } from './pages/operations.ts'
+import { PaidOrders } from './orders/paid-orders.ts'
+import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
+import { storefrontPublicOperations } from './public-operations.ts'
+import { RefundRequests } from './orders/refund-requests.ts'
+import { openSandboxShop } from './sandbox/sandbox.ts'
+import type { Integration, Order } from './schema.ts'
+import { openShopify } from './shopify/shopify.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 
-/** What the stores are made of. */
-export interface StorefrontParts {
+/** What the stores are opened with. */
+export interface OpenStorefrontParts {
   readonly platform: StorePlatform
   readonly challenges: Challenges
-  readonly merchants: Pick<Merchants, 'byId' | 'refusal'>
+  readonly gate: SubscriptionGate
+  readonly merchants: Pick<Merchants, 'byId'>
   readonly prices: Pick<Quotes, 'quote'>
   readonly outbox: Pick<Outbox, 'queue'>
-  /** Whether anything of an order's payment is being given back, or has been. */
-  isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
   /** Tells the merchant of a paid order that the shop did not make. */
   orderFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly metrics: Metrics
@@ -73,9 +74,9 @@ export function openPlatform(
   return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
 }
 
-/** Makes the stores and declares their jobs; before the jobs start. */
-export function openStorefront(parts: StorefrontParts) {
-  const { platform, challenges, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
+/** Opens the stores. */
+export function openStorefront(parts: OpenStorefrontParts) {
+  const { platform, challenges, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
   const storefronts = new Storefronts({
     store: new SqlIntegrationStore(database),
@@ -98,7 +99,7 @@ export function openStorefront(parts: StorefrontParts) {
   const standing = async (integration: Integration): Promise<StoreStanding> => {
     const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
     if (merchant === null || !merchant.isActive) return 'closed'
-    return (await merchants.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'
+    return (await gate.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'
   }
 
   const store = new SqlOrderStore(database)
@@ -139,7 +140,7 @@ export function openStorefront(parts: StorefrontParts) {
     random,
     log,
     access,
-    isGivenBack: parts.isGivenBack,
+    isGivenBack,
     onFailed,
     integration: byId,
     timeout: () => settings().timeout
@@ -168,28 +169,6 @@ export function openStorefront(parts: StorefrontParts) {
   const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
 
   challenges.onSettled('storefront', paid.settled)
-  jobs.declare([
-    ...storefronts.jobs,
-    periodic(
-      'storefront-holds',
-      20 * SECOND,
-      'Has shops hold the goods of paid orders until they are claimed',
-      () => holds.run(),
-      { expiry: 300 * SECOND }
-    ),
-    periodic('storefront-fulfilments', 20 * SECOND, 'Asks shops how far claimed orders are', () => fulfilments.poll(), {
-      expiry: 300 * SECOND
-    }),
-    periodic(
-      'storefront-claims',
-      30 * SECOND,
-      'Looks for orders that shops may have taken without saying so',
-      () => making.followUp(),
-      { expiry: 300 * SECOND }
-    ),
-    periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())
-  ])
-
   /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
   const open = async (slug: string): Promise<Integration | null> => {
     const integration = await bySlug(slug)
@@ -208,7 +187,7 @@ export function openStorefront(parts: StorefrontParts) {
     }
   })
   const refundSources = new OrderSources({ database, clock, making })
-  const operations = (): AnyOperation[] => [
+  const operations: AnyOperation[] = [
     ...storefrontPublicOperations({
       catalogs,
       checkout,
@@ -225,5 +204,47 @@ export function openStorefront(parts: StorefrontParts) {
     ...storefrontPageOperations({ orders, claims, refundRequests, storefronts: { bySlug: open }, catalogs, publicUrl }),
     ...storefrontAdminOperations(orders)
   ]
-  return { refundSources, holds, storefronts, catalogs, checkout, claims, orders, making, fulfilments, operations }
+  return {
+    refundSources,
+    /** Stores that want to be found. */
+    listed: async () =>
+      (await storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),
+    holds,
+    storefronts,
+    catalogs,
+    checkout,
+    claims,
+    orders,
+    making,
+    fulfilments,
+    operations,
+    jobs: [
+      ...storefronts.jobs,
+      periodic(
+        'storefront-holds',
+        20 * SECOND,
+        'Has shops hold the goods of paid orders until they are claimed',
+        () => holds.run(),
+        { expiry: 300 * SECOND }
+      ),
+      periodic(
+        'storefront-fulfilments',
+        20 * SECOND,
+        'Asks shops how far claimed orders are',
+        () => fulfilments.poll(),
+        {
+          expiry: 300 * SECOND
+        }
+      ),
+      periodic(
+        'storefront-claims',
+        30 * SECOND,
+        'Looks for orders that shops may have taken without saying so',
+        () => making.followUp(),
+        { expiry: 300 * SECOND }
+      ),
+      periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())
+    ],
+    close: () => {}
+  }
 }

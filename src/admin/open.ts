@@ -1,0 +1,54 @@
+import type { GatewayConfig } from '../config/schema.ts'
+import type { Database } from '../database/database.ts'
+import type { Jobs } from '../jobs/jobs.ts'
+import { accountView, type ProxyCounts } from '../merchants/account.ts'
+import type { Merchants } from '../merchants/service.ts'
+import type { Clock } from '../system/clock.ts'
+import { dashboardOperations } from './jobs-dashboard.ts'
+import { adminOperations } from './operations.ts'
+import type { OnApproved } from './schema.ts'
+import { SqlAdminStore } from './store.ts'
+
+/** What administration is opened with. */
+export interface OpenAdminParts {
+  /** Called in this order for each approval, in its transaction. */
+  readonly approved: readonly OnApproved[]
+  readonly clock: Clock
+  readonly database: Database
+  readonly jobs: Jobs
+  readonly merchants: Merchants
+  readonly production: boolean
+  config(): Pick<GatewayConfig, 'plans'>
+  countProxies(merchantId: number): Promise<ProxyCounts>
+}
+
+/** Opens what the administrator does, and the page of the jobs. */
+export function openAdmin({
+  approved,
+  clock,
+  config,
+  countProxies,
+  database,
+  jobs,
+  merchants,
+  production
+}: OpenAdminParts) {
+  return {
+    operations: [
+      ...dashboardOperations({ jobs, clock }),
+      ...adminOperations({
+        database,
+        store: new SqlAdminStore(database),
+        merchants,
+        clock,
+        production,
+        approved: async (sql, approval) => {
+          for (const tell of approved) await tell(sql, approval)
+        },
+        account: async merchant => accountView(merchant, config().plans, await countProxies(merchant.id))
+      })
+    ],
+    jobs: [],
+    close: () => {}
+  }
+}

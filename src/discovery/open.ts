@@ -1,0 +1,23 @@
+import type { Database } from '../database/database.ts'
+import { metricsOperation } from '../gateway/metrics-operation.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { healthOperations, type Readiness } from './health.ts'
+import { discoveryOperations, type DiscoveryFacts } from './operations.ts'
+
+/** What discovery is opened with. */
+export interface OpenDiscoveryParts extends DiscoveryFacts, Readiness {
+  readonly clock: Clock
+  readonly database: Database
+  readonly metrics: Metrics
+}
+
+/** Opens what the gateway says of itself: how it is, and what it sells. */
+export function openDiscovery(parts: OpenDiscoveryParts) {
+  const { clock, database, metrics } = parts
+  return {
+    operations: [...healthOperations(database, clock, parts), metricsOperation(metrics), ...discoveryOperations(parts)],
+    jobs: [],
+    close: () => {}
+  }
+}

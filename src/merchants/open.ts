@@ -1,0 +1,58 @@
+import type { GatewayConfig } from '../config/schema.ts'
+import type { Database } from '../database/database.ts'
+import type { Sealer, Secret } from '../keys/secrets.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { Payees } from '../providers/payees.ts'
+import type { State } from '../state/state.ts'
+import type { Clock } from '../system/clock.ts'
+import { AdminKey } from './admin-key.ts'
+import { AuthThrottle } from './auth-throttle.ts'
+import { merchantOperations, type MerchantOperationParts } from './operations.ts'
+import { Merchants } from './service.ts'
+import { SqlMerchantStore } from './store.ts'
+
+/** What the accounts are opened with. */
+export interface OpenMerchantsParts extends Pick<
+  MerchantOperationParts,
+  'countProxies' | 'hasPaidPayment' | 'hasChallenge' | 'production' | 'publicUrl'
+> {
+  readonly adminKey: Secret<string>
+  readonly clock: Clock
+  readonly database: Database
+  readonly payees: Payees
+  readonly sealer: Sealer
+  readonly state: State
+  config(): Pick<GatewayConfig, 'plans'>
+  /** An account's key was saved or has proved good. It must not reject. */
+  keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void>
+}
+
+/** Opens the accounts, what they do for themselves, and the keys that callers prove themselves with. */
+export function openMerchants(parts: OpenMerchantsParts) {
+  const { adminKey, clock, config, database, keyIsGood, payees, sealer, state } = parts
+  const plans = (): GatewayConfig['plans'] => config().plans
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock,
+    plans,
+    keySaved: keyIsGood
+  })
+  return {
+    merchants,
+    adminKey: new AdminKey(adminKey),
+    authThrottle: new AuthThrottle(state, clock),
+    operations: merchantOperations({
+      ...parts,
+      merchants,
+      plans,
+      validate: async (merchant, slot) => {
+        const verdict = await payees.validate(merchant, slot)
+        if (verdict?.isValid === true) await keyIsGood(merchant.id, slot)
+        return verdict
+      }
+    }),
+    jobs: [],
+    close: () => {}
+  }
+}
