@@ -1,27 +1,57 @@
-// Counts the assertions of tap streams. `count.mjs FILE LEAST` lists the failures of one and fails below LEAST, so that a
-// runner that found no file is no silent green. `count.mjs --sum FILE…` prints the closing line.
+// Counts the assertions of tap streams. `count.mjs FILE LEAST` lists the failures of one, each with its place and what
+// was found and wanted, and fails below LEAST, so that a runner that found no file is no silent green.
+// `count.mjs --sum FILE…` prints the closing line.
 import { readFileSync } from 'node:fs'
+
+/** Lines shown of what tap says about a failure: the log of a run is all that its reader has. */
+const most = 30
+
+/**
+ * What tap says below the line at `at` of a failure: its place, and the lines that tell what is wrong. The source around
+ * it is left out, which the place leads to, and so is how the process was started.
+ */
+function diagnosisOf(lines, at) {
+  const indent = `${/^ */.exec(lines[at])[0]}  `
+  if (lines[at + 1] !== `${indent}---`) return { place: null, told: [] }
+  const length = lines.slice(at + 2).indexOf(`${indent}...`)
+  const block = lines.slice(at + 2, length < 0 ? undefined : at + 2 + length).map(line => line.slice(indent.length))
+  const value = key => block.find(line => line.startsWith(`  ${key}: `))?.slice(key.length + 4)
+  const file = value('fileName')
+  let key = ''
+  const keyed = block.map(line => ({ key: (key = /^(\w+):/.exec(line)?.[1] ?? key), line }))
+  const told = keyed.filter(
+    each => !['at', 'source', 'stdio', 'cwd', 'externalID', 'command', 'args'].includes(each.key)
+  )
+  // What was found and wanted comes before the way there, which may be long.
+  told.sort((one, other) => Number(one.key === 'stack') - Number(other.key === 'stack'))
+  const place = file === undefined ? null : `${file}:${value('lineNumber')}`
+  return { place, told: told.map(({ line }) => line) }
+}
 
 function count(file) {
   const found = { passed: 0, failed: 0, skipped: 0, failures: [] }
+  // The subtests that are open, outermost first, each with the failures there were before it.
   const path = []
-  for (const line of readFileSync(file, 'utf8').split('\n')) {
+  const lines = readFileSync(file, 'utf8').split('\n')
+  for (const [at, line] of lines.entries()) {
     const match = /^( *)(not ok|ok) \d+(.*)$/.exec(line)
     const subtest = /^( *)# Subtest: (.*)$/.exec(line)
-    if (subtest !== null) path[subtest[1].length / 4] = subtest[2]
+    if (subtest !== null) path[subtest[1].length / 4] = { name: subtest[2], before: found.failed }
     if (match === null) continue
     const [, indent, verdict, rest] = match
     // The line that closes a subtest repeats what is inside it; only innermost lines count.
     const depth = indent.length / 4
-    const closes = path[depth] !== undefined && rest.trim().replace(/^- /, '').startsWith(path[depth])
-    path.length = depth + (closes ? 0 : 1)
-    if (closes && verdict === 'ok') continue
+    const name = rest.trim().replace(/^- /, '')
+    const closed = path[depth] !== undefined && name.startsWith(path[depth].name) ? path[depth] : undefined
+    path.length = depth + (closed === undefined ? 1 : 0)
+    if (closed !== undefined && verdict === 'ok') continue
     if (/# (SKIP|TODO)/i.test(rest)) found.skipped++
     else if (verdict === 'ok') found.passed++
     else {
-      if (closes && found.failures.length > 0) continue
+      if (closed !== undefined && found.failed > closed.before) continue
       found.failed++
-      found.failures.push([...path.slice(0, depth), rest.trim().replace(/^- /, '')].filter(Boolean).join(' > '))
+      const outer = path.slice(0, depth).map(each => each?.name ?? '')
+      found.failures.push({ name: [...outer, name].filter(Boolean).join(' > '), ...diagnosisOf(lines, at) })
     }
   }
   return found
@@ -37,7 +67,11 @@ if (first === '--sum') {
   console.log(`${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}`)
 } else {
   const found = count(first)
-  for (const failure of found.failures) console.log(`not ok: ${failure}`)
+  for (const { name, place, told } of found.failures) {
+    console.log(`not ok: ${name}${place === null ? '' : `\n    at ${place}`}`)
+    for (const line of told.slice(0, most)) console.log(`    ${line}`)
+    if (told.length > most) console.log(`    (and ${told.length - most} lines)`)
+  }
   console.log(`${first.split('/').at(-1)}: ${found.passed} passed, ${found.failed} failed, ${found.skipped} skipped`)
   if (found.passed < Number(rest[0])) {
     console.log(`expected at least ${rest[0]} to pass`)
