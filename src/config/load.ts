@@ -16,7 +16,7 @@ import {
   Findings
 } from './checks.ts'
 import { ConfigError, type Path, type Problem } from './diagnose.ts'
-import { noOrigin, parseFile } from './document.ts'
+import { noOrigin, parseFile, type ParsedFile } from './document.ts'
 import { parseListen } from './formats.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
@@ -173,6 +173,23 @@ function usedBy({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly Prese
   return (use ?? DEFAULT_USE).filter(name => name !== 'sandbox' || mode !== 'production')
 }
 
+const readOnce = new WeakMap<Presets, Map<string, { readonly preset: FileConfig; readonly parsed: ParsedFile }>>()
+
+/** A preset as it is written. Those of a release stay as they are, so each is read once and not at every reload. */
+function readPreset(presets: Presets, name: PresetName | 'chains') {
+  const known = readOnce.get(presets) ?? new Map<string, { preset: FileConfig; parsed: ParsedFile }>()
+  readOnce.set(presets, known)
+  let found = known.get(name)
+  if (found === undefined) {
+    const { file, text } = presets.read(name)
+    const parsed = parseFile(file, text, {})
+    const { value: preset } = readConfig(fileSchema(), parsed.value, parsed.origin)
+    found = { preset: deepFreeze(preset), parsed: { ...parsed, value: deepFreeze(parsed.value) } }
+    known.set(name, found)
+  }
+  return found
+}
+
 /** The gateway's own chains and routes, as if they stood in the file; they are sound, or a test fails. */
 function readPresets(
   config: FileConfig,
@@ -183,9 +200,10 @@ function readPresets(
   const routes: RouteConfig[] = []
   if (presets === undefined) return { chains, routes }
   for (const name of ['chains', ...usedBy(config)] as const) {
-    const { file, text } = presets.read(name)
-    const { value, origin } = parseFile(file, text, {})
-    const { value: preset } = readConfig(fileSchema(), value, origin)
+    const {
+      preset,
+      parsed: { value, origin }
+    } = readPreset(presets, name)
     for (const [chain, entries] of readChains(preset, origin, '', sources, [], new Findings(origin)))
       chains.set(chain, entries)
     routes.push(...readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route))
