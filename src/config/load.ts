@@ -21,7 +21,7 @@ import { parseListen } from './formats.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
 import { DEFAULT_USE, goingFirst, leftOf, routeName, type PresetName, type Presets } from './presets.ts'
-import { readConfig, type FoundReference } from './read.ts'
+import { readConfig, readSound, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
 import {
   builtInPolicies,
@@ -183,7 +183,7 @@ function readPreset(presets: Presets, name: PresetName | 'chains') {
   if (found === undefined) {
     const { file, text } = presets.read(name)
     const parsed = parseFile(file, text, {})
-    const { value: preset } = readConfig(fileSchema(), parsed.value, parsed.origin)
+    const preset = readSound(fileSchema(), parsed.value, parsed.origin)
     found = { preset: deepFreeze(preset), parsed: { ...parsed, value: deepFreeze(parsed.value) } }
     known.set(name, found)
   }
