@@ -102,8 +102,8 @@ export class FakeShopify {
   ])
   /** Operations, by name, that get no answer but a server error until they are taken out. */
   readonly away = new Set<string>()
-  /** The bucket of points. */
-  readonly bucket = { maximum: 2000, available: 2000, restoreRate: 100 }
+  /** The bucket of points; where it is `shared`, others of the shop take whatever is restored. */
+  readonly bucket = { maximum: 2000, available: 2000, restoreRate: 100, shared: false }
   /** Told when a call is left without an answer: a test moves its clock here. */
   onHang: () => void = () => {}
   /** Awaited before an order is made. */
@@ -440,10 +440,8 @@ export class FakeShopify {
 
   #fill(): void {
     const now = this.#clock.monotonic()
-    this.bucket.available = Math.min(
-      this.bucket.maximum,
-      this.bucket.available + ((now - this.#filledAt) / 1000) * this.bucket.restoreRate
-    )
+    const restored = this.bucket.shared ? 0 : ((now - this.#filledAt) / 1000) * this.bucket.restoreRate
+    this.bucket.available = Math.min(this.bucket.maximum, this.bucket.available + restored)
     this.#filledAt = now
   }
 
