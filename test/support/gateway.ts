@@ -129,12 +129,22 @@ export function loadText(yaml: string, env: Readonly<Record<string, string>>, mo
   return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder, ...more }))
 }
 
+const checks = new Map<string, OpenApiCheck>()
+
+/** The check by a document: most gateways of a process have the same one, and reading its schemas takes a while. */
+function checkOf(document: Record<string, unknown>): OpenApiCheck {
+  const key = JSON.stringify(document)
+  const check = checks.get(key) ?? new OpenApiCheck(document)
+  checks.set(key, check)
+  return check
+}
+
 /**
  * Holds answers against the document of a gateway with these operations, as its configuration of the moment mounts
  * them.
  */
 function lookAt(operations: readonly AnyOperation[], config: GatewayConfig): Look {
-  const check = new OpenApiCheck(
+  const check = checkOf(
     openApiDocument(operations, {
       title: 'test',
       description: 'test',
