@@ -1,6 +1,4 @@
-// Prints the test files that do something else where there is a server: those that name, themselves or through what they
-// import from test/, one of the helpers that use it, or the address of one.
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 
 const uses =
@@ -10,7 +8,11 @@ const uses =
 const helpers = normalize('test/support')
 const reaches = new Map()
 
-function needsServer(file) {
+/**
+ * Whether a test file does something else where there is a server: it names, itself or through what it imports from
+ * test/, one of the helpers that use it, or the address of one.
+ */
+export function needsServer(file) {
   if (!reaches.has(file)) {
     reaches.set(file, false)
     const text = readFileSync(file, 'utf8')
@@ -25,10 +27,3 @@ function needsServer(file) {
   }
   return reaches.get(file)
 }
-
-console.log(
-  globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] })
-    .filter(needsServer)
-    .sort()
-    .join(' ')
-)
