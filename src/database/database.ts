@@ -8,11 +8,11 @@ import { OutsideTransaction } from './errors.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { PgliteServer } from './pglite/pglite.ts'
-import { addArrayTypes } from './postgres/arrays.ts'
+import { openClient, type PostgresClient } from './postgres/client.ts'
 import { PostgresListener } from './postgres/listener.ts'
 import { Silence } from './postgres/silence.ts'
 import { postgresSocket, tlsOf } from './postgres/socket.ts'
-import { beginOn } from './transaction.ts'
+import { beginOn } from './postgres/transaction.ts'
 import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
 
 export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './errors.ts'
@@ -109,13 +109,6 @@ export class DatabaseUrlError extends Error {
   readonly code = 'BG_DATABASE_URL'
 }
 
-const types = { bigint: postgres.BigInt }
-/**
- * Statements that may be on their way over one connection. postgres.js 3.4 forgets to give a transaction its connection
- * when the `begin` is the last one that fits, a hundred unless said: whatever runs on that connection next is then part
- * of a transaction that nobody commits. So there is no last one.
- */
-const PIPELINE = 1_000_000_000
 const healthyMs = 1_000
 const unhealthyMs = 3_000
 
@@ -133,18 +126,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 
 function openPostgres(options: DatabaseOptions): Database {
   const silence = new Silence(options.silence ?? 10_000)
-  const settings = {
-    types,
-    fetch_types: false,
+  const client = openClient(options.url, {
     max: options.connections ?? 10,
-    max_pipeline: PIPELINE,
     connect_timeout: 5,
-    // Before a lost connection is tried again. Its own back-off counts every connection of the pool: when ten are lost
-    // at once the next statement waits 20 seconds.
-    backoff: () => 0.05,
     // TLS is made by the socket.
     ssl: false,
-    onnotice: ignoreNotice,
     // Without limits a statement or a forgotten transaction on a stalled server would hold its connection for ever.
     connection: {
       application_name: 'boltgate',
@@ -152,11 +138,8 @@ function openPostgres(options: DatabaseOptions): Database {
       statement_timeout: Math.floor((silence.ms * 4) / 5),
       idle_in_transaction_session_timeout: 60_000
     },
-    // postgres.js knows this one, its types do not. It is why the object has a name: a literal would be checked for
-    // excess.
     socket: postgresSocket(tlsOf(options.url), 5_000, silence)
-  }
-  const client = postgres(options.url, settings)
+  })
   const listener = new PostgresListener(options.url, options.clock, options.log)
   return new Client('postgres', client, options.clock, silence, {
     listen: (channel, heard) => listener.listen(channel, heard),
@@ -222,18 +205,12 @@ export function databaseOn(
 ): Database {
   const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
   const channels = new Map<string, Set<(payload: string) => void>>()
-  const pgliteOptions = {
-    types,
-    fetch_types: false,
+  const client = openClient(null, {
     max: 1,
-    max_pipeline: PIPELINE,
     max_lifetime: null,
     username: 'postgres',
     database: 'postgres',
     connection: { application_name: 'boltgate', TimeZone: 'UTC' },
-    onnotice: ignoreNotice,
-    // postgres.js knows these two, its types do not. They are why the object has a name: a literal would be checked for
-    // excess.
     socket: () => {
       const socket = server.connect()
       silence.watch(socket)
@@ -242,8 +219,7 @@ export function databaseOn(
     onnotify: (channel: string, payload: string) => {
       for (const heard of channels.get(channel) ?? []) heard(payload)
     }
-  }
-  const client = postgres(pgliteOptions)
+  })
   return new Client('pglite', client, options.clock, silence, {
     // Its own tables would grow with each probe, since nothing vacuums them; a folder in memory has no disk.
     probe: folder === null ? { fault: async () => null } : folderProbe(folder, options.clock),
@@ -277,11 +253,6 @@ function folderBelow(dataDir: string, name: string): string {
   return folder
 }
 
-// PostgreSQL's notices ("relation already exists, skipping") would go to the console.
-function ignoreNotice(): void {}
-
-type PostgresClient = postgres.Sql<{ bigint: bigint }>
-
 interface Ways {
   /** How it is seen whether it can be written; by a table unless said. */
   readonly probe?: WriteProbe
@@ -308,7 +279,6 @@ class Client implements Database {
 
   constructor(kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence, ways: Ways) {
     this.kind = kind
-    addArrayTypes(client)
     this.#client = client
     this.#clock = clock
     this.#silence = silence

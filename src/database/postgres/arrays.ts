@@ -1,3 +1,5 @@
+import postgres from 'postgres'
+
 /**
  * Element types and their array types, by OID. They are PostgreSQL's own (pg_type.dat) and the same on every server.
  */
@@ -24,36 +26,43 @@ const ARRAY_TYPES: ReadonlyArray<readonly [element: number, array: number]> = [
 type Parse = (text: string) => unknown
 type Serialize = (value: unknown) => unknown
 
+const elements = { bigint: postgres.BigInt }
+// Connects to nothing; it tells how values of one element travel.
+const plain = postgres({ types: elements })
+// What sql.json and the like make is of a class that postgres.js does not export.
+const Parameter = plain.json(null).constructor
+
 /**
- * Teaches a client the arrays of PostgreSQL's own types; of others, such as enumerations, it knows none. Its
- * connections must be made with `fetch_types: false`: postgres.js 3.4 else asks for them on every new connection and
- * handles no failure of that, so a server that goes away at this moment ends the whole process by an unhandled
- * rejection (porsager/postgres, issue 1192).
+ * The option `types` of every client: how BigInt travels, and the arrays of PostgreSQL's own types; of others, such as
+ * enumerations, it knows none. Goes with `fetch_types: false`: postgres.js 3.4 else asks for the types of arrays on every
+ * new connection and handles no failure of that, so a server that goes away at this moment ends the whole process by an
+ * unhandled rejection (porsager/postgres, issue 1192).
  */
-export function addArrayTypes(client: { readonly options: object; json(value: null): object }): void {
-  // All connections of the client read these maps; postgres.js' types tell neither `shared` nor that the values are
-  // optional.
-  const { parsers, serializers, shared } = client.options as {
-    readonly parsers: Record<number, Parse | undefined>
-    readonly serializers: Record<number, Serialize | undefined>
-    readonly shared: { readonly typeArrayMap: Record<number, number> }
-  }
-  // What sql.json and the like make is of a class that postgres.js does not export.
-  const Parameter = client.json(null).constructor
-  for (const [element, array] of ARRAY_TYPES) {
-    const parse = parsers[element] ?? String
-    const serialize = serializers[element] ?? String
-    const plain: Serialize = value =>
-      serialize(
-        value !== null && typeof value === 'object' && value.constructor === Parameter && 'value' in value
-          ? value.value
-          : value
-      )
-    parsers[array] = text => readArray(text, parse)
-    serializers[array] = value => (Array.isArray(value) ? writeArray(value, plain) : value)
-    shared.typeArrayMap[element] = array
-  }
+export const types: typeof elements = { ...elements, ...Object.fromEntries(ARRAY_TYPES.map(arrayType)) }
+
+function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, postgres.PostgresType] {
+  // Of types that are text to it the package has neither.
+  const { [element]: parse = String as Parse } = plain.options.parsers
+  const { [element]: serialize = String as Serialize } = plain.options.serializers
+  const unwrapped: Serialize = value =>
+    serialize(
+      value !== null && typeof value === 'object' && value.constructor === Parameter && 'value' in value
+        ? value.value
+        : value
+    )
+  return [
+    `array_${array}`,
+    {
+      to: array,
+      from: [array],
+      parse: (text: string) => readArray(text, parse),
+      serialize: (value: unknown) => (Array.isArray(value) ? writeArray(value, unwrapped) : value)
+    }
+  ]
 }
+
+/** The same for `sql.array`: the array type of each element's. */
+export const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
 
 /** An array's text (PostgreSQL, Array Input and Output Syntax); null and lists inside are kept. */
 export function writeArray(list: readonly unknown[], serialize: Serialize): string {

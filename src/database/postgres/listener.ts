@@ -1,17 +1,17 @@
-import postgres from 'postgres'
 import type { Clock, Timer } from '../../system/clock.ts'
 import { isConnectionFault } from '../errors.ts'
+import { openClient, type PostgresClient } from './client.ts'
 import type { Log } from '../../telemetry/log.ts'
 
 const retryMs = 1_000
 
 /**
  * Listens on PostgreSQL over one connection of its own, and listens again whenever that was lost. postgres.js has
- * `listen` too, but it tries again only once and silently: a server that takes a moment to restart would leave us deaf
- * for good.
+ * `listen` too, but repeats it silently and only when the connection is lost: a server that keeps the connection and
+ * refuses, as a standby does before it is promoted, would leave us deaf for good.
  */
 export class PostgresListener {
-  readonly #client: postgres.Sql
+  readonly #client: PostgresClient
   readonly #clock: Clock
   readonly #log: Log
   readonly #channels = new Map<string, Set<(payload: string) => void>>()
@@ -22,23 +22,19 @@ export class PostgresListener {
   constructor(url: string, clock: Clock, log: Log) {
     this.#clock = clock
     this.#log = log
-    const options = {
+    this.#client = openClient(url, {
       max: 1,
       connect_timeout: 5,
       idle_timeout: undefined,
       max_lifetime: null,
-      fetch_types: false,
-      onnotice: () => {},
       connection: { application_name: 'boltgate-listener' },
-      // postgres.js knows this one, its types do not; hence the object has a name and is no literal in the call.
       onnotify: (channel: string, payload: string) => {
         for (const heard of this.#channels.get(channel) ?? []) heard(payload)
       },
       onclose: () => {
         this.#later()
       }
-    }
-    this.#client = postgres(url, options)
+    })
   }
 
   /**

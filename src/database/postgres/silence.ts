@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream'
-import type postgres from 'postgres'
+import { fail, isTaken, onExecution, type Statement } from './inside.ts'
 
 /** The database did not answer, or did not take a statement, in the time that it is given. */
 class DatabaseSilent extends Error {
@@ -123,22 +123,19 @@ export class Silence {
    * Rejects a statement that no connection has taken in time, and then never runs it; one that was sent is given as
    * long again, for its connection to end. Call it before the statement is awaited.
    */
-  limit<Q extends postgres.PendingQuery<postgres.Row[]>>(query: Q): Q {
-    // postgres.js' Query has these; its types do not tell.
-    const inner = query as unknown as Waiting
-    const handler = inner.handler
-    // Called when it is executed: parts of other statements never are.
-    inner.handler = given => {
+  limit<Q extends Statement>(statement: Q): Q {
+    onExecution(statement, execute => {
       const late = (): void => {
-        inner.reject(new DatabaseSilent())
-        if (inner.state === null) drop(inner)
+        fail(statement, new DatabaseSilent())
+        // Of one for which a connection is being made this costs the connection (see `watch`).
+        if (!isTaken(statement)) statement.cancel()
       }
       let timer: NodeJS.Timeout
       let sentBefore = false
       const look = (): void => {
         const left = this.#waitLeft()
         if (left > 0) timer = setTimeout(look, left)
-        else if (inner.state === null || sentBefore) late()
+        else if (!isTaken(statement) || sentBefore) late()
         else {
           sentBefore = true
           timer = setTimeout(look, this.ms)
@@ -148,10 +145,10 @@ export class Silence {
       const settled = (): void => {
         clearTimeout(timer)
       }
-      query.then(settled, settled)
-      return handler(given)
-    }
-    return query
+      statement.then(settled, settled)
+      return execute()
+    })
+    return statement
   }
 
   /**
@@ -189,33 +186,6 @@ export class Silence {
     if (!this.#oneSession) return 0
     return this.#patient > 0 ? this.ms : this.#heardAt + this.ms - performance.now()
   }
-}
-
-/** What postgres.js keeps of a statement. */
-interface Waiting {
-  /** The connection that has taken it. */
-  readonly state: unknown
-  handler: (query: unknown) => unknown
-  readonly reject: (error: Error) => void
-  readonly cancel: () => void
-  readonly options: Record<string, unknown>
-  cancelled: unknown
-  strings: readonly string[]
-  args: readonly unknown[]
-}
-
-/**
- * Takes a statement that was rejected out of the line. One for which a connection is being made cannot be taken back:
- * it becomes an empty statement, since postgres.js 3.4 forgets a connection whose first statement is cancelled (see
- * `watch`).
- */
-function drop(query: Waiting): void {
-  query.cancel()
-  query.cancelled = null
-  query.strings = ['']
-  query.args = []
-  query.options['simple'] = true
-  query.options['prepare'] = false
 }
 
 /** Counts the answers that are due on one connection, by the messages of both sides (PostgreSQL, Message Flow). */

@@ -1,14 +1,7 @@
 import net from 'node:net'
 import tls from 'node:tls'
+import type { PostgresAddress } from './inside.ts'
 import type { Silence } from './silence.ts'
-
-/** Where postgres.js wants to go: the members of its parsed options that a socket is made from. */
-export interface PostgresAddress {
-  readonly host: readonly string[]
-  readonly port: readonly number[]
-  /** A Unix socket in the place of host and port. */
-  readonly path?: string | false
-}
 
 /** How the connection is secured: the `sslmode` of the address, or false for plain. */
 export type PostgresTls = false | string
@@ -51,6 +44,8 @@ class PlainEndings {
         this.#dying.set(socket, finish)
         return true
       }
+      // A close follows, and those of others that have heard it as well.
+      if (event === 'end') this.#dying.set(socket, finish)
       if (event !== 'close') return emit(event, ...args)
       this.#dying.set(socket, finish)
       // In one go: what is rejected here is repeated by its callers only afterwards, and must not meet another dead

@@ -1,7 +1,8 @@
 import postgres from 'postgres'
-import { isConnectionFault } from './errors.ts'
+import { isConnectionFault } from '../errors.ts'
+import type { PostgresClient } from './client.ts'
+import { fail, onExecution, onFailure, type Statement } from './inside.ts'
 
-type Client = postgres.Sql<{ bigint: bigint }>
 type Handle = postgres.TransactionSql<{ bigint: bigint }>
 
 /**
@@ -10,7 +11,7 @@ type Handle = postgres.TransactionSql<{ bigint: bigint }>
  * connected it anew, the rest of the transaction runs outside of any.
  * @throws what `run` throws, or the fault by which the connection was lost
  */
-export function beginOn<T>(client: Client, run: (tx: Handle) => Promise<T>): Promise<T> {
+export function beginOn<T>(client: PostgresClient, run: (tx: Handle) => Promise<T>): Promise<T> {
   const held = new Held()
   // postgres.js types its result for callbacks that return arrays of queries; ours return one promise.
   const begun = client.begin(tx => held.unlessLost(run(held.guard(tx)))) as Promise<T>
@@ -58,7 +59,7 @@ class Held {
       apply: (target, self, args: unknown[]) => {
         const made: unknown = Reflect.apply(target, self, args)
         // tx(columns) only builds a part of a statement; a template (it has `raw`) makes one.
-        return Array.isArray(args[0]) && 'raw' in args[0] ? this.#watched(made) : made
+        return Array.isArray(args[0]) && 'raw' in args[0] ? this.#watched(made as Statement) : made
       },
       get: (target, key) => {
         if (key === 'unsafe') return (...args: Parameters<Handle['unsafe']>) => this.#watched(target.unsafe(...args))
@@ -80,17 +81,16 @@ class Held {
     return this.orLost(tx.savepoint(first, step(second)) as Promise<T>)
   }
 
-  #watched<Q>(query: Q): Q {
-    // postgres.js' Query has these; its types do not tell.
-    const inner = query as { handler: (query: unknown) => unknown; reject: (error: unknown) => void }
-    const { handler, reject } = inner
-    inner.reject = error => {
-      // Before anyone hears of it: what they would do next must already find the connection lost.
+  #watched<Q extends Statement>(statement: Q): Q {
+    // Before anyone hears of it: what they would do next must already find the connection lost.
+    onFailure(statement, error => {
       if (isConnectionFault(error) && !(error instanceof postgres.PostgresError)) this.lose(error)
-      reject(error)
-    }
-    inner.handler = given => (this.#lost === null ? handler(given) : reject(this.#lost.by))
-    return query
+    })
+    onExecution(statement, execute => {
+      if (this.#lost === null) execute()
+      else fail(statement, this.#lost.by)
+    })
+    return statement
   }
 }
 

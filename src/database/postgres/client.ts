@@ -1,0 +1,53 @@
+/**
+ * The database client: postgres.js 3.4.9, and what of its faults would cost a gateway money or its life mended. Each
+ * mend has its test in `test/database/postgres-mends.test.ts`, which shows the fault in the bare package too: one that
+ * fails there after an upgrade can go, or must be made anew.
+ *
+ * | fault of the package | mended in |
+ * | --- | --- |
+ * | a server that goes away while array types are fetched ends the process | arrays.ts |
+ * | `sql.array` sends a list in the type of its element when array types are not fetched | arrays.ts |
+ * | a statement waits for ever for a server that says nothing, or for a connection | silence.ts |
+ * | a goodbye that is not answered keeps the connection's place in the pool | silence.ts |
+ * | a connection whose first statement was cancelled while it was made is lost to the pool | silence.ts |
+ * | a statement between a connection's error and its close is forgotten, and later resolved though it never ran | socket.ts |
+ * | a statement that was not yet written at the close leaves the connection unable to write | socket.ts |
+ * | a server that accepts and closes without a word is tried again for ever | socket.ts |
+ * | a `socket` option that rejects costs the connection its place in the pool | socket.ts |
+ * | a `begin` whose write fills the socket does not get its connection: others run in its transaction | socket.ts |
+ * | the same of a `begin` that is the last statement that fits the pipeline | here |
+ * | a connection that was lost is tried again after seconds that count all lost ones of the pool | here |
+ * | a transaction writes to the connection that it lost: outside of any transaction, or ending the process | transaction.ts |
+ * | a `listen` that the server refuses, as a standby does, is not repeated | listener.ts |
+ *
+ * What of this needs members of the package that it does not document goes through `inside.ts`, and nothing else does.
+ */
+import postgres from 'postgres'
+import { arrayTypes, types } from './arrays.ts'
+import { setArrayTypes, type Options } from './inside.ts'
+
+/** A client with its faults mended but those of its socket, which is given as the option `socket`. */
+export type PostgresClient = postgres.Sql<{ bigint: bigint }>
+
+/**
+ * A client that has connected to nothing yet.
+ * @param url an address, or null where `options` say all
+ */
+export function openClient(url: string | null, options: Options<typeof types>): PostgresClient {
+  const all: Options<typeof types> = {
+    types,
+    fetch_types: false,
+    // Its own back-off counts every connection of the pool: when ten are lost at once the next statement waits 20
+    // seconds.
+    backoff: () => 0.05,
+    // Behind so many statements on their way over one connection, a hundred unless said, a `begin` is the last one that
+    // fits; so there is no last one.
+    max_pipeline: 1_000_000_000,
+    // PostgreSQL's notices ("relation already exists, skipping") would go to the console.
+    onnotice: () => {},
+    ...options
+  }
+  const client = url === null ? postgres(all) : postgres(url, all)
+  setArrayTypes(client, arrayTypes)
+  return client
+}
