@@ -2,15 +2,12 @@ import { LoadFailed } from '../load/generator-process.ts'
 import type { Load, Window } from '../load/load.ts'
 import type { LoadResult } from '../load/request.ts'
 import type { Target } from '../peers/target.ts'
-import { cpuOfMachine, cpuOfRun, cpuOfThreads, cpuOfTree } from '../rig/cpu.ts'
+import { cpuOfMachine, cpuOfRun, cpuOfTree } from '../rig/cpu.ts'
 
 /** Lateness of sending, in microseconds at the 99th percentile, above which an open loop did not do what it claims. */
 const MAX_LATE = 1000
 /** Share of its core that a proxy must have used for its requests a second to be its own limit. */
 const SATURATED = 0.9
-
-/** The thread of the sandbox that signs invoices, as it names itself. */
-const SIGNER = 'invoice-signer'
 
 const NOTHING: LoadResult = {
   requests: 0,
@@ -27,8 +24,6 @@ export interface Sample extends LoadResult {
   readonly void?: string
   /** CPU microseconds of the target's processes for each request; null for the bare upstream. */
   readonly cpuPerRequest: number | null
-  /** How much of it the thread took that signs the sandbox's invoices. */
-  readonly signingPerRequest: number
   /** Closed loop: whether the proxy, and not the generator, was the limit. */
   readonly saturated: boolean
   /**
@@ -55,9 +50,8 @@ export function voidReason(result: LoadResult, rate: number | null): string | nu
 /** Loads a target for one window, closed loop when `rate` is null, and counts what its processes used. */
 export async function measure(load: Load, target: Target, window: Window, rate: number | null): Promise<Sample> {
   const cpu = (): number => (target.pid === null ? 0 : cpuOfTree(target.pid))
-  const signing = (): number => (target.pid === null ? 0 : cpuOfThreads(target.pid, SIGNER))
   const others = (): number => cpuOfMachine() - cpuOfRun()
-  const read = () => ({ cpu: cpu(), signing: signing(), others: others(), at: performance.now() })
+  const read = () => ({ cpu: cpu(), others: others(), at: performance.now() })
   let before = read()
   // Connections are opened before, and they are no part of a request.
   const begin = (): void => {
@@ -78,7 +72,6 @@ export async function measure(load: Load, target: Target, window: Window, rate: 
     ...result,
     ...(reason === null ? {} : { void: reason }),
     cpuPerRequest: target.pid === null || result.requests === 0 ? null : used / result.requests,
-    signingPerRequest: result.requests === 0 ? 0 : (after.signing - before.signing) / result.requests,
     saturated: result.seconds > 0 && used / (result.seconds * 1e6) >= SATURATED,
     foreign: Math.max(0, (after.others - before.others) / ((after.at - before.at) * 1000))
   }

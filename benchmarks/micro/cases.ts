@@ -7,7 +7,7 @@ import { defineOperation } from '../../src/gateway/operation.ts'
 import type { Head, Outcome } from '../../src/gateway/reply.ts'
 import { NO_ROUTE } from '../../src/gateway/route.ts'
 import { admit } from '../../src/http/front-door.ts'
-import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
+import { decodeInvoice, encodeInvoice, type InvoiceTerms } from '../../src/lightning/bolt11.ts'
 import { checkGrant, issueCaveats, readGrant } from '../../src/lightning/caveats.ts'
 import { readAuthorization } from '../../src/lightning/credential.ts'
 import {
@@ -112,20 +112,18 @@ const answered = [
   'ETag',
   '"1"'
 ]
-const invoice = decodeInvoice(
-  encodeInvoice(
-    {
-      network: 'regtest',
-      amountMsat: 10_000n,
-      paymentHash,
-      paymentSecret: '22'.repeat(32),
-      timestamp: 1_800_000_000,
-      expirySeconds: 600,
-      description: 'A quote'
-    },
-    Buffer.alloc(32, 3)
-  )
-)
+const nodeKey = Buffer.alloc(32, 3)
+const invoiceTerms: InvoiceTerms = {
+  network: 'regtest',
+  amountMsat: 10_000n,
+  paymentHash,
+  paymentSecret: '22'.repeat(32),
+  timestamp: 1_800_000_000,
+  expirySeconds: 600,
+  description: 'A quote'
+}
+const invoiceText = encodeInvoice(invoiceTerms, nodeKey)
+const invoice = decodeInvoice(invoiceText)
 
 const chain = new Chain(
   [
@@ -210,6 +208,16 @@ export const cases: readonly MicroCase[] = [
         rootKey
       )
     ]
+  },
+  {
+    id: 'invoice-sign',
+    text: 'an invoice of the sandbox is written and signed',
+    run: () => encodeInvoice(invoiceTerms, nodeKey)
+  },
+  {
+    id: 'invoice-read',
+    text: "a provider's invoice is read, and its signature checked",
+    run: () => decodeInvoice(invoiceText)
   },
   {
     id: 'request-headers',

@@ -23,8 +23,6 @@ export interface RowSummary {
   readonly absent: string | null
   /** CPU microseconds for each request. */
   readonly cpu: Spread | null
-  /** How much of it the sandbox's signature took. */
-  readonly signing: number
   /** Times the CPU of bare undici and of nginx, in this run. */
   readonly timesUndici: number | null
   readonly timesNginx: number | null
@@ -92,7 +90,6 @@ export function summarise(run: RunResult): RowSummary[] {
       version: row.version,
       absent: row.absent,
       cpu,
-      signing: spreadOf(closed.map(({ signingPerRequest }) => signingPerRequest))?.median ?? 0,
       timesUndici: times(bareUndici),
       timesNginx: times(nginx),
       peak: spreadOf(closed.map(({ requests, seconds }) => requests / seconds)),

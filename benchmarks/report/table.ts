@@ -10,12 +10,11 @@ function nameOf(row: RowSummary): string {
   return `${row.label}${row.version === '' ? '' : ` ${row.version}`}`
 }
 
-function line(row: RowSummary, signs: boolean): string {
+function line(row: RowSummary): string {
   const name = nameOf(row)
-  const columns = signs ? 6 : 5
-  if (row.absent !== null) return `| ${name} | ${plain(row.absent)} ${'| '.repeat(columns - 2)}|`
+  if (row.absent !== null) return `| ${name} | ${plain(row.absent)} | | | |`
   const peak = row.peak === null ? '–' : `${row.saturated ? '' : '≥ '}${cell(row.peak, grouped)}`
-  return `| ${name} | ${cell(row.cpu, one)} | ${signs ? `${row.signing === 0 ? '–' : one(row.signing)} | ` : ''}${times(row.timesUndici)} | ${times(row.timesNginx)} | ${peak} |`
+  return `| ${name} | ${cell(row.cpu, one)} | ${times(row.timesUndici)} | ${times(row.timesNginx)} | ${peak} |`
 }
 
 /** Latencies beyond those of the upstream alone, in milliseconds, for each rate. */
@@ -64,7 +63,6 @@ export function renderMarkdown(run: RunResult, command: string): string {
   const percent = (value: number): string => `${Math.round(value * 100)} %`
   const voids = summaries.filter(row => row.void.length > 0)
   const { machine, effort } = run
-  const signs = summaries.some(({ signing }) => signing > 0)
   const { once } = run
   return `# ${run.scenario.title}
 
@@ -72,9 +70,9 @@ ${run.scenario.text}
 
 ![CPU for each request](${run.scenario.id}-cpu.svg)
 ${run.rates.length === 0 ? '' : `\n![Latency against load](${run.scenario.id}-latency.svg)\n`}
-| | CPU µs per request |${signs ? ' of it signing |' : ''} to bare undici | to nginx | requests/s, target on one core |
-|---|---|---|---|---|${signs ? '---|' : ''}
-${summaries.map(row => line(row, signs)).join('\n')}
+| | CPU µs per request | to bare undici | to nginx | requests/s, target on one core |
+|---|---|---|---|---|
+${summaries.map(row => line(row)).join('\n')}
 ${latencyTable(run, summaries)}
 Each figure is the **median** of ${effort.rounds} interleaved rounds of ${once === null ? `${effort.window} s` : `${grouped(once)} requests`} (lowest–highest). CPU is what the target's processes used in user and
 kernel mode, from /proc (nanoseconds of each thread), while ${effort.connections} connections asked as fast as they were answered (${run.closedBy}). "≥" marks a target that did not fill

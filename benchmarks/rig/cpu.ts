@@ -132,28 +132,6 @@ export function cpuOfProcess(pid: number): number {
   return stat === null ? 0 : cpuOf(stat)
 }
 
-/** CPU time, in microseconds, that living threads of this name have used in a process and its descendants. */
-export function cpuOfThreads(root: number, name: string): number {
-  // The kernel keeps 15 characters of a name.
-  return pidsOfTree(root).reduce((sum, pid) => sum + cpuOfNamed(pid, name.slice(0, 15)), 0)
-}
-
-function cpuOfNamed(pid: number, name: string): number {
-  let used = 0
-  try {
-    for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      const folder = `/proc/${pid}/task/${thread}`
-      if (readFileSync(`${folder}/comm`, 'utf8').trimEnd() !== name) continue
-      used += keepsSchedstat
-        ? parseSchedstat(readFileSync(`${folder}/schedstat`, 'utf8'))
-        : parseStat(pid, readFileSync(`${folder}/stat`, 'utf8')).own * microsecondsPerTick
-    }
-  } catch {
-    // The process or a thread ended meanwhile; threads that we look for live as long as their process.
-  }
-  return used
-}
-
 /**
  * CPU time, in microseconds, of everything that the harness has started and that still belongs to it: itself, targets,
  * upstream, databases, generators, with those that have ended.

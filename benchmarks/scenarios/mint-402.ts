@@ -6,7 +6,7 @@ import type { Scenario } from './scenario.ts'
 export const mint402: Scenario = {
   id: 'mint-402',
   title: 'A 402 with a fresh invoice',
-  text: 'GET without a credential on a priced route: an invoice of the sandbox, signed by its thread, a macaroon, a Payment challenge, one row in the database. Every request comes from another client network, as the cap on open invoices of a client would hand them out again. All these invoices are open, and none is paid.',
+  text: 'GET without a credential on a priced route: an invoice of the sandbox, signed here, a macaroon, a Payment challenge, one row in the database. Every request comes from another client network, as the cap on open invoices of a client would hand them out again. All these invoices are open, and none is paid.',
   latency: [],
   once: { quick: 150, full: 3_000, warmUp: 1 },
   async prepare(fleet, count) {
@@ -21,7 +21,7 @@ export const mint402: Scenario = {
     return {
       rows,
       remarks: [
-        'The column of the signature is part of the CPU: the thread that signs would not be there with a real provider.'
+        'Writing and signing the invoice is a part of it, which a real provider does elsewhere (`npm run bench:micro`, `invoice-sign`); there its invoice is read and its signature checked instead (`invoice-read`).'
       ],
       request
     }

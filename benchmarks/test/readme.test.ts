@@ -13,7 +13,6 @@ const sample = (cpuPerRequest: number | null, reason?: string): Sample => ({
   sent: 1000,
   latency: { p50: 120, p99: 300, p999: 900 },
   cpuPerRequest,
-  signingPerRequest: 0,
   saturated: true,
   foreign: 0,
   ...(reason === undefined ? {} : { void: reason })

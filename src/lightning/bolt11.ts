@@ -2,8 +2,8 @@
  * BOLT 11 invoices. Decoding is strict: an invoice that another wallet would refuse, or whose amount or payment hash
  * could be read in two ways, is an error. Encoding signs, for the sandbox provider and demo payments.
  */
-import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { bech32 } from '@scure/base'
+import { recover, signRecoverable, verify } from 'tiny-secp256k1'
 import { sha256 } from './hmac.ts'
 import { isHex32 } from './preimage.ts'
 
@@ -306,10 +306,11 @@ function checkSignature(prefix: string, words: Uint8Array, end: number, named: s
   try {
     if (named !== null) {
       // With a named payee only the low-S form counts; without one BOLT 11 takes both.
-      if (secp256k1.verify(compact, hash, Buffer.from(named, 'hex'), { prehash: false, lowS: true })) return named
-    } else if (recovery <= 3) {
-      const recovered = Buffer.concat([Buffer.of(recovery), compact]) // noble wants the recovery id in front
-      return Buffer.from(secp256k1.recoverPublicKey(recovered, hash, { prehash: false })).toString('hex')
+      if (verify(hash, Buffer.from(named, 'hex'), compact, true)) return named
+    } else if (recovery === 0 || recovery === 1 || recovery === 2 || recovery === 3) {
+      const payee = recover(hash, compact, recovery, true)
+      if (payee !== null) return Buffer.from(payee).toString('hex')
+      throw new Error('it is no signature of any key')
     }
   } catch (error) {
     throw new InvoiceError('signature', `The signature is not valid: ${reason(error)}`)
@@ -404,8 +405,8 @@ export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): stri
   if (features.length > 0) pushField(words, FIELD_FEATURES, features)
 
   const hash = signedHash(prefix, Uint8Array.from(words))
-  const recovered = secp256k1.sign(hash, privateKey, { prehash: false, lowS: true, format: 'recovered' })
-  const signature = Buffer.concat([recovered.subarray(1), recovered.subarray(0, 1)])
+  const { signature: compact, recoveryId } = signRecoverable(hash, privateKey)
+  const signature = Buffer.concat([compact, Buffer.of(recoveryId)])
   return bech32.encode(prefix, [...words, ...bech32.toWords(signature)], false)
 }
 

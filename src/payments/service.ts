@@ -286,7 +286,7 @@ export class Payments {
   /** Stops what `start` began, and the signing of demo invoices. */
   async close(): Promise<void> {
     await this.#sweeper.close()
-    await Promise.all([this.#parts.watch.close(), this.#parts.demo.close()])
+    await this.#parts.watch.close()
   }
 
   /** Asks for a payment that has expired; one that cannot be asked for waits for its 15 minutes. */
@@ -338,7 +338,7 @@ export class Payments {
     const description = onInvoice(wish)
     const { demoConfirmAfter, expiry } = this.#parts.settings()
     if (wish.amount === '0') {
-      const charge = await demo.create(description)
+      const charge = demo.create(description)
       return {
         charge,
         slot: providerOf(merchant),

@@ -3,7 +3,6 @@ import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lig
 import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
-import { encodeInvoice } from '../../src/lightning/bolt11.ts'
 import { harness } from '../../src/gateway/harness.ts'
 import { InternalUpstream } from '../../src/gateway/internal.ts'
 import { providerOperations } from '../../src/providers/operations.ts'
@@ -564,11 +563,11 @@ t.test('an invoice that the sandbox has settled is not handed out again and not 
 
 t.test('the sandbox tells of each invoice that it has settled, before the payer is answered', async t => {
   const f = await producer(t)
-  const signer = {
-    sign: async (terms: Parameters<typeof encodeInvoice>[0]) => encodeInvoice(terms, Buffer.alloc(32, 9)),
-    close: async () => {}
-  }
-  const sandbox = new SandboxProvider({ store: new SqlSandboxStore(f.database.sql), signer, clock: f.clock })
+  const sandbox = new SandboxProvider({
+    store: new SqlSandboxStore(f.database.sql),
+    nodeKey: Buffer.alloc(32, 9),
+    clock: f.clock
+  })
   const told: string[] = []
   const upstream = new InternalUpstream(
     providerOperations({

@@ -65,8 +65,7 @@ const domains: Readonly<
   },
   sandbox: async () => {
     const store = watched(new SqlSandboxStore(database.sql))
-    const signer = { sign: () => Promise.reject(new Error('nothing is signed')), close: async () => {} }
-    const sandbox = new SandboxProvider({ store: store.store, signer, clock: new ManualClock() })
+    const sandbox = new SandboxProvider({ store: store.store, nodeKey: Buffer.alloc(32, 7), clock: new ManualClock() })
     return [sandbox.jobs, store, { 'sandbox-purge': 'purge' }]
   }
 }

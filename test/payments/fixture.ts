@@ -184,10 +184,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
         sealer
       ),
       prices: options.prices ?? new FixedPrices({ USD: '50000', EUR: '40000', GBP: '30000' }),
-      demo: new SignedDemoInvoices({
-        signer: { sign: async terms => encodeInvoice(terms, nodeKey), close: async () => {} },
-        clock
-      }),
+      demo: new SignedDemoInvoices({ nodeKey, clock }),
       watch: new PaymentWatch(database, options.log ?? silentLog),
       publicUrl: () => 'https://pay.example.com',
       settings: () => ({ expiry: { primary: 3_600_000, alternate: 86_400_000 }, demoConfirmAfter: 5_000 }),

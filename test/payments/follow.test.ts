@@ -126,11 +126,9 @@ void t.test('a demo invoice (amount 0)', async t => {
   await t.test('its node key is its own, in <data>/demo-node.key', async t => {
     const folder = temporaryFolder(t)
     const demo = openDemoInvoices(folder, new ManualClock())
-    t.teardown(() => demo.close())
-    const charge = await demo.create('x'.repeat(2000))
+    const charge = demo.create('x'.repeat(2000))
     const again = openDemoInvoices(folder, new ManualClock())
-    t.teardown(() => again.close())
-    t.equal(decodeInvoice(charge.invoice).payee, decodeInvoice((await again.create('y')).invoice).payee)
+    t.equal(decodeInvoice(charge.invoice).payee, decodeInvoice(again.create('y').invoice).payee)
     t.equal(loadNodeKey(`${folder}/demo-node.key`).length, 32)
     t.equal(decodeInvoice(charge.invoice).description?.length, 639)
   })

@@ -3,14 +3,13 @@ import t, { type Test as T } from 'tap'
 import { encodeInvoice, type InvoiceTerms } from '../../src/lightning/bolt11.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import type { PayoutRequest } from '../../src/providers/provider.ts'
-import { SandboxProvider, type Signer } from '../../src/providers/sandbox/sandbox.ts'
+import { SandboxProvider } from '../../src/providers/sandbox/sandbox.ts'
 import { SqlSandboxStore, type SandboxStore } from '../../src/providers/sandbox/store.ts'
 import { eachDatabase, openTestDatabase } from '../support/database.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const nodeKey = Buffer.alloc(32, 9)
-const signer: Signer = { sign: async terms => encodeInvoice(terms, nodeKey), close: async () => {} }
 const regtestAddress: string = bech32.encode('bcrt', [0, ...bech32.toWords(new Uint8Array(20).fill(5))])
 
 let made = 0
@@ -47,7 +46,7 @@ void eachDatabase(t, 'payouts of the sandbox', async (t: T, database) => {
   const settled: string[] = []
   const sandbox = new SandboxProvider({
     store: new SqlSandboxStore(database.sql),
-    signer,
+    nodeKey,
     clock,
     settled: hash => {
       settled.push(hash)
@@ -203,11 +202,11 @@ t.test(
         throw Object.assign(new Error('gone'), { code: 'CONNECTION_CLOSED' })
       }
     }
-    const flaky = new SandboxProvider({ store: lost, signer, clock })
+    const flaky = new SandboxProvider({ store: lost, nodeKey, clock })
     await t.rejects(flaky.createPayout(null, chainPayout('1')), errorLike({ name: 'PayoutUncertain' }))
     t.match(await flaky.lookUpPayout(null, { reference: '1' }), { status: 'processing' }, 'it was paid, and is found')
     await database.close()
-    const sandbox = new SandboxProvider({ store: real, signer, clock })
+    const sandbox = new SandboxProvider({ store: real, nodeKey, clock })
     await t.rejects(sandbox.createPayout(null, chainPayout('2')), errorLike({ status: 503 }))
     await t.rejects(sandbox.lookUpPayout(null, { reference: '2' }), errorLike({ status: 503 }))
   }

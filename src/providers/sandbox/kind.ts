@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { loadNodeKey } from './node-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { SandboxProvider } from './sandbox.ts'
-import { InvoiceSigner } from './signer.ts'
 import { SqlSandboxStore } from './store.ts'
 
 /** The sandbox; the key of its node is in `<data>/sandbox-node.key`, made when it is first needed. */
@@ -15,7 +14,7 @@ export const sandbox: ProviderKind = {
   open: ({ database, dataDir, clock, settled }) =>
     new SandboxProvider({
       store: new SqlSandboxStore(database.sql),
-      signer: new InvoiceSigner(loadNodeKey(join(dataDir, 'sandbox-node.key'))),
+      nodeKey: loadNodeKey(join(dataDir, 'sandbox-node.key')),
       clock,
       settled
     })

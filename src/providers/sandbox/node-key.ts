@@ -1,6 +1,6 @@
 import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { secp256k1 } from '@noble/curves/secp256k1.js'
+import { isPrivate } from 'tiny-secp256k1'
 import { randomToken, systemRandom, type Random } from '../../system/ids.ts'
 
 /** The file of the sandbox's node key holds something else. */
@@ -42,7 +42,7 @@ function readKey(file: string): Buffer | null {
     throw error
   }
   const key = Buffer.from(text, 'hex')
-  if (!/^[0-9a-f]{64}$/.test(text) || !secp256k1.utils.isValidSecretKey(key)) {
+  if (!/^[0-9a-f]{64}$/.test(text) || !isPrivate(key)) {
     throw new NodeKeyError(
       `${file} must hold a private key as 64 lower-case hex characters; remove it to have a new one made`
     )
@@ -55,7 +55,7 @@ function newKey(random: Random): Buffer {
   for (;;) {
     const key = Buffer.from(random(32))
     // All but about one in 2^128 are valid.
-    if (secp256k1.utils.isValidSecretKey(key)) return key
+    if (isPrivate(key)) return key
   }
 }
 

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import { LongError } from '../../gateway/errors.ts'
 import type { ReadonlyHeaders } from '../../gateway/headers.ts'
-import { decodeInvoice, InvoiceError, shortDescription, type InvoiceTerms } from '../../lightning/bolt11.ts'
+import { decodeInvoice, encodeInvoice, InvoiceError, shortDescription } from '../../lightning/bolt11.ts'
 import type { Clock } from '../../system/clock.ts'
 import { isConnectionFault } from '../../database/database.ts'
 import { systemRandom, type Random } from '../../system/ids.ts'
@@ -22,18 +22,12 @@ import type {
 import { readSandboxNotification } from './notification.ts'
 import { draftPayout, payoutAt } from './payouts.ts'
 import type { SandboxState, SandboxStore } from './store.ts'
-import { SignerStopped } from './signer.ts'
-
-/** What signs the sandbox's invoices: `InvoiceSigner`, or a test's own. */
-export interface Signer {
-  sign(terms: InvoiceTerms): Promise<string>
-  close(): Promise<void>
-}
 
 /** What the sandbox needs. */
 export interface SandboxOptions {
   readonly store: SandboxStore
-  readonly signer: Signer
+  /** The private key of its node, 32 bytes (`loadNodeKey`). */
+  readonly nodeKey: Uint8Array
   readonly clock: Clock
   readonly random?: Random
   /**
@@ -91,14 +85,14 @@ export class SandboxProvider implements Provider {
   readonly keyless = true
   readonly capabilities = capabilities
   readonly #store: SandboxStore
-  readonly #signer: Signer
+  readonly #nodeKey: Uint8Array
   readonly #clock: Clock
   readonly #random: Random
   readonly #settled: SandboxOptions['settled']
 
   constructor(options: SandboxOptions) {
     this.#store = options.store
-    this.#signer = options.signer
+    this.#nodeKey = options.nodeKey
     this.#clock = options.clock
     this.#random = options.random ?? systemRandom
     this.#settled = options.settled
@@ -125,15 +119,18 @@ export class SandboxProvider implements Provider {
     const paymentHash = hash('sha256', preimage, 'hex')
     const description = shortDescription(request.description)
     try {
-      const invoice = await this.#signer.sign({
-        network: 'regtest',
-        amountMsat: BigInt(request.amountSats) * 1000n,
-        paymentHash,
-        paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
-        timestamp,
-        expirySeconds: request.expirySeconds,
-        description
-      })
+      const invoice = encodeInvoice(
+        {
+          network: 'regtest',
+          amountMsat: BigInt(request.amountSats) * 1000n,
+          paymentHash,
+          paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
+          timestamp,
+          expirySeconds: request.expirySeconds,
+          description
+        },
+        this.#nodeKey
+      )
       const chargeId = `sbx_${randomUUID()}`
       const expiresAt = (timestamp + request.expirySeconds) * 1000
       const row = {
@@ -293,9 +290,7 @@ export class SandboxProvider implements Provider {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#signer.close()
-  }
+  async close(): Promise<void> {}
 }
 
 function faultOf(key: Secret<string>): ProviderRefused | null {
@@ -331,7 +326,7 @@ function readHash(invoice: string): string {
 }
 
 function away(error: unknown): unknown {
-  return isConnectionFault(error) || error instanceof SignerStopped
+  return isConnectionFault(error)
     ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
     : error
 }
