@@ -8,19 +8,29 @@ import { needsServer } from './suites.mjs'
 const given = process.argv.slice(2)
 const onServers = given.includes('--servers')
 const folder = `node_modules/.cache/boltgate/groups${onServers ? '-on-servers' : ''}`
-/** Files in one process. With more of them less is paid for starts, but the last process to end keeps others waiting. */
+/**
+ * The weight of the files in one process. With more of them less is paid for starts, but the last process to end keeps
+ * others waiting.
+ */
 const most = 12
 
-/** About how long a file takes, in those that start no process. */
+/** About how long a file takes, in files that start no process and wait for nothing real. */
 function weight(file) {
-  return /\b(spawnGateway|killableGateway|spawn|execFile)\b|\/browser\.ts/.test(readFileSync(file, 'utf8')) ? 5 : 1
+  const isLong =
+    file.startsWith('test/faults/') ||
+    /\b(spawnGateway|killableGateway|spawn|execFile)\b|\/browser\.ts/.test(readFileSync(file, 'utf8'))
+  return isLong ? 3 : 1
+}
+
+function sumOf(files) {
+  return files.reduce((sum, file) => sum + weight(file), 0)
 }
 
 /** The same files are always together and in the same order: what one leaves behind is seen on every machine. */
 function grouped(files) {
   const subjects = Map.groupBy(files, file => /^test\/(.+?)\//.exec(file)?.[1] ?? 'others')
   return [...subjects].flatMap(([subject, all]) => {
-    const parts = Math.ceil(all.length / most)
+    const parts = Math.ceil(sumOf(all) / most)
     return Array.from({ length: parts }, (_, part) => ({
       name: parts === 1 ? subject : `${subject}-${part + 1}`,
       files: all.filter((_, at) => at % parts === part)
@@ -31,10 +41,9 @@ function grouped(files) {
 /** Writes what tap runs for each group, and answers the paths. */
 function written(groups) {
   mkdirSync(folder, { recursive: true })
-  const sums = groups.map(group => ({ ...group, sum: group.files.reduce((sum, file) => sum + weight(file), 0) }))
   // tap takes them by their names. The large ones come first, so that no processor waits for one of them at the end.
-  sums.sort((one, other) => other.sum - one.sum)
-  return sums.map(({ name, files }, at) => {
+  const inOrder = groups.toSorted((one, other) => sumOf(other.files) - sumOf(one.files))
+  return inOrder.map(({ name, files }, at) => {
     const path = `${folder}/${String(at + 1).padStart(2, '0')}-${name}.mjs`
     writeFileSync(
       path,

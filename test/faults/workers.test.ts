@@ -349,7 +349,7 @@ t.test('workers that cannot listen are not tried for ever: one clear line, and e
   })
   const late = setTimeout(() => {
     child.kill('SIGKILL')
-  }, 25_000)
+  }, 120_000)
   t.equal(await ended, 1)
   clearTimeout(late)
   t.match(err, /EADDRINUSE/, 'why')
