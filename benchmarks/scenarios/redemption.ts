@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Offer } from '../../src/challenges/offer.ts'
 import { Challenges } from '../../src/challenges/service.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
+import type { Challenge, NewChallenge } from '../../src/challenges/store.ts'
 import type { RequestBody } from '../../src/gateway/body.ts'
 import { Context } from '../../src/gateway/context.ts'
 import { HeaderList } from '../../src/gateway/headers.ts'
@@ -66,41 +67,47 @@ const offer: Offer = {
   errorMembers: {}
 }
 
-/** A node that signs its invoices here and tells their preimages. */
-function payee(preimages: Map<string, string>) {
-  const privateKey = randomBytes(32)
-  return {
-    slot: 'primary',
-    kind: 'sandbox',
-    async createInvoice(request: {
-      readonly amountSats: number
-      readonly expirySeconds: number
-      readonly description: string
-    }) {
-      const preimage = randomBytes(32).toString('hex')
-      const paymentHash = paymentHashOf(preimage)
-      preimages.set(paymentHash, preimage)
-      const timestamp = Math.floor(Date.now() / 1000)
-      const invoice = encodeInvoice(
-        {
-          network: 'regtest',
-          amountMsat: BigInt(request.amountSats) * 1000n,
-          paymentHash,
-          paymentSecret: randomBytes(32).toString('hex'),
-          timestamp,
-          expirySeconds: request.expirySeconds,
-          description: request.description
-        },
-        privateKey
-      )
-      return {
-        chargeId: `sbx_${paymentHash.slice(0, 8)}`,
-        invoice,
+/** A node that signed its invoices beforehand, and tells their preimages. */
+class Payee {
+  readonly slot = 'primary'
+  readonly kind = 'sandbox'
+  readonly preimages = new Map<string, string>()
+  readonly #stock: Array<ReturnType<Payee['sign']>> = []
+  readonly #privateKey = randomBytes(32)
+
+  sign(expirySeconds: number, description: string) {
+    const preimage = randomBytes(32).toString('hex')
+    const paymentHash = paymentHashOf(preimage)
+    this.preimages.set(paymentHash, preimage)
+    const timestamp = Math.floor(Date.now() / 1000)
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: BigInt(offer.amountSats) * 1000n,
         paymentHash,
-        expiresAt: (timestamp + request.expirySeconds) * 1000,
-        network: 'regtest' as const
-      }
+        paymentSecret: randomBytes(32).toString('hex'),
+        timestamp,
+        expirySeconds,
+        description
+      },
+      this.#privateKey
+    )
+    return {
+      chargeId: `sbx_${paymentHash.slice(0, 8)}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + expirySeconds) * 1000,
+      network: 'regtest' as const,
+      isSignedHere: true as const
     }
+  }
+
+  prepare(count: number): void {
+    for (let made = 0; made < count; made++) this.#stock.push(this.sign(offer.invoiceExpirySeconds, offer.description))
+  }
+
+  async createInvoice(request: { readonly expirySeconds: number; readonly description: string }) {
+    return this.#stock.pop() ?? this.sign(request.expirySeconds, request.description)
   }
 }
 
@@ -138,145 +145,226 @@ function median(values: readonly number[]): number {
   return spreadOf(values)?.median ?? NaN
 }
 
-/**
- * What is compared: given a credential's payment hash and value, does its work and resolves where an answer could go
- * out.
- */
-type Spend = (paymentHash: string, authorization: string) => Promise<void>
-
-function bareUpdate(database: Database): Spend {
-  return async paymentHash => {
-    const rows = await database.sql`
-      update challenges set state = 'spent', scheme = 'payment', spent_at = ${new Date()} where payment_hash = ${paymentHash} and state = 'unspent' returning payment_hash`
-    if (rows.length !== 1) throw new Error('nothing was spent')
-  }
+/** What is compared: each run of a piece of work resolves where an answer could go out. */
+interface Way {
+  readonly label: string
+  /** The way whose figures it is compared with: one statement for each. */
+  readonly bare: string | null
+  prepare(count: number): Promise<Array<() => Promise<void>>>
 }
 
-function redeem(challenges: Challenges): Spend {
-  return async (_paymentHash, authorization) => {
-    const verdict = await challenges.verifier.verify(contextOf(authorization), offer)
-    if (verdict.kind !== 'paid' || verdict.lease === null) throw new Error('the credential was refused')
-    await challenges.leases.spend(verdict.lease)
+function waysOf(database: Database, challenges: Challenges, payee: Payee): readonly Way[] {
+  const { sql } = database
+  let clients = 0
+  const mint = async () => (await challenges.mint(offer, { clientKey: String(clients++), digest: null })).challenge
+  const prepared = async <T>(count: number, make: () => Promise<T>, work: (made: T) => Promise<void>) => {
+    const made: T[] = []
+    // Not all at once: each is another client's, and all are counted.
+    for (let at = 0; at < count; at += AT_ONCE)
+      made.push(...(await Promise.all(Array.from({ length: Math.min(AT_ONCE, count - at) }, make))))
+    return made.map(one => () => work(one))
   }
+  /** A challenge as it would be written, that is not. */
+  const unwritten = async (): Promise<NewChallenge> => {
+    let made: NewChallenge | null = null
+    const record = async (challenge: NewChallenge): Promise<void> => {
+      made = challenge
+    }
+    await challenges.mint(offer, { clientKey: String(clients++), digest: null, uncapped: true, record })
+    if (made === null) throw new Error('nothing was to be written')
+    return made
+  }
+  const token = ({ payment, paymentHash }: Challenge): string => {
+    if (payment === null) throw new Error('there is no Payment challenge')
+    const { id, realm, request, expires } = payment
+    const echoed = { id, realm, method: 'lightning', intent: 'charge', request, expires }
+    return `Payment ${encodePaymentToken(echoed, payee.preimages.get(paymentHash) ?? '')}`
+  }
+  return [
+    {
+      label: 'bare UPDATE',
+      bare: null,
+      prepare: count =>
+        prepared(count, mint, async ({ paymentHash }) => {
+          const rows = await sql`
+            update challenges set state = 'spent', scheme = 'payment', spent_at = ${new Date()} where payment_hash = ${paymentHash} and state = 'unspent' returning payment_hash`
+          if (rows.length !== 1) throw new Error('nothing was spent')
+        })
+    },
+    {
+      label: 'redemption',
+      bare: 'bare UPDATE',
+      prepare: count =>
+        prepared(
+          count,
+          async () => token(await mint()),
+          async authorization => {
+            const verdict = await challenges.verifier.verify(contextOf(authorization), offer)
+            if (verdict.kind !== 'paid' || verdict.lease === null) throw new Error('the credential was refused')
+            await challenges.leases.spend(verdict.lease)
+          }
+        )
+    },
+    {
+      label: 'claim of a cold token',
+      bare: 'bare UPDATE',
+      prepare: count =>
+        prepared(count, mint, async ({ paymentHash, chargeId, tokenId }) => {
+          const condition = { chargeId, tokenId, issuedAfter: null }
+          if ((await challenges.claims.claimInBrief(paymentHash, condition, null, Date.now())) === null)
+            throw new Error('the token was refused')
+        })
+    },
+    {
+      label: 'bare INSERT',
+      bare: null,
+      prepare: count =>
+        prepared(count, unwritten, async row => {
+          const { payment } = row
+          await sql`
+            insert into challenges (payment_hash, source, service, merchant_id, proxy_id, place, resource, path, method, query, amount_sats, digest, binding,
+              payment_id, realm, request, payment_expires, macaroon, token_id, invoice, network, charge_id, provider_slot, provider_kind, client_key, idempotency_key,
+              description, created_at, expires_at, token_expires_at)
+            values (${row.paymentHash}, ${row.source}, ${row.service}, ${row.merchantId}, ${row.proxyId}, ${row.place},
+              ${row.resource}, ${row.path}, ${row.method}, ${row.query}, ${row.amountSats}, ${row.digest}, ${row.binding},
+              ${payment?.id ?? null}, ${payment?.realm ?? null}, ${payment?.request ?? null}, ${payment?.expires ?? null}, ${row.macaroon}, ${row.tokenId},
+              ${row.invoice}, ${row.network}, ${row.chargeId}, ${row.providerSlot}, ${row.providerKind}, ${row.clientKey},
+              ${row.idempotencyKey}, ${row.description}, ${new Date(row.createdAt)}, ${new Date(row.expiresAt)}, ${new Date(row.tokenExpiresAt)})`
+        })
+    },
+    {
+      label: 'challenge of a 402, unsigned',
+      bare: 'bare INSERT',
+      prepare: async count => {
+        payee.prepare(count)
+        return Array.from({ length: count }, () => async () => {
+          await mint()
+        })
+      }
+    }
+  ]
 }
 
-/** What a redemption costs beside the least that any single use must cost. */
+interface Found {
+  readonly time: number[]
+  readonly server: number[]
+  readonly both: number[]
+}
+
+/** What requests cost the database beside the least that any of their kind must cost. */
 export const redemption: Study = {
   id: 'redemption',
-  title: 'A redemption beside one bare UPDATE',
-  text: `What a Payment credential costs PostgreSQL, without HTTP: verified, leased and spent by the gateway's own code, beside \`update … where payment_hash = $1 and state = 'unspent'\` on rows of the same table. A redemption is over for its client when the lease is had; the spend is written meanwhile, for all that wait.`,
-  charted: 'until it is answered',
+  title: 'Redemptions, claims and 402s beside one bare statement each',
+  text: `What a Payment credential, a token that is shown for the first time and a challenge cost, without HTTP, on PostgreSQL and on the embedded database: by the gateway's own code, beside one \`update … where payment_hash = $1 and state = 'unspent'\` and one \`insert\` for each on the same table. A redemption is over for its client when the lease is had; its spend is counted with it. CPU is the client's and the database's together.`,
+  charted: 'CPU of both',
   async run(place: Place, scale, say) {
-    const labels = ['bare UPDATE', 'redemption', `bare UPDATE, ${AT_ONCE} at once`, `redemption, ${AT_ONCE} at once`]
     const missing = serversMissing()
-    if (missing !== null)
-      return { rows: labels.map((label, at) => ({ id: `r${at}`, label, absent: missing, figures: {} })), remarks: [] }
-    const servers = await startServers(place.folder, null)
-    try {
+    const rows: StudyRow[] = []
+    const remarks: string[] = []
+    for (const kind of ['PostgreSQL', 'embedded'] as const) {
+      if (kind === 'PostgreSQL' && missing !== null) {
+        rows.push({ id: 'postgres', label: 'PostgreSQL', absent: missing, figures: {} })
+        continue
+      }
+      const servers = kind === 'PostgreSQL' ? await startServers(place.folder, null) : null
       const database = await openDatabase({
-        url: servers.databaseUrl,
+        url: servers?.databaseUrl ?? 'pglite:memory',
         dataDir: place.folder,
         log: silentLog,
         clock: systemClock
       })
-      // It listens before it takes statements.
-      for (let tries = 0; (await database.health()).status === 'unhealthy' && tries < 100; tries++)
-        await new Promise(resolve => {
-          setTimeout(resolve, 100)
+      try {
+        // It listens before it takes statements.
+        for (let tries = 0; (await database.health()).status === 'unhealthy' && tries < 100; tries++) await pause(100)
+        await migrate(database, migrations, { clock: systemClock, log: silentLog })
+        await measure(kind, database, servers?.postgresPid ?? null, scale, say, rows, remarks)
+      } finally {
+        await database.close()
+        await servers?.stop()
+      }
+    }
+    return { rows, remarks }
+  }
+}
+
+async function measure(
+  kind: string,
+  database: Database,
+  serverPid: number | null,
+  scale: 'quick' | 'full',
+  say: (line: string) => void,
+  rows: StudyRow[],
+  remarks: string[]
+): Promise<void> {
+  const payee = new Payee()
+  const keys = new TokenKeyRing(randomBytes(32))
+  const challenges = new Challenges({
+    database,
+    clock: systemClock,
+    log: silentLog,
+    payee: () => payee,
+    keys,
+    settings
+  })
+  const cases = waysOf(database, challenges, payee).flatMap(way =>
+    [1, AT_ONCE].map(atOnce => ({ way, atOnce, found: { time: [], server: [], both: [] } as Found }))
+  )
+  const count = scale === 'quick' ? 300 : 2_000
+  for (let round = 0; round < (scale === 'quick' ? 5 : 9); round++) {
+    say(`${kind}, round ${round + 1}`)
+    for (const { way, atOnce, found } of round % 2 === 0 ? cases : cases.toReversed()) {
+      const work = (await way.prepare(count)).values()
+      const [serverBefore, bothBefore] = [
+        serverPid === null ? null : runTimeOfTree(serverPid),
+        runTimeOfTree(process.pid)
+      ]
+      const times: number[] = []
+      await Promise.all(
+        Array.from({ length: atOnce }, async () => {
+          for (const one of work) {
+            const begin = performance.now()
+            await one()
+            times.push((performance.now() - begin) * 1000)
+          }
         })
-      await migrate(database, migrations, { clock: systemClock, log: silentLog })
-      const preimages = new Map<string, string>()
-      const keys = new TokenKeyRing(randomBytes(32))
-      const challenges = new Challenges({
-        database,
-        clock: systemClock,
-        log: silentLog,
-        payee: () => payee(preimages),
-        keys,
-        settings
-      })
-      const ways: readonly Spend[] = [bareUpdate(database), redeem(challenges)]
-      const found = labels.map(() => ({ time: [] as number[], postgres: [] as number[], own: [] as number[] }))
-      const count = scale === 'quick' ? 150 : 2_000
-      for (let round = 0; round < (scale === 'quick' ? 4 : 9); round++) {
-        say(`round ${round + 1}`)
-        for (const which of round % 2 === 0 ? [0, 1, 2, 3] : [3, 2, 1, 0]) {
-          const spend = ways[which % 2]
-          const kept = found[which]
-          if (spend === undefined || kept === undefined) throw new TypeError('there are two ways')
-          const credentials: Array<readonly [string, string]> = []
-          for (let made = 0; made < count; made++) {
-            const { challenge } = await challenges.mint(offer, { clientKey: String(made), digest: null })
-            const { payment, paymentHash } = challenge
-            if (payment === null) throw new Error('there is no Payment challenge')
-            const token = encodePaymentToken(
-              {
-                id: payment.id,
-                realm: payment.realm,
-                method: 'lightning',
-                intent: 'charge',
-                request: payment.request,
-                expires: payment.expires
-              },
-              preimages.get(paymentHash) ?? ''
-            )
-            credentials.push([paymentHash, `Payment ${token}`])
-          }
-          const postgresBefore = runTimeOfTree(servers.postgresPid)
-          const ownBefore = process.cpuUsage()
-          const times: number[] = []
-          const next = credentials.values()
-          await Promise.all(
-            Array.from({ length: which < 2 ? 1 : AT_ONCE }, async () => {
-              for (const [paymentHash, authorization] of next) {
-                const begin = performance.now()
-                await spend(paymentHash, authorization)
-                times.push((performance.now() - begin) * 1000)
-              }
-            })
-          )
-          // Its spends belong to it.
-          while (challenges.leases.open > 0)
-            await new Promise(resolve => {
-              setTimeout(resolve, 1)
-            })
-          const own = process.cpuUsage(ownBefore)
-          const postgres = runTimeOfTree(servers.postgresPid)
-          // The first round compiles and prepares.
-          if (round === 0) continue
-          kept.time.push(median(times))
-          kept.own.push((own.user + own.system) / count)
-          if (postgres !== null && postgresBefore !== null) kept.postgres.push((postgres - postgresBefore) / count)
-        }
-      }
-      await challenges.close()
-      await database.close()
-      const rows = labels.map((label, at): StudyRow => {
-        const { time, postgres, own } = found[at] ?? { time: [], postgres: [], own: [] }
-        const figure = (values: readonly number[]): Figure => ({ unit: 'µs', values })
-        return {
-          id: `r${at}`,
-          label,
-          absent: null,
-          figures: {
-            'until it is answered': figure(time),
-            'CPU of PostgreSQL': figure(postgres),
-            'CPU of the client': figure(own)
-          }
-        }
-      })
-      const ratio = (over: number, under: number, what: 'time' | 'postgres'): string => {
-        const [left, right] = [found[over]?.[what] ?? [], found[under]?.[what] ?? []]
-        return left.length === 0 || right.length === 0 ? '–' : (median(left) / median(right)).toFixed(2)
-      }
-      return {
-        rows,
-        remarks: [
-          `A redemption to the bare UPDATE: ${ratio(1, 0, 'time')} in time and ${ratio(1, 0, 'postgres')} in PostgreSQL's CPU one after the other, ${ratio(3, 2, 'time')} and ${ratio(3, 2, 'postgres')} with ${AT_ONCE} at once.`
-        ]
-      }
-    } finally {
-      await servers.stop()
+      )
+      // Its spends belong to it.
+      while (challenges.leases.open > 0) await pause(1)
+      const [server, both] = [serverPid === null ? null : runTimeOfTree(serverPid), runTimeOfTree(process.pid)]
+      // The first round compiles and prepares.
+      if (round === 0) continue
+      found.time.push(median(times))
+      if (both !== null && bothBefore !== null) found.both.push((both - bothBefore) / count)
+      if (server !== null && serverBefore !== null) found.server.push((server - serverBefore) / count)
     }
   }
+  await challenges.close()
+  const ratio = (over: readonly number[], under: readonly number[]): string =>
+    over.length === 0 || under.length === 0
+      ? '–'
+      : median(over.map((value, at) => value / (under[at] ?? Number.NaN))).toFixed(2)
+  for (const { way, atOnce, found } of cases) {
+    const bare = cases.find(other => other.way.label === way.bare && other.atOnce === atOnce)?.found
+    const figure = (values: readonly number[]): Figure => ({ unit: 'µs', values })
+    rows.push({
+      id: `${kind}-${way.label}-${atOnce}`.replaceAll(/[^\w]+/g, '-').toLowerCase(),
+      label: `${kind}: ${way.label}${atOnce === 1 ? '' : `, ${atOnce} at once`}`,
+      absent: null,
+      figures: {
+        'until it is answered': figure(found.time),
+        'CPU of both': figure(found.both),
+        'CPU of PostgreSQL': figure(found.server)
+      }
+    })
+    if (bare !== undefined)
+      remarks.push(
+        `${kind}, ${atOnce === 1 ? 'one after the other' : `${atOnce} at once`}: ${way.label} to ${way.bare}, medians of the rounds' ratios: ${ratio(found.both, bare.both)} in CPU, ${ratio(found.time, bare.time)} in time.`
+      )
+  }
+}
+
+async function pause(ms: number): Promise<void> {
+  await new Promise(resolve => {
+    setTimeout(resolve, ms)
+  })
 }

@@ -293,10 +293,15 @@ class ToldClaiming<R extends { readonly paymentHash: string }> extends Claiming<
             tx,
             given.map(({ row }) => row)
           )
+          const told = new Map<OnPaid, Challenge[]>()
           for (const [at, { onPaid }] of given.entries()) {
             const one = claimed[at]
-            if (one?.first === true) await onPaid(tx, one.challenge)
+            if (one?.first !== true) continue
+            const others = told.get(onPaid)
+            if (others === undefined) told.set(onPaid, [one.challenge])
+            else others.push(one.challenge)
           }
+          for (const [onPaid, firsts] of told) await onPaid(tx, firsts)
           return claimed
         })
     })

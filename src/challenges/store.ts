@@ -193,11 +193,12 @@ export interface OutstandingQuery {
 }
 
 /**
- * Called once for each challenge of a merchant, at its first successful verification, inside the transaction that
- * records it: what it writes with `tx` is durable exactly when the claim is. It must make no network call. When it
- * throws, the claim fails too.
+ * Called with each challenge of a merchant once, at its first successful verification, inside the transaction that
+ * records it, together with others that come at the same time: what it writes with `tx` is durable exactly when the
+ * claims are. It must make no network call. When it throws, the claims fail; then it is called for fewer of them, so
+ * that the one that it cannot bear fails alone.
  */
-export type OnPaid = (tx: Sql, challenge: Challenge) => Promise<void>
+export type OnPaid = (tx: Sql, challenges: readonly Challenge[]) => Promise<void>
 
 /** The claims stand by themselves, with whatever `onPaid` writes of those that are the first of their payment. */
 export interface Told {

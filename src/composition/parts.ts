@@ -133,7 +133,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       ...known,
       keys: secrets.macaroonKeys,
       charged: accounts.charged,
-      paid: webhooks.challengePaid,
+      paid: webhooks.challengesPaid,
       countProxies: async (tx, merchantId) => (await countProxies(tx, merchantId)).count,
       ownerOf: proxyId => ownerOfProxy(database.sql, proxyId)
     })

@@ -13,6 +13,8 @@ export type GivenColumn<R> = readonly [
 
 /** Runs a statement with rows. */
 export interface OverRows<R> {
+  /** Answers what it returned, in whatever order. */
+  run(sql: Sql, rows: readonly R[]): Promise<readonly Row[]>
   /** Answers the row that it returned for each of them, in their order; null for none. */
   one(sql: Sql, rows: readonly R[]): Promise<Array<Row | null>>
   /** Answers all rows that it returned for each of them. */
@@ -22,7 +24,7 @@ export interface OverRows<R> {
 /**
  * A statement over any number of rows. `text` gets the columns' names and what stands in it for the rows, to be said once
  * after `from`: a
- * table `given` with the columns and `nth`, the row's number, which each row that it returns must have as `nth`.
+ * table `given` with the columns and `nth`, the row's number, which `one` and `all` want returned as `nth`.
  *
  * Several rows travel as one list for each column, which PostgreSQL plans anew each time. A single one travels as
  * values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
@@ -49,6 +51,7 @@ export function overRows<R>(
     return await sql(several, ...given.map(([, of], at) => (at === given.length - 1 ? [...rows.keys()] : rows.map(of))))
   }
   return {
+    run,
     one: async (sql, rows) => {
       const answers: Array<Row | null> = rows.map(() => null)
       for (const found of await run(sql, rows)) answers[Number(found['nth'])] = found

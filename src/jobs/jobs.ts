@@ -91,6 +91,12 @@ export interface Jobs {
    * @throws JobsNotStarted before `start` has succeeded; isConnectionFault knows it
    */
   enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
+  /** The same for several, of which none is delayed, in one statement. */
+  enqueueAll(
+    sql: TransactionSql | Sql,
+    name: string,
+    jobs: ReadonlyArray<{ readonly data: JsonObject; readonly group: string; readonly key: string }>
+  ): Promise<void>
   /**
    * Makes the tables that are missing and begins to run jobs. Rejects when the database is away, and may be called
    * again.
@@ -206,10 +212,23 @@ export class PgBossJobs implements Jobs {
     data: JsonObject,
     options: EnqueueOptions = {}
   ): Promise<void> {
+    await this.#send(this.#started(name), sql, name, data, options)
+  }
+
+  async enqueueAll(
+    sql: TransactionSql | Sql,
+    name: string,
+    jobs: ReadonlyArray<{ readonly data: JsonObject; readonly group: string; readonly key: string }>
+  ): Promise<void> {
+    const rows = jobs.map(({ data, group, key }) => ({ data, group: { id: group }, singletonKey: key }))
+    await this.#started(name).insert(name, rows, { db: bossHandle(sql) })
+  }
+
+  #started(name: string): PgBoss {
     const boss = this.#boss
     if (!this.#declared.has(name)) throw new TypeError(`There is no queue ${name}`)
     if (boss === null) throw new JobsNotStarted()
-    await this.#send(boss, sql, name, data, options)
+    return boss
   }
 
   async #send(

@@ -8,7 +8,7 @@ export function openWebhooks(parts: Omit<WebhooksParts, 'store' | 'times'>) {
   const webhooks = new Webhooks({ ...parts, store: new SqlWebhookStore(parts.database) })
   return {
     paymentChanged: webhooks.paymentChanged.bind(webhooks),
-    challengePaid: webhooks.challengePaid.bind(webhooks),
+    challengesPaid: webhooks.challengesPaid.bind(webhooks),
     storeOrderFailed: webhooks.storeOrderFailed.bind(webhooks),
     /** What is sent, for the documents. */
     documented: sentWebhooks,

@@ -25,7 +25,7 @@ import { USER_AGENT } from './user-agent.ts'
 export interface WebhooksParts {
   readonly store: WebhookStore
   readonly database: Database
-  readonly jobs: Pick<Jobs, 'enqueue'>
+  readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll'>
   readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
   /** Through the address guard. */
   readonly call: OutboundCall
@@ -117,31 +117,39 @@ export class Webhooks {
    */
   async paymentChanged(sql: TransactionSql, { payment, tellMerchant }: PaymentChange): Promise<void> {
     if (!tellMerchant || payment.status === 'unpaid') return
-    await this.#add(sql, {
-      merchantId: payment.merchantId,
-      event: `payment.${payment.status}`,
-      eventKey: `payment:${payment.invoiceId}:${payment.status}`,
-      invoiceId: payment.invoiceId,
-      paymentHash: payment.paymentHash,
-      body: paymentPayload(payment)
-    })
+    await this.#add(sql, [
+      {
+        merchantId: payment.merchantId,
+        event: `payment.${payment.status}`,
+        eventKey: `payment:${payment.invoiceId}:${payment.status}`,
+        invoiceId: payment.invoiceId,
+        paymentHash: payment.paymentHash,
+        body: paymentPayload(payment)
+      }
+    ])
   }
 
   /**
-   * Writes the event of a challenge's first verification; to be called in its transaction (`OnPaid`). Only merchants'
+   * Writes the events of challenges' first verifications; to be called in their transaction (`OnPaid`). Only merchants'
    * challenges have one, those of the producer API and of proxies alike (decision 158).
    */
-  async challengePaid(sql: TransactionSql | Sql, challenge: Challenge): Promise<void> {
-    const merchantId = Number(challenge.merchantId ?? Number.NaN)
-    if (!Number.isSafeInteger(merchantId) || (challenge.source !== 'producer' && challenge.source !== 'proxy')) return
-    await this.#add(sql, {
-      merchantId,
-      event: 'l402.challenge.paid',
-      eventKey: `challenge:${challenge.paymentHash}`,
-      invoiceId: null,
-      paymentHash: challenge.paymentHash,
-      body: challengePayload(challenge, merchantId)
+  async challengesPaid(sql: TransactionSql | Sql, challenges: readonly Challenge[]): Promise<void> {
+    const events = challenges.flatMap(challenge => {
+      const merchantId = Number(challenge.merchantId ?? Number.NaN)
+      if (!Number.isSafeInteger(merchantId) || (challenge.source !== 'producer' && challenge.source !== 'proxy'))
+        return []
+      return [
+        {
+          merchantId,
+          event: 'l402.challenge.paid' as const,
+          eventKey: `challenge:${challenge.paymentHash}`,
+          invoiceId: null,
+          paymentHash: challenge.paymentHash,
+          body: challengePayload(challenge, merchantId)
+        }
+      ]
     })
+    await this.#add(sql, events)
   }
 
   /**
@@ -149,14 +157,16 @@ export class Webhooks {
    * and reason.
    */
   async storeOrderFailed(sql: TransactionSql, order: FailedStoreOrder): Promise<void> {
-    await this.#add(sql, {
-      merchantId: order.merchantId,
-      event: 'storefront.order.failed',
-      eventKey: `store-order-failed:${order.id}:${order.failure?.reason ?? ''}`,
-      invoiceId: null,
-      paymentHash: order.paymentHash,
-      body: storeOrderPayload(order)
-    })
+    await this.#add(sql, [
+      {
+        merchantId: order.merchantId,
+        event: 'storefront.order.failed',
+        eventKey: `store-order-failed:${order.id}:${order.failure?.reason ?? ''}`,
+        invoiceId: null,
+        paymentHash: order.paymentHash,
+        body: storeOrderPayload(order)
+      }
+    ])
   }
 
   /**
@@ -253,12 +263,19 @@ export class Webhooks {
     }
   }
 
-  async #add(sql: TransactionSql | Sql, event: Omit<NewDelivery, 'id' | 'createdAt'>): Promise<void> {
-    const { store, clock, random } = this.#parts
+  async #add(sql: TransactionSql | Sql, events: ReadonlyArray<Omit<NewDelivery, 'id' | 'createdAt'>>): Promise<void> {
+    if (events.length === 0) return
+    const { store, jobs, clock, random } = this.#parts
     const createdAt = clock.now()
-    const id = rowId(createdAt, random)
-    if (!(await store.add(sql, { id, createdAt, ...event }))) return
-    await this.#enqueue(sql, event.merchantId, { delivery: id, attempt: 1 }, { key: `${id}:1` })
+    const deliveries = events.map(event => ({ id: rowId(createdAt, random), createdAt, ...event }))
+    const added = await store.add(sql, deliveries)
+    const attempts = deliveries
+      .filter(({ id }) => added.has(id))
+      .map(({ id, merchantId }) => {
+        const data: AttemptData = { delivery: id, attempt: 1 }
+        return { data, key: `${id}:1`, group: String(merchantId) }
+      })
+    if (attempts.length > 0) await jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
   }
 
   async #enqueue(

@@ -1,4 +1,5 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import { overRows } from '../database/given-rows.ts'
 import { dateOrNull, flag, integer, optional, records, text, moment, type Records, type Row } from '../database/rows.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
@@ -79,10 +80,10 @@ export interface Overdue {
 /** Where deliveries are kept. */
 export interface WebhookStore {
   /**
-   * Writes an event in the transaction that caused it, so that both stand or fall. False, and nothing written, when the
-   * merchant has no webhook URL or the event is there already.
+   * Writes events in the transaction that caused them, so that all stand or fall. Answers the ids of those that were
+   * written: not those whose merchant has no webhook URL, nor those that are there already.
    */
-  add(sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean>
+  add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<ReadonlySet<string>>
   /**
    * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has
    * ended. Null for all others. A failed delivery's own job gets a further attempt.
@@ -142,6 +143,25 @@ const claimRows = records({
 })
 const overdueRows: Records<Overdue> = records({ id: text(), merchantId: integer(), attempt: integer() })
 
+const ADD = overRows<NewDelivery>(
+  {
+    id: ['uuid', row => row.id],
+    merchant: ['integer', row => row.merchantId],
+    event: ['text', row => row.event],
+    event_key: ['text', row => row.eventKey],
+    invoice: ['text', row => row.invoiceId],
+    payment: ['text', row => row.paymentHash],
+    body: ['text', row => row.body],
+    at: ['timestamptz', row => row.createdAt]
+  },
+  given => `
+    insert into webhook_deliveries (id, merchant_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
+    select given.id, merchants.id, given.event, given.event_key, given.invoice, given.payment, given.body, 'pending', webhook_url, given.at, given.at
+    from ${given} join merchants on merchants.id = given.merchant and webhook_url is not null
+    on conflict (event_key) do nothing
+    returning id::text`
+)
+
 /** Deliveries in the SQL database. */
 export class SqlWebhookStore implements WebhookStore {
   readonly #database: Database
@@ -150,16 +170,10 @@ export class SqlWebhookStore implements WebhookStore {
     this.#database = database
   }
 
-  async add(sql: TransactionSql | Sql, delivery: NewDelivery): Promise<boolean> {
-    const created = new Date(delivery.createdAt)
-    const rows = await sql`
-      insert into webhook_deliveries (id, merchant_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
-      select ${delivery.id}::uuid, id, ${delivery.event}::text, ${delivery.eventKey}::text, ${delivery.invoiceId}::text, ${delivery.paymentHash}::text,
-        ${delivery.body}::text, 'pending', webhook_url, ${created}::timestamptz, ${created}::timestamptz
-      from merchants where id = ${delivery.merchantId} and webhook_url is not null
-      on conflict (event_key) do nothing
-      returning 1`
-    return rows.length === 1
+  async add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<ReadonlySet<string>> {
+    const rows = await ADD.run(sql, deliveries)
+    // The statement returns ids, as text.
+    return new Set(rows.map(row => String(row['id'])))
   }
 
   async claim({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
-import type { ClaimedChallenge, NewChallenge, Sale } from '../../src/challenges/store.ts'
+import type { ClaimedChallenge, NewChallenge, OnPaid, Sale } from '../../src/challenges/store.ts'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
 import { isUniqueViolation, type Database, type Sql } from '../../src/database/database.ts'
 import { eachDatabase } from '../support/database.ts'
@@ -311,27 +311,23 @@ await eachDatabase(
       leased.map(one => one.status === 'fulfilled' && one.value !== null),
       rows.map((_row, at) => !isBad(at))
     )
-    const heard: string[] = []
+    const fresh = Array.from({ length: 40 }, () => challenge('7'))
+    for (const row of fresh) await store.insert(database.sql, row)
+    const unbearable = new Set(fresh.filter((_row, at) => isBad(at)).map(({ paymentHash }) => paymentHash))
+    const sizes: number[] = []
+    const onPaid: OnPaid = async (tx, paid) => {
+      sizes.push(paid.length)
+      for (const { paymentHash } of paid)
+        await tx`insert into revocations (kind, id, revoked_at) values ('payment', ${paymentHash}, ${new Date(NOW)})`
+      if (paid.some(({ paymentHash }) => unbearable.has(paymentHash))) throw new Error('nobody can be told of this one')
+    }
     const claimed = await Promise.allSettled(
-      Array.from({ length: 40 }, (_none, at) => at).map(async at => {
-        const row = challenge('7')
-        await store.insert(database.sql, row)
-        const told = await store.claim(
-          {
-            onPaid: async (tx, { paymentHash }) => {
-              if (isBad(at)) throw new Error('nobody can be told of this one')
-              await tx`insert into revocations (kind, id, revoked_at) values ('payment', ${paymentHash}, ${new Date(NOW)})`
-              heard.push(paymentHash)
-            }
-          },
-          row.paymentHash,
-          'l402',
-          null,
-          NOW
-        )
-        return [row.paymentHash, told?.first]
+      fresh.map(async ({ paymentHash }) => {
+        const told = await store.claim({ onPaid }, paymentHash, 'l402', null, NOW)
+        return [paymentHash, told?.first]
       })
     )
+    t.same(sizes.slice(0, 2), [1, 39], 'those that come together are told of together')
     t.same(
       claimed.map(one => one.status === 'fulfilled'),
       claimed.map((_one, at) => !isBad(at))

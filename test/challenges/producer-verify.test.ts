@@ -71,8 +71,8 @@ t.test(
   'verify: the first verification makes it paid and tells once; the time of it stays (contract; decision 109)',
   async t => {
     const told: string[] = []
-    const f = await producer(t, {}, undefined, async (_tx, challenge) => {
-      told.push(challenge.paymentHash)
+    const f = await producer(t, {}, undefined, async (_tx, paid) => {
+      told.push(...paid.map(({ paymentHash }) => paymentHash))
     })
     const merchant = await f.merchant()
     const { macaroon, preimage, hash } = await buy(f, merchant)
@@ -244,8 +244,8 @@ t.test('verify: a database that is away is 503 and no verdict', async t => {
 
 t.test('verify-credential: consumes once and gives the receipt for the payer (contract; decision 107)', async t => {
   const told: string[] = []
-  const f = await producer(t, {}, undefined, async (_tx, challenge) => {
-    told.push(challenge.paymentHash)
+  const f = await producer(t, {}, undefined, async (_tx, paid) => {
+    told.push(...paid.map(({ paymentHash }) => paymentHash))
   })
   const merchant = await f.merchant()
   const bought = await buy(f, merchant)

@@ -16,9 +16,9 @@ const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Pr
 
 t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
   const told: string[] = []
-  const f = await fixture(t, {}, async (tx, challenge) => {
+  const f = await fixture(t, {}, async (tx, paid) => {
     await tx`select 1`
-    told.push(`${challenge.paymentHash} ${challenge.scheme}`)
+    told.push(...paid.map(({ paymentHash, scheme }) => `${paymentHash} ${scheme}`))
   })
   const [token, single] = [await minted(f), await minted(f)]
   await Promise.all(

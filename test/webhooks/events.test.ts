@@ -105,7 +105,7 @@ await t.test(
   async t => {
     const database = await openAnyDatabase(t)
     const { merchant, merchants, rows, jobs, webhooks } = await fixture(t, { database })
-    let told: OnPaid = (tx, challenge) => webhooks.challengePaid(tx, challenge)
+    let told: OnPaid = (tx, paid) => webhooks.challengesPaid(tx, paid)
     const shop = await producer(t, {}, database, (tx, challenge) => told(tx, challenge))
     const account = await merchant('http://127.0.0.1:1234/')
     await merchants.setFlags(account.id, { l402Enabled: true })
@@ -185,13 +185,13 @@ await t.test(
         const body = {
           credential: modern([text(made.data, 'mppChallenge')], shop.payee.pay(text(made.data, 'invoice')))
         }
-        told = async (tx, challenge) => {
-          await webhooks.challengePaid(tx, challenge)
+        told = async (tx, paid) => {
+          await webhooks.challengesPaid(tx, paid)
           throw Object.assign(new Error('the database is away'), { code: 'ECONNRESET' })
         }
         t.equal((await shop.call(account, 'POST', '/api/l402/challenges/verify-credential', body)).status, 503)
         const before = (await rows(account)).length
-        told = (tx, challenge) => webhooks.challengePaid(tx, challenge)
+        told = (tx, paid) => webhooks.challengesPaid(tx, paid)
         t.match((await shop.call(account, 'POST', '/api/l402/challenges/verify-credential', body)).data, {
           valid: true,
           consumed: true

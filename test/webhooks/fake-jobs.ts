@@ -65,6 +65,10 @@ export class FakeJobs implements Jobs {
       where not exists (select 1 from fake_jobs where queue = ${name} and key = ${key ?? null})`
   }
 
+  async enqueueAll(sql: TransactionSql | Sql, name: string, jobs: Parameters<Jobs['enqueueAll']>[2]): Promise<void> {
+    for (const { data, ...options } of jobs) await this.enqueue(sql, name, data, options)
+  }
+
   async start(): Promise<void> {
     await this.#database
       .sql`create table if not exists fake_jobs (id serial primary key, queue text, data json, start_after float8, job_group text, key text)`
