@@ -2,7 +2,7 @@ import { definePlugin, Type } from '../src/index.ts'
 
 /**
  * Sends the request's correlation id on (decision 14). The front door has chosen it, and the engine puts it on every
- * answer.
+ * response.
  */
 export default definePlugin({
   name: 'correlation',

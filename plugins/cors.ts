@@ -27,7 +27,7 @@ const allowedByDefault = [
   'X-Buyer-Location'
 ]
 
-/** The headers of an answer that say what pages of other origins may do with it; this plugin alone writes them. */
+/** The headers of a response that say what pages of other origins may do with it; this plugin alone writes them. */
 const ours: ReadonlySet<string> = new Set([
   'access-control-allow-origin',
   'access-control-allow-credentials',
@@ -58,7 +58,7 @@ function isPreflight(ctx: Context): boolean {
 export default definePlugin({
   name: 'cors',
   description:
-    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle and challenge. It writes all Access-Control headers of the answer and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
+    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle and challenge. It writes all Access-Control headers of the response and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
   config: Type.Object(
     {
       origins: List(Type.String({ pattern: '^(\\*|null|[a-z][a-z0-9+.-]*://[^/?#]+)$' }), {
@@ -75,13 +75,13 @@ export default definePlugin({
       }),
       exposed: List(Type.String({ pattern: token }), {
         default: exposedByDefault,
-        description: 'Headers of the answer that a page may read.'
+        description: 'Headers of the response that a page may read.'
       }),
       credentials: Type.Boolean({
         default: false,
         description: 'Allow cookies and client certificates. Needs a list of origins.'
       }),
-      maxAge: Duration({ default: '1h', description: 'How long a browser may keep the answer to a preflight.' })
+      maxAge: Duration({ default: '1h', description: 'How long a browser may keep the response to a preflight.' })
     },
     { additionalProperties: false, description: 'Who may call from a page, and how.' }
   ),
@@ -111,7 +111,8 @@ export default definePlugin({
         headers.set('Access-Control-Allow-Origin', '*')
         return true
       }
-      // The answer depends on the origin also when there is none: a cache must not give one page's answer to another.
+      // The response depends on the origin also when there is none: a cache must not give one page's response to
+      // another.
       headers.addToken('Vary', 'Origin')
       if (origin === undefined || !origins.has(origin.toLowerCase())) return false
       headers.set('Access-Control-Allow-Origin', origin)

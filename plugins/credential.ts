@@ -17,7 +17,7 @@ import {
 export default definePlugin({
   name: 'credential',
   description:
-    'Verifies L402 and Payment credentials. Sets the payment on good ones, refuses bad ones, and spends or releases single-use ones with the answer.',
+    'Verifies L402 and Payment credentials. Sets the payment on good ones, refuses bad ones, and spends or releases single-use ones with the response.',
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['challenges'],
   provides: ['offer', 'payment'],

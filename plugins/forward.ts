@@ -6,7 +6,7 @@ import { definePlugin, Type } from '../src/index.ts'
  */
 export default definePlugin({
   name: 'forward',
-  description: 'Sends the request to the upstream of its route and streams the answer back. Stands last in a chain.',
+  description: 'Sends the request to the upstream of its route and streams the response back. Stands last in a chain.',
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['forwarder'],
   terminal: true,

@@ -19,7 +19,7 @@ import {
 
 const longestKey = 256
 
-/** The claim of a request that runs under a key, and its answer as it goes by. */
+/** The claim of a request that runs under a key, and its response as it goes by. */
 interface Claim {
   readonly key: string
   readonly token: string
@@ -28,13 +28,13 @@ interface Claim {
   pieces: Uint8Array[]
   size: number
   /**
-   * The answer was given whole, by an operation or a plugin, so what went by is all of it whether or not the client
+   * The response was given whole, by an operation or a plugin, so what went by is all of it whether or not the client
    * stayed.
    */
   whole: boolean
 }
 
-/** These belong to one message or are set on every answer afresh; the replay gets its own. */
+/** These belong to one message or are set on every response afresh; the replay gets its own. */
 const notKept = new Set([
   'content-length',
   'date',
@@ -72,20 +72,20 @@ function replay(record: ReplayRecord): Reply {
 }
 
 /**
- * Gives the answer of the first request to every repetition of it (contract, Limits; decisions 18 to 20). It fails
+ * Gives the response of the first request to every repetition of it (contract, Limits; decisions 18 to 20). It fails
  * closed: what cannot be recorded may not run, since it might move money twice.
  */
 export default definePlugin({
   name: 'idempotency',
   description:
-    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first answer, byte for byte, with X-Idempotency-Replayed: true. Only 2xx answers are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds and payments keep their key for ever, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
+    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first response, byte for byte, with X-Idempotency-Replayed: true. Only 2xx responses are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds and payments keep their key for ever, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
   config: Type.Object(
     {
       methods: List(Type.String({ 'x-format': 'method' }), {
         default: ['POST'],
         description: 'Methods for which a key counts.'
       }),
-      keep: Duration({ default: '1d', minimum: '1s', description: 'How long an answer is given again.' }),
+      keep: Duration({ default: '1d', minimum: '1s', description: 'How long a response is given again.' }),
       wait: Duration({
         default: '30s',
         description: 'How long a repetition waits for the first request before it is answered 503.'
@@ -97,10 +97,10 @@ export default definePlugin({
       }),
       largest: Size({
         default: '1MiB',
-        description: 'Largest answer that is kept; a larger one is delivered and forgotten.'
+        description: 'Largest response that is kept; a larger one is delivered and forgotten.'
       })
     },
-    { additionalProperties: false, description: 'Which answers are given again.' }
+    { additionalProperties: false, description: 'Which responses are given again.' }
   ),
   uses: ['state', 'clock', 'log'],
   needs: ['principal'],
@@ -163,7 +163,7 @@ export default definePlugin({
       settled.catch((error: unknown) => {
         log.warn(
           { err: error, correlationId: ctx.correlationId },
-          'an idempotent answer could not be kept; its key stays claimed for a while'
+          'an idempotent response could not be kept; its key stays claimed for a while'
         )
       })
     }

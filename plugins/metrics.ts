@@ -4,7 +4,7 @@ import { definePlugin, Type, type Context } from '../src/index.ts'
 const methodNames = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const classes = ['none', '1xx', '2xx', '3xx', '4xx', '5xx']
 
-// Seconds: from a cached answer to a long poll.
+// Seconds: from a cached response to a long poll.
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 function statusClass(status: number): number {
@@ -30,14 +30,14 @@ export default definePlugin({
     const unfinished = metrics
       .counterCells(
         'boltgate_requests_unfinished_total',
-        'Requests whose answer did not reach the client completely.',
+        'Requests whose response did not reach the client completely.',
         ['route']
       )
       .cell(labels)
     const duration = metrics
       .histogramCells(
         'boltgate_request_duration_seconds',
-        'Time from the accepted head of a request to the end of its answer.',
+        'Time from the accepted head of a request to the end of its response.',
         ['route'],
         seconds
       )
@@ -45,7 +45,7 @@ export default definePlugin({
     const upstream = metrics
       .histogramCells(
         'boltgate_upstream_duration_seconds',
-        "Time from forwarding a request to the head of the upstream's answer.",
+        "Time from forwarding a request to the head of the upstream's response.",
         ['route'],
         seconds
       )
@@ -55,7 +55,7 @@ export default definePlugin({
       .counterCells('boltgate_request_bytes_total', 'Bytes of request bodies received.', ['route'])
       .cell(labels)
     const bytesOut = metrics
-      .counterCells('boltgate_response_bytes_total', 'Bytes of answer bodies sent.', ['route'])
+      .counterCells('boltgate_response_bytes_total', 'Bytes of response bodies sent.', ['route'])
       .cell(labels)
     const forwarded = slot<number>('forwarded at')
     // Filled as they occur, so that a route shows no methods that nobody uses.

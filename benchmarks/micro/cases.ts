@@ -144,7 +144,7 @@ const operations = new InternalUpstream([
     tag: 'demo',
     access: 'public',
     params: Type.Object({ day: Type.String() }),
-    answers: {
+    responses: {
       200: {
         description: 'It',
         schema: Type.Object({

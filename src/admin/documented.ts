@@ -57,19 +57,19 @@ export const adminTexts: Readonly<Record<string, OperationText>> = {
   adminListMerchants: {
     description:
       'Without limit and after it is the whole list. A page is followed by the address in Link, which stays right while accounts are made.',
-    example: { answers: { 200: [row] } }
+    example: { responses: { 200: [row] } }
   },
   adminCreateMerchant: {
     description:
       'The account begins on the free plan and active. Its API key is answered here and nowhere else: hand it over at once.',
     example: {
       body: { name: row.name, email: row.email, callbackUrl: 'https://shop.example.com/webhooks' },
-      answers: { 201: created }
+      responses: { 201: created }
     }
   },
   adminGetMerchant: {
     description: 'Which keys and addresses are set, never what they are.',
-    example: { params: byMerchant, answers: { 200: detail } }
+    example: { params: byMerchant, responses: { 200: detail } }
   },
   adminUpdateMerchant: {
     description:
@@ -77,14 +77,14 @@ export const adminTexts: Readonly<Record<string, OperationText>> = {
     example: {
       params: byMerchant,
       body: { planTier: 'individual', features: { refundsEnabled: true } },
-      answers: { 200: row }
+      responses: { 200: row }
     }
   },
   adminRegenerateKey: {
     description: 'For a key that was lost or leaked. There is no time in which both keys work.',
     example: {
       params: byMerchant,
-      answers: { 200: { merchantId: 7, apiKey: created.apiKey, regeneratedAt: '2026-11-22T10:00:00.000Z' } }
+      responses: { 200: { merchantId: 7, apiKey: created.apiKey, regeneratedAt: '2026-11-22T10:00:00.000Z' } }
     }
   },
   adminDeactivateMerchant: {
@@ -98,18 +98,18 @@ export const adminTexts: Readonly<Record<string, OperationText>> = {
   },
   adminListPendingSubscriptions: {
     description: 'Somebody has paid for a plan and has no account yet: approve or reject each.',
-    example: { answers: { 200: [pending] } }
+    example: { responses: { 200: [pending] } }
   },
   adminGetPendingSubscription: {
     description: 'Also after it was processed: it shows what came of it, and the account.',
-    example: { params: byPending, answers: { 200: pending } }
+    example: { params: byPending, responses: { 200: pending } }
   },
   adminApprovePendingSubscription: {
     description: "The buyer is told by mail. A new account's API key is answered here, this once.",
     example: {
       params: byPending,
       body: { merchantName: "Grace's Shop" },
-      answers: { 200: { ...created, merchantId: 8, name: "Grace's Shop", email: pending.email } }
+      responses: { 200: { ...created, merchantId: 8, name: "Grace's Shop", email: pending.email } }
     }
   },
   adminRejectPendingSubscription: {

@@ -63,7 +63,7 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
       access: 'admin',
       headers,
       query: JobsQuery,
-      answers: {
+      responses: {
         200: { description: 'The page: queues with counts, and jobs with why they failed.', mediaType: HTML_TYPE },
         303: { description: 'The key was in the address: a cookie stands for it from now on.' },
         ...keyAnswers
@@ -97,7 +97,7 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
       access: 'admin',
       headers,
       params: RetryParams,
-      answers: {
+      responses: {
         303: { description: 'It waits for its run; the jobs of its queue are at `Location`.' },
         403: { description: 'A browser was made to ask for it by another site.', schema: refused },
         404: {

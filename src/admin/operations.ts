@@ -58,7 +58,7 @@ function accounts(administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants',
       summary: 'Merchants, newest first: all of them, or a page',
       query: MerchantQuery,
-      answers: {
+      responses: {
         200: {
           description:
             'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.',
@@ -81,7 +81,7 @@ function accounts(administration: Administration): AnyOperation[] {
       summary: 'Create a merchant without a checkout',
       body: MerchantInput,
       refuse,
-      answers: {
+      responses: {
         201: { description: 'Created. The key is shown this once.', schema: CreatedMerchant },
         400: refused,
         409: taken
@@ -102,7 +102,7 @@ function accounts(administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId',
       summary: 'One merchant in detail',
       params: MerchantId,
-      answers: {
+      responses: {
         200: { description: 'The account as its merchant sees it, and more.', schema: MerchantDetail },
         404: missing
       },
@@ -117,7 +117,7 @@ function accounts(administration: Administration): AnyOperation[] {
       params: MerchantId,
       body: MerchantChange,
       refuse,
-      answers: {
+      responses: {
         200: {
           description: 'The merchant as it is now. A webhook secret that was made here is shown this once.',
           schema: ChangedMerchant
@@ -144,7 +144,7 @@ function acts(administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId/regenerate-key',
       summary: "Replace a merchant's API key; the old one is invalid at once",
       params: MerchantId,
-      answers: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
+      responses: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
       handle: async ({ params }) => ({
         status: 200,
         body: await administration.regenerateKey(params.merchantId),
@@ -158,7 +158,7 @@ function acts(administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId/deactivate',
       summary: 'Deactivate a merchant; its key fails at once',
       params: MerchantId,
-      answers: { 204: { description: 'Deactivated, also when it was already.' }, 404: missing },
+      responses: { 204: { description: 'Deactivated, also when it was already.' }, 404: missing },
       handle: async ({ params }) => {
         await administration.deactivate(params.merchantId)
         return { status: 204, body: null }
@@ -171,7 +171,7 @@ function acts(administration: Administration): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId/reactivate',
       summary: 'Reactivate a merchant; its key works again',
       params: MerchantId,
-      answers: { 204: { description: 'Reactivated, also when it was active.' }, 404: missing },
+      responses: { 204: { description: 'Reactivated, also when it was active.' }, 404: missing },
       handle: async ({ params }) => {
         await administration.reactivate(params.merchantId)
         return { status: 204, body: null }
@@ -189,7 +189,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       path: '/api/admin/pending-subscriptions',
       summary: 'Subscriptions that were bought without an account, newest first',
       query: PendingQuery,
-      answers: {
+      responses: {
         200: {
           description: 'A bare array; those that wait unless includeProcessed is true.',
           schema: Type.Array(PendingSubscriptionView)
@@ -207,7 +207,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       path: '/api/admin/pending-subscriptions/:id',
       summary: 'One pending subscription',
       params: PendingId,
-      answers: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
+      responses: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
       handle: async ({ params }) => ({ status: 200, body: await administration.pendingSubscription(params.id) })
     }),
     defineOperation({
@@ -220,7 +220,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       body: Approval,
       refuse,
       bodyOptional: true,
-      answers: {
+      responses: {
         200: {
           description:
             'A new account with its key, shown this once; or the account that the subscription was linked to.',
@@ -247,7 +247,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       params: PendingId,
       body: Rejection,
       bodyOptional: true,
-      answers: {
+      responses: {
         204: { description: 'Rejected.' },
         400: { description: 'It was processed already.', schema: ErrorBody },
         404: pendingMissing

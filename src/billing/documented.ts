@@ -16,14 +16,14 @@ const bySession = { session: 'cs_sandbox_uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR
 export const billingTexts: Readonly<Record<string, OperationText>> = {
   getBillingPricing: {
     description: 'What a page of prices shows. Plans that are sold by contact only are not among them.',
-    example: { answers: { 200: { plans: [plan] } } }
+    example: { responses: { 200: { plans: [plan] } } }
   },
   createBillingCheckout: {
     description:
       'Nothing is bought until the page is completed; the plan then counts once the billing provider says that the subscription runs.',
     example: {
       body: { ...buyer, successUrl: 'https://shop.example.com/welcome' },
-      answers: {
+      responses: {
         200: {
           sessionId: bySession.session,
           checkoutUrl: `https://gateway.example.com/billing/sandbox/${bySession.session}`
@@ -35,7 +35,7 @@ export const billingTexts: Readonly<Record<string, OperationText>> = {
     description: 'The address opens for a short time: make one whenever somebody wants to go there, and keep none.',
     example: {
       body: { returnUrl: 'https://shop.example.com/account' },
-      answers: {
+      responses: {
         200: {
           portalUrl:
             'https://gateway.example.com/billing/sandbox/bps_sandbox_uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR8sTw'
@@ -46,7 +46,7 @@ export const billingTexts: Readonly<Record<string, OperationText>> = {
   receiveBillingNotification: {
     description:
       'For the billing provider alone, which signs what it sends. What it says is never believed: the subscription is asked for.',
-    example: { body: { id: 'evt_1', type: 'customer.subscription.updated' }, answers: { 200: { received: true } } }
+    example: { body: { id: 'evt_1', type: 'customer.subscription.updated' }, responses: { 200: { received: true } } }
   },
   getCheckoutDonePage: {
     description: 'Where a checkout leads that named no successUrl. It says the same to everybody.'
@@ -89,7 +89,7 @@ export const bitcoinTexts: Readonly<Record<string, OperationText>> = {
   getBitcoinPricing: {
     description: 'The same plans as by card, at the price of bitcoin of this moment.',
     example: {
-      answers: { 200: { plans: [{ ...plan, priceSats: 48334, quoteExpiresAt: '2026-11-22T10:16:00.000Z' }] } }
+      responses: { 200: { plans: [{ ...plan, priceSats: 48334, quoteExpiresAt: '2026-11-22T10:16:00.000Z' }] } }
     }
   },
   createBitcoinSubscription: {
@@ -97,7 +97,7 @@ export const bitcoinTexts: Readonly<Record<string, OperationText>> = {
       'Nothing renews by itself: before a month ends a mail has the invoice for the next one. Asked again while an invoice is open, the same one is answered.',
     example: {
       body: buyer,
-      answers: {
+      responses: {
         201: {
           subscriptionId: 'btc_0199f1d4-1c2d-7e3f-8a4b-5c6d7e8f9a0b',
           invoiceId: '482910573648202',

@@ -33,7 +33,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       summary: 'The plans that are publicly listed, with their prices by card',
       tag: 'Billing',
       access: 'public',
-      answers: { 200: { description: 'The plans.', schema: PricingView } },
+      responses: { 200: { description: 'The plans.', schema: PricingView } },
       handle: () => ({ status: 200, body: billing.pricing() })
     }),
     defineOperation({
@@ -47,7 +47,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       access: 'public',
       headers: { 'X-API-Key': "A merchant's key, where the plan is for its account." },
       body: PlanCheckoutInput,
-      answers: {
+      responses: {
         200: { description: 'The session, and the page where the card is entered.', schema: CheckoutView },
         400: {
           description:
@@ -73,7 +73,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       tag: 'Billing',
       access: 'merchant',
       body: PortalInput,
-      answers: {
+      responses: {
         200: {
           description: 'The page. It needs no further sign-in: show its address to nobody else.',
           schema: PortalView
@@ -104,7 +104,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
         schema: Type.Object({}, { additionalProperties: true, description: 'As the billing provider writes it.' })
       },
       bodyLimit: NOTIFICATION_LIMIT,
-      answers: {
+      responses: {
         200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },
         400: { description: 'It cannot be read.', schema: ErrorBody },
         401: {
@@ -136,7 +136,7 @@ function endPages(): AnyOperation[] {
       summary: end === 'done' ? 'What follows after a plan was bought' : 'That no plan was bought',
       tag: 'pages',
       access: 'public',
-      answers: { 200: { description: 'The page.', mediaType: HTML_TYPE } },
+      responses: { 200: { description: 'The page.', mediaType: HTML_TYPE } },
       handle: () => ({ status: 200, body: pages.end(end), headers: BILLING_PAGE_HEADERS })
     })
   )

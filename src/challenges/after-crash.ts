@@ -12,7 +12,7 @@ export function isSafe(method: string): boolean {
 
 /**
  * Whether a lease counts as spent when its gateway died while the request was under way (decision 183): nobody can then
- * say whether the upstream has acted and the client has its answer.
+ * say whether the upstream has acted and the client has its response.
  */
 export function isSpentByCrash({ afterCrash, method }: Pick<Offer, 'afterCrash' | 'method'>): boolean {
   return afterCrash === 'by-method' ? !isSafe(method) : afterCrash === 'spend'

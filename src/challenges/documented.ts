@@ -29,7 +29,7 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
         description: 'The report of November',
         idempotencyKey: 'report-7-buyer-3'
       },
-      answers: {
+      responses: {
         200: {
           invoice: 'lnbcrt2500n1p5q0example',
           macaroon: 'AgEJbG9jYWxob3N0AkIAAExampleMacaroon',
@@ -46,16 +46,16 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
   listChallenges: {
     description:
       'paid means that a credential was verified: an invoice that was paid and never used reads as unpaid, and later as expired.',
-    example: { answers: { 200: { challenges: [challenge], total: 1, ...page, status: null, since: null } } }
+    example: { responses: { 200: { challenges: [challenge], total: 1, ...page, status: null, since: null } } }
   },
   getChallenge: {
     description: 'How one challenge stands, by the payment hash of its invoice.',
-    example: { params: byHash, answers: { 200: challenge } }
+    example: { params: byHash, responses: { 200: challenge } }
   },
   listEndpoints: {
     description: "Those that are not retired count for the plan's cap, together with the account's proxies.",
     example: {
-      answers: {
+      responses: {
         200: { endpoints: [{ resource: RESOURCE, createdAt: challenge.createdAt, retiredAt: null }], total: 1, ...page }
       }
     }
@@ -70,7 +70,7 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
       'Compare resource with what the buyer asked for.',
     example: {
       body: { macaroon: 'AgEJbG9jYWxob3N0AkIAAExampleMacaroon', preimage: PREIMAGE },
-      answers: { 200: { valid: true, resource: RESOURCE, merchantId: 7, amountSats: 250, paymentHash: HASH } }
+      responses: { 200: { valid: true, resource: RESOURCE, merchantId: 7, amountSats: 250, paymentHash: HASH } }
     }
   },
   verifyCredential: {
@@ -79,7 +79,7 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
       'Name resource and amountSats, so that a credential for something else is refused and not used up.',
     example: {
       body: { credential: 'Payment eyJjaGFsbGVuZ2UiOnt9fQ', resource: RESOURCE, amountSats: 250 },
-      answers: {
+      responses: {
         200: {
           valid: true,
           consumed: true,
@@ -96,7 +96,7 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
     description:
       "The routes of this gateway that cost something. varies stands where the price depends on a merchant's proxy.",
     example: {
-      answers: {
+      responses: {
         200: {
           defaultPriceSats: 10,
           serviceName: 'boltgate',
@@ -110,7 +110,7 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
     description:
       'For a client that keeps tokens: whether to use the one it has or to buy anew. Whatever is wrong with it, the status is 200.',
     example: {
-      answers: {
+      responses: {
         200: { authenticated: true, paymentHash: HASH, expiresAt: '2026-11-22T11:15:30.000Z', remainingRequests: null }
       }
     }
@@ -118,7 +118,7 @@ export const challengeTexts: Readonly<Record<string, OperationText>> = {
   getPing: {
     description:
       'The cheapest request there is: answered with 402 and an invoice, and with pong once it carries the paid credential.',
-    example: { answers: { 200: { message: 'pong', paymentHash: HASH } } }
+    example: { responses: { 200: { message: 'pong', paymentHash: HASH } } }
   }
 }
 
@@ -134,12 +134,12 @@ export const revocationTexts: Readonly<Record<string, OperationText>> = {
   adminRevokeProxyTokens: {
     description:
       'Ends all credentials of one proxy at once, without touching the proxy. Buyers with a token are asked to pay anew.',
-    example: { params: { proxyId: 'weather-3fa9c1' }, answers: revoked }
+    example: { params: { proxyId: 'weather-3fa9c1' }, responses: revoked }
   },
   adminRevokeMerchantTokens: {
     description:
       "Ends all credentials of the merchant's proxies, resources and stores at once, without touching the account.",
-    example: { params: { merchantId: '7' }, answers: revoked }
+    example: { params: { merchantId: '7' }, responses: revoked }
   },
   revokeToken: {
     description: 'For a credential that leaked. It works whatever the plan; the money stays where it is.',
@@ -148,11 +148,11 @@ export const revocationTexts: Readonly<Record<string, OperationText>> = {
   revokeTokens: {
     description:
       'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay anew.',
-    example: { answers: revoked }
+    example: { responses: revoked }
   },
   revokeProxyTokens: {
     description: 'Ends everything that was sold for this proxy until now; the proxy itself goes on selling.',
-    example: { params: { proxyId: 'weather-3fa9c1' }, answers: revoked }
+    example: { params: { proxyId: 'weather-3fa9c1' }, responses: revoked }
   }
 }
 
@@ -162,7 +162,7 @@ export const leaseTexts: Readonly<Record<string, OperationText>> = {
     description:
       "Somebody has paid, and may have been answered or not. Compare with the upstream's own records, and refund who got nothing.",
     example: {
-      answers: {
+      responses: {
         200: [
           {
             paymentHash: HASH,

@@ -41,7 +41,7 @@ export function leaseOperations(challenges: Pick<Challenges, 'ambiguous'>): AnyO
       tag: 'Admin',
       access: 'admin',
       query: Query,
-      answers: {
+      responses: {
         200: {
           description:
             "A bare array, newest first. What the upstream's own records say decides whether the payer is to be refunded.",

@@ -57,9 +57,9 @@ const MAX_DOUBTFUL = 10_000
 
 /**
  * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent,
- * started when the head of the answer goes out, or released. Each is written in the turn in which it is asked for, or
- * with those that come while others are being written, and repeated until the database has taken it. While they are held, a heartbeat extends them; when the process dies,
- * they lapse: into unspent, or into spent where they are final.
+ * started when the head of the response goes out, or released. Each is written in the turn in which it is asked for, or
+ * with those that come while others are being written, and repeated until the database has taken it. While they are
+ * held, a heartbeat extends them; when the process dies, they lapse: into unspent, or into spent where they are final.
  */
 export class Leases {
   readonly gateway: string
@@ -115,7 +115,7 @@ export class Leases {
     return this.#held.size
   }
 
-  /** Whether the answer that this payment bought here has gone out while the database has not yet taken the spend. */
+  /** Whether the response that this payment bought here has gone out while the database has not yet taken the spend. */
   delivered(paymentHash: string): boolean {
     const held = this.#byHash.get(paymentHash)
     return held?.state === 'spending' && this.#spends.has(held)
@@ -169,7 +169,8 @@ export class Leases {
 
   /**
    * The head is about to go out: the payment is spent. Nothing to wait for while the lease is good. When it has lapsed
-   * here the answer is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be had.
+   * here the result is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be
+   * had.
    */
   spend(lease: Lease): void | Promise<void> {
     if (lease.state === 'spending' || lease.state === 'spent') return
@@ -182,7 +183,7 @@ export class Leases {
   }
 
   /**
-   * Spends a lease and resolves once that is durable, for callers whose answer is itself the proof of it.
+   * Spends a lease and resolves once that is durable, for callers whose response is itself the proof of it.
    * @throws Unavailable when that cannot be had; nothing is known to be spent then
    */
   async spendDurably(lease: Lease): Promise<void> {
@@ -192,9 +193,9 @@ export class Leases {
   }
 
   /**
-   * Gives the payment back, also when its spend was begun or done: the answer could not be delivered. Resolves when the
-   * next redemption can have it, or after a short time at most; the write is repeated in any case. `isCounted`: for a
-   * client that left, where that is counted (decision 184).
+   * Gives the payment back, also when its spend was begun or done: the response could not be delivered. Resolves when
+   * the next redemption can have it, or after a short time at most; the write is repeated in any case. `isCounted`: for
+   * a client that left, where that is counted (decision 184).
    */
   async release(lease: Lease, isCounted = false): Promise<void> {
     // Every Lease that left this class is a Held.

@@ -18,7 +18,7 @@ export type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**
  * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402
- * and a fresh challenge, the only answer on which clients that keep tokens pay again (decision 177).
+ * and a fresh challenge, the only response on which clients that keep tokens pay again (decision 177).
  */
 export type Renewal = 'contract' | 402
 

@@ -127,7 +127,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
         'X-Idempotency-Key': { description: 'The same; Idempotency-Key goes before it.', pattern: '\\S' }
       },
       body: ChallengeInput,
-      answers: {
+      responses: {
         200: {
           description:
             'The challenge. With X-Idempotency-Replayed: true it was made by an earlier request with the same key.',
@@ -143,8 +143,8 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       },
       handle: async ({ ctx, body }) => {
         const created = await producer.create(merchantOf(ctx), body, headerKey(ctx.headers))
-        const answer = { status: 200, body: created.body }
-        return created.replayed ? { ...answer, headers: ['X-Idempotency-Replayed', 'true'] } : answer
+        const response = { status: 200, body: created.body }
+        return created.replayed ? { ...response, headers: ['X-Idempotency-Replayed', 'true'] } : response
       }
     }),
     defineOperation({
@@ -155,7 +155,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Challenges made through this API, newest first',
       query: ChallengeQuery,
-      answers: {
+      responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage },
         400: invalid,
         503: away
@@ -172,7 +172,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/challenges/:paymentHash',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'One challenge',
-      answers: {
+      responses: {
         200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
         404: problem("There is no such challenge, or it is another account's."),
         503: away
@@ -197,7 +197,7 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Resources that challenges were made for, newest first',
       query: EndpointQuery,
-      answers: {
+      responses: {
         200: { description: 'One page, retired ones included.', schema: EndpointPage },
         400: invalid,
         503: away
@@ -215,7 +215,7 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: "Sell a resource no longer, which frees its place under the plan's cap",
       body: RetireInput,
-      answers: {
+      responses: {
         204: { description: 'Retired, now or before. What was paid stays good.' },
         400: invalid,
         404: problem('No challenge was ever made for this resource.'),
@@ -244,7 +244,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
       path: '/api/l402/challenges/verify',
       summary: 'Verify an L402 token that a payer has sent',
       body: TokenInput,
-      answers: { 200: { description: 'The verdict, good or bad.', schema: TokenVerdict }, 400: invalid, 503: away },
+      responses: { 200: { description: 'The verdict, good or bad.', schema: TokenVerdict }, 400: invalid, 503: away },
       handle: async ({ ctx, body }) => ({
         status: 200,
         body: await verifier.verify(merchantOf(ctx), body.macaroon, body.preimage)
@@ -256,7 +256,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
       path: '/api/l402/challenges/verify-credential',
       summary: 'Verify a Payment credential that a payer has sent, and use it up',
       body: CredentialInput,
-      answers: {
+      responses: {
         200: {
           description: 'The verdict, good or bad; only a good one has used the credential up.',
           schema: VerifyCredentialView
@@ -279,7 +279,7 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       summary: 'What requests cost here',
       tag: 'L402',
       access: 'public',
-      answers: { 200: { description: 'The price list.', schema: PriceList } },
+      responses: { 200: { description: 'The price list.', schema: PriceList } },
       handle: () => ({ status: 200, body: priceList(parts.config()) })
     }),
     defineOperation({
@@ -293,7 +293,7 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       headers: {
         Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that nobody is authenticated.'
       },
-      answers: {
+      responses: {
         200: {
           description: 'With authenticated: true, paymentHash, expiresAt and remainingRequests; else message.',
           schema: TokenStatus
@@ -314,7 +314,7 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       tag: 'L402',
       access: 'credential',
       needsPayment: true,
-      answers: {
+      responses: {
         200: { description: 'Paid.', schema: Type.Object({ message: Type.String(), paymentHash: Type.String() }) }
       },
       handle: ({ ctx }) => {

@@ -92,7 +92,7 @@ export class ProducerVerifier {
     try {
       refused = await challenges.verifier.standing(token)
     } catch (error) {
-      // The answer is 200 whatever is said in it (decision 128).
+      // The response is 200 whatever is said in it (decision 128).
       if (!(error instanceof Unavailable)) throw error
       return { authenticated: false, message: 'The token cannot be looked up at the moment' }
     }

@@ -41,7 +41,7 @@ export function paymentLine(challenge: Challenge): string | null {
 }
 
 /**
- * Which schemes the answer offers, in their order: the offer's own or else the configuration's, as far as
+ * Which schemes the response offers, in their order: the offer's own or else the configuration's, as far as
  * Accept-Payment does not ask for another. A client that has just presented a Payment credential (`paysByPayment`)
  * speaks that scheme, and some read the first line only.
  */
@@ -128,7 +128,7 @@ function whyOf(refused: Exclude<CredentialRefusal, { kind: 'payment' }>): Readon
 }
 
 /**
- * The contract's answer to a classic credential that is refused, without a challenge: 400, 401 or 403 (decision 111).
+ * The contract's response to a classic credential that is refused, without a challenge: 400, 401 or 403 (decision 111).
  */
 export function classicRefused(refused: ClassicRefused): Reply {
   return {

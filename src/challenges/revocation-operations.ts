@@ -66,7 +66,7 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       path: '/api/admin/tokens/:paymentHash',
       summary: 'Revoke the credentials of one payment',
       params: PaymentHash,
-      answers: { ...one, ...missing('payment') },
+      responses: { ...one, ...missing('payment') },
       handle: async ({ params }) => {
         await revokePayment(parts, params.paymentHash, null)
         return { status: 204, body: null }
@@ -78,7 +78,7 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       path: '/api/admin/proxies/:proxyId/tokens',
       summary: 'Revoke everything that was issued for a proxy until now',
       params: ProxyId,
-      answers: { ...all, ...missing('proxy') },
+      responses: { ...all, ...missing('proxy') },
       handle: async ({ params }) => {
         if ((await parts.ownerOf(params.proxyId)) === null) throw proxyNotFound()
         return { status: 200, body: await revokeAll(parts, 'proxy', params.proxyId) }
@@ -90,7 +90,7 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       path: '/api/admin/merchants/:merchantId/tokens',
       summary: 'Revoke everything that was issued for a merchant until now',
       params: MerchantId,
-      answers: { ...all, ...missing('merchant') },
+      responses: { ...all, ...missing('merchant') },
       handle: async ({ params: { merchantId } }) => {
         if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await parts.isMerchant(Number(merchantId))))
           throw new ShortError(404, 'Merchant not found')
@@ -111,7 +111,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke the credentials of one payment of the account's proxies or resources",
       params: PaymentHash,
-      answers: { ...one, ...missing('payment') },
+      responses: { ...one, ...missing('payment') },
       handle: async ({ ctx, params }) => {
         await revokePayment(parts, params.paymentHash, merchantOf(ctx).id)
         return { status: 204, body: null }
@@ -124,7 +124,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       path: '/api/merchant/tokens',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke everything that was issued for the account's proxies, resources and stores until now",
-      answers: all,
+      responses: all,
       handle: async ({ ctx }) => ({ status: 200, body: await revokeAll(parts, 'merchant', String(merchantOf(ctx).id)) })
     }),
     defineOperation({
@@ -135,7 +135,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke everything that was issued for a proxy until now',
       params: ProxyId,
-      answers: { ...all, ...missing('proxy') },
+      responses: { ...all, ...missing('proxy') },
       handle: async ({ ctx, params }) => {
         if ((await parts.ownerOf(params.proxyId)) !== merchantOf(ctx).id) throw proxyNotFound()
         return { status: 200, body: await revokeAll(parts, 'proxy', params.proxyId) }

@@ -36,7 +36,7 @@ export const ChallengeInput = Type.Object(
 )
 export type ChallengeInput = Static<typeof ChallengeInput>
 
-/** Answer of `POST /api/l402/challenges` (contract; decision 104). */
+/** Response of `POST /api/l402/challenges` (contract; decision 104). */
 export const CreatedChallenge = Type.Object(
   {
     invoice: Type.String({ description: 'BOLT 11.' }),
@@ -89,7 +89,7 @@ export const ChallengeQuery = Type.Object({
 })
 export type ChallengeQuery = Static<typeof ChallengeQuery>
 
-/** Answer of `GET /api/l402/challenges`. */
+/** Response of `GET /api/l402/challenges`. */
 export const ChallengePage = Type.Object(
   {
     challenges: Type.Array(ChallengeView),
@@ -107,7 +107,7 @@ export type ChallengePage = Static<typeof ChallengePage>
 export const EndpointQuery = Type.Object({ limit, offset })
 export type EndpointQuery = Static<typeof EndpointQuery>
 
-/** Answer of `GET /api/l402/endpoints` (decision 85). */
+/** Response of `GET /api/l402/endpoints` (decision 85). */
 export const EndpointPage = Type.Object(
   {
     endpoints: Type.Array(
@@ -134,7 +134,7 @@ export const TokenInput = Type.Object({
   preimage: Type.String({ minLength: 1, 'x-judged': true, description: '64 hex characters, in either case.' })
 })
 
-/** Answer of `POST /api/l402/challenges/verify` (decision 106). */
+/** Response of `POST /api/l402/challenges/verify` (decision 106). */
 export const TokenVerdict = Type.Object(
   {
     valid: Type.Boolean(),
@@ -167,7 +167,7 @@ export const CredentialInput = Type.Object({
 })
 export type CredentialInput = Static<typeof CredentialInput>
 
-/** Answer of `POST /api/l402/challenges/verify-credential` (decision 107). */
+/** Response of `POST /api/l402/challenges/verify-credential` (decision 107). */
 export const VerifyCredentialView = Type.Object(
   {
     valid: Type.Boolean(),
@@ -184,7 +184,7 @@ export const VerifyCredentialView = Type.Object(
 )
 export type VerifyCredentialView = Static<typeof VerifyCredentialView>
 
-/** Answer of `GET /api/l402/status` (contract; decision 128). */
+/** Response of `GET /api/l402/status` (contract; decision 128). */
 export const TokenStatus = Type.Object(
   {
     authenticated: Type.Boolean(),
@@ -197,7 +197,7 @@ export const TokenStatus = Type.Object(
 )
 export type TokenStatus = Static<typeof TokenStatus>
 
-/** Answer of `GET /api/l402/pricing` (contract; decision 127). */
+/** Response of `GET /api/l402/pricing` (contract; decision 127). */
 export const PriceList = Type.Object(
   {
     defaultPriceSats: Type.Integer(),

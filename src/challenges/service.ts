@@ -203,9 +203,9 @@ export class Challenges {
   }
 
   /**
-   * The answer to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential, which is
-   * a 402 too where the offer renews (decision 177). A credential that failed gets its fresh challenge under the same
-   * caps as a first one (decision 132).
+   * The response to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential, which
+   * is a 402 too where the offer renews (decision 177). A credential that failed gets its fresh challenge under the
+   * same caps as a first one (decision 132).
    * @throws Unavailable, RateLimited where a challenge should be made and cannot be
    */
   async answer(ctx: Context, offer: Offer, refusal: CredentialRefusal): Promise<Reply> {
@@ -226,8 +226,9 @@ export class Challenges {
   }
 
   /**
-   * The head of a paid answer: receipt, Cache-Control, and the end of the lease. Answers a promise only where the head
-   * must wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
+   * The head of a paid response: receipt, Cache-Control, and the end of the lease. Returns a promise only where the
+   * head must wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with
+   * 503).
    */
   settle(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
     keepPrivate(head)
@@ -245,7 +246,7 @@ export class Challenges {
   }
 
   /**
-   * The client has left before the head of its answer. The upstream may have acted all the same, so the payment comes
+   * The client has left before the head of its response. The upstream may have acted all the same, so the payment comes
    * back only as often as `comesBack` says, and is spent then.
    */
   clientGone(lease: Lease, offer: Offer): void {
@@ -273,7 +274,7 @@ export class Challenges {
   }
 
   /**
-   * Spends the leases of gateways that died, where they are final (decision 183); a periodic job's. Answers how many.
+   * Spends the leases of gateways that died, where they are final (decision 183); a periodic job's. Returns how many.
    */
   async spendLapsed(): Promise<number> {
     const now = this.#clock.now()
@@ -321,7 +322,7 @@ export class Challenges {
 
   /**
    * Refuses what was issued for a payment, or up to now for a proxy or a merchant, here at once and in every process
-   * within 5 seconds. Answers the moment, in milliseconds since the epoch.
+   * within 5 seconds. Returns the moment, in milliseconds since the epoch.
    * @throws Unavailable when the database is away
    */
   async revoke(kind: RevokedKind, id: string): Promise<number> {
@@ -348,7 +349,7 @@ export class Challenges {
     await this.#revocations.refresh()
   }
 
-  /** Deletes rows that nobody can use any more (decision 173); a periodic job's. Answers how many. */
+  /** Deletes rows that nobody can use any more (decision 173); a periodic job's. Returns how many. */
   async purge(): Promise<number> {
     const now = this.#clock.now()
     let purged = 0
@@ -394,8 +395,8 @@ export class Challenges {
 }
 
 /**
- * Whether an answer is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route releases;
- * an operation's reply is when it is no refusal; an error of ours never is.
+ * Whether a response is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route
+ * releases; an operation's reply is when it is no refusal; an error of ours never is.
  */
 function sells(head: Head, releaseOn: Offer['releaseOn']): boolean {
   if (head.source === 'error') return false

@@ -16,7 +16,7 @@ export interface ChallengeSettings extends RouteDefaults {
   readonly macaroonLocation: string
   /** Open invoices of one client for one binding before the newest is handed out again (decision 122). */
   readonly maxPerClient: number
-  /** Open invoices of one client in one place before the answer is 429, for this client alone (decision 175). */
+  /** Open invoices of one client in one place before the response is 429, for this client alone (decision 175). */
   readonly maxPerPlace: number
   /** A lease of a gateway that died is free again after at most this time. */
   readonly leaseTimeout: number

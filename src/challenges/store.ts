@@ -278,7 +278,7 @@ export interface ChallengeStore {
    * is spent under the lease id. Null where `lease` would say null.
    */
   consume(where: ClaimIn, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
-  /** Extends the held leases of one gateway in one statement; answers those that are still its own. */
+  /** Extends the held leases of one gateway in one statement; returns those that are still its own. */
   extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
   /**
    * Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those
@@ -289,7 +289,7 @@ export interface ChallengeStore {
   release(keys: readonly GivenBack[]): Promise<void>
   /**
    * Spends final leases that have lapsed, and keeps them for the operator; both or neither, at most `limit`. Of
-   * challenges that expired before `expiredAfter` none. Times in milliseconds since the epoch. Answers how many.
+   * challenges that expired before `expiredAfter` none. Times in milliseconds since the epoch. Returns how many.
    */
   spendLapsed(now: number, expiredAfter: number, limit: number): Promise<number>
   /** What `spendLapsed` has kept, newest first. */
@@ -306,7 +306,7 @@ export interface ChallengeStore {
   reinstate(revocation: Revocation): Promise<void>
   /**
    * Deletes what nobody can use any more (decision 173): unpaid rows `unpaidBefore` after both invoice and token have
-   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Answers how many went.
+   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Returns how many went.
    * Revocations of payments go with their rows: without one a token is good for nothing.
    */
   purge(unpaidBefore: number, paidBefore: number, limit: number): Promise<number>

@@ -18,8 +18,8 @@ const quote = {
   method: 'GET',
   tag: 'demo',
   access: 'credential',
-  example: { answers: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
-  answers: { 200: { description: 'The proverb.', schema: Quote } },
+  example: { responses: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
+  responses: { 200: { description: 'The proverb.', schema: Quote } },
   handle({ ctx }: { readonly ctx: Context }) {
     const quote = QUOTES[Math.floor(ctx.now / 1000) % QUOTES.length] ?? ''
     return { status: 200, body: { quote, paidSats: ctx.payment?.amountSats ?? 0 } }
@@ -53,11 +53,11 @@ export function demoOperations(): AnyOperation[] {
       summary: 'Sends the JSON body back',
       description:
         'For trying payment with a body: a Payment credential is bound to the very bytes that were challenged. Any JSON will do.',
-      example: { body: { hello: 'world' }, answers: { 200: { echo: { hello: 'world' }, paidSats: 10 } } },
+      example: { body: { hello: 'world' }, responses: { 200: { echo: { hello: 'world' }, paidSats: 10 } } },
       tag: 'demo',
       access: 'credential',
       body: Type.Unknown(),
-      answers: { 200: { description: 'The body.', schema: Echo } },
+      responses: { 200: { description: 'The body.', schema: Echo } },
       handle: ({ ctx, body }) => ({ status: 200, body: { echo: body, paidSats: ctx.payment?.amountSats ?? 0 } })
     })
   ]

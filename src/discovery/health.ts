@@ -79,7 +79,7 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
     description:
       'For people and monitors: how the parts are that the gateway needs. Probes of an orchestrator ask /ready.',
     example: {
-      answers: {
+      responses: {
         200: {
           status: 'Healthy',
           totalDuration: 1.84,
@@ -98,7 +98,7 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
     },
     tag: 'health',
     access: 'public',
-    answers: {
+    responses: {
       200: { description: 'Healthy or degraded.', schema: HealthReport },
       503: { description: 'Unhealthy.', schema: HealthReport }
     },
@@ -138,10 +138,10 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
     summary: 'Whether the gateway takes traffic',
     description:
       'For load balancers and probes: false while it starts, while it drains, and without its database. It is not throttled.',
-    example: { answers: { 200: { ready: true } } },
+    example: { responses: { 200: { ready: true } } },
     tag: 'health',
     access: 'public',
-    answers: {
+    responses: {
       200: { description: 'Ready.', schema: Ready },
       401: { description: 'A key was sent, and it is not the admin key.' },
       503: { description: 'Starting, draining, or without its database.', schema: Ready }

@@ -83,7 +83,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       description:
         'Every request that can be paid for as it stands, with its price in x-payment-info, and how to find the rest. ' +
         'It stays under 64 KB, where registries stop reading; the whole is at /api/openapi.json.',
-      answers: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
+      responses: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
       handle: ({ ctx }) => sale.reply(ctx)
     }),
     defineOperation({
@@ -93,7 +93,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       summary: 'Every operation of this gateway, as OpenAPI 3.1',
       description:
         'The merchant API, stores, plans, administration and the webhooks that are sent, beside what is for sale.',
-      answers: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
+      responses: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
       handle: ({ ctx }) => whole.reply(ctx)
     }),
     defineOperation({
@@ -102,7 +102,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       path: '/llms.txt',
       summary: 'How an agent pays here, in plain text',
       description: 'What is for sale, how it is paid for, which stores there are, and where to read on.',
-      answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
+      responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
       async handle() {
         const config = facts.config()
         const text = llmsText({
@@ -121,7 +121,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       path: '/.well-known/l402.json',
       summary: 'What is for sale here, for L402 clients',
       description: 'The service, its default price, and each paid route with its price.',
-      answers: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
+      responses: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
       handle() {
         const config = facts.config()
         const text = l402Manifest({
@@ -142,7 +142,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       path: '/favicon.ico',
       summary: 'The picture that browsers ask for',
       description: 'An SVG, whatever the name of the address says.',
-      answers: { 200: { description: 'The picture.', mediaType: 'image/svg+xml' } },
+      responses: { 200: { description: 'The picture.', mediaType: 'image/svg+xml' } },
       handle: () => ({ status: 200, body: facts.icon, headers: FOR_A_DAY })
     }),
     defineOperation({
@@ -152,7 +152,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       path: '/robots.txt',
       summary: 'What crawlers may read',
       description: 'Pages whose addresses are secrets, and what only callers with a key can use, are left out.',
-      answers: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
+      responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
       handle: () => ({ status: 200, body: ROBOTS, headers: FOR_A_DAY })
     })
   ]

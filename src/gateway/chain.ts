@@ -98,7 +98,7 @@ export class Chain {
     }
   }
 
-  /** Shows a piece of the answer to those who watch. */
+  /** Shows a piece of the response to those who watch. */
   chunk(ctx: Context, bytes: Uint8Array, progress: ChainProgress): void {
     for (let at = progress.next - 1; at >= 0; at--) this.#chunk[at]?.(ctx, bytes)
   }

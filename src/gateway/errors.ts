@@ -15,7 +15,7 @@ export interface ErrorSurroundings {
 }
 
 /**
- * The root of every answer that is an error. One class for each shape of the contract's Errors section; domains throw
+ * The root of every response that is an error. One class for each shape of the contract's Errors section; domains throw
  * them, and `errorReply` alone turns them into bytes.
  */
 export abstract class GatewayError extends Error {
@@ -328,8 +328,8 @@ class Unhandled extends GatewayError {
 }
 
 /**
- * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into an answer; null for
- * what nobody foresaw.
+ * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into a response; null
+ * for what nobody foresaw.
  */
 export function foreseen(error: unknown): GatewayError | null {
   if (error instanceof GatewayError) return error

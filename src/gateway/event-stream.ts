@@ -24,7 +24,7 @@ export interface EventSink {
 /** What an event stream is made of. Times in milliseconds. */
 export interface EventStreamOptions {
   readonly clock: Clock
-  /** Called once, when the client is there; answers what is called once when the stream is over. */
+  /** Called once, when the client is there; returns what is called once when the stream is over. */
   readonly begin: (events: EventSink) => () => void
   /** How long the client waits before it comes back. */
   readonly retry?: number
@@ -35,8 +35,8 @@ export interface EventStreamOptions {
 }
 
 /**
- * What every event stream's answer carries beside its media type: no cache keeps it, and nginx does not hold its pieces
- * back.
+ * What every event stream's response carries beside its media type: no cache keeps it, and nginx does not hold its
+ * pieces back.
  */
 export const EVENT_STREAM_HEADERS: readonly string[] = Object.freeze([
   'Cache-Control',
@@ -72,7 +72,7 @@ export function encodeEvent({ data, id, event }: ServerSentEvent): string {
 }
 
 /**
- * A body of server-sent events for an answer with the media type `text/event-stream` and `EVENT_STREAM_HEADERS`. It
+ * A body of server-sent events for a response with the media type `text/event-stream` and `EVENT_STREAM_HEADERS`. It
  * ends when its source ends it, at its greatest age, and when the process is about to stop; clients come back by
  * themselves.
  */

@@ -42,12 +42,12 @@ function replyHeaders({ status, headers: given, body }: Reply): HeaderList {
 }
 
 /**
- * One request and its answer: walks the chain down, takes the answer up, and tells every plugin once how it ended. It
- * is made for each request and holds nothing that another could share.
+ * One request and its response: walks the chain down, takes the response up, and tells every plugin once how it ended.
+ * It is made for each request and holds nothing that another could share.
  *
  * No plugin is told that a request is over while one still works on it: when the client leaves during an asynchronous
  * hook or operation, `onClose` is called at once, and `done` once that work has settled. So a lease that was taken too
- * late is still given back, and the answer of an operation whose client left still goes up the chain, where
+ * late is still given back, and the response of an operation whose client left still goes up the chain, where
  * `idempotency` keeps it.
  */
 export class Exchange implements Responder, WireListener {
@@ -63,7 +63,7 @@ export class Exchange implements Responder, WireListener {
   #headSent = false
   #leaving = false
   #ended = false
-  /** The connection is done with this answer; `#complete` says whether it took all of it. */
+  /** The connection is done with this response; `#complete` says whether it took all of it. */
   #closed = false
   #complete = false
   /** Asynchronous steps under way. */
@@ -169,23 +169,23 @@ export class Exchange implements Responder, WireListener {
   async tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
     this.#working++
     try {
-      const result = await this.#wire.tunnel(target, async answer => {
+      const result = await this.#wire.tunnel(target, async response => {
         this.#leaving = true
         const head: Head = {
-          status: answer.status,
-          headers: policy.answer(answer.status, answer.headers),
+          status: response.status,
+          headers: policy.headers(response.status, response.headers),
           source: 'upstream'
         }
         await this.#chain.leave(this.ctx, head, this.#progress)
         this.#stamp(head)
-        answer.headers.splice(0, answer.headers.length, ...head.headers.pairs)
+        response.headers.splice(0, response.headers.length, ...head.headers.pairs)
         this.#status = head.status
         this.#source = 'upstream'
         this.#headSent = true
       })
       this.#tunnelled = result
       if (result.kind === 'refused') {
-        await this.head(result.answer.status, policy.answer(result.answer.status, result.answer.headers))
+        await this.head(result.response.status, policy.headers(result.response.status, result.response.headers))
         if (result.body.byteLength > 0) this.write(result.body)
         this.end(null)
       }
@@ -255,7 +255,7 @@ export class Exchange implements Responder, WireListener {
       if (error.status >= 500) this.#error ??= error
       return
     }
-    // The answer is whole: what fails after it must not break it off.
+    // The response is whole: what fails after it must not break it off.
     if (this.#ended) return
     this.#error ??= error
     if (error instanceof ClientGone || this.#headSent) {
@@ -390,7 +390,7 @@ export class Exchange implements Responder, WireListener {
     if (this.#wire.stopping) stream.stopping()
   }
 
-  /** The two headers that every answer carries (contract, Versioning; decisions 13 and 14). */
+  /** The two headers that every response carries (contract, Versioning; decisions 13 and 14). */
   #stamp(head: Head): void {
     head.headers.set('X-Correlation-Id', this.ctx.correlationId)
     if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version'))

@@ -86,7 +86,7 @@ export interface HarnessResult {
   readonly text: string
   /** The body as JSON; throws when it is none. */
   json(): unknown
-  /** Who made the answer. */
+  /** Who made the response. */
   readonly source: HeadSource
   readonly outcome: Outcome
   /** The request as it went to the fake upstream, after the `upstream` hooks; null when it got none. */

@@ -69,12 +69,13 @@ function atFirstUse<A, B>(make: () => (given: A) => B): (given: A) => B {
 }
 
 /** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
-function writerOf(answer: OperationResponse): { readonly mediaType: string; readonly write: Write } {
-  if (answer.schema === undefined) return { mediaType: answer.mediaType ?? 'text/plain; charset=utf-8', write: ready }
+function writerOf(response: OperationResponse): { readonly mediaType: string; readonly write: Write } {
+  if (response.schema === undefined)
+    return { mediaType: response.mediaType ?? 'text/plain; charset=utf-8', write: ready }
   // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
   return {
-    mediaType: answer.mediaType ?? 'application/json; charset=utf-8',
-    write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(answer.schema)) as TSchema))
+    mediaType: response.mediaType ?? 'application/json; charset=utf-8',
+    write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(response.schema)) as TSchema))
   }
 }
 
@@ -117,7 +118,7 @@ export class InternalUpstream {
     if (ctx.method !== 'OPTIONS') operationOf(found.value, ctx.method)
   }
 
-  /** The answer to a request; throws the errors of the contract. */
+  /** The response to a request; throws the errors of the contract. */
   handle(ctx: Context): Reply | Promise<Reply> {
     const found = this.#router.find('', PATHS_ALONE, ctx.path)
     if (found === null) throw notFound()
@@ -219,7 +220,7 @@ function requireJson(ctx: Context): void {
 
 function mount(operation: AnyOperation): Mounted {
   const write = new Map<number, { mediaType: string; write: Write }>()
-  for (const [status, answer] of Object.entries(operation.answers)) write.set(Number(status), writerOf(answer))
+  for (const [status, response] of Object.entries(operation.responses)) write.set(Number(status), writerOf(response))
   const { params, query, body, bodyOptional } = operation
   return {
     operation,

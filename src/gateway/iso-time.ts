@@ -26,12 +26,12 @@ function withZone(text: string): string {
 
 const FORMAT = { format: 'date-time' } as const
 
-/** A moment in an answer: ISO 8601, UTC. */
+/** A moment in a response: ISO 8601, UTC. */
 export function isoTime(description?: string): TString {
   return Type.String({ ...FORMAT, ...(description === undefined ? {} : { description }) })
 }
 
-/** A moment in an answer, or null: as the description says. */
+/** A moment in a response, or null: as the description says. */
 export function isoTimeOrNull(description?: string): ReturnType<typeof Type.Unsafe<string | null>> {
   return Type.Unsafe<string | null>({
     type: ['string', 'null'],

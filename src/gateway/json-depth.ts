@@ -11,8 +11,8 @@ const CLOSE_OBJECT = 0x7d
 /**
  * Whether lists and objects stand inside each other deeper than `MAX_DEPTH`, told from the bytes in one walk, which
  * ends there:
- * `JSON.parse` takes fifty times as long over half a million levels as over the same number of items. Of what is no JSON it
- * may say either; the parser refuses that.
+ * `JSON.parse` takes fifty times as long over half a million levels as over the same number of items. Of what is no
+ * JSON it may say either; the parser refuses that.
  */
 export function tooDeep(bytes: Uint8Array): boolean {
   let depth = 0

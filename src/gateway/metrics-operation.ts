@@ -18,13 +18,13 @@ export function metricsOperation(metrics: Metrics): AnyOperation {
     description:
       'Figures of sales are among them, so it is not for everybody. For a scraper on another machine send the admin key.',
     example: {
-      answers: {
+      responses: {
         200: '# HELP process_cpu_user_seconds_total Total user CPU time spent in seconds.\n# TYPE process_cpu_user_seconds_total counter\n'
       }
     },
     tag: 'health',
     access: 'public',
-    answers: {
+    responses: {
       200: { description: "All measurements in Prometheus' text form.", mediaType: metrics.contentType },
       401: { description: 'A key was sent, and it is not the admin key.' },
       403: { description: 'The caller is neither on this machine nor the admin.' }

@@ -44,7 +44,7 @@ export interface Input<P, Q, B> {
   readonly ctx: Context
 }
 
-/** One answer of an operation, for output and for OpenAPI. */
+/** One response of an operation, for output and for OpenAPI. */
 export interface OperationResponse {
   readonly description: string
   /** JSON body; left out when there is none, or when the handler gives ready bytes. */
@@ -76,7 +76,7 @@ export interface OperationExample {
   readonly params?: Readonly<Record<string, string>>
   readonly body?: unknown
   /** Bodies by status. */
-  readonly answers?: Readonly<Record<number, unknown>>
+  readonly responses?: Readonly<Record<number, unknown>>
 }
 
 /** What OpenAPI says of an operation beside its schemas. */
@@ -105,7 +105,7 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly access: Access
   /** Left out: only routes of the file lead to it. */
   readonly mount?: OperationMount
-  /** Its answer says what was paid, so it cannot be served for nothing. */
+  /** Its response says what was paid, so it cannot be served for nothing. */
   readonly needsPayment?: true
   /** Path parameters as strings; those that do not fit give 404 (decision 10). */
   readonly params?: P
@@ -129,7 +129,7 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
   /** Most bytes of a body; left out, 64 KiB of what anybody may send and 1 MiB of what comes with a key. */
   readonly bodyLimit?: number
-  readonly answers: Readonly<Record<number, OperationResponse>>
+  readonly responses: Readonly<Record<number, OperationResponse>>
   /**
    * Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem
    * goes out.

@@ -20,22 +20,22 @@ export interface UpstreamRequest {
 /**
  * What a plugin does at each point of a request's way. All hooks are optional; those left out cost nothing.
  *
- * `request` runs down the chain in the order of the file. `response` runs up the chain, in reverse, for the plugins that
- * were entered, before the head is written; it also sees replies and errors. `done` runs for the same plugins exactly
- * once in every ending: delivered, refused, upstream failed, client gone.
+ * `request` runs down the chain in the order of the file. `response` runs up the chain, in reverse, for the plugins
+ * that were entered, before the head is written; it also sees replies and errors. `done` runs for the same plugins
+ * exactly once in every ending: delivered, refused, upstream failed, client gone.
  */
 export interface Hooks {
   request?(ctx: Context): HookResult
   /**
    * Stands in for `request` where the entry has `mode: observe`, for a plugin that makes something or waits for
-   * somebody to find its answer: it decides the same and does nothing. What it answers is logged; only its status is
+   * somebody to find its response: it decides the same and does nothing. What it answers is logged; only its status is
    * looked at.
    */
   observe?(ctx: Context): HookResult
   /** Just before forwarding; synchronous. */
   upstream?(ctx: Context, out: UpstreamRequest): void
   response?(ctx: Context, head: Head): void | Promise<void>
-  /** Watches the bytes of the answer; must neither keep nor change them. */
+  /** Watches the bytes of the response; must neither keep nor change them. */
   chunk?(ctx: Context, bytes: Uint8Array): void
   done?(ctx: Context, outcome: Outcome): void
   /** This generation of the configuration retires: end timers, give back pools. */

@@ -2,7 +2,7 @@ import type { StreamBody, StreamSink } from './reply.ts'
 
 /** What a stream needs of the request that it answers. */
 export interface StreamWay {
-  /** The client is gone, or the answer was broken off. */
+  /** The client is gone, or the response was broken off. */
   gone(): boolean
   /** Writes the head where it has not been; throws when it cannot be written. */
   head(): void
@@ -72,7 +72,7 @@ export class ReplyStream implements StreamSink {
     if (!this.#over) this.#call(this.onStopping)
   }
 
-  /** The answer is over, however it ended. */
+  /** The response is over, however it ended. */
   close(): void {
     this.#over = true
     const stop = this.#stop

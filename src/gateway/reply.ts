@@ -1,7 +1,7 @@
 import type { HeaderList } from './headers.ts'
 
 /**
- * A whole answer given by a plugin or an operation. Constant replies can be shared between requests: nothing changes
+ * A whole response given by a plugin or an operation. Constant replies can be shared between requests: nothing changes
  * them.
  */
 export interface Reply {
@@ -32,9 +32,9 @@ export interface StreamSink {
   onStopping: (() => void) | null
   /** False asks to wait: a client that does not read must not fill our memory. Also false when the stream is over. */
   write(piece: string | Uint8Array): boolean
-  /** Ends the answer cleanly. */
+  /** Ends the response cleanly. */
   end(): void
-  /** Breaks the answer off, so that the client sees a fault; before the first piece the error is answered. */
+  /** Breaks the response off, so that the client sees a fault; before the first piece the error is answered. */
   fail(error: Error): void
 }
 
@@ -44,12 +44,12 @@ export function isStreamBody(body: unknown): body is StreamBody {
 }
 
 /**
- * Who made the answer: the upstream, a plugin or an operation of the gateway itself (whole, or as a stream), or the
+ * Who made the response: the upstream, a plugin or an operation of the gateway itself (whole, or as a stream), or the
  * error table.
  */
 export type HeadSource = 'upstream' | 'reply' | 'stream' | 'error'
 
-/** The head of the answer on its way up the chain; plugins may change it until it is written. */
+/** The head of the response on its way up the chain; plugins may change it until it is written. */
 export interface Head {
   status: number
   readonly headers: HeaderList
@@ -65,7 +65,7 @@ export interface Outcome {
    * The head was given to the connection. False too for one that waited for its first piece and was broken off with it.
    */
   readonly headSent: boolean
-  /** The whole answer was handed to the connection and the connection was still there. */
+  /** The whole response was handed to the connection and the connection was still there. */
   readonly delivered: boolean
   readonly bytesIn: number
   readonly bytesOut: number

@@ -10,8 +10,8 @@ export interface RouteInfo {
   /** The route as the configuration file has it; null on the placeholder of a request that matched none. */
   readonly config: RouteConfig | null
   /**
-   * The answers belong to the service itself (internal operations, merchants' proxies): its own X-API-Version replaces
-   * any other.
+   * The responses belong to the service itself (internal operations, merchants' proxies): its own X-API-Version
+   * replaces any other.
    */
   readonly own: boolean
 }

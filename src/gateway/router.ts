@@ -78,7 +78,7 @@ export class Router<T> {
     return lookUp<T>(this.#any, method, path)
   }
 
-  /** What is mounted at host and path, by method; for the answer to a method that is not among them. */
+  /** What is mounted at host and path, by method; for the response to a method that is not among them. */
   methodsAt(host: string, path: string): ReadonlyMap<string, T> {
     const found = new Map<string, T>()
     // Methods that were always mounted together are answered alike: a strange path is walked a few times, not thirty.

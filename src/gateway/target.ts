@@ -6,7 +6,7 @@ export interface UpstreamTarget {
   readonly path: string
   /** Flat list of headers that are set on the upstream's request, in the place of any that the client sent. */
   readonly requestHeaders: readonly string[]
-  /** Flat list of headers that are set on the upstream's answer, and only on that. */
+  /** Flat list of headers that are set on the upstream's response, and only on that. */
   readonly responseHeaders: readonly string[]
   /** Milliseconds to the response head; then the longest pause between two pieces (decision 97). */
   readonly timeout: number

@@ -146,7 +146,7 @@ function messageOf(error: SchemaError, schema: TSchema): string {
 }
 
 /**
- * Says once what a union would have taken, instead of what each of its branches thinks; answers what is left to be said
+ * Says once what a union would have taken, instead of what each of its branches thinks; returns what is left to be said
  * branch by branch.
  */
 function ofUnion(

@@ -14,8 +14,8 @@ export interface TunnelTarget {
   readonly timeout: number
 }
 
-/** The upstream's answer to an upgrade, before it is passed on. */
-export interface TunnelAnswer {
+/** The upstream's response to an upgrade, before it is passed on. */
+export interface TunnelResponse {
   readonly status: number
   readonly headers: string[]
 }
@@ -24,9 +24,9 @@ export interface TunnelAnswer {
 export interface WireListener {
   /** The connection takes bytes again after a `write` that returned false. */
   drained(): void
-  /** The process is about to stop: an answer without an end of its own should end now. */
+  /** The process is about to stop: a response without an end of its own should end now. */
   stopping(): void
-  /** The connection is finished with this answer: `complete` when all of it was handed over. */
+  /** The connection is finished with this response: `complete` when all of it was handed over. */
   closed(complete: boolean): void
 }
 
@@ -42,11 +42,11 @@ export interface Wire {
   /** The process is about to stop; from then on the listener is told by `stopping`. */
   readonly stopping: boolean
   /**
-   * Some of the answer has been given to the connection. False for a head that waits here for the end of the turn: when
-   * the answer is broken off before that, nobody has received any of it.
+   * Some of the response has been given to the connection. False for a head that waits here for the end of the turn:
+   * when the response is broken off before that, nobody has received any of it.
    */
   readonly begun: boolean
-  /** Bytes of answer body handed over so far. */
+  /** Bytes of response body handed over so far. */
   readonly bytesOut: number
   /** Passes on a 102 or 103. */
   interim(status: number, headers: readonly string[]): void
@@ -54,19 +54,20 @@ export interface Wire {
   head(status: number, headers: string[]): void
   /** Hands over a piece of the body; false asks the caller to wait for `drained`. */
   write(bytes: Uint8Array): boolean
-  /** Ends the answer, with a last piece and trailers where there are any. */
+  /** Ends the response, with a last piece and trailers where there are any. */
   end(last: string | Uint8Array | null, trailers: readonly string[] | null): void
   /** Breaks the connection off so that the client sees an error, never a clean end. */
   destroy(): void
   /**
-   * Connects an upgrade request to its upstream. `accepted` may change the answer's headers before the 101 is written.
-   * Resolves when the tunnel has closed; rejects with a `GatewayError` when the upstream did not switch protocols and
-   * nothing has been written yet. An answer other than 101 is resolved with `refused` and left to the caller.
+   * Connects an upgrade request to its upstream. `accepted` may change the response's headers before the 101 is
+   * written. Resolves when the tunnel has closed; rejects with a `GatewayError` when the upstream did not switch
+   * protocols and nothing has been written yet. A response other than 101 is resolved with `refused` and left to the
+   * caller.
    */
-  tunnel(target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult>
+  tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult>
 }
 
 /** How a tunnel ended. */
 export type TunnelResult =
   | { readonly kind: 'closed'; readonly bytesIn: number; readonly bytesOut: number }
-  | { readonly kind: 'refused'; readonly answer: TunnelAnswer; readonly body: Uint8Array }
+  | { readonly kind: 'refused'; readonly response: TunnelResponse; readonly body: Uint8Array }

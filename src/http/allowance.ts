@@ -42,7 +42,7 @@ export interface Keeping {
 }
 
 /**
- * Keeps another piece for a slow client that has `kept` so much already, where there is room: answers what it counts
+ * Keeps another piece for a slow client that has `kept` so much already, where there is room: returns what it counts
  * as, else 0.
  */
 export function keepFor({ each, slow }: Keeping, kept: number, bytes: number): number {

@@ -110,7 +110,7 @@ export class Connection implements WireConnection, Watched {
     this.#request = null
   }
 
-  lastAnswer(): void {
+  lastResponse(): void {
     this.closing = true
     this.#waiting.length = 0
   }
@@ -138,7 +138,7 @@ export class Connection implements WireConnection, Watched {
   }
 
   /**
-   * Answers on the bare socket, in its turn behind the answers that are under way, and takes nothing more from this
+   * Answers on the bare socket, in its turn behind the responses that are under way, and takes nothing more from this
    * connection. `offered` is the client's own correlation id, where its head could be read.
    */
   refuse(status: number, message: string, offered: string | null = null): void {
@@ -161,10 +161,10 @@ export class Connection implements WireConnection, Watched {
 
   /**
    * Takes the place of the socket's own `destroySoon`, which closes at once: with unread bytes of an upload that would
-   * be a reset, and the client would lose the answer. The deadlines end what stays.
+   * be a reset, and the client would lose the response. The deadlines end what stays.
    */
   finishSoon(): void {
-    this.lastAnswer()
+    this.lastResponse()
     if (!this.leftover) {
       Socket.prototype.destroySoon.call(this.socket)
       return
@@ -197,14 +197,14 @@ export function writeRefusal(
   else socket.destroy()
 }
 
-/** Refuses a request that Node has parsed, in its turn among the answers of its connection. */
+/** Refuses a request that Node has parsed, in its turn among the responses of its connection. */
 export function refuseRequest(
   connection: Connection,
   req: IncomingMessage,
   res: WireResponse,
   reply: { readonly status: number; readonly headers: string[]; readonly body: string }
 ): void {
-  connection.lastAnswer()
+  connection.lastResponse()
   if (!req.complete) {
     let left = DISCARD
     req.on('data', (chunk: Buffer) => {

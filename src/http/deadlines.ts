@@ -43,7 +43,7 @@ export const defaultLimits: ListenerLimits = Object.freeze({
   drainTimeout: 30_000
 })
 
-/** How long a connection that had its last answer is kept open for the client to read it. */
+/** How long a connection that had its last response is kept open for the client to read it. */
 const LINGER = 2000
 
 /** How long a client that has ended its side is sent nothing before it is found out whether it is still there. */
@@ -89,7 +89,7 @@ export class Watch {
     this.idleSince = now
   }
 
-  /** An answer is over; the connection waits for the next request. */
+  /** A response is over; the connection waits for the next request. */
   idle(now: number, bytesRead: number): void {
     this.idleSince = now
     this.bytesAtIdle = bytesRead
@@ -105,10 +105,10 @@ export interface Watched {
   readonly watch: Watch
   /** The request that is being answered. */
   readonly current: { readonly body: WireBody; probe(): boolean } | null
-  /** Its last answer is given, or nothing more is taken from it. */
+  /** Its last response is given, or nothing more is taken from it. */
   readonly closing: boolean
   readonly tunnelling: boolean
-  /** It has had an answer. */
+  /** It has had a response. */
   readonly served: boolean
   /** The request that was answered last has not arrived completely. */
   readonly leftover: boolean
@@ -151,7 +151,7 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
   }
   const read = connection.socket.bytesRead
   if (connection.leftover) {
-    // The answer is out, the small rest of its upload is not: it has as long as a head has.
+    // The response is out, the small rest of its upload is not: it has as long as a head has.
     if (now - watch.idleSince >= limits.headerDeadline) connection.socket.destroy()
     return
   }
@@ -221,9 +221,9 @@ function upload(connection: Watched, watch: Watch, now: number, limits: Listener
 }
 
 /**
- * The client has ended its side. It may wait for its answer (RFC 9112, section 9.6), or have left: only a write that
- * fails tells. Before the answer that is an interim one, which costs nothing; in the middle of it the pieces themselves
- * are, and who leaves an answer that has fallen silent is not waited for.
+ * The client has ended its side. It may wait for its response (RFC 9112, section 9.6), or have left: only a write that
+ * fails tells. Before the response that is an interim one, which costs nothing; in the middle of it the pieces
+ * themselves are, and who leaves a response that has fallen silent is not waited for.
  */
 function listen(connection: Watched, current: { probe(): boolean }, watch: Watch, now: number): void {
   const { socket } = connection
@@ -240,7 +240,7 @@ function linger(connection: Watched, watch: Watch, now: number): void {
     watch.bytesAtClosing = connection.socket.bytesRead
     return
   }
-  // 4 MiB: many times what a client can have had in flight when the answer reached it.
+  // 4 MiB: many times what a client can have had in flight when the response reached it.
   if (now - watch.closingSince >= LINGER || connection.socket.bytesRead - watch.bytesAtClosing > 4 * 1024 * 1024)
     connection.socket.destroy()
 }

@@ -50,7 +50,7 @@ export class LaneWire implements Wire {
   readonly body: WireBody
   readonly #lane: Lane
   readonly #withoutBody: boolean
-  /** The client takes no further answer. */
+  /** The client takes no further response. */
   readonly #last: boolean
   #stage = FRESH
   #silent: boolean
@@ -106,7 +106,7 @@ export class LaneWire implements Wire {
     const seen = frameReply(headers, status, silent, false)
     this.#silent = silent || (seen & EMPTY) !== 0
     const close = lane.closing || lane.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
-    if (close) lane.lastAnswer()
+    if (close) lane.lastResponse()
     let head = statusLine(status)
     for (let at = 0; at < headers.length; at += 2) {
       const name = headers[at] ?? ''
@@ -186,7 +186,7 @@ export class LaneWire implements Wire {
     this.#finish(front + tail)
   }
 
-  /** Writes the end of the answer, with the one callback that tells when all of it has been taken. */
+  /** Writes the end of the response, with the one callback that tells when all of it has been taken. */
   #finish(rest: string): void {
     const { socket, written } = this.#lane
     if (!socket.writable) return
@@ -251,7 +251,7 @@ export class LaneWire implements Wire {
     )
   }
 
-  /** Sends what a client passes over and a closed connection refuses; false when the answer has begun. */
+  /** Sends what a client passes over and a closed connection refuses; false when the response has begun. */
   probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
     this.#send(PROBE)
@@ -278,7 +278,7 @@ export class LaneWire implements Wire {
     if (!this.#closed) this.listener?.stopping()
   }
 
-  /** The end of the answer, however it came; counts once. */
+  /** The end of the response, however it came; counts once. */
   closed(complete: boolean): void {
     if (this.#closed) return
     this.#closed = true

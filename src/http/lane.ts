@@ -48,7 +48,7 @@ export class Lane implements Watched, UploadValve {
   readonly tunnelling = false
   served = false
   readonly #host: LaneHost
-  /** The body of the last request, until all of it has arrived and its answer is over. */
+  /** The body of the last request, until all of it has arrived and its response is over. */
   #upload: RequestUpload | null = null
   /** What came behind the request that is being answered. */
   #held: Buffer | null = null
@@ -112,7 +112,7 @@ export class Lane implements Watched, UploadValve {
       const upload = this.#upload
       const count = upload.take(bytes)
       if (upload.complete && this.current === null && !this.closing) {
-        // The answer was over before its request.
+        // The response was over before its request.
         this.#upload = null
         this.#next(count === bytes.length ? null : bytes.subarray(count), false)
         return
@@ -159,7 +159,7 @@ export class Lane implements Watched, UploadValve {
     return body
   }
 
-  /** The last request is over, its answer and its body; what has come behind it is looked at. */
+  /** The last request is over, its response and its body; what has come behind it is looked at. */
   #next(bytes: Buffer | null, behind: boolean): void {
     const { socket } = this
     this.#holding = false
@@ -189,7 +189,7 @@ export class Lane implements Watched, UploadValve {
     this.#upload?.destroy()
   }
 
-  /** The final write of an answer has been taken by the system. */
+  /** The final write of a response has been taken by the system. */
   readonly written = (error?: Error | null): void => {
     const wire = this.current
     // What has failed is told by the connection's close.
@@ -199,12 +199,12 @@ export class Lane implements Watched, UploadValve {
   }
 
   /** The head that is being written is the last one. */
-  lastAnswer(): void {
+  lastResponse(): void {
     this.closing = true
     this.#held = null
   }
 
-  /** The answer is over in one way or another. */
+  /** The response is over in one way or another. */
   settled(): void {
     this.current = null
     this.served = true
@@ -216,17 +216,17 @@ export class Lane implements Watched, UploadValve {
 
   /**
    * As `Connection.finishSoon`: with unread bytes of an upload a close would be a reset, and the client would lose the
-   * answer.
+   * response.
    */
   finishSoon(): void {
-    this.lastAnswer()
+    this.lastResponse()
     if (this.leftover) this.socket.end()
     else this.socket.destroySoon()
   }
 
   refuse(status: number, message: string): void {
     if (this.closing) return
-    this.lastAnswer()
+    this.lastResponse()
     writeRefusal(this.socket, this.peerAddress, this.#host, status, message, null)
   }
 

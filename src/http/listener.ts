@@ -114,8 +114,8 @@ export class Listener implements ConnectionHost, LaneHost {
     })
     // Node would leave out the lines above its limit without a word; the front door counts them instead.
     this.#server.maxHeadersCount = 0
-    // Node would end our side with the client's, which may wait for its answer. Documented for net, not for http, so it
-    // has no type.
+    // Node would end our side with the client's, which may wait for its response. Documented for net, not for http, so
+    // it has no type.
     Object.assign(this.#server, { httpAllowHalfOpen: true })
     // It had one listener when it was made: its own reader, which gets its connections from us.
     const [readByNode] = this.#server.listeners('connection')
@@ -140,7 +140,7 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#server.on('upgrade', (req, socket, head) => {
       this.#upgrade(req, socket, head)
     })
-    // Node has taken its parser off the socket, so the answer is written by hand.
+    // Node has taken its parser off the socket, so the response is written by hand.
     this.#server.on('connect', (req, socket) => {
       socket.on('error', ignore)
       this.#read(socket as Socket /* a net server accepts nothing else */)?.refuse(
@@ -183,7 +183,7 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 
   /**
-   * Stops accepting, closes what is idle, tells what runs, lets it finish (each answer from now on is the last of its
+   * Stops accepting, closes what is idle, tells what runs, lets it finish (each response from now on is the last of its
    * connection), and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins
    * the first.
    */
@@ -313,7 +313,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const trusted = this.#proxies.has(peerAddress)
     const key = clientNetwork(peerAddress)
     const count = (this.#counts.get(key) ?? 0) + 1
-    // A trusted proxy carries everybody's requests. For the rest an answer would cost more than the flood it answers.
+    // A trusted proxy carries everybody's requests. For the rest a response would cost more than the flood it answers.
     if (count > this.#options.limits.connectionsPerAddress && !trusted) {
       socket.resetAndDestroy()
       return
@@ -337,7 +337,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const connection = this.#read(socket)
     if (connection === null) return
     if (connection.current !== null || connection === this.#behind) {
-      // The parser has let go of the socket, with it of the answer that is still being written.
+      // The parser has let go of the socket, with it of the response that is still being written.
       const { current } = connection
       if (current !== null)
         socket.on('drain', () => {

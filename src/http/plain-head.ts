@@ -10,7 +10,7 @@ export interface PlainHead {
   readonly rawHeaders: string[]
   /** Where the head ends and the body, or the next request, begins. */
   readonly end: number
-  /** The client has asked for the connection to end with the answer. */
+  /** The client has asked for the connection to end with the response. */
   readonly last: boolean
 }
 
@@ -57,10 +57,10 @@ const lineKinds = tableOf(
 )
 
 /**
- * Reads a request head from the start of `bytes`, or answers null for one that is not complete within `limit` bytes, or
+ * Reads a request head from the start of `bytes`, or returns null for one that is not complete within `limit` bytes, or
  * not plain: another form of target than a path, another version, a rarer method, white space or characters where most
  * clients have none, a coding, an upgrade, an expectation. It only ever takes what node:http reads in the same way, so
- * that null costs time and never changes an answer.
+ * that null costs time and never changes a response.
  */
 export function readPlainHead(bytes: Buffer, limit: number): PlainHead | null {
   const end = Math.min(bytes.length, limit)

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { API_VERSION } from '../gateway/version.ts'
 
-/** An answer of the front door: given before there is a context, and always the last on its connection. */
+/** A response of the front door: given before there is a context, and always the last on its connection. */
 export interface RawReply {
   readonly status: number
   /** Flat list, complete. */
@@ -10,7 +10,7 @@ export interface RawReply {
 }
 
 /**
- * The answer to a request that no plugin sees: `{error, message}` with the two headers that every answer carries
+ * The response to a request that no plugin sees: `{error, message}` with the two headers that every response carries
  * (contract, Errors and Versioning; decision 13). `error` is the name of the status.
  */
 export function rawReply(status: number, message: string, correlationId: string): RawReply {
@@ -37,7 +37,7 @@ export function rawReply(status: number, message: string, correlationId: string)
   }
 }
 
-/** The same answer as bytes, for a connection on which the parser has given up. `now` in wall-clock milliseconds. */
+/** The same response as bytes, for a connection on which the parser has given up. `now` in wall-clock milliseconds. */
 export function rawReplyBytes(reply: RawReply, now: number): string {
   let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? 'Unknown'}\r\nDate: ${new Date(now).toUTCString()}\r\n`
   for (let at = 0; at < reply.headers.length; at += 2) text += `${reply.headers[at]}: ${reply.headers[at + 1]}\r\n`

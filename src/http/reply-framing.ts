@@ -1,7 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { tableOf } from '../gateway/header-names.ts'
 
-/** What was learnt of the headers of an answer; any number of these in one number. */
+/** What was learnt of the headers of a response; any number of these in one number. */
 export const FRAMED = 1
 /** The headers ask for the connection to end. */
 export const CLOSES = 2
@@ -29,8 +29,8 @@ const kinds = tableOf(
 const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
 
 /**
- * Takes out of an answer's headers what is the connection's own matter, so that the wire alone decides on framing and
- * persistence; answers what was seen. `silent`: the answer has no body. `old`: the client speaks HTTP/1.0.
+ * Takes out of a response's headers what is the connection's own matter, so that the wire alone decides on framing and
+ * persistence; returns what was seen. `silent`: the response has no body. `old`: the client speaks HTTP/1.0.
  */
 export function frameReply(headers: string[], status: number, silent: boolean, old: boolean): number {
   let seen = 0
@@ -56,7 +56,7 @@ export function frameReply(headers: string[], status: number, silent: boolean, o
   }
   if (status === 205 && (seen & FRAMED) === 0) {
     headers.push('Content-Length', '0')
-    // RFC 9110 15.3.6. An upstream may send a body all the same, which would be read as the next answer.
+    // RFC 9110 15.3.6. An upstream may send a body all the same, which would be read as the next response.
     seen |= FRAMED | EMPTY
   }
   // Trailers cannot follow a body that has a length.

@@ -42,7 +42,7 @@ export interface WireBody extends RequestBody {
   readonly unasked: boolean
   /** Ends the reading with an error. */
   fail(error: Error): void
-  /** The answer is given: takes up to `most` bytes of what the client still sends. */
+  /** The response is given: takes up to `most` bytes of what the client still sends. */
   discard(most: number): void
   /** The request is over: what was kept of it counts no more. */
   done(): void
@@ -225,7 +225,7 @@ export class IncomingBody implements WireBody {
     this.#req.resume()
   }
 
-  /** The reader is gone; what still comes stays where it is until the answer is over. */
+  /** The reader is gone; what still comes stays where it is until the response is over. */
   leave(): void {
     if (this.#consumer === null) return
     this.waiting = false
@@ -239,8 +239,8 @@ export class IncomingBody implements WireBody {
   }
 
   /**
-   * The answer is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the
-   * answer, and then stops reading.
+   * The response is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the
+   * response, and then stops reading.
    */
   discard(most: number): void {
     if (!this.unfinished || this.#req.destroyed) return

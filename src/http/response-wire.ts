@@ -1,7 +1,7 @@
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
-import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
+import type { TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
 import { keepFor, type Keeping } from './allowance.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
@@ -14,24 +14,24 @@ export interface WireConnection {
   readonly draining: boolean
   readonly keeping: Keeping
   /** The head that is being written is the last one. */
-  lastAnswer(): void
-  /** The answer is over in one way or another. */
+  lastResponse(): void
+  /** The response is over in one way or another. */
   settled(wire: ResponseWire): void
 }
 
 /** Opens the tunnel of an upgrade request; made by the listener for such requests only. */
 export type TunnelOpener = (
   target: TunnelTarget,
-  accepted: (answer: TunnelAnswer) => void | Promise<void>,
+  accepted: (response: TunnelResponse) => void | Promise<void>,
   wire: ResponseWire
 ) => Promise<TunnelResult>
 
-/** Most bytes of an upload that are taken in after its answer was given. */
+/** Most bytes of an upload that are taken in after its response was given. */
 export const DISCARD = 256 * 1024
-/** What is left of an upload that had its answer may be this large for the connection to be used again. */
+/** What is left of an upload that had its response may be this large for the connection to be used again. */
 const KEEP = 64 * 1024
 
-/** An interim answer that every client of HTTP/1.1 must pass over, however many come (RFC 9110, section 15.2). */
+/** An interim response that every client of HTTP/1.1 must pass over, however many come (RFC 9110, section 15.2). */
 export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
 
 /** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
@@ -43,7 +43,7 @@ const OVER = 2
 
 /**
  * Node's response with a way back to the wire. Its events are overheard here: four listeners would be added and called
- * for each answer.
+ * for each response.
  */
 export class WireResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   wire: ResponseWire | null = null
@@ -89,7 +89,7 @@ export class ResponseWire implements Wire {
   #broken = false
   #closed = false
 
-  /** `method` and `httpVersion` decide which answers have a body and how it is framed. */
+  /** `method` and `httpVersion` decide which responses have a body and how it is framed. */
   constructor(
     res: WireResponse,
     connection: WireConnection,
@@ -145,7 +145,7 @@ export class ResponseWire implements Wire {
     if ((seen & FRAMED) === 0 && !silent && this.#old) close = true
     if (close) {
       headers.push('Connection', 'close')
-      connection.lastAnswer()
+      connection.lastResponse()
     }
     // Throws on what would break a line, and has written nothing then: another head may follow.
     this.#res.writeHead(status, headers)
@@ -223,7 +223,7 @@ export class ResponseWire implements Wire {
     this.#connection.socket.resetAndDestroy()
   }
 
-  tunnel(target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
+  tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult> {
     if (this.#opener === null || this.#stage !== FRESH)
       return Promise.reject(
         new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
@@ -231,7 +231,9 @@ export class ResponseWire implements Wire {
     return this.#opener(target, accepted, this)
   }
 
-  /** As `LaneWire` does it; an HTTP/1.0 client knows no interim answers (RFC 9110, section 15.2) and is waited for. */
+  /**
+   * As `LaneWire` does it; an HTTP/1.0 client knows no interim responses (RFC 9110, section 15.2) and is waited for.
+   */
   probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
     if (!this.#old) this.#connection.socket.write(PROBE, 'latin1')
@@ -278,7 +280,7 @@ export class ResponseWire implements Wire {
     this.#finished = this.#connection.socket.errored === null
   }
 
-  /** The end of the answer, however it came; counts once. `complete` is told by a tunnel alone. */
+  /** The end of the response, however it came; counts once. `complete` is told by a tunnel alone. */
   closed(complete = this.#finished && !this.#broken): void {
     if (this.#closed) return
     this.#closed = true
@@ -290,16 +292,16 @@ export class ResponseWire implements Wire {
   }
 }
 
-/** The answer comes before the upload's end, and too much is left of it to be worth reading. */
+/** The response comes before the upload's end, and too much is left of it to be worth reading. */
 export function cutsUpload(body: WireBody): boolean {
-  // Node closes after an answer that leaves an Expect without its 100; the head must say so.
+  // Node closes after a response that leaves an Expect without its 100; the head must say so.
   if (body.unasked) return true
   if (!body.unfinished) return false
   return body.length === null || body.length - body.received > KEEP
 }
 
 /**
- * Ends an answer whose head was not sent and whose body is one piece. Head and body leave as one Latin-1 string, which
+ * Ends a response whose head was not sent and whose body is one piece. Head and body leave as one Latin-1 string, which
  * is the same bytes: Node would gather head, body and an empty end into a list for `writev`.
  */
 function endWhole(res: ServerResponse, body: Buffer): void {

@@ -4,7 +4,7 @@ import { isIPv6 } from 'node:net'
 import { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy-3'
 import { ClientGone, LongError } from '../gateway/errors.ts'
-import type { TunnelAnswer, TunnelResult, TunnelTarget } from '../gateway/wire.ts'
+import type { TunnelResponse, TunnelResult, TunnelTarget } from '../gateway/wire.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import { headerLine } from './reply-framing.ts'
 
@@ -22,7 +22,7 @@ export interface TunnelClient {
   closed(clean: boolean): void
 }
 
-/** Most bytes of an answer other than 101 that are kept for the caller. */
+/** Most bytes of a response other than 101 that are kept for the caller. */
 const REFUSED_BODY = 1024 * 1024
 /** Milliseconds that a side which has ended waits for the other to end too. */
 const HALF_OPEN = 30_000
@@ -43,7 +43,7 @@ type Phase = 'waiting' | 'open' | 'shut'
 
 /**
  * Stands for the client's socket towards http-proxy-3. Until the upstream has switched protocols it keeps everything
- * from the real socket, so that the answer can still be another one; the first thing that http-proxy-3 writes is its
+ * from the real socket, so that the response can still be another one; the first thing that http-proxy-3 writes is its
  * own 101, in whose place `open` writes ours.
  */
 class ClientEnd extends Duplex {
@@ -127,7 +127,7 @@ class ClientEnd extends Duplex {
 /**
  * Carries an upgrade request to its upstream through http-proxy-3, which makes the request and joins the two sockets.
  * The rest is ours, because the headers must be exactly those that the caller has cleaned, the path exactly his bytes,
- * an answer other than 101 his to give, and the 101's headers his to change.
+ * a response other than 101 his to give, and the 101's headers his to change.
  *
  * Resolves when the tunnel has closed, or with the upstream's refusal. Rejects with `LongError` 502 or 504 before the
  * 101, with `ClientGone` when the client left, and with the error of `accepted`.
@@ -135,7 +135,7 @@ class ClientEnd extends Duplex {
 export function openTunnel(
   client: TunnelClient,
   target: TunnelTarget,
-  accepted: (answer: TunnelAnswer) => void | Promise<void>,
+  accepted: (response: TunnelResponse) => void | Promise<void>,
   clock: Clock
 ): Promise<TunnelResult> {
   return new Promise((resolve, reject) => {
@@ -147,7 +147,7 @@ export function openTunnel(
     let settled = false
     let upstream: ClientRequest | null = null
     let far: Socket | null = null
-    let answer: IncomingMessage | null = null
+    let switched: IncomingMessage | null = null
     let failure: Error | null = null
     let bytesIn = 0
     let bytesOut = 0
@@ -202,10 +202,10 @@ export function openTunnel(
     }
     const open = async (): Promise<void> => {
       timer.cancel()
-      if (answer === null) throw new TypeError('http-proxy-3 wrote before the upstream answered')
-      const headers = endToEnd(answer.rawHeaders)
+      if (switched === null) throw new TypeError('http-proxy-3 wrote before the upstream answered')
+      const headers = endToEnd(switched.rawHeaders)
       // Without this header Node would have given a response and no upgrade.
-      const protocol = answer.headers.upgrade ?? client.protocol
+      const protocol = switched.headers.upgrade ?? client.protocol
       try {
         await accepted({ status: 101, headers })
         let head = 'HTTP/1.1 101 Switching Protocols\r\n'
@@ -239,7 +239,7 @@ export function openTunnel(
       request.setHeader('Upgrade', client.protocol)
       // These run before http-proxy-3's own, which are added next.
       request.on('upgrade', (response: IncomingMessage, remote: Socket) => {
-        answer = response
+        switched = response
         far = remote
         remote.on('end', onEnd)
         remote.on('close', () => {
@@ -264,7 +264,7 @@ export function openTunnel(
             (_, at, all) => all[at - (at % 2)]?.toLowerCase() !== 'content-length'
           )
           headers.push('Content-Length', String(body.byteLength))
-          resolve({ kind: 'refused', answer: { status: response.statusCode ?? 502, headers }, body })
+          resolve({ kind: 'refused', response: { status: response.statusCode ?? 502, headers }, body })
         })
       })
     })
@@ -338,7 +338,7 @@ function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
   return message
 }
 
-/** The answer's headers without those of this one connection. */
+/** The response's headers without those of this one connection. */
 function endToEnd(rawHeaders: readonly string[]): string[] {
   const named = new Set<string>()
   for (let at = 0; at < rawHeaders.length; at += 2) {

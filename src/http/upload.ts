@@ -35,7 +35,7 @@ export class RequestUpload extends EventEmitter implements BodySource {
     return this.#left === 0
   }
 
-  /** Takes what belongs to it from the start of `bytes`; answers how many bytes that was. */
+  /** Takes what belongs to it from the start of `bytes`; returns how many bytes that was. */
   take(bytes: Buffer): number {
     const count = Math.min(bytes.length, this.#left)
     if (count === 0) return 0

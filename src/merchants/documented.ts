@@ -36,19 +36,19 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
   getMerchant: {
     description:
       'Also of accounts that are inactive or behind with their subscription: what an account is repaired with is not gated.',
-    example: { answers: { 200: account } }
+    example: { responses: { 200: account } }
   },
   getLicense: {
     description:
       'l402Enabled is whether proxies and the producer API sell; it is false whenever the account is inactive.',
     example: {
-      answers: { 200: { l402Enabled: true, planTier: 'individual', subscriptionStatus: 'active', isActive: true } }
+      responses: { 200: { l402Enabled: true, planTier: 'individual', subscriptionStatus: 'active', isActive: true } }
     }
   },
   getSubscription: {
     description: 'Retired names of plans read as those of now. On the free plan the status is always active.',
     example: {
-      answers: {
+      responses: {
         200: {
           planTier: 'individual',
           planName: 'Individual',
@@ -62,13 +62,13 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
   getApiKeyInfo: {
     description:
       'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
-    example: { answers: { 200: { createdAt: account.createdAt, lastRotatedAt: null, keyHint: 'k3v9q2m8xa' } } }
+    example: { responses: { 200: { createdAt: account.createdAt, lastRotatedAt: null, keyHint: 'k3v9q2m8xa' } } }
   },
   getQuickstart: {
     description:
       'Each step with a call that can be pasted into a shell. A demo payment, of the amount 0, counts for the first payment.',
     example: {
-      answers: {
+      responses: {
         200: {
           merchantId: 7,
           merchantName: 'Example Shop',
@@ -98,7 +98,7 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
       'Replaces the key that was saved. New payments use it at once; what is under way is looked up with it too.',
     example: {
       body: { primaryApiKey: 'your-provider-key' },
-      answers: done('The key for the primary provider was saved.')
+      responses: done('The key for the primary provider was saved.')
     }
   },
   setAlternateKey: {
@@ -106,14 +106,14 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
       'Replaces the key that was saved. New payments use it at once where the alternate provider is the one chosen.',
     example: {
       body: { alternateApiKey: 'your-provider-key' },
-      answers: done('The key for the alternate provider was saved.')
+      responses: done('The key for the alternate provider was saved.')
     }
   },
   setPaymentProvider: {
     description: 'Payments made before stay with the provider that made them, and so do their refunds.',
     example: {
       body: { provider: 'alternate' },
-      answers: done('Invoices are made by the alternate provider from now on.')
+      responses: done('Invoices are made by the alternate provider from now on.')
     }
   },
   setWebhook: {
@@ -122,7 +122,7 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
       'check X-Service-Signature with it.',
     example: {
       body: { webhookUrl: 'https://shop.example.com/webhooks' },
-      answers: {
+      responses: {
         200: {
           success: true,
           message: 'Webhooks are sent to this address from now on.',
@@ -134,17 +134,17 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
   validatePrimaryKey: {
     description:
       'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
-    example: { answers: { 200: { isValid: true, message: 'The sandbox accepts this key.' } } }
+    example: { responses: { 200: { isValid: true, message: 'The sandbox accepts this key.' } } }
   },
   validateAlternateKey: {
     description:
       'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
-    example: { answers: { 200: { isValid: false, message: 'No key is saved for the alternate provider.' } } }
+    example: { responses: { 200: { isValid: false, message: 'No key is saved for the alternate provider.' } } }
   },
   regenerateKey: {
     description: 'There is no time in which both keys work: have whatever uses the old one take the new one at once.',
     example: {
-      answers: {
+      responses: {
         200: {
           merchantId: 7,
           apiKey: 'bg_k7w2m8p4zc_the-new-key-shown-once',

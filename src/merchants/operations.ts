@@ -111,7 +111,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/me',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The account, without its keys',
-      answers: { 200: { description: 'The account.', schema: AccountView } },
+      responses: { 200: { description: 'The account.', schema: AccountView } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
         return { status: 200, body: accountView(merchant, parts.plans(), await parts.countProxies(merchant.id)) }
@@ -124,7 +124,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/l402-status',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Whether the account may sell requests',
-      answers: { 200: { description: 'How it stands.', schema: LicenseView } },
+      responses: { 200: { description: 'How it stands.', schema: LicenseView } },
       handle: ({ ctx }) => ({ status: 200, body: licenseView(merchantOf(ctx)) })
     }),
     defineOperation({
@@ -134,7 +134,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/subscription',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The plan, and how its subscription stands',
-      answers: { 200: { description: 'The subscription.', schema: SubscriptionView } },
+      responses: { 200: { description: 'The subscription.', schema: SubscriptionView } },
       handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), parts.plans()) })
     }),
     defineOperation({
@@ -144,7 +144,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/api-key-info',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'When the API key was made and last regenerated',
-      answers: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
+      responses: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
       handle: ({ ctx }) => ({ status: 200, body: keyInfoView(merchantOf(ctx)) })
     }),
     defineOperation({
@@ -154,7 +154,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/quickstart',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The steps to the first payment, and which are done',
-      answers: { 200: { description: 'The steps.', schema: QuickstartView } },
+      responses: { 200: { description: 'The steps.', schema: QuickstartView } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
         const [proxies, challenged, paid] = await Promise.all([
@@ -196,7 +196,7 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
       })
     }),
     refuse,
-    answers: {
+    responses: {
       200: { description: 'Saved, not tried yet.', schema: Done },
       400: refused('An error where the key is missing or blank; a problem where it is no text, or too long.'),
       404: gone
@@ -221,7 +221,7 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
     body: Type.Object({
       provider: Type.Enum(['primary', 'alternate'], { description: 'Its key may be saved later.' })
     }),
-    answers: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
+    responses: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
     handle: async ({ ctx, body }) => {
       const merchant = there(await parts.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
       const hasKey = (body.provider === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
@@ -265,7 +265,7 @@ function webhookOperation(parts: MerchantOperationParts): AnyOperation {
     summary: 'Set where webhooks go, and what signs them',
     body: WebhookChange,
     refuse: error => (error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')),
-    answers: {
+    responses: {
       200: {
         description: 'Saved. A secret that was made here is shown this once.',
         schema: Type.Object({ ...Done.properties, webhookSecret: Type.Optional(Type.String()) })
@@ -324,7 +324,7 @@ function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): A
     path: `/api/merchant/validate-${slot}`,
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Try the saved key for the ${slot} provider`,
-    answers: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
+    responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
     handle: async ({ ctx }) => ({ status: 200, body: await verdict(parts, merchantOf(ctx), slot) })
   })
 }
@@ -357,7 +357,7 @@ function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
     path: '/api/merchant/regenerate-key',
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Replace the API key; the old one is invalid at once',
-    answers: {
+    responses: {
       200: {
         description: 'The new key, shown this once.',
         schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: isoTime() })

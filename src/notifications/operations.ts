@@ -37,7 +37,7 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
       'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
     example: {
       body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}',
-      answers: { 200: { received: true } }
+      responses: { 200: { received: true } }
     },
     tag: 'Provider notifications',
     access: 'public',
@@ -53,7 +53,7 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
     }),
     // The signature is over the bytes, in whatever type the provider writes them.
     form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },
-    answers: {
+    responses: {
       200: {
         description: 'Taken in, or ignored: about something that is not known here, or said before.',
         schema: Received

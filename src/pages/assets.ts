@@ -100,7 +100,7 @@ function assetOperation(
     access: 'public',
     mount: { use: 'pages', chain: 'assets', below: '/assets/*' },
     params: Type.Object({ name: Type.String() }),
-    answers: {
+    responses: {
       200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType }
     },
     handle({ params }) {

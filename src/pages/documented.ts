@@ -13,11 +13,11 @@ export const pageTexts: Readonly<Record<string, OperationText>> = {
   followPayment: {
     description:
       'What keeps a pay page up to date. A client that loses the connection asks again and is told the status at once.',
-    example: { params: byToken, answers: { 200: 'event: status\ndata: {"status":"paid"}\n\n' } }
+    example: { params: byToken, responses: { 200: 'event: status\ndata: {"status":"paid"}\n\n' } }
   },
   getPayStatus: {
     description: 'For pages that cannot follow events: ask every few seconds.',
-    example: { params: byToken, answers: { 200: { status: 'unpaid' } } }
+    example: { params: byToken, responses: { 200: { status: 'unpaid' } } }
   },
   payOnPayPage: {
     description:

@@ -62,7 +62,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       tag: 'pages',
       access: 'public',
       params: PayToken,
-      answers: {
+      responses: {
         200: { description: 'The page; also of payments that are paid or have expired.', mediaType: HTML_TYPE },
         404: { description: 'A page that says that there is no such payment.', mediaType: HTML_TYPE }
       },
@@ -101,7 +101,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       tag: 'pages',
       access: 'public',
       params: PayToken,
-      answers: {
+      responses: {
         200: {
           description:
             'Events named `status` whose data is `{"status": "…"}`: one at once, one at each change; it ends after paid, expired and refunded.',
@@ -130,7 +130,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       tag: 'pages',
       access: 'public',
       params: PayToken,
-      answers: {
+      responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
         404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
       },
@@ -149,7 +149,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       tag: 'Sandbox',
       access: 'public',
       params: PayToken,
-      answers: {
+      responses: {
         303: { description: 'Paid, or it could not be paid any more; the page at `Location` shows which.' },
         403: {
           description: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.'

@@ -39,7 +39,7 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
         'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
       },
       body: PaymentInput,
-      answers: {
+      responses: {
         201: {
           description: 'A payment was made, by the same rules as with `POST /api/payments`.',
           schema: CheckoutSessionView

@@ -38,25 +38,25 @@ export const paymentTexts: Readonly<Record<string, OperationText>> = {
     description:
       'The amount is turned into satoshis at the price of this moment, and the invoice keeps that amount until it expires. ' +
       'Show lightningInvoice or send the buyer to payUrl; a webhook tells of each change of the status.',
-    example: { body: input, answers: { 201: made } }
+    example: { body: input, responses: { 201: made } }
   },
   syncPayment: {
     description:
       'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
-    example: { params: byInvoice, answers: { 200: paid } }
+    example: { params: byInvoice, responses: { 200: paid } }
   },
   getPayment: {
     description: 'The payment as it stands here; the provider is not asked. Fulfil the order when the status is paid.',
-    example: { params: byInvoice, answers: { 200: paid } }
+    example: { params: byInvoice, responses: { 200: paid } }
   },
   getPaymentByOrder: {
     description: 'For a shop that has lost the answer of a creation: the orderId is unique among your payments.',
-    example: { params: { orderId: made.orderId }, answers: { 200: paid } }
+    example: { params: { orderId: made.orderId }, responses: { 200: paid } }
   },
   getPaymentStatus: {
     description:
       'For a page that waits for its payment without a key. Whoever knows the invoiceId can ask, and learns nothing but the status.',
-    example: { params: byInvoice, answers: { 200: { status: 'paid' } } }
+    example: { params: byInvoice, responses: { 200: { status: 'paid' } } }
   }
 }
 
@@ -68,7 +68,7 @@ export const checkoutTexts: Readonly<Record<string, OperationText>> = {
       'The payment is read, and told of by webhooks, under its invoiceId.',
     example: {
       body: input,
-      answers: {
+      responses: {
         201: {
           sessionId: `cs_${made.invoiceId}`,
           checkoutUrl: made.payUrl,

@@ -36,7 +36,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
       },
       body: PaymentInput,
-      answers: {
+      responses: {
         201: { description: 'The payment.', schema: PaymentView },
         400: {
           description:
@@ -66,7 +66,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Ask the payment provider again how a payment stands',
       params: byInvoice,
-      answers: {
+      responses: {
         200: { description: 'The payment as it is now.', schema: PaymentView },
         400: { description: 'The key of the provider that made the invoice is no longer saved.' },
         404: unknown,
@@ -94,7 +94,7 @@ function readings(
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment',
       params: byInvoice,
-      answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
         status: 200,
         body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId))
@@ -108,7 +108,7 @@ function readings(
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment by your own order id; a slash in it is written %2F',
       params: Type.Object({ orderId: Type.String() }),
-      answers: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
         status: 200,
         body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId))
@@ -123,7 +123,7 @@ function readings(
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The status of a payment, without a key',
       params: byInvoice,
-      answers: {
+      responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
         404: { description: 'There is no such payment.' },
         503: away

@@ -62,7 +62,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
         'from this machine or with the admin key.',
       example: {
         body: { invoice: 'lnbcrt100n1p5q0example' },
-        answers: {
+        responses: {
           200: {
             preimage: '2f1c6b0a9d8e7f605142332415060708090a0b0c0d0e0f101112131415161718',
             paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
@@ -73,7 +73,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       tag: 'Sandbox',
       access: 'public',
       body: Type.Object(ofInvoice),
-      answers: {
+      responses: {
         200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
         400: { description: 'Not an invoice, or one that has expired.', schema: ErrorBody },
         401: { description: 'A key was sent, and it is not the admin key.' },
@@ -101,7 +101,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
         'as if a provider had said so. In development alone, from this machine or with the admin key.',
       example: {
         body: { invoice: 'lnbcrt100n1p5q0example', state: 'underpaid', receivedSats: 4 },
-        answers: {
+        responses: {
           200: {
             paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
             state: 'underpaid',
@@ -125,7 +125,7 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
           })
         )
       }),
-      answers: {
+      responses: {
         200: { description: 'The invoice is as it was to be.', schema: StateView },
         400: { description: 'Not an invoice, or the amount is not a part of it.', schema: ErrorBody },
         401: { description: 'A key was sent, and it is not the admin key.' },

@@ -46,15 +46,15 @@ export const proxyTexts: Readonly<Record<string, OperationText>> = {
     description:
       'Puts a price on an API of yours: buyers ask at proxyUrl, pay, and are forwarded to the target. ' +
       'The target must be a public https address; authValue is sent to it and to nobody else.',
-    example: { body: input, answers: { 201: proxy } }
+    example: { body: input, responses: { 201: proxy } }
   },
   listProxies: {
     description: 'Deleted ones are not among them. The value of authHeader is never shown.',
-    example: { answers: { 200: [proxy] } }
+    example: { responses: { 200: [proxy] } }
   },
   getProxy: {
     description: 'With its prices and limits as they stand, and without the value of authHeader.',
-    example: { params: byId, answers: { 200: proxy } }
+    example: { params: byId, responses: { 200: proxy } }
   },
   updateProxy: {
     description:
@@ -62,7 +62,7 @@ export const proxyTexts: Readonly<Record<string, OperationText>> = {
     example: {
       params: byId,
       body: { defaultPriceSats: 12, isActive: true },
-      answers: { 200: { ...proxy, defaultPriceSats: 12 } }
+      responses: { 200: { ...proxy, defaultPriceSats: 12 } }
     }
   },
   deleteProxy: {
@@ -75,7 +75,7 @@ export const proxyTexts: Readonly<Record<string, OperationText>> = {
       "Asks the target as buyers' requests do, with authHeader, without a payment. Nothing is sold and nothing is counted.",
     example: {
       params: byId,
-      answers: { 200: { success: true, statusCode: 200, latencyMs: 84, message: 'The target answered 200.' } }
+      responses: { 200: { success: true, statusCode: 200, latencyMs: 84, message: 'The target answered 200.' } }
     }
   }
 }

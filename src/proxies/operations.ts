@@ -24,7 +24,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Create a proxy',
       body: ProxyInput,
-      answers: { 201: { description: 'Created.', schema: ProxyView }, 402: capped },
+      responses: { 201: { description: 'Created.', schema: ProxyView }, 402: capped },
       handle: async ({ ctx, body }) => {
         const view = await proxies.create(merchant(ctx), body)
         return { status: 201, body: view, headers: ['Location', `/api/proxy/${view.proxyId}`] }
@@ -37,7 +37,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy',
       mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: 'All proxies of the merchant, newest first',
-      answers: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
+      responses: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: await proxies.list(merchant(ctx)) })
     }),
     defineOperation({
@@ -48,7 +48,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: 'One proxy',
       params: ProxyId,
-      answers: { 200: { description: 'The proxy.', schema: ProxyView }, 404: missing },
+      responses: { 200: { description: 'The proxy.', schema: ProxyView }, 404: missing },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.get(merchant(ctx), params.proxyId) })
     }),
     defineOperation({
@@ -60,7 +60,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       summary: 'Change what is named',
       params: ProxyId,
       body: ProxyChange,
-      answers: { 200: { description: 'The proxy as it is now.', schema: ProxyView }, 402: capped, 404: missing },
+      responses: { 200: { description: 'The proxy as it is now.', schema: ProxyView }, 402: capped, 404: missing },
       handle: async ({ ctx, params, body }) => ({
         status: 200,
         body: await proxies.update(merchant(ctx), params.proxyId, body)
@@ -74,7 +74,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Delete a proxy',
       params: ProxyId,
-      answers: { 204: { description: 'Deleted.' }, 404: missing },
+      responses: { 204: { description: 'Deleted.' }, 404: missing },
       handle: async ({ ctx, params }) => {
         await proxies.delete(merchant(ctx), params.proxyId)
         return { status: 204, body: null }
@@ -88,7 +88,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Send one GET to the target',
       params: ProxyId,
-      answers: {
+      responses: {
         200: { description: 'What came back; success is false for refusals.', schema: ProbeView },
         404: missing
       },

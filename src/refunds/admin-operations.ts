@@ -104,7 +104,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       summary:
         'Refunds of all merchants that nobody knows the fate of, that are under way, or that were settled by hand',
       query: Query,
-      answers: {
+      responses: {
         200: {
           description: 'A bare array, oldest first; those settled by hand newest first.',
           schema: Type.Array(AdminRefund)
@@ -122,7 +122,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       path: '/api/admin/refunds/:refundId',
       summary: 'One refund of any merchant',
       params: RefundId,
-      answers: { 200: { description: 'The refund.', schema: AdminRefund }, 404: missing },
+      responses: { 200: { description: 'The refund.', schema: AdminRefund }, 404: missing },
       handle: async ({ ctx, params }) => ({ status: 200, body: view(await settlements.get(params.refundId), ctx.now) })
     }),
     defineOperation({
@@ -133,7 +133,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       summary: 'Say whether a refund was sent whose answer was lost. Nothing is sent by this',
       params: RefundId,
       body: SettlementInput,
-      answers: {
+      responses: {
         200: { description: 'The refund: confirmed, or failed with its amount free again.', schema: AdminRefund },
         400: {
           description: 'sent without providerRefundId, or not-sent with one.',

@@ -37,27 +37,27 @@ export const refundTexts: Readonly<Record<string, OperationText>> = {
         amountSatoshis: 20833,
         reason: 'Sold out'
       },
-      answers: { 201: created }
+      responses: { 201: created }
     }
   },
   listRefunds: {
     description:
       'What is pending or processing is looked up at the provider by itself; the list shows what was found last.',
-    example: { answers: { 200: [refund] } }
+    example: { responses: { 200: [refund] } }
   },
   listRefundsOfInvoice: {
     description: 'Shows how much of a payment went back already: failed refunds have freed their amount.',
-    example: { params: { invoiceId: created.invoiceId }, answers: { 200: [refund] } }
+    example: { params: { invoiceId: created.invoiceId }, responses: { 200: [refund] } }
   },
   getRefund: {
     description:
       'The refund as it stands here. A message says what to do about one that the provider has not acknowledged.',
-    example: { params: byId, answers: { 200: refund } }
+    example: { params: byId, responses: { 200: refund } }
   },
   syncRefund: {
     description:
       'Asks the provider now. It never sends anything: a refund whose answer was lost is found by its own id.',
-    example: { params: byId, answers: { 200: refund } }
+    example: { params: byId, responses: { 200: refund } }
   }
 }
 
@@ -80,12 +80,12 @@ export const refundAdminTexts: Readonly<Record<string, OperationText>> = {
   adminListRefunds: {
     description:
       "Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider's own records and settle it.",
-    example: { answers: { 200: [admin] } }
+    example: { responses: { 200: [admin] } }
   },
   adminGetRefund: {
     description:
       'Beside what its merchant sees: whose it is, by which provider it goes out, and how it was settled by hand.',
-    example: { params: byId, answers: { 200: admin } }
+    example: { params: byId, responses: { 200: admin } }
   },
   adminSettleRefund: {
     description:
@@ -99,7 +99,7 @@ export const refundAdminTexts: Readonly<Record<string, OperationText>> = {
         settledBy: 'Ada',
         reason: "Withdrawal 88 in the provider's list"
       },
-      answers: { 200: admin }
+      responses: { 200: admin }
     }
   }
 }

@@ -30,7 +30,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         'X-Idempotency-Key': 'The same; Idempotency-Key goes first.'
       },
       body: RefundInput,
-      answers: {
+      responses: {
         201: {
           description: "Created. It is pending when the provider's answer was lost: poll, and do not ask again.",
           schema: RefundView
@@ -60,7 +60,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: "The merchant's refunds, newest first",
       query: RefundQuery,
-      answers: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
+      responses: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
       handle: async ({ ctx, query }) => ({
         status: 200,
         body: (await refunds.list(merchantOf(ctx), query)).map(refund => refundDetails(refund, ctx.now))
@@ -74,7 +74,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'All refunds of one payment, newest first',
       params: InvoiceId,
-      answers: {
+      responses: {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
         404: { description: "There is no such invoice, or it is another merchant's.", schema: ErrorBody }
       },
@@ -91,7 +91,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One refund',
       params: RefundId,
-      answers: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
+      responses: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
       handle: async ({ ctx, params }) => ({
         status: 200,
         body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId), ctx.now)
@@ -105,7 +105,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Ask the provider how the refund stands',
       params: RefundId,
-      answers: {
+      responses: {
         200: { description: 'The refund as it is now.', schema: RefundDetails },
         404: missing,
         502: away,

@@ -9,7 +9,7 @@ export const signInTexts: Readonly<Record<string, OperationText>> = {
       'The link works once, for 15 minutes. The answer is the same for every address, so that nobody learns who has an account.',
     example: {
       body: { email: 'owner@example.com' },
-      answers: {
+      responses: {
         202: {
           message:
             'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
@@ -20,7 +20,7 @@ export const signInTexts: Readonly<Record<string, OperationText>> = {
   getSession: {
     description: 'For our own pages: the cookie reads the account and changes nothing. Programs use the API key.',
     example: {
-      answers: {
+      responses: {
         200: {
           merchantId: 7,
           name: 'Example Shop',

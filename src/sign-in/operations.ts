@@ -50,7 +50,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Mail a link to sign in, if an account has the address',
       body: LinkInput,
-      answers: {
+      responses: {
         202: { description: 'The same whether or not an account has the address.', schema: LinkAnswer },
         503: away
       },
@@ -67,7 +67,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'session' },
       summary: "Who is signed in, by the session's cookie",
       headers: { Cookie: 'The session, as signing in set it.' },
-      answers: {
+      responses: {
         200: { description: 'The account.', schema: SessionView },
         401: {
           description: 'Nobody is signed in, or the session has ended.',
@@ -95,7 +95,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in',
       mount: { use: 'pages', chain: 'page-forms' },
       summary: 'The page on which a link to sign in is asked for',
-      answers: { 200: page('The page.') },
+      responses: { 200: page('The page.') },
       handle: () => shown(200, pages.ask(null))
     }),
     defineOperation({
@@ -109,7 +109,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         mediaType: FORM_TYPE,
         schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) })
       },
-      answers: {
+      responses: {
         200: page('The same whether or not an account has the address.'),
         400: page('The page again: the address is none.'),
         503: away
@@ -130,7 +130,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The page of a mailed link, with the button that uses it up',
       params: Token,
-      answers: {
+      responses: {
         200: page('The link can be used; opening the page changes nothing.'),
         404: page('It cannot.'),
         503: away
@@ -146,7 +146,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Use a mailed link up and sign in',
       params: Token,
-      answers: {
+      responses: {
         303: {
           description: "Signed in: a cookie keeps the session for 12 hours. The account's page is at `Location`."
         },
@@ -169,7 +169,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/account',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The account of whoever is signed in',
-      answers: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
+      responses: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
         const session = await signIns.session(token)
@@ -189,7 +189,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         mediaType: FORM_TYPE,
         schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) })
       },
-      answers: {
+      responses: {
         303: { description: 'Signed out, also when nobody was signed in.' },
         403: page("The form is not one of this session's pages."),
         503: away

@@ -27,7 +27,7 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
         skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
         take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
       }),
-      answers: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
+      responses: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
       handle: async ({ query: { skip = 0, take = 50 } }) => ({
         status: 200,
         body: (
@@ -47,7 +47,7 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       tag: 'Admin',
       access: 'admin',
       params: OrderId,
-      answers: {
+      responses: {
         200: { description: 'The order, which the store has taken.', schema: OrderView },
         400: {
           description: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.',

@@ -74,7 +74,7 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
       "Prices and stock are the platform's, read every few minutes. A checkout names the variantId of each thing.",
     example: {
       params: bySlug,
-      answers: {
+      responses: {
         200: {
           storeName: 'Sandbox shop',
           slug: 'demo',
@@ -101,7 +101,7 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
     description: 'The whole way from the catalog to the parcel, with the addresses of this store.',
     example: {
       params: bySlug,
-      answers: { 200: '# Sandbox shop\n\nGET https://gateway.example.com/api/storefront/demo/catalog\n' }
+      responses: { 200: '# Sandbox shop\n\nGET https://gateway.example.com/api/storefront/demo/catalog\n' }
     }
   },
   checkOut: {
@@ -111,7 +111,7 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
     example: {
       params: bySlug,
       body: { items: [{ variantId: 10101, quantity: 1 }], email: 'grace@example.com' },
-      answers: { 200: paidOrder }
+      responses: { 200: paidOrder }
     }
   },
   claimOrder: {
@@ -120,7 +120,7 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
     example: {
       params: bySlug,
       body: { claimToken: TOKEN, email: 'grace@example.com', shippingAddress },
-      answers: {
+      responses: {
         200: {
           ...paidOrder,
           status: 'Fulfilled',
@@ -135,7 +135,7 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
     example: {
       params: bySlug,
       body: { claimToken: TOKEN, refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' },
-      answers: {
+      responses: {
         200: {
           ...seenRow,
           ...progress,
@@ -158,11 +158,11 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
   getStoreOrder: {
     description:
       "Needs the claim token, which only the buyer has: without it, or with another order's, there is no such order.",
-    example: { params: { ...bySlug, orderId: orderRow.orderId }, answers: { 200: { ...seenRow, ...progress } } }
+    example: { params: { ...bySlug, orderId: orderRow.orderId }, responses: { 200: { ...seenRow, ...progress } } }
   },
   receiveStoreNotification: {
     description: 'For the platform alone, which signs what it sends: it moves orders on to Shipped, or calls them off.',
-    example: { params: bySlug, body: { id: 450789469, fulfillments: [] }, answers: { 200: { received: true } } }
+    example: { params: bySlug, body: { id: 450789469, fulfillments: [] }, responses: { 200: { received: true } } }
   }
 }
 
@@ -170,7 +170,7 @@ export const storefrontPublicTexts: Readonly<Record<string, OperationText>> = {
 export const storefrontMerchantTexts: Readonly<Record<string, OperationText>> = {
   getStorefront: {
     description: 'With all settings, and whether credentials for the platform are stored.',
-    example: { answers: { 200: store } }
+    example: { responses: { 200: store } }
   },
   createStorefront: {
     description:
@@ -184,7 +184,7 @@ export const storefrontMerchantTexts: Readonly<Record<string, OperationText>> = 
         domesticShippingUsd: 4.5,
         domesticOnly: true
       },
-      answers: { 201: store }
+      responses: { 201: store }
     }
   },
   updateStorefront: {
@@ -192,25 +192,25 @@ export const storefrontMerchantTexts: Readonly<Record<string, OperationText>> = 
       'What is left out stays. Orders that were checked out before keep their prices and their window; the catalog is read anew.',
     example: {
       body: { domesticShippingUsd: 5, isActive: true },
-      answers: { 200: { ...store, domesticShippingUsd: 5 } }
+      responses: { 200: { ...store, domesticShippingUsd: 5 } }
     }
   },
   invalidateStorefrontCache: {
     description: 'For a change at the platform that buyers should see at once; it is seen within minutes anyway.',
     example: {
-      answers: {
+      responses: {
         200: { success: true, message: 'The catalog of example-books is read from the platform with the next request.' }
       }
     }
   },
   refreshStorefrontShopInfo: {
     description: 'For a shop that was renamed or has moved. It tries the stored credentials too.',
-    example: { answers: { 200: store } }
+    example: { responses: { 200: store } }
   },
   getStorefrontStats: {
     description: 'Counts every order there ever was, those that are no longer kept too.',
     example: {
-      answers: {
+      responses: {
         200: {
           merchantId: 7,
           total: { totalIntegrations: 1, ...counters },
@@ -222,7 +222,7 @@ export const storefrontMerchantTexts: Readonly<Record<string, OperationText>> = 
   listStorefrontOrders: {
     description:
       'An order with failure was paid and not made by the shop; one with refundRequest waits for a refund by POST /api/refunds with its orderId.',
-    example: { answers: { 200: [orderRow] } }
+    example: { responses: { 200: [orderRow] } }
   }
 }
 
@@ -231,7 +231,7 @@ export const storefrontAdminTexts: Readonly<Record<string, OperationText>> = {
   adminListTroubledOrders: {
     description: 'Somebody has paid and has neither goods nor money: retry the order, or have its merchant refund it.',
     example: {
-      answers: {
+      responses: {
         200: [
           {
             ...orderRow,
@@ -250,7 +250,7 @@ export const storefrontAdminTexts: Readonly<Record<string, OperationText>> = {
   },
   adminRetryStorefrontOrder: {
     description: 'An order that the platform made although its answer was lost is found by its id and not made twice.',
-    example: { params: { orderId: orderRow.orderId }, answers: { 200: { ...orderRow, ...progress } } }
+    example: { params: { orderId: orderRow.orderId }, responses: { 200: { ...orderRow, ...progress } } }
   }
 }
 

@@ -53,7 +53,7 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: PATH,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: 'The store, without its credentials',
-      answers: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
+      responses: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
       handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.own(merchantOf(ctx).id)) })
     }),
     defineOperation({
@@ -64,7 +64,7 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Open a store; a merchant has one',
       body: IntegrationInput,
-      answers: {
+      responses: {
         201: { description: 'Open, with what its platform says of the shop.', schema: IntegrationView },
         400: opening,
         409: { description: 'The merchant has a store, or another store has the slug.' },
@@ -84,7 +84,7 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       summary: 'Change what is named; slug and domain stay',
       body: IntegrationChange,
       bodyOptional: true,
-      answers: {
+      responses: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
         400: opening,
         404: missing,
@@ -107,7 +107,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: `${PATH}/invalidate-cache`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Have the next request read the catalog from the platform',
-      answers: {
+      responses: {
         200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) },
         404: missing
       },
@@ -126,7 +126,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: `${PATH}/refresh-shop-info`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: "Read the shop's domain, handle, name and country from the platform",
-      answers: {
+      responses: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
         400: { description: 'No credentials are stored, or the shop no longer sells in US dollars.' },
         404: missing,
@@ -149,7 +149,7 @@ function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation
       path: `${PATH}/stats`,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: 'What the store has sold',
-      answers: { 200: { description: 'All zero without a store.', schema: StatsView } },
+      responses: { 200: { description: 'All zero without a store.', schema: StatsView } },
       handle: async ({ ctx }) => {
         const { id } = merchantOf(ctx)
         const [integration, stats] = await Promise.all([storefronts.ofMerchant(id), orders.stats(id)])
@@ -164,7 +164,7 @@ function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation
       mount: { use: 'storefront', chain: 'store-read' },
       summary: "The store's orders, newest first",
       query: OrdersQuery,
-      answers: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
+      responses: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
       handle: async ({ ctx, query }) => {
         const list = await orders.list(merchantOf(ctx).id, { status: query.status ?? null, ...orderPageOf(query) })
         return { status: 200, body: list.map(orderRow) }

@@ -90,7 +90,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyO
       method: 'GET',
       path: `${BASE}/catalog`,
       summary: 'What a store sells, and how it ships',
-      answers: {
+      responses: {
         200: { description: 'The catalog, at most a few minutes old.', schema: CatalogView },
         404: unknown,
         503: away
@@ -111,7 +111,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyO
       method: 'GET',
       path: `${BASE}/llms.txt`,
       summary: 'How an agent buys at a store, in plain text',
-      answers: {
+      responses: {
         200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' },
         404: {
           description: 'There is no such store, or it sells nothing at the moment.',
@@ -164,7 +164,7 @@ function buying({
         Authorization: authorization
       },
       body: CheckoutBody,
-      answers: {
+      responses: {
         200: {
           description: 'The order is paid. Say where it goes with the claim token in claimPageUrl.',
           schema: PaidOrderView
@@ -209,7 +209,7 @@ function buying({
         Authorization: `${authorization} Needed only where the order is still PendingPayment; finds it without a claimToken.`
       },
       body: ClaimBody,
-      answers: {
+      responses: {
         200: { description: 'The store has the order.', schema: PaidOrderView },
         400: {
           description:
@@ -245,7 +245,7 @@ function buying({
       summary:
         'Ask for the money of a paid order back that the store has not made. The merchant sees it and gives it back; nothing is sent by this',
       body: RefundRequestBody,
-      answers: {
+      responses: {
         200: {
           description: 'The order, with what was asked for. Asked again, the later address counts.',
           schema: OrderStatusView
@@ -274,7 +274,7 @@ function buying({
           Type.String({ 'x-judged': true, description: "The order's claim token, used up for claiming or not." })
         )
       }),
-      answers: {
+      responses: {
         200: { description: 'The order.', schema: OrderStatusView },
         404: {
           description: 'There is no such order, the token is not its own, or it can be read no longer.',
@@ -306,7 +306,7 @@ function receiving({ fulfilments }: StorefrontPublicParts): AnyOperation {
       schema: Type.Object({}, { additionalProperties: true, description: 'As the platform writes it.' })
     },
     bodyLimit: NOTIFICATION_LIMIT,
-    answers: {
+    responses: {
       200: {
         description: 'Taken in, or ignored: about something that is not known here, or said before.',
         schema: Type.Object({ received: Type.Literal(true) })

@@ -147,7 +147,7 @@ export class Round {
     }
   }
 
-  /** Empties it; answers what waited. */
+  /** Empties it; returns what waited. */
   clear(): QueuedCall[] {
     const left: QueuedCall[] = []
     for (const share of [...this.#shares.values(), this.#nobody]) {

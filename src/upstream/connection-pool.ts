@@ -41,7 +41,7 @@ class PoolClosed extends Error {
  * turns, on the connection that was used last, so that those too many fall idle.
  *
  * A connection that carried a request carries no other before the loop has polled once more, and every request waits
- * for the end of its own poll: a close, or an answer that nobody asked for, which the kernel has already, is seen
+ * for the end of its own poll: a close, or a response that nobody asked for, which the kernel has already, is seen
  * before the request is written and not after it (undici does the same since GHSA-35p6-xmwp-9g52).
  */
 export class ConnectionPool implements ConnectionOwner {

@@ -6,11 +6,11 @@ import { ResponseFault } from './response-fault.ts'
 import { ResponseParser, type ResponseReader } from './response-parser.ts'
 import { UpstreamUpload } from './upload.ts'
 
-/** What the one who sent a request holds of its connection, until the answer is whole. */
+/** What the one who sent a request holds of its connection, until the response is whole. */
 export interface CallController {
   /** Flat list of the head that is being handed over; empty after that. */
   readonly rawHeaders: readonly string[]
-  /** Flat list of the trailers, once the answer is whole. */
+  /** Flat list of the trailers, once the response is whole. */
   readonly rawTrailers: readonly string[]
   /** Hands nothing over until `resume`. */
   pause(): void
@@ -21,7 +21,7 @@ export interface CallController {
 
 /** Takes what becomes of one request. */
 export interface CallHandler {
-  /** Nobody waits for the answer any more; a request that is over is not sent. */
+  /** Nobody waits for the response any more; a request that is over is not sent. */
   readonly over: boolean
   /** Whose request it is: an address, or the network that counts as one client. Empty for nobody's in particular. */
   readonly client: string
@@ -38,7 +38,7 @@ export interface CallHandler {
   onBodySent(): void
   /** The whole request has gone out. */
   onRequestSent(): void
-  /** A head: interim below 200, then that of the answer. */
+  /** A head: interim below 200, then that of the response. */
   onResponseStart(controller: CallController, status: number): void
   onResponseData(controller: CallController, piece: Uint8Array): void
   onResponseEnd(controller: CallController): void
@@ -274,7 +274,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#read()
   }
 
-  /** Some of the answer was read: lets more come, or gives the connection back. */
+  /** Some of the response was read: lets more come, or gives the connection back. */
   #read(): void {
     if (this.#dead) return
     if (this.#handler === null) {
@@ -289,7 +289,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#socket?.resume()
   }
 
-  /** The answer is whole. */
+  /** The response is whole. */
   #settle(): void {
     // A handler that resumes while it is handed something comes here twice; given back twice it would carry two
     // requests at once.

@@ -3,8 +3,8 @@ import type { UpstreamTarget } from '../gateway/target.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
 
 /**
- * 502: the upstream could not be used, or its answer could not (contract, Errors: Proxy). `details` says in plain words
- * why.
+ * 502: the upstream could not be used, or its response could not (contract, Errors: Proxy). `details` says in plain
+ * words why.
  */
 export function badGateway(target: UpstreamTarget, message: string, details: string, cause?: unknown): LongError {
   return new LongError(502, 'Bad gateway', message, { ...target.errorMembers, details }, [], cause)
@@ -68,7 +68,7 @@ export function upstreamFailure(error: Error, target: UpstreamTarget): GatewayEr
     return gatewayTimeout(target, 'no connection was made in time', error)
   const known = DETAILS[code]
   if (known !== undefined) return badGateway(target, known[0], known[1], error)
-  // Of the tunnel, which reads its answer with Node's parser.
+  // Of the tunnel, which reads its response with Node's parser.
   if (code.startsWith('HPE_')) return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
   if (
     code.startsWith('ERR_SSL') ||

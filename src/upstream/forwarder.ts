@@ -52,8 +52,8 @@ export interface RouteUpstream {
 }
 
 /**
- * Sends requests on to upstreams: chooses the connections, cleans the head, and joins the answer to the client. One for
- * the whole process; the generations of the configuration share its pools.
+ * Sends requests on to upstreams: chooses the connections, cleans the head, and joins the response to the client. One
+ * for the whole process; the generations of the configuration share its pools.
  */
 export class Forwarder {
   /** Checks addresses that users give; also for calls other than forwarding. */
@@ -251,7 +251,7 @@ export class Forwarder {
   }
 }
 
-/** The header policy and the error bodies of a target, for the answer to an upgrade. */
+/** The header policy and the error bodies of a target, for the response to an upgrade. */
 class UpgradePolicy implements TunnelPolicy {
   readonly #target: UpstreamTarget
 
@@ -259,7 +259,7 @@ class UpgradePolicy implements TunnelPolicy {
     this.#target = target
   }
 
-  answer(status: number, raw: readonly string[]): HeaderList {
+  headers(status: number, raw: readonly string[]): HeaderList {
     const headers = new HeaderList(responseHeaders(raw, status).pairs)
     const set = this.#target.responseHeaders
     for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')

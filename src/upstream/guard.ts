@@ -78,7 +78,7 @@ function ambiguous(text: string): boolean {
 
 /**
  * Checks an address that a merchant gives as a proxy target or callback, without resolving it (decisions 92, 153, 162
- * and 164; contract, Reverse proxy). Answers the parsed address. Throws `AddressRefused` with a message fit for a 400.
+ * and 164; contract, Reverse proxy). Returns the parsed address. Throws `AddressRefused` with a message fit for a 400.
  */
 export function checkTargetUrl(text: string, rules: TargetRules): URL {
   if (text.length > MAX_LENGTH)

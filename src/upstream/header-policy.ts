@@ -42,8 +42,8 @@ const HOP_BY_HOP = [
   'http2-settings'
 ]
 
-/** Fields that the gateway sets on answers; one from anybody else would be taken for ours. */
-const OURS_ON_ANSWERS = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
+/** Fields that the gateway sets on responses; one from anybody else would be taken for ours. */
+const OURS_ON_RESPONSES = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
 
 /** What an upstream is told of the payment for a request; a client's own are never believed, nor sent on. */
 const PAID_HASH = 'X-L402-Payment-Hash'
@@ -66,7 +66,7 @@ const REQUEST_NAMES = fatesOf({
     'host',
     'accept-payment',
     'x-correlation-id',
-    ...OURS_ON_ANSWERS
+    ...OURS_ON_RESPONSES
   ],
   forwarding: [
     'x-forwarded-for',
@@ -97,7 +97,7 @@ const RESPONSE = fatesOf({
   connection: ['connection'],
   encoding: ['transfer-encoding'],
   length: ['content-length'],
-  strip: [...HOP_BY_HOP, 'te', 'trailer', 'x-correlation-id', ...OURS_ON_ANSWERS]
+  strip: [...HOP_BY_HOP, 'te', 'trailer', 'x-correlation-id', ...OURS_ON_RESPONSES]
 })
 
 /** Fields that a Connection list cannot take away: they frame the message. */
@@ -285,7 +285,7 @@ export interface CleanHead {
 }
 
 /**
- * The flat list of headers for the client's answer. Bytes are kept: they are read and written as Latin-1. `status`
+ * The flat list of headers for the client's response. Bytes are kept: they are read and written as Latin-1. `status`
  * decides whether Content-Length may stand (RFC 9110 8.6).
  */
 export function responseHeaders(raw: readonly string[], status: number): CleanHead {
@@ -338,7 +338,7 @@ const TRAILERS = new Set([
   'signature',
   'signature-input'
 ])
-/** Beginnings of names that look private but are the gateway's, or that change how an answer is read. */
+/** Beginnings of names that look private but are the gateway's, or that change how a response is read. */
 const GUARDED_PREFIXES = [
   'x-l402',
   'x-correlation-id',

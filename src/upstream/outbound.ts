@@ -11,27 +11,27 @@ export interface OutboundRequest {
   readonly body?: Uint8Array
   /** Milliseconds for the whole call, from resolving the name to the last byte that is read. */
   readonly timeout: number
-  /** Most bytes of the answer's body to be given; none unless said. */
+  /** Most bytes of the response's body to be given; none unless said. */
   readonly keep?: number
   /** Ends the call early. */
   readonly signal?: AbortSignal
 }
 
 /** What was answered: the status, and the beginning of the body. */
-export interface OutboundAnswer {
+export interface OutboundResponse {
   readonly status: number
   /** At most `keep` bytes; fewer where the body is shorter, breaks off, or takes longer than the call may. */
   readonly body: Uint8Array
 }
 
 /**
- * Makes a call. The status alone decides what the answer is; what is not kept of its body is read to nowhere. Redirects
- * are answers, never followed.
+ * Makes a call. The status alone decides what the response is; what is not kept of its body is read to nowhere.
+ * Redirects are responses, never followed.
  */
-export type OutboundCall = (request: OutboundRequest) => Promise<OutboundAnswer>
+export type OutboundCall = (request: OutboundRequest) => Promise<OutboundResponse>
 
-/** Bytes of an answer that are read before the connection is dropped, where no more are to be kept. */
-const MAX_ANSWER = 64 * 1024
+/** Bytes of a response that are read before the connection is dropped, where no more are to be kept. */
+const MAX_RESPONSE = 64 * 1024
 
 /**
  * Calls through the address guard, each on a connection of its own. Rejects with `AddressRefused`, `NameUnresolved`, a
@@ -50,7 +50,7 @@ export function outboundCall(guard: AddressGuard): OutboundCall {
     signal.addEventListener('abort', end)
     const client = new Client(url.origin, {
       connect: guardedConnector(guard, { tls: null, timeout: request.timeout }),
-      maxResponseSize: Math.max(MAX_ANSWER, request.keep ?? 0),
+      maxResponseSize: Math.max(MAX_RESPONSE, request.keep ?? 0),
       allowH2: false
     })
     try {
@@ -62,8 +62,8 @@ export function outboundCall(guard: AddressGuard): OutboundCall {
         body: request.body ?? null,
         signal
       })
-      const answer = await Promise.race([asked, over.promise])
-      return { status: answer.statusCode, body: await beginning(answer.body, request.keep ?? 0) }
+      const response = await Promise.race([asked, over.promise])
+      return { status: response.statusCode, body: await beginning(response.body, request.keep ?? 0) }
     } finally {
       signal.removeEventListener('abort', end)
       // Not waited for: it would be until a name that is still being resolved has been.

@@ -96,7 +96,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
   const payload = PAYLOAD.has(method)
   if (length < 0) framing = 'transfer-encoding: chunked\r\n'
   else if (length > 0 || payload) framing = `content-length: ${length}\r\n`
-  // The answer to HEAD is read without a body; one that has one all the same, or a server that does not read the body
+  // The response to HEAD is read without a body; one that has one all the same, or a server that does not read the body
   // of a method without one, would put the next request out of step.
   const last = method === 'HEAD' || (length !== 0 && !payload)
   return {

@@ -1,6 +1,8 @@
-/** What is wrong with an answer, or with the connection that it should have come on. */
+/** What is wrong with a response, or with the connection that it should have come on. */
 export type ResponseFaultCode =
-  /** The upstream closed before its answer was whole, or answered what nobody can go on from: an unasked 100 or 101. */
+  /**
+   * The upstream closed before its response was whole, or answered what nobody can go on from: an unasked 100 or 101.
+   */
   | 'UPSTREAM_CLOSED'
   /** The head, or the trailers, are larger than is read. */
   | 'UPSTREAM_HEAD_TOO_LARGE'
@@ -10,7 +12,7 @@ export type ResponseFaultCode =
   | 'UPSTREAM_MALFORMED'
 
 /**
- * An answer of an upstream that cannot be passed on. The message is for the log; clients get the text of `failure.ts`.
+ * A response of an upstream that cannot be passed on. The message is for the log; clients get the text of `failure.ts`.
  */
 export class ResponseFault extends Error {
   readonly code: ResponseFaultCode

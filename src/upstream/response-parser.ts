@@ -1,13 +1,15 @@
 import { NameTable, nameIn } from '../gateway/header-names.ts'
 import { ResponseFault } from './response-fault.ts'
 
-/** Takes one answer from the parser, part by part. Any of its methods may pause or stop the parser. */
+/** Takes one response from the parser, part by part. Any of its methods may pause or stop the parser. */
 export interface ResponseReader {
-  /** A head: of an interim answer below 200, else of the answer itself. `pairs` is flat and belongs to the reader. */
+  /**
+   * A head: of an interim response below 200, else of the response itself. `pairs` is flat and belongs to the reader.
+   */
   responseHead(status: number, pairs: string[]): void
   /** Body bytes from `from` to `to` of `bytes`, which hold only during the call. */
   responseBody(bytes: Buffer, from: number, to: number): void
-  /** The answer is whole. `trailers` is flat. */
+  /** The response is whole. `trailers` is flat. */
   responseEnd(trailers: readonly string[]): void
 }
 
@@ -59,7 +61,7 @@ const CHUNK_END = 6
 const TRAILERS = 7
 const UNTIL_CLOSE = 8
 
-/** In lower case those names that say where the answer ends and what may follow it. */
+/** In lower case those names that say where the response ends and what may follow it. */
 const FRAMINGS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding'])
 const framings = new NameTable(name => {
   const lower = name.toLowerCase()
@@ -71,16 +73,16 @@ const NO_TRAILERS: readonly string[] = []
 const EMPTY = Buffer.alloc(0)
 
 /**
- * Reads the answers of one connection, HTTP/1.0 and 1.1, one at a time and strictly: what two readers could take
+ * Reads the responses of one connection, HTTP/1.0 and 1.1, one at a time and strictly: what two readers could take
  * differently is refused (RFC 9112 5 to 7 and 11). Bytes come in pieces of any size. Whatever must be kept of a piece
  * is copied, so that the caller may read into the same memory again.
  */
 export class ResponseParser {
-  /** Nothing was asked, or the answer is whole. */
+  /** Nothing was asked, or the response is whole. */
   idle = true
   /** Another request may follow on the connection. Holds from the head on. */
   reusable = false
-  /** Bytes came behind the end of the answer. The next request would get them for its answer. */
+  /** Bytes came behind the end of the response. The next request would get them for its response. */
   surplus = false
   /** Milliseconds for which the upstream says that it keeps an idle connection, or -1. */
   keepAlive = -1
@@ -91,7 +93,7 @@ export class ResponseParser {
   #ended = false
   /** Not read yet: a part of a line, or what came during a pause. */
   #left: Buffer | null = null
-  /** The answer to HEAD has no body. */
+  /** The response to HEAD has no body. */
   #silent = false
   #status = 0
   #old = false
@@ -117,7 +119,7 @@ export class ResponseParser {
     return this.#paused
   }
 
-  /** An answer is awaited. One to HEAD is `silent`: whatever its head says, no body follows. */
+  /** A response is awaited. One to HEAD is `silent`: whatever its head says, no body follows. */
   begin(silent: boolean): void {
     this.idle = false
     this.reusable = false
@@ -130,7 +132,7 @@ export class ResponseParser {
     this.#beginHead()
   }
 
-  /** The answer is given up: nothing more of it is handed over. */
+  /** The response is given up: nothing more of it is handed over. */
   stop(): void {
     this.#state = IDLE
     this.idle = true
@@ -153,7 +155,7 @@ export class ResponseParser {
     if (this.#ended) this.finish()
   }
 
-  /** Reads `bytes` from `from` to `to`. Throws `ResponseFault` at what is no sound answer. */
+  /** Reads `bytes` from `from` to `to`. Throws `ResponseFault` at what is no sound response. */
   push(bytes: Buffer, from: number, to: number): void {
     const left = this.#left
     if (left === null) {
@@ -172,7 +174,7 @@ export class ResponseParser {
     this.#read(joined, 0, joined.length)
   }
 
-  /** The upstream has closed its side. Throws `ResponseFault` when the answer is not whole. */
+  /** The upstream has closed its side. Throws `ResponseFault` when the response is not whole. */
   finish(): void {
     if (this.idle) return
     if (this.#paused) {
@@ -301,7 +303,7 @@ export class ResponseParser {
     this.#pairs = []
   }
 
-  /** Reads the whole lines of a head or of trailers. Answers where the first line begins that is not whole. */
+  /** Reads the whole lines of a head or of trailers. Returns where the first line begins that is not whole. */
   #lines(bytes: Buffer, from: number, to: number): number {
     let at = from
     for (let window = WINDOW; ; window = MAX_HEAD + 1) {
@@ -325,7 +327,7 @@ export class ResponseParser {
 
   /**
    * Reads the status line, and empty ones before it (RFC 9112 2.2), of `text`, which is what begins at `base` of
-   * `bytes`. Answers where it stopped.
+   * `bytes`. Returns where it stopped.
    */
   #statusLine(bytes: Buffer, base: number, text: string): number {
     let at = 0
@@ -370,7 +372,7 @@ export class ResponseParser {
 
   /**
    * Reads field lines from `at` of `text`, which is what begins at `base` of `bytes`: characters are looked at as
-   * bytes, which costs a third of what it does in a string. Answers where it stopped: behind the empty line, or at the
+   * bytes, which costs a third of what it does in a string. Returns where it stopped: behind the empty line, or at the
    * first line that is not whole.
    */
   #fields(bytes: Buffer, base: number, text: string, at: number): number {
@@ -409,7 +411,7 @@ export class ResponseParser {
   }
 
   /**
-   * Takes in what decides where the answer ends and whether another may follow. `tab`: a tab stands behind the value.
+   * Takes in what decides where the response ends and whether another may follow. `tab`: a tab stands behind the value.
    */
   #framing(name: string, value: string, tab: boolean): void {
     if (name === 'content-length' || name === 'transfer-encoding') {
@@ -425,7 +427,7 @@ export class ResponseParser {
       }
     } else if (this.#state === TRAILERS) return
     else if (name === 'connection') {
-      // What nearly every answer says.
+      // What nearly every response says.
       if (value === 'keep-alive') {
         this.#keep = true
         return

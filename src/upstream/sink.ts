@@ -12,7 +12,7 @@ import type { CallController, CallHandler } from './connection.ts'
 import type { Upstream } from './pool.ts'
 import type { UpstreamCall } from './request-head.ts'
 
-/** Interim answers that are passed on before the upstream is taken for a broken one. */
+/** Interim responses that are passed on before the upstream is taken for a broken one. */
 const MAX_INTERIM = 32
 /** Bytes that a client sends at least in one tick, while others wait for its connection: 10 KB a second. */
 const LEAST_PIECE = 1000
@@ -20,7 +20,7 @@ const LEAST_PIECE = 1000
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
 
 /**
- * Takes one answer of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the
+ * Takes one response of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the
  * client: each piece is handed on as it comes, and a client that does not take it pauses the upstream.
  */
 export class Sink implements CallHandler, Waiting {
@@ -32,11 +32,11 @@ export class Sink implements CallHandler, Waiting {
   readonly #target: UpstreamTarget
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
-  /** What is sent; null once it was, for a long answer would keep its headers and its body as long. */
+  /** What is sent; null once it was, for a long response would keep its headers and its body as long. */
   #request: UpstreamCall | null
   /** The body of the request, while it is streamed. */
   readonly #body: Readable | null
-  /** The connection, from the sending of the request to the end of its answer. */
+  /** The connection, from the sending of the request to the end of its response. */
   #controller: CallController | null = null
   #sent = false
   #headSeen = false
@@ -285,7 +285,7 @@ export class Sink implements CallHandler, Waiting {
     )
   }
 
-  /** Ends both sides with an error: before the head the client gets it as an answer, after it as a break. */
+  /** Ends both sides with an error: before the head the client gets it as a response, after it as a break. */
   #stop(error: Error): void {
     if (this.#over) return
     if (this.#waiting) {

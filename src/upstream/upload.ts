@@ -50,7 +50,7 @@ export class UpstreamUpload {
     if (!this.#over) this.#body.resume()
   }
 
-  /** The answer, or its failure, came first: nothing more is sent. */
+  /** The response, or its failure, came first: nothing more is sent. */
   stop(): void {
     if (this.#leave()) this.#body.destroy()
   }

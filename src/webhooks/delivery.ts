@@ -1,5 +1,5 @@
 import { AddressRefused, NameUnresolved } from '../upstream/guard.ts'
-import type { OutboundAnswer } from '../upstream/outbound.ts'
+import type { OutboundResponse } from '../upstream/outbound.ts'
 
 /** What came of sending an event once. */
 export interface Sent {
@@ -14,7 +14,7 @@ export interface Sent {
 export const KEPT_RESPONSE_BYTES = 1024
 
 /** What an answer means: 2xx is delivered, everything else has failed (decision 160). */
-export function answered({ status, body }: OutboundAnswer): Sent {
+export function answered({ status, body }: OutboundResponse): Sent {
   return { error: refusalOf(status), responseStatus: status, responseBody: answerText(body) }
 }
 

@@ -146,13 +146,13 @@ export const webhookTexts: Readonly<Record<string, OperationText>> = {
     description:
       'Each event is one delivery, however many attempts it took. Look here when a webhook did not arrive: ' +
       'responseStatus, responseBody and error say what your server answered last.',
-    example: { answers: { 200: { deliveries: [delivery], total: 1, limit: 50, offset: 0 } } }
+    example: { responses: { 200: { deliveries: [delivery], total: 1, limit: 50, offset: 0 } } }
   },
   resendWebhookDelivery: {
     description: 'It goes to the address that is set now, signed with the secret that is set now.',
     example: {
       params: { id: delivery.id },
-      answers: { 202: { ...delivery, status: 'pending', nextAttemptAt: '2026-11-22T11:00:00.000Z' } }
+      responses: { 202: { ...delivery, status: 'pending', nextAttemptAt: '2026-11-22T11:00:00.000Z' } }
     }
   }
 }

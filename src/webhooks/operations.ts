@@ -20,7 +20,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'What webhooks were sent and what became of them, newest first; kept for 30 days',
       query: DeliveryQuery,
-      answers: {
+      responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: DeliveryPage },
         400: { description: 'status or since is none.' },
         503: away
@@ -38,7 +38,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Send a webhook once more, now: the same bytes, signed anew',
       params: Type.Object({ id: Type.String() }),
-      answers: {
+      responses: {
         202: {
           description:
             'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.',

@@ -240,7 +240,7 @@ const secret = defineOperation({
   summary: '',
   tag: 't',
   access: 'admin',
-  answers: { 200: { description: '', schema: Type.Object({ secret: Type.String() }) } },
+  responses: { 200: { description: '', schema: Type.Object({ secret: Type.String() }) } },
   handle: () => ({ status: 200, body: { secret: 'x' } })
 })
 const echo = defineOperation({
@@ -251,7 +251,7 @@ const echo = defineOperation({
   tag: 't',
   access: 'public',
   body: Type.Unknown(),
-  answers: { 200: { description: '', schema: Type.Unknown() } },
+  responses: { 200: { description: '', schema: Type.Unknown() } },
   handle: ({ body }) => ({ status: 200, body })
 })
 

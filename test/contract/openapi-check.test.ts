@@ -18,7 +18,7 @@ const operation = defineOperation({
   tag: 'things',
   access: 'merchant',
   body: Type.Object({ size: Type.Integer() }),
-  answers: {
+  responses: {
     201: { description: 'Made.', schema: Thing },
     204: { description: 'Was there.' },
     402: { description: 'Too many.' },
@@ -33,7 +33,7 @@ const list = defineOperation({
   summary: 'All',
   tag: 'things',
   access: 'public',
-  answers: { 200: { description: 'All.', schema: Type.Array(Thing) } },
+  responses: { 200: { description: 'All.', schema: Type.Array(Thing) } },
   handle: () => ({ status: 200, body: [] })
 })
 const page = defineOperation({
@@ -43,7 +43,7 @@ const page = defineOperation({
   summary: 'A page',
   tag: 'things',
   access: 'public',
-  answers: {
+  responses: {
     200: {
       description: 'A page.',
       schema: Type.Object({ things: Type.Array(Thing), total: Type.Integer(), offset: Type.Integer() })
@@ -59,7 +59,7 @@ const once = defineOperation({
   tag: 'things',
   access: 'merchant',
   headers: { 'Idempotency-Key': 'a' },
-  answers: { 201: { description: 'Made.', schema: Thing } },
+  responses: { 201: { description: 'Made.', schema: Thing } },
   handle: () => ({ status: 201, body: {} })
 })
 const document = openApiDocument([operation, list, page, once], {

@@ -9,7 +9,7 @@ import { HeaderList } from '../../src/gateway/headers.ts'
 import { definePlugin, type Hooks } from '../../src/gateway/plugin.ts'
 import type { Outcome, Reply } from '../../src/gateway/reply.ts'
 import { NO_ROUTE } from '../../src/gateway/route.ts'
-import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire, WireListener } from '../../src/gateway/wire.ts'
+import type { TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../../src/gateway/wire.ts'
 import { Type } from 'typebox'
 
 /** A chain of bare hooks with an answer at its end. */
@@ -26,7 +26,7 @@ const turn = (): Promise<void> =>
   })
 const ok = (body: string | null = 'ok'): Reply => ({ status: 200, headers: ['X-Own', '1'], body })
 
-const plainPolicy: TunnelPolicy = { answer: (_status, raw) => new HeaderList([...raw]), failure: error => error }
+const plainPolicy: TunnelPolicy = { headers: (_status, raw) => new HeaderList([...raw]), failure: error => error }
 
 t.test('a reply gets its length and the two headers of every answer', async t => {
   const result = await (await chainOf([], () => ok('héllo'))).run({ correlationId: 'c-9' })
@@ -461,7 +461,7 @@ class ManualWire implements Wire {
   headers: string[] = []
   takes = true
   begun = true
-  play: ((accepted: (answer: TunnelAnswer) => void | Promise<void>) => Promise<TunnelResult>) | null = null
+  play: ((accepted: (response: TunnelResponse) => void | Promise<void>) => Promise<TunnelResult>) | null = null
 
   interim(status: number): void {
     this.log.push(`interim ${status}`)
@@ -480,7 +480,7 @@ class ManualWire implements Wire {
   destroy(): void {
     this.log.push('destroy')
   }
-  tunnel(_target: TunnelTarget, accepted: (answer: TunnelAnswer) => void | Promise<void>): Promise<TunnelResult> {
+  tunnel(_target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult> {
     if (this.play === null) throw new Error('no tunnel here')
     return this.play(accepted)
   }
@@ -593,7 +593,7 @@ t.test('back-pressure goes both ways, interim heads only before the head, traile
 const target: TunnelTarget = { origin: 'http://u', path: '/', headers: [], address: null, tls: null, timeout: 1 }
 
 t.test("an upgrade's head goes up the chain, and its bytes are in the outcome", async t => {
-  const handed: TunnelAnswer = { status: 101, headers: ['Upgrade', 'websocket'] }
+  const handed: TunnelResponse = { status: 101, headers: ['Upgrade', 'websocket'] }
   const done = Promise.withResolvers<void>()
   const { wire, outcomes } = play(
     (responder, wire) => {
@@ -623,7 +623,7 @@ t.test("an upgrade's head goes up the chain, and its bytes are in the outcome", 
 t.test('an upgrade that the upstream refuses is an ordinary answer', async t => {
   const { wire } = play((responder, wire) => {
     wire.play = () =>
-      Promise.resolve({ kind: 'refused', answer: { status: 403, headers: ['A', 'b'] }, body: new Uint8Array(4) })
+      Promise.resolve({ kind: 'refused', response: { status: 403, headers: ['A', 'b'] }, body: new Uint8Array(4) })
     return responder.tunnel(target, plainPolicy)
   })
   await turn()

@@ -16,7 +16,7 @@ const echo = (id: string, optional: boolean) =>
     access: 'public',
     body: Body,
     ...(optional ? { bodyOptional: true as const } : {}),
-    answers: { 200: { description: '', schema: Type.Object({ got: Type.Any() }) } },
+    responses: { 200: { description: '', schema: Type.Object({ got: Type.Any() }) } },
     handle: ({ body }) => ({ status: 200, body: { got: body } })
   })
 const operations = [echo('optional', true), echo('required', false)]

@@ -503,7 +503,7 @@ t.test('an operation answers with a stream or with bytes, and OpenAPI shows thei
     summary: 'Events',
     tag: 'x',
     access: 'public',
-    answers: { 200: { description: 'Events as they happen.', mediaType: 'text/event-stream' } },
+    responses: { 200: { description: 'Events as they happen.', mediaType: 'text/event-stream' } },
     handle: () => ({
       status: 200,
       headers: ['Cache-Control', 'no-store'],
@@ -520,7 +520,7 @@ t.test('an operation answers with a stream or with bytes, and OpenAPI shows thei
     summary: 'Picture',
     tag: 'x',
     access: 'public',
-    answers: { 200: { description: 'A picture.', mediaType: 'image/png' } },
+    responses: { 200: { description: 'A picture.', mediaType: 'image/png' } },
     handle: () => ({ status: 200, body: new Uint8Array([1, 255]) })
   })
   const upstream = new InternalUpstream([events, picture])

@@ -4,7 +4,7 @@ import { WebSocket, WebSocketServer } from 'ws'
 import { LongError } from '../../src/gateway/errors.ts'
 import { HeaderList } from '../../src/gateway/headers.ts'
 import type { Context } from '../../src/gateway/context.ts'
-import type { TunnelAnswer, TunnelResult, TunnelTarget, Wire } from '../../src/gateway/wire.ts'
+import type { TunnelResponse, TunnelResult, TunnelTarget, Wire } from '../../src/gateway/wire.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { openDoor, reply, watchWire } from './support.ts'
 
@@ -92,7 +92,7 @@ t.test(
     })
     const { ctx, wire, watch, client } = await arrival(t, `${ask('Sec-WebSocket-Protocol: p', 'X-Not-Passed: 1')}first`)
     t.equal(ctx.upgrade, 'websocket')
-    const answers: TunnelAnswer[] = []
+    const answers: TunnelResponse[] = []
     const result = wire.tunnel(target(origin), answer => {
       answers.push({ status: answer.status, headers: [...answer.headers] })
       new HeaderList(answer.headers).set('X-Api-Version', '9')
@@ -163,7 +163,7 @@ t.test('an answer other than 101 is left to the caller', async t => {
   })
   t.strictSame(result, {
     kind: 'refused',
-    answer: { status: 403, headers: ['X-Kept', '2', 'Content-Length', '3'] },
+    response: { status: 403, headers: ['X-Kept', '2', 'Content-Length', '3'] },
     body: Buffer.from('abc')
   } satisfies TunnelResult)
   wire.head(403, ['Content-Length', '3'])

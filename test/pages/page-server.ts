@@ -139,7 +139,7 @@ export class PageWorld {
       } as never)) as Result & { readonly body: Reply['body'] }
       return new PageAnswer(
         status,
-        ['Content-Type', found.value.answers[status]?.mediaType ?? 'application/json', ...headers],
+        ['Content-Type', found.value.responses[status]?.mediaType ?? 'application/json', ...headers],
         body
       )
     } catch (error) {

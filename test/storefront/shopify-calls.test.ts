@@ -4,7 +4,7 @@ import { Secret } from '../../src/keys/secrets.ts'
 import { StorePlatformError } from '../../src/storefront/platform.ts'
 import { openShopify } from '../../src/storefront/shopify/shopify.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
-import { outboundCall, type OutboundAnswer, type OutboundRequest } from '../../src/upstream/outbound.ts'
+import { outboundCall, type OutboundResponse, type OutboundRequest } from '../../src/upstream/outbound.ts'
 import { startFakeShopify, type ShopifyFault } from '../fakes/shopify.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { fault, faultOf, legacyStoreOf, mugs, shopify, storeOf, TIMEOUT } from './shopify-fixture.ts'
@@ -176,7 +176,7 @@ t.test('what was paid for waits longer than questions: no number of them keeps a
   t.teardown(() => fake.close())
   const send = outboundCall(new AddressGuard({ production: false }))
   let underWay = 0
-  const call = async (request: OutboundRequest): Promise<OutboundAnswer> => {
+  const call = async (request: OutboundRequest): Promise<OutboundResponse> => {
     underWay++
     try {
       return await send(request)

@@ -15,7 +15,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       summary: 'The public plans with their prices in satoshis',
       tag: 'Billing',
       access: 'public',
-      answers: {
+      responses: {
         200: { description: 'The plans that anybody can buy.', schema: BitcoinPricingView },
         503: { description: 'The price of bitcoin is not known at the moment. Retry-After says when to come back.' }
       },
@@ -34,7 +34,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
           "A merchant's key: the plan is then for that account. Without it the account with the email address has it, or an administrator makes one."
       },
       body: BitcoinSubscriptionInput,
-      answers: {
+      responses: {
         201: {
           description: 'The invoice. Once it is paid the month counts from then, or from the end of the one that runs.',
           schema: BitcoinSubscriptionView

@@ -30,7 +30,7 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
       method: 'POST',
       path: `/billing/sandbox/:session/${name}`,
       summary,
-      answers: {
+      responses: {
         303: { description: 'Done; the page at `Location` shows it.' },
         404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) }
       },
@@ -47,7 +47,7 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
       method: 'GET',
       path: '/billing/sandbox/:session',
       summary: 'The page of a checkout or a customer portal of the sandbox',
-      answers: {
+      responses: {
         200: { description: 'The page.', mediaType: HTML_TYPE },
         404: { description: 'A page that says that there is no such session.', mediaType: HTML_TYPE }
       },

@@ -3,7 +3,7 @@ import type { AnyOperation } from '../operation.ts'
 /** JSON of the document. */
 export type Json = Record<string, unknown>
 
-/** One form that an answer may have: its media type and the name of its schema under `components/schemas`. */
+/** One form that a response may have: its media type and the name of its schema under `components/schemas`. */
 export interface Form {
   readonly mediaType: string
   readonly schema: string
@@ -216,15 +216,15 @@ export type RefusalName = keyof typeof refusals
 /** Which refusal a status means for an operation; null for those that the gateway has no form of its own for. */
 export function refusalOf(operation: AnyOperation, status: number): RefusalName | null {
   const { access } = operation
-  const keyed = access === 'merchant' || access === 'admin' || operation.answers[401] !== undefined
+  const keyed = access === 'merchant' || access === 'admin' || operation.responses[401] !== undefined
   // One that says in problems of its own what does not fit its schemas never lets the engine say it.
-  const sayItself = operation.refuse !== undefined && operation.answers[400]?.mediaType === 'application/problem+json'
+  const sayItself = operation.refuse !== undefined && operation.responses[400]?.mediaType === 'application/problem+json'
   const checked = (operation.body !== undefined || operation.query !== undefined) && !sayItself
   switch (status) {
     case 400:
       return checked
         ? 'Invalid'
-        : access === 'merchant' || access === 'admin' || operation.answers[400] !== undefined
+        : access === 'merchant' || access === 'admin' || operation.responses[400] !== undefined
           ? 'Refused'
           : 'Malformed'
     case 401:

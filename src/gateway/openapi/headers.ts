@@ -1,8 +1,8 @@
 import type { Json } from './errors.ts'
 import type { OperationResponse, AnyOperation } from '../operation.ts'
 
-/** Headers of answers, by their name under `components/headers` (contract, Endpoints: conventions). */
-export const answerHeaders = Object.freeze({
+/** Headers of responses, by their name under `components/headers` (contract, Endpoints: conventions). */
+export const headerComponents = Object.freeze({
   ApiVersion: {
     description: 'Version of this API, major.minor.patch; a breaking change raises the first.',
     required: true,
@@ -32,31 +32,32 @@ export const answerHeaders = Object.freeze({
   }
 } satisfies Record<string, Json>)
 
-const reference = (name: keyof typeof answerHeaders): Json => ({ $ref: `#/components/headers/${name}` })
+const reference = (name: keyof typeof headerComponents): Json => ({ $ref: `#/components/headers/${name}` })
 
-/** What every answer carries, errors too (contract, Versioning 1; decisions 13 and 14). */
+/** what every response carries, errors too (contract, Versioning 1; decisions 13 and 14). */
 export const commonHeaders: Json = Object.freeze({
   'X-API-Version': reference('ApiVersion'),
   'X-Correlation-Id': reference('CorrelationId')
 })
 
 /**
- * The headers of a success: what every answer has, and what follows from how the operation is asked and what it gives.
+ * The headers of a success: what every response has, and what follows from how the operation is asked and what it
+ * gives.
  */
-export function successHeaders(operation: AnyOperation, answer: OperationResponse): Json {
+export function successHeaders(operation: AnyOperation, response: OperationResponse): Json {
   const replays = operation.headers?.['Idempotency-Key'] !== undefined
   return {
     ...commonHeaders,
     ...(replays ? { 'X-Idempotency-Replayed': reference('IdempotencyReplayed') } : {}),
-    ...(answer.isPaged === true ? { Link: reference('Link') } : {}),
-    ...(isPage(answer) ? { 'X-Total-Count': reference('TotalCount') } : {}),
+    ...(response.isPaged === true ? { Link: reference('Link') } : {}),
+    ...(isPage(response) ? { 'X-Total-Count': reference('TotalCount') } : {}),
     ...(operation.access === 'credential' || readsCredential(operation)
       ? { 'Payment-Receipt': reference('PaymentReceipt') }
       : {})
   }
 }
 
-/** The headers of an operation's own refusal: what every answer has, and with a 402 the challenge. */
+/** The headers of an operation's own refusal: what every response has, and with a 402 the challenge. */
 export function refusalHeaders(operation: AnyOperation, status: number): Json {
   return status === 402 && readsCredential(operation)
     ? {

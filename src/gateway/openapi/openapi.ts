@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './errors.ts'
-import { answerHeaders, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
+import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
 import { openApiPath, paymentInfo, type DocumentedPrice, type PricedRoute } from './paid.ts'
 import { NamedSchemas, referenced } from './schemas.ts'
 import type { Access, OperationResponse, AnyOperation } from '../operation.ts'
@@ -123,30 +123,31 @@ class Writer {
     return list
   }
 
-  /** The body of an answer that an operation declares. */
+  /** The body of a response that an operation declares. */
   #form({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
     if (schema !== undefined) return [mediaType, this.names.write(schema)]
     // Ready bytes of a media type: text, unless they are JSON of which no more is said.
     return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
   }
 
-  answers(operation: AnyOperation): Json {
+  responses(operation: AnyOperation): Json {
     const out: Json = {}
     const implied = new Set(impliedStatuses(operation))
-    for (const [key, answer] of Object.entries(operation.answers)) {
+    for (const [key, response] of Object.entries(operation.responses)) {
       const status = Number(key)
-      const bodiless = answer.schema === undefined && answer.mediaType === undefined
+      const bodiless = response.schema === undefined && response.mediaType === undefined
       const name = status < 400 ? null : refusalOf(operation, status)
-      const own = bodiless ? null : this.#form(answer)
-      const headers = status < 400 ? successHeaders(operation, answer) : refusalHeaders(operation, status)
+      const own = bodiless ? null : this.#form(response)
+      const headers = status < 400 ? successHeaders(operation, response) : refusalHeaders(operation, status)
       if (own === null)
-        out[status] = name === null ? { description: answer.description, headers } : refusal(name, answer.description)
-      else if (name !== null && implied.has(status)) out[status] = refusal(name, answer.description, [own])
+        out[status] =
+          name === null ? { description: response.description, headers } : refusal(name, response.description)
+      else if (name !== null && implied.has(status)) out[status] = refusal(name, response.description, [own])
       else
         out[status] = {
-          description: answer.description,
+          description: response.description,
           headers,
-          content: contentOf([own], operation.example?.answers?.[status])
+          content: contentOf([own], operation.example?.responses?.[status])
         }
     }
     for (const status of implied) {
@@ -163,7 +164,7 @@ class Writer {
       summary,
       ...described(description),
       tags: [tag],
-      responses: this.answers(operation)
+      responses: this.responses(operation)
     }
     const list = this.parameters(operation)
     if (list.length > 0) out['parameters'] = list
@@ -299,7 +300,7 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
   const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
   const components = {
     schemas: writer.names.components,
-    headers: answerHeaders,
+    headers: headerComponents,
     responses: {
       ...Object.fromEntries(
         (Object.keys(refusals) as RefusalName[]) /* its own keys */

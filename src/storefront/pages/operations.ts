@@ -116,7 +116,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       tag: 'pages',
       access: 'public',
       params: Slug,
-      answers: {
+      responses: {
         200: { description: 'The page.', mediaType: HTML_TYPE },
         404: {
           description: 'A page that says that there is no such store, or that it is closed.',
@@ -154,7 +154,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       access: 'public',
       params: Slug,
       query: ClaimQuery,
-      answers: {
+      responses: {
         200: { description: 'The form, or the order once it is claimed.', mediaType: HTML_TYPE },
         404: {
           description:
@@ -184,7 +184,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       query: ClaimQuery,
       // What is wrong with a form is said beside its fields.
       form: { mediaType: FORM_TYPE, schema: ClaimForm },
-      answers: {
+      responses: {
         200: { description: 'The form again, to change what was filled in.', mediaType: HTML_TYPE },
         303: { description: 'The order is claimed, now or before; its page is at `Location`.' },
         400: {
@@ -252,7 +252,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
         mediaType: FORM_TYPE,
         schema: Type.Object({ refundAddress: Type.String({ minLength: 26, maxLength: LONGEST_ADDRESS }) })
       },
-      answers: {
+      responses: {
         303: { description: 'The shop sees it; the claim page at `Location` says so.' },
         400: {
           description: 'The claim page with what is wrong; an error, when the form cannot be read at all.',

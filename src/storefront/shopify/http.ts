@@ -1,6 +1,6 @@
 import type { Clock } from '../../system/clock.ts'
 import { AddressRefused } from '../../upstream/guard.ts'
-import type { OutboundAnswer, OutboundCall } from '../../upstream/outbound.ts'
+import type { OutboundResponse, OutboundCall } from '../../upstream/outbound.ts'
 import { StorePlatformError } from '../platform.ts'
 
 /** How Shopify is called. */
@@ -74,7 +74,7 @@ export class ShopifyHttp {
     path: string,
     headers: Readonly<Record<string, string>>,
     body: string
-  ): Promise<OutboundAnswer> {
+  ): Promise<OutboundResponse> {
     requireShopHost(domain)
     const { call, clock, config } = this.#options
     const base = config.url?.replace(/\/+$/, '') ?? `https://${domain}`
