@@ -52,7 +52,7 @@ export async function openBilling(parts: OpenBillingParts) {
   return {
     gate: cards.gate,
     bitcoinPlans: bitcoin.plans,
-    /** Asks whoever was approved, and pays by Lightning, for the next months. */
+    /** Gives an approved subscription that is paid in bitcoin to its account, in the transaction of the approval. */
     approved: bitcoin.plans.approved.bind(bitcoin.plans),
     /** A first look at the provider's prices; it never rejects. */
     start: () => cards.billing.start(),

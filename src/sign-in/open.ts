@@ -6,7 +6,7 @@ import { SqlSignInStore } from './store.ts'
 export function openSignIn(parts: Omit<SignInParts, 'store'>) {
   const signIns = new SignIns({ ...parts, store: new SqlSignInStore(parts.database) })
   return {
-    /** Mails a link to whoever was approved. */
+    /** Mails a link to whoever was approved, in the transaction of the approval. */
     invite: signIns.invite.bind(signIns),
     operations: signInOperations({ signIns, publicUrl: parts.publicUrl }),
     jobs: signIns.jobs,

@@ -7,6 +7,7 @@ import { SqlWebhookStore } from './store.ts'
 export function openWebhooks(parts: Omit<WebhooksParts, 'store' | 'times'>) {
   const webhooks = new Webhooks({ ...parts, store: new SqlWebhookStore(parts.database) })
   return {
+    /** Write events, each in the transaction of what it tells of. */
     paymentChanged: webhooks.paymentChanged.bind(webhooks),
     challengesPaid: webhooks.challengesPaid.bind(webhooks),
     storeOrderFailed: webhooks.storeOrderFailed.bind(webhooks),
