@@ -16,7 +16,7 @@ import {
   Findings
 } from './checks.ts'
 import { ConfigError, type Path, type Problem } from './diagnose.ts'
-import { noOrigin, parseFile, type ParsedFile } from './document.ts'
+import { noOrigin, parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
@@ -103,7 +103,7 @@ export async function loadConfigText(
   }
   const found: FoundReference[] = [...references]
   const chains = readChains(config, origin, folder, sources, found, findings)
-  const presets = readPresets(config, options.presets, sources)
+  const presets = readPresets(config, options, sources)
   for (const [name, entries] of presets.chains) if (!chains.has(name)) chains.set(name, entries)
   const names = (map: unknown): string[] => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
   checkReferences(
@@ -173,40 +173,46 @@ function usedBy({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly Prese
   return (use ?? DEFAULT_USE).filter(name => name !== 'sandbox' || mode !== 'production')
 }
 
-const readOnce = new WeakMap<Presets, Map<string, { readonly preset: FileConfig; readonly parsed: ParsedFile }>>()
+/** What a preset mounts, as it was read. */
+interface ReadPreset {
+  readonly chains: ReadonlyMap<string, readonly ReadEntry[]>
+  readonly routes: readonly RouteConfig[]
+}
 
-/** A preset as it is written. Those of a release stay as they are, so each is read once and not at every reload. */
-function readPreset(presets: Presets, name: PresetName | 'chains') {
-  const known = readOnce.get(presets) ?? new Map<string, { preset: FileConfig; parsed: ParsedFile }>()
-  readOnce.set(presets, known)
+const none: ReadonlyMap<string, PluginFacts> = new Map()
+const readOnce = new WeakMap<ReadonlyMap<string, PluginFacts>, WeakMap<Presets, Map<string, ReadPreset>>>()
+
+/** Presets and plugins of a release stay as they are, so each is read once and not at every reload. */
+function readPreset(name: PresetName | 'chains', presets: Presets, options: LoadOptions, sources: PluginSources) {
+  const plugins = options.plugins ?? none
+  const byPresets = readOnce.get(plugins) ?? new WeakMap<Presets, Map<string, ReadPreset>>()
+  readOnce.set(plugins, byPresets)
+  const known = byPresets.get(presets) ?? new Map<string, ReadPreset>()
+  byPresets.set(presets, known)
   let found = known.get(name)
   if (found === undefined) {
     const { file, text } = presets.read(name)
-    const parsed = parseFile(file, text, {})
-    const preset = readSound(fileSchema(), parsed.value, parsed.origin)
-    found = { preset: deepFreeze(preset), parsed: { ...parsed, value: deepFreeze(parsed.value) } }
+    const { value, origin } = parseFile(file, text, {})
+    const preset = readSound(fileSchema(), value, origin)
+    found = {
+      chains: readChains(preset, origin, '', sources, [], new Findings(origin)),
+      routes: readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => deepFreeze(route))
+    }
     known.set(name, found)
   }
   return found
 }
 
 /** The gateway's own chains and routes, as if they stood in the file; they are sound, or a test fails. */
-function readPresets(
-  config: FileConfig,
-  presets: Presets | undefined,
-  sources: PluginSources
-): { readonly chains: ReadonlyMap<string, readonly ReadEntry[]>; readonly routes: readonly RouteConfig[] } {
+function readPresets(config: FileConfig, options: LoadOptions, sources: PluginSources): ReadPreset {
   const chains = new Map<string, readonly ReadEntry[]>()
   const routes: RouteConfig[] = []
+  const { presets } = options
   if (presets === undefined) return { chains, routes }
   for (const name of ['chains', ...usedBy(config)] as const) {
-    const {
-      preset,
-      parsed: { value, origin }
-    } = readPreset(presets, name)
-    for (const [chain, entries] of readChains(preset, origin, '', sources, [], new Findings(origin)))
-      chains.set(chain, entries)
-    routes.push(...readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => route))
+    const preset = readPreset(name, presets, options, sources)
+    for (const [chain, entries] of preset.chains) chains.set(chain, entries)
+    routes.push(...preset.routes)
   }
   return { chains, routes }
 }
