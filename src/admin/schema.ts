@@ -51,7 +51,7 @@ const keys = {
 const callbackUrl = Type.String({
   description: 'Where webhooks go; the same thing and the same rules as webhookUrl of the merchant.'
 })
-/** Shown once, in the answer to what made it (decision 67). */
+/** Shown once, in the response to what made it (decision 67). */
 const madeSecret = Type.Optional(
   Type.String({
     description:

@@ -33,9 +33,9 @@ export interface AdminStore {
   countMerchants(): Promise<number>
   /**
    * Keeps a subscription that was bought without an account. Billing reports things twice: of several with one
-   * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period end up
-   * to date; once reviewed it stays as it is. Answers the one that stands. `sql` is the caller's transaction, if it has
-   * one.
+   * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period
+   * end up to date; once reviewed it stays as it is. Answers the one that stands. `sql` is the caller's transaction, if
+   * it has one.
    */
   insert(subscription: NewPendingSubscription, now: number, sql?: Sql): Promise<PendingSubscription>
   /** Newest first; only those that wait unless `processed` is true. */

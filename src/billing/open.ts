@@ -44,7 +44,9 @@ export interface OpenBillingParts {
   publicUrl(): string
 }
 
-/** Opens how plans are paid: by card and by Lightning. So the gate, which may have to ask for a renewal, is made here. */
+/**
+ * Opens how plans are paid: by card and by Lightning. So the gate, which may have to ask for a renewal, is made here.
+ */
 export async function openBilling(parts: OpenBillingParts) {
   const pending = new SqlAdminStore(parts.database)
   const cards = await openCards({ ...parts, pending })

@@ -51,7 +51,7 @@ export const PlanView = Type.Object(
   { title: 'Plan' }
 )
 
-/** Answer of `GET /api/billing/pricing`. */
+/** Response of `GET /api/billing/pricing`. */
 export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
 
 const address = (description: string) =>
@@ -72,7 +72,7 @@ export const PlanCheckoutInput = Type.Object(
 )
 export type PlanCheckoutInput = Static<typeof PlanCheckoutInput>
 
-/** Its answer. */
+/** Its response. */
 export const CheckoutView = Type.Object(
   {
     sessionId: Type.String(),
@@ -84,7 +84,7 @@ export const CheckoutView = Type.Object(
 /** Body of `POST /api/billing/customer-portal` (contract, Billing and checkout; decision 169). */
 export const PortalInput = Type.Object({ returnUrl: address('Where the portal leads back to.') })
 
-/** Its answer. */
+/** Its response. */
 export const PortalView = Type.Object(
   {
     portalUrl: Type.String({

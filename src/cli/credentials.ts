@@ -9,7 +9,7 @@ export function isScheme(text: string): text is CliScheme {
   return text === 'l402' || text === 'payment'
 }
 
-/** The challenge of one scheme among an answer's WWW-Authenticate lines; null when it is not offered. */
+/** The challenge of one scheme among a response's WWW-Authenticate lines; null when it is not offered. */
 export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine | null {
   const lines = headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {

@@ -115,7 +115,7 @@ async function one({ target, method, body, scheme }: Wanted, out: Output): Promi
       out.complain(`The sandbox did not pay: ${paid.statusCode} ${result}`)
       return null
     }
-    // The sandbox's answer has this member.
+    // The sandbox's response has this member.
     const { preimage } = JSON.parse(result) as { preimage: string }
     return credentialFor(challenge, preimage)
   }

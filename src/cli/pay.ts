@@ -19,13 +19,15 @@ const SHOWN = new Set([
   'cache-control'
 ])
 
-interface Answer {
+interface PaidResponse {
   readonly status: number
   readonly headers: Dispatcher.ResponseData['headers']
   readonly text: string
 }
 
-/** Walks through 402, payment and answer. Exit code 0 when the last answer is 2xx, 1 otherwise. Throws `UsageError`. */
+/**
+ * Walks through 402, payment and response. Exit code 0 when the last response is 2xx, 1 otherwise. Throws `UsageError`.
+ */
 export async function pay(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -67,7 +69,7 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
     out.complain('Only the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.')
     return 1
   }
-  // The sandbox's answer has this one member that is needed here.
+  // The sandbox's response has this one member that is needed here.
   const { preimage } = JSON.parse(paid.text) as { preimage: string }
   out.print(`Paid; the preimage is ${preimage}`)
 
@@ -85,19 +87,19 @@ async function send(
   method: string,
   headers: Record<string, string>,
   body: string | null
-): Promise<Answer> {
+): Promise<PaidResponse> {
   // Whatever the user typed after -X; undici refuses what is no method.
-  const answer = await request(url, { method: method as Dispatcher.HttpMethod, headers, body })
-  return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
+  const response = await request(url, { method: method as Dispatcher.HttpMethod, headers, body })
+  return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
 }
 
-function show(answer: Answer, out: Output): void {
-  out.print(`< ${answer.status}`)
-  for (const [name, value] of Object.entries(answer.headers)) {
+function show(response: PaidResponse, out: Output): void {
+  out.print(`< ${response.status}`)
+  for (const [name, value] of Object.entries(response.headers)) {
     if (!SHOWN.has(name)) continue
     for (const line of Array.isArray(value) ? value : [value]) out.print(`< ${name}: ${line ?? ''}`)
   }
-  if (answer.text !== '') out.print(answer.text)
+  if (response.text !== '') out.print(response.text)
 }
 
 function readHeaders(lines: readonly string[]): Record<string, string> {

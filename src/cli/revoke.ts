@@ -46,7 +46,7 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     return 0
   }
   if (answer.statusCode === 200) {
-    // The operation's own answer.
+    // The operation's own response.
     const { issuedUntil } = JSON.parse(text) as { issuedUntil: string }
     out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
     return 0

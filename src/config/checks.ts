@@ -450,7 +450,7 @@ export function checkProduction(
     )
   }
   for (const [source, url] of Object.entries(config.prices.urls)) {
-    // Who can change the answers sets the prices.
+    // Who can change the responses sets the prices.
     if (isPlainAndAway(url))
       findings.report(
         'BG_CONFIG_PRODUCTION',

@@ -12,9 +12,9 @@ export interface ManifestFacts {
 }
 
 /**
- * `/.well-known/l402.json`: what is for sale, in the form that L402 clients look for (`service`, `l402`, `endpoints` with
- * `pricing.base_price_sats`). A price that depends on the request has no `base_price_sats`: a client must not budget with a
- * guess.
+ * `/.well-known/l402.json`: what is for sale, in the form that L402 clients look for (`service`, `l402`, `endpoints`
+ * with `pricing.base_price_sats`). A price that depends on the request has no `base_price_sats`: a client must not
+ * budget with a guess.
  */
 export function l402Manifest(facts: ManifestFacts): string {
   const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts

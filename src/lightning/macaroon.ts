@@ -1,7 +1,8 @@
 /**
  * Version 2 macaroons in their binary form, first-party caveats only. Layout: `02`, then fields of varint type, varint
  * length and bytes; sections end with `00`; the signature is last:
- * `02` · [`01` location] · `02` identifier · `00` · per caveat ([`01` location] `02` caveat `00`) · `00` · `06` signature.
+ * `02` · [`01` location] · `02` identifier · `00` · per caveat ([`01` location] `02` caveat `00`) · `00` · `06`
+ * signature.
  *
  * The key chain: k = HMAC(`macaroons-key-generator`, root key); sig = HMAC(k, identifier); for each caveat sig =
  * HMAC(sig, caveat).

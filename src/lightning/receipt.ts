@@ -39,7 +39,7 @@ export function decodeReceipt(text: string): Receipt | null {
   try {
     value = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'))
   } catch {
-    return null // Not JSON, so no receipt: the answer says so.
+    return null // Not JSON, so no receipt: the response says so.
   }
   if (typeof value !== 'object' || value === null) return null
   // An object of unknown members; each one is checked below.

@@ -40,7 +40,7 @@ const OnboardingView = Type.Object(
 export type OnboardingView = Static<typeof OnboardingView>
 
 /**
- * Answer of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members to it (decision 156).
+ * Response of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members to it (decision 156).
  */
 export const AccountView = Type.Object(
   {
@@ -58,7 +58,7 @@ export const AccountView = Type.Object(
 )
 export type AccountView = Static<typeof AccountView>
 
-/** Answer of `GET /api/merchant/l402-status` (contract, L402 license status). */
+/** Response of `GET /api/merchant/l402-status` (contract, L402 license status). */
 export const LicenseView = Type.Object(
   {
     l402Enabled: Type.Boolean(),
@@ -70,7 +70,7 @@ export const LicenseView = Type.Object(
 )
 export type LicenseView = Static<typeof LicenseView>
 
-/** Answer of `GET /api/merchant/subscription` (contract, Subscription; decision 81). */
+/** Response of `GET /api/merchant/subscription` (contract, Subscription; decision 81). */
 export const SubscriptionView = Type.Object(
   {
     planTier,
@@ -87,7 +87,7 @@ export const SubscriptionView = Type.Object(
 )
 export type SubscriptionView = Static<typeof SubscriptionView>
 
-/** Answer of `GET /api/merchant/api-key-info` (decision 65). */
+/** Response of `GET /api/merchant/api-key-info` (decision 65). */
 export const KeyInfoView = Type.Object(
   {
     createdAt: isoTime('When the account got its first key.'),
@@ -114,8 +114,8 @@ export function shownStatus(merchant: Pick<Merchant, 'tier' | 'subscriptionStatu
 }
 
 /**
- * `status` of the subscription object, which knows four values where errors know seven (contract, Subscription): those that
- * must be renewed to go on read `canceled`, as the gate treats them.
+ * `status` of the subscription object, which knows four values where errors know seven (contract, Subscription): those
+ * that must be renewed to go on read `canceled`, as the gate treats them.
  */
 function subscriptionStatus(merchant: Merchant): string | null {
   const status = shownStatus(merchant)

@@ -86,8 +86,8 @@ const slots: Readonly<
 })
 
 /**
- * `/api/merchant` in all its operations (contract, Merchant self-service; decisions 64 to 74). None has a subscription gate:
- * it is what an account is repaired with (decision 36).
+ * `/api/merchant` in all its operations (contract, Merchant self-service; decisions 64 to 74). None has a subscription
+ * gate: it is what an account is repaired with (decision 36).
  */
 export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
   return documented(merchantTexts, [

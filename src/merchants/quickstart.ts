@@ -19,7 +19,7 @@ const Step = Type.Object(
 )
 type Step = Static<typeof Step>
 
-/** Answer of `GET /api/merchant/quickstart` (contract, Quickstart). */
+/** Response of `GET /api/merchant/quickstart` (contract, Quickstart). */
 export const QuickstartView = Type.Object(
   {
     merchantId: Type.Integer(),

@@ -44,7 +44,7 @@ const PER_ACCOUNT = 2
 /**
  * Notifications from providers (contract, Inbound provider webhook receivers; decision 163). One says whom it is about
  * and nothing else that is believed: once its signature holds, a job is written that asks the provider how the charge
- * stands, and only then it is answered. So the answer is quick (Strike waits 5 s), nothing is lost when the process
+ * stands, and only then it is answered. So the response is quick (Strike waits 5 s), nothing is lost when the process
  * dies, and duplicates that come while the job waits are one.
  *
  * A signature must hold for the account that was charged. Where the account's own key signs (OpenNode), notifications

@@ -52,7 +52,8 @@ export class PaymentChanges {
   /**
    * Changes a payment that the caller has locked in its own transaction, and answers it as it is then. `tellMerchant`:
    * by webhook, which is so for all but our own refund (decision 56).
-   * @throws TypeError for a change that no payment makes; what `changed` throws. Both roll the caller's transaction back
+   * @throws TypeError for a change that no payment makes; what `changed` throws. Both roll the caller's transaction
+   * back
    */
   async apply(
     sql: TransactionSql,

@@ -6,7 +6,7 @@ import { merchantOf } from '../merchants/principal.ts'
 import { PaymentInput, PaymentStatusView } from './schema.ts'
 import type { Payments } from './service.ts'
 
-/** Answer of `POST /api/checkout/sessions` (decision 168). */
+/** Response of `POST /api/checkout/sessions` (decision 168). */
 const CheckoutSessionView = Type.Object(
   {
     sessionId: Type.String({ description: '`cs_` and the invoiceId.' }),

@@ -165,7 +165,7 @@ export const PaymentView = Type.Object(
 )
 export type PaymentView = Static<typeof PaymentView>
 
-/** Answer of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
+/** Response of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
 export const PaymentStatusView = Type.Object({ status: Type.Enum([...statuses]) }, { title: 'PaymentStatus' })
 
 /** The payment as clients see it. `payment` must be as it reads now (`asOf`). */

@@ -252,7 +252,7 @@ export class Payments {
     return paymentView(asOf(payment, this.#parts.clock.now()), this.#parts.publicUrl())
   }
 
-  /** Calls `changed` after each change of a payment, made by this process or another, until the answer is called. */
+  /** Calls `changed` after each change of a payment, by this process or another, until what it returns is called. */
   watch(invoiceId: string, changed: () => void): () => void {
     return this.#parts.watch.watch(invoiceId, changed)
   }

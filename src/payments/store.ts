@@ -88,7 +88,7 @@ export interface PaymentStore {
   unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]>
   /** When the next demo payment after `now` confirms itself; null when none waits. */
   nextConfirmation(now: number): Promise<number | null>
-  /** Gives back order ids whose hold ended before this time; at most `limit`. Answers how many. */
+  /** Gives back order ids whose hold ended before this time; at most `limit`. Returns how many. */
   purgeReservations(before: number, limit: number): Promise<number>
 }
 

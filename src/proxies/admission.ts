@@ -21,7 +21,7 @@ declare module '../gateway/services.ts' {
 export interface AdmissionSettings {
   /** Seconds for which an invoice can be paid; asked each time, since a reload changes it. */
   invoiceExpirySeconds(): number
-  /** Bytes of an upstream's answer (contract, Limits: Proxy). */
+  /** Bytes of an upstream's response (contract, Limits: Proxy). */
   readonly responseLimit: number
 }
 

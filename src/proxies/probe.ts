@@ -6,7 +6,7 @@ import type { Probe } from './service.ts'
 
 /**
  * Tries a proxy's target: one GET of its base address with the upstream header, through the address guard. A redirect
- * or an error of the target is an answer: it is reached (decision 90).
+ * or an error of the target is a response: it is reached (decision 90).
  */
 export function probeTarget(call: OutboundCall, clock: Clock): Probe {
   return async (row, authValue): Promise<ProbeView> => {

@@ -195,7 +195,7 @@ export const ProxyView = Type.Object(
 )
 export type ProxyView = Static<typeof ProxyView>
 
-/** Answer of `POST /api/proxy/{proxyId}/test` (decision 90). */
+/** Response of `POST /api/proxy/{proxyId}/test` (decision 90). */
 export const ProbeView = Type.Object(
   {
     success: Type.Boolean(),

@@ -32,7 +32,7 @@ export interface ProxyServiceParts {
   /** Endpoints of the plan's cap that are not proxies: the producer's resources (decision 84). */
   countOtherEndpoints(sql: Sql, merchantId: number): Promise<number>
   readonly probe: Probe
-  /** Lets this process see a change before its answer goes out; the other processes hear of it. Must not throw. */
+  /** Lets this process see a change before its response goes out; the other processes hear of it. Must not throw. */
   changed?(proxyId: string): Promise<void>
 }
 

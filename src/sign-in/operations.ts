@@ -7,7 +7,7 @@ import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { LINK_SENT, SIGN_IN_HEADERS, SignInPages } from './pages.ts'
-import { EMAIL, LinkAnswer, LinkInput, SessionView, sessionView } from './schema.ts'
+import { EMAIL, LinkSent, LinkInput, SessionView, sessionView } from './schema.ts'
 import type { SignIns } from './service.ts'
 
 /** What signing in needs of others. */
@@ -51,7 +51,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       summary: 'Mail a link to sign in, if an account has the address',
       body: LinkInput,
       responses: {
-        202: { description: 'The same whether or not an account has the address.', schema: LinkAnswer },
+        202: { description: 'The same whether or not an account has the address.', schema: LinkSent },
         503: away
       },
       async handle({ body }) {

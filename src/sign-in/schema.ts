@@ -16,10 +16,10 @@ export const LinkInput = Type.Object({
   })
 })
 
-/** Its answer, always the same. */
-export const LinkAnswer = Type.Object({ message: Type.String() })
+/** Its response, always the same. */
+export const LinkSent = Type.Object({ message: Type.String() })
 
-/** Answer of `GET /api/auth/session`: whose account it is. */
+/** Response of `GET /api/auth/session`: whose account it is. */
 export const SessionView = Type.Object(
   {
     merchantId: Type.Integer(),

@@ -50,14 +50,14 @@ export interface MemoryStateLimits {
    * window.
    */
   counters?: number
-  /** Most bytes of kept answers. */
+  /** Most bytes of kept responses. */
   replayBytes?: number
   /** Most cached texts. */
   cached?: number
 }
 
 const passed = 0
-// Of a kept answer beside its body: keys, headers, objects. A guess that keeps many tiny ones bounded too.
+// Of a kept response beside its body: keys, headers, objects. A guess that keeps many tiny ones bounded too.
 const recordOverhead = 512
 
 /**

@@ -340,7 +340,8 @@ export class RedisState implements State {
 
   /**
    * The reply, if it comes in time. ioredis' own `commandTimeout` fires before the socket is read: after this process
-   * has stood still, replies that are there already would be taken for a Redis that is away. One turn more lets them in.
+   * has stood still, replies that are there already would be taken for a Redis that is away. One turn more lets them
+   * in.
    */
   #inTime<R>(reply: Promise<R>): Promise<R> {
     return new Promise((resolve, reject) => {

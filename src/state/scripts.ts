@@ -1,6 +1,6 @@
 /*
- * The Lua scripts of the Redis state, one for each operation. ARGV[1] is the time in milliseconds, or empty for Redis' own.
- * Ends of windows are stored beside the counts and compared here; Redis' own expiry only cleans up behind them.
+ * The Lua scripts of the Redis state, one for each operation. ARGV[1] is the time in milliseconds, or empty for Redis'
+ * own. Ends of windows are stored beside the counts and compared here; Redis' own expiry only cleans up behind them.
  */
 const now = `
 local now = tonumber(ARGV[1])

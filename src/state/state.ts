@@ -13,7 +13,7 @@ export interface LimitVerdict {
   readonly retryAfterMs: number
 }
 
-/** An answer that is kept to be given again, byte for byte. */
+/** A response that is kept to be given again, byte for byte. */
 export interface ReplayRecord {
   readonly status: number
   readonly headers: readonly (readonly [name: string, value: string])[]
@@ -21,7 +21,7 @@ export interface ReplayRecord {
 }
 
 /**
- * What `begin` found: nobody has the key, run and then `finish` or `abandon` with the token; the answer is there; the
+ * What `begin` found: nobody has the key, run and then `finish` or `abandon` with the token; the response is there; the
  * key was used with another fingerprint (decision 18); or another request with it is running (decision 19: `waitFor`
  * it).
  */
@@ -31,7 +31,7 @@ export type Begun =
   | { readonly kind: 'conflict' }
   | { readonly kind: 'running' }
 
-/** How waiting ended: with the answer; with nothing kept, so that the waiter may `begin` itself; or too late. */
+/** How waiting ended: with the response; with nothing kept, so that the waiter may `begin` itself; or too late. */
 export type Waited =
   | { readonly kind: 'replay'; readonly record: ReplayRecord }
   | { readonly kind: 'gone' }
@@ -106,7 +106,7 @@ export interface State {
    */
   begin(key: string, fingerprint: string, lockMs: number): Maybe<Begun>
   /**
-   * Keeps the answer for `ttlMs` and lets the waiters have it. False when the claim had fallen: then nothing is kept.
+   * Keeps the response for `ttlMs` and lets the waiters have it. False when the claim had fallen: then nothing is kept.
    */
   finish(key: string, token: string, record: ReplayRecord, ttlMs: number): Maybe<boolean>
   /** Gives the claim up and keeps nothing; a waiter may begin. False when it had fallen. */

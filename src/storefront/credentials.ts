@@ -13,8 +13,8 @@ export type ShopCredential =
   /** The invoice of this challenge was paid. `challengeId` for the receipt of a modern credential. */
   | { readonly kind: 'paid'; readonly challenge: Challenge; readonly challengeId: string | null }
   /**
-   * `form`: it cannot be read; `disabled`: of a scheme that is off; `failed`: not genuine, or not for this store; `unknown`: right
-   * in itself, and no payment that is known here.
+   * `form`: it cannot be read; `disabled`: of a scheme that is off; `failed`: not genuine, or not for this store;
+   * `unknown`: right in itself, and no payment that is known here.
    */
   | { readonly kind: 'refused'; readonly reason: 'form' | 'disabled' | 'failed' | 'unknown'; readonly detail: string }
 

@@ -1,7 +1,7 @@
 import { inUnits, jsonNumber, readDecimal, type RawJson } from '../money/decimal.ts'
 
 /**
- * Cents as a number of US dollars for a JSON answer, exactly: 1999 is `19.99`. Under an open schema (see jsonNumber).
+ * Cents as a number of US dollars for a JSON response, exactly: 1999 is `19.99`. Under an open schema (see jsonNumber).
  */
 export function usd(cents: number): RawJson {
   const sign = cents < 0 ? '-' : ''

@@ -10,12 +10,12 @@ export interface Sent {
   readonly responseBody: string | null
 }
 
-/** Bytes of an answer that are kept (decision 161). */
+/** Bytes of a response that are kept (decision 161). */
 export const KEPT_RESPONSE_BYTES = 1024
 
-/** What an answer means: 2xx is delivered, everything else has failed (decision 160). */
+/** What a response means: 2xx is delivered, everything else has failed (decision 160). */
 export function answered({ status, body }: OutboundResponse): Sent {
-  return { error: refusalOf(status), responseStatus: status, responseBody: answerText(body) }
+  return { error: refusalOf(status), responseStatus: status, responseBody: responseText(body) }
 }
 
 function refusalOf(status: number): string | null {
@@ -25,7 +25,7 @@ function refusalOf(status: number): string | null {
     : `The endpoint answered ${status}.`
 }
 
-/** What it means that there was no answer. Never names an address that a name resolved to. */
+/** What it means that there was no response. Never names an address that a name resolved to. */
 export function unanswered(error: unknown): Sent {
   return { error: reasonOf(error), responseStatus: null, responseBody: null }
 }
@@ -39,8 +39,8 @@ function reasonOf(error: unknown): string {
   return `The endpoint could not be reached (${code === '' ? 'no answer' : code}).`
 }
 
-/** Bytes of an answer as text that every database and every page takes: what is not UTF-8, and NUL, becomes U+FFFD. */
-export function answerText(bytes: Uint8Array): string {
+/** Bytes of a response as text that every database and every page takes: what is not UTF-8, and NUL, becomes U+FFFD. */
+export function responseText(bytes: Uint8Array): string {
   // As a stream, so that a character that was cut at the end is left out.
   return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
 }

@@ -34,7 +34,7 @@ export interface Delivery {
   readonly attempts: number
   /** Of the last attempt; null when nobody answered. */
   readonly responseStatus: number | null
-  /** The first KiB of the last answer's body, as text. */
+  /** The first KiB of the last response's body, as text. */
   readonly responseBody: string | null
   /** Why the last attempt failed. */
   readonly error: string | null
@@ -86,7 +86,7 @@ export const DeliveryQuery = Type.Object({
 })
 export type DeliveryQuery = Static<typeof DeliveryQuery>
 
-/** Answer of `GET /api/merchant/webhooks/deliveries`. */
+/** Response of `GET /api/merchant/webhooks/deliveries`. */
 export const DeliveryPage = Type.Object(
   {
     deliveries: Type.Array(DeliveryView),

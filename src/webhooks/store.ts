@@ -106,7 +106,7 @@ export interface WebhookStore {
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
   /** Pending ones that were due before `due` and that nobody claims at `now`, the oldest first. */
   overdue(due: number, now: number, limit: number): Promise<Overdue[]>
-  /** Deletes up to `limit` events from before `before`, except those that are pending; answers how many. */
+  /** Deletes up to `limit` events from before `before`, except those that are pending; returns how many. */
   purge(before: number, limit: number): Promise<number>
 }
 

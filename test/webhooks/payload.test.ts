@@ -4,7 +4,7 @@ import { sha256 } from '@noble/hashes/sha2.js'
 import t from 'tap'
 import { Secret } from '../../src/keys/secrets.ts'
 import { AddressRefused, NameUnresolved } from '../../src/upstream/guard.ts'
-import { answered, answerText, unanswered } from '../../src/webhooks/delivery.ts'
+import { answered, responseText, unanswered } from '../../src/webhooks/delivery.ts'
 import { challengePayload, paymentPayload, storeOrderPayload } from '../../src/webhooks/payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from '../../src/webhooks/schedule.ts'
 import { signatureHeader } from '../../src/webhooks/signature.ts'
@@ -139,12 +139,12 @@ t.test('the endpoint must return 2xx', async t => {
 })
 
 t.test('what is kept of an answer is text that any database takes, at most 1 KiB', async t => {
-  t.equal(answerText(Buffer.from('ok')), 'ok')
-  t.equal(answerText(Buffer.from('a\0b')), 'a\ufffdb')
-  t.equal(answerText(Buffer.from([0x61, 0xff, 0xfe, 0x62])), 'a\ufffd\ufffdb')
-  t.equal(answerText(Buffer.from('x'.repeat(5_000))).length, 1024)
-  t.equal(answerText(Buffer.from(`${'x'.repeat(1023)}ü`)), 'x'.repeat(1023), 'a character that is cut is left out')
-  t.equal(answerText(Buffer.from([0xed, 0xa0, 0x80])).isWellFormed(), true)
+  t.equal(responseText(Buffer.from('ok')), 'ok')
+  t.equal(responseText(Buffer.from('a\0b')), 'a\ufffdb')
+  t.equal(responseText(Buffer.from([0x61, 0xff, 0xfe, 0x62])), 'a\ufffd\ufffdb')
+  t.equal(responseText(Buffer.from('x'.repeat(5_000))).length, 1024)
+  t.equal(responseText(Buffer.from(`${'x'.repeat(1023)}ü`)), 'x'.repeat(1023), 'a character that is cut is left out')
+  t.equal(responseText(Buffer.from([0xed, 0xa0, 0x80])).isWellFormed(), true)
 })
 
 t.test('why there was no answer, in words that name no address', async t => {

@@ -82,7 +82,7 @@ export class BitcoinPlans {
   }
 
   /**
-   * Makes an invoice for one period. Nothing in the answer tells whether an account has the address.
+   * Makes an invoice for one period. Nothing in the response tells whether an account has the address.
    * @throws ShortError 400 for a plan that is not sold so, or an account that may not buy it; Unavailable 503;
    *   RateLimited 429
    */

@@ -64,7 +64,7 @@ const BitcoinPlanView = Type.Object(
   { title: 'BitcoinPlan' }
 )
 
-/** Answer of `GET /api/bitcoin/pricing`. */
+/** Response of `GET /api/bitcoin/pricing`. */
 export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
 export type BitcoinPricingView = Static<typeof BitcoinPricingView>
 
@@ -72,7 +72,7 @@ export type BitcoinPricingView = Static<typeof BitcoinPricingView>
 export const BitcoinSubscriptionInput = Type.Object(buyer, { title: 'BitcoinSubscriptionInput' })
 export type BitcoinSubscriptionInput = Static<typeof BitcoinSubscriptionInput>
 
-/** Answer of `POST /api/bitcoin/create-subscription` (decision 167). */
+/** Response of `POST /api/bitcoin/create-subscription` (decision 167). */
 export const BitcoinSubscriptionView = Type.Object(
   {
     subscriptionId: Type.String(),

@@ -68,7 +68,7 @@ export interface BitcoinStore {
   move(sql: TransactionSql, subscription: BitcoinSubscription, state: 'past_due' | 'canceled'): Promise<boolean>
   /**
    * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that nothing was
-   * ever paid for; in one transaction. Answers how many invoices went, at most `limit`.
+   * ever paid for; in one transaction. Returns how many invoices went, at most `limit`.
    */
   purge(before: number, limit: number): Promise<number>
 }

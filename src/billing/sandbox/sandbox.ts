@@ -74,7 +74,8 @@ const TOLERANCE = 300
  * A billing provider that takes no money, for development: its checkout is a page of ours with one button. Everything
  * is kept in the database; trials end and periods are renewed by themselves, as cards would have it that work, and
  * nobody is told of that, as where notifications are lost. What people do on its pages is reported like Stripe does it:
- * signed, to the same receiver, which those methods are given. Its secret is the process's own, since it only ever tells itself.
+ * signed, to the same receiver, which those methods are given. Its secret is the process's own, since it only ever
+ * tells itself.
  */
 export class SandboxBilling implements BillingProvider {
   readonly kind = 'sandbox'

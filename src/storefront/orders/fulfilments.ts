@@ -51,7 +51,7 @@ export class Fulfilments {
     if (seen !== null) await this.#apply(integration.id, seen)
   }
 
-  /** Asks platforms about the orders that are due for it; a periodic job's. Answers how many have changed. */
+  /** Asks platforms about the orders that are due for it; a periodic job's. Returns how many have changed. */
   async poll(): Promise<number> {
     const { orders, clock } = this.#parts
     const due = await orders.takeDue(clock.now(), LOOKING, DUE_AT_ONCE)

@@ -99,7 +99,7 @@ export class OrderMaking {
     }
   }
 
-  /** Looks for orders that may have been made unheard, for a periodic job. Answers how many were found. */
+  /** Looks for orders that may have been made unheard, for a periodic job. Returns how many were found. */
   async followUp(): Promise<number> {
     const { claims, orders, clock, log, platform } = this.#parts
     const now = clock.now()

@@ -114,7 +114,7 @@ export interface OrderStore {
   list(merchantId: number, status: OrderStatus | null, page: Rows): Promise<Order[]>
   sums(merchantId: number): Promise<OrderSums>
   /**
-   * Deletes at most `limit` orders with their challenges and adds them to the tallies, all or nothing. Answers how
+   * Deletes at most `limit` orders with their challenges and adds them to the tallies, all or nothing. Returns how
    * many.
    */
   purge(limits: PurgeLimits, limit: number): Promise<number>

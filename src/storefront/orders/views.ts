@@ -178,7 +178,7 @@ const counters = {
   lastOrderAt: isoTimeOrNull('Null when there was no order yet.')
 }
 
-/** Answer of `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
+/** Response of `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
 export const StatsView = Type.Object(
   {
     merchantId: Type.Integer(),

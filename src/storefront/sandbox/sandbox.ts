@@ -234,8 +234,8 @@ function named({ number }: OrderRow): PlatformOrder {
 }
 
 /**
- * `{platformOrderId, status: fulfilled | shipped | canceled, trackingNumber?, trackingCarrier?, trackingUrl?, shippedAt?}`, the last
- * in milliseconds; null for any other status.
+ * `{platformOrderId, status: fulfilled | shipped | canceled, trackingNumber?, trackingCarrier?, trackingUrl?,
+ * shippedAt?}`, the last in milliseconds; null for any other status.
  */
 function readFulfilment(body: Uint8Array): Fulfilment | null {
   let value: unknown
