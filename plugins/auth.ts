@@ -33,7 +33,7 @@ function presentedKey(ctx: Context): string | null {
 export default definePlugin({
   name: 'auth',
   description:
-    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the answer is 503, never 401. The key is not sent on to the upstream.",
+    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream.",
   config: Type.Object(
     {
       as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),

@@ -248,6 +248,15 @@ function exportsOf(file: string): string[] {
   ]
 }
 
+t.test('an HTTP response is called one: what is named an answer comes from a provider (docs/glossary.md)', async t => {
+  const named = files
+    .filter(file => file.startsWith('src/') && !file.startsWith('src/providers/'))
+    .flatMap(exportsOf)
+    .filter(name => /Answer/.test(name))
+  // Plugins of others are tested with this name.
+  t.same(named, ['HarnessAnswer'])
+})
+
 t.test('each exported name has one meaning: no two files declare the same', async t => {
   const declared = new Map<string, string[]>()
   for (const file of files.filter(file => file.startsWith('src/'))) {

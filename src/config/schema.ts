@@ -52,7 +52,7 @@ const limits = Type.Object(
     uploadFloor: Size({ default: '64B', description: 'Slowest upload, in bytes a second. 0 switches it off.' }),
     downloadFloor: Size({
       default: '64B',
-      description: 'Slowest reading of an answer that waits for its client, in bytes a second. 0 switches it off.'
+      description: 'Slowest reading of a response that waits for its client, in bytes a second. 0 switches it off.'
     }),
     floorWindow: Duration({
       default: '20s',
@@ -62,7 +62,7 @@ const limits = Type.Object(
     buffer: Size({
       default: '256KiB',
       description:
-        "Bytes of an answer, and of a request body, that are kept for a client slower than the upstream, so that the upstream's connection is free sooner."
+        "Bytes of a response, and of a request body, that are kept for a client slower than the upstream, so that the upstream's connection is free sooner."
     }),
     buffers: Size({
       default: '64MiB',
@@ -194,7 +194,7 @@ const payment = Type.Object(
       default: ['l402', 'payment'],
       minItems: 1,
       uniqueItems: true,
-      description: 'Schemes offered in a 402 answer.'
+      description: 'Schemes offered in a 402 response.'
     }),
     order: Type.Union([Type.Literal('auto'), Type.Literal('l402-first'), Type.Literal('payment-first')], {
       default: 'auto',
@@ -247,7 +247,7 @@ const payment = Type.Object(
           minimum: 1,
           maximum: 10000,
           description:
-            'Unpaid invoices that one client address may hold for one route, proxy or store, whatever its requests ask for; above it the answer is 429, for this address alone.'
+            'Unpaid invoices that one client address may hold for one route, proxy or store, whatever its requests ask for; above it the response is 429, for this address alone.'
         })
       },
       {
@@ -686,7 +686,7 @@ const RouteSchema = Type.Object(
     releaseOn: List(Type.Union([Type.Literal('4xx'), Type.Literal('5xx'), Type.Literal('client-gone')]), {
       default: ['5xx', 'client-gone'],
       description:
-        'What gives a single-use credential back to its payer: upstream answers of 4xx or 5xx, and a client that leaves before the head of its answer, which counts twice at most for methods that are not safe. Failures of the gateway always do.'
+        'What gives a single-use credential back to its payer: upstream responses of 4xx or 5xx, and a client that leaves before the head of its response, which counts twice at most for methods that are not safe. Failures of the gateway always do.'
     }),
     afterCrash: Type.Union([Type.Literal('by-method'), Type.Literal('release'), Type.Literal('spend')], {
       default: 'by-method',

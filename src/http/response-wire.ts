@@ -193,7 +193,7 @@ export class ResponseWire implements Wire {
 
   end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
     if (this.#stage === OVER || this.gone) return
-    if (this.#stage === FRESH) throw new TypeError('an answer cannot end before its head')
+    if (this.#stage === FRESH) throw new TypeError('a response cannot end before its head')
     this.#stage = OVER
     this.#begun = true
     const res = this.#res

@@ -375,6 +375,6 @@ function gather(response: IncomingMessage, done: (error: Error | null, body: Buf
     finish(null)
   })
   response.on('close', () => {
-    finish(new Error('the answer ended early'))
+    finish(new Error('the response ended early'))
   })
 }
