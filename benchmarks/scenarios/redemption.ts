@@ -309,8 +309,8 @@ async function measure(
   const cases = waysOf(database, challenges, payee).flatMap(way =>
     [1, AT_ONCE].map(atOnce => ({ way, atOnce, found: { time: [], server: [], both: [] } as Found }))
   )
-  const count = scale === 'quick' ? 300 : 2_000
-  for (let round = 0; round < (scale === 'quick' ? 5 : 9); round++) {
+  const count = scale === 'quick' ? 1_000 : 4_000
+  for (let round = 0; round < (scale === 'quick' ? 4 : 9); round++) {
     say(`${kind}, round ${round + 1}`)
     for (const { way, atOnce, found } of round % 2 === 0 ? cases : cases.toReversed()) {
       const work = (await way.prepare(count)).values()

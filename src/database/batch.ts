@@ -59,7 +59,7 @@ export class Batch<I, V> {
   /** Items without a verdict. */
   #open = 0
   /** The statement for which the others wait; null for none, also when it has outlasted their patience. */
-  #current: object | null = null
+  #current: { isAnswered: boolean } | null = null
   #patience: Timer | null = null
   #idle: PromiseWithResolvers<void> | null = null
 
@@ -96,7 +96,7 @@ export class Batch<I, V> {
   #admit(entry: Entry<I, V>): void {
     this.#ready.push(entry)
     if (this.#current === null) this.#send()
-    else this.#wait()
+    else if (!this.#current.isAnswered) this.#wait()
   }
 
   #wait(): void {
@@ -115,21 +115,27 @@ export class Batch<I, V> {
       this.#current = null
       return
     }
-    const statement = {}
+    const statement = { isAnswered: false }
     this.#current = statement
     if (this.#ready.length > 0) this.#wait()
     void this.#run(statement, entries)
   }
 
-  async #run(statement: object, entries: readonly Entry<I, V>[]): Promise<void> {
+  async #run(statement: { isAnswered: boolean }, entries: readonly Entry<I, V>[]): Promise<void> {
     await this.#settle(entries)
     for (const { key, behind } of entries) {
       if (behind !== null) this.#ready.push(behind)
       else if (key !== null) this.#last.delete(key)
     }
     this.#open -= entries.length
-    if (this.#current === statement || this.#current === null) this.#send()
-    else if (this.#ready.length > 0) this.#wait()
+    if (this.#current === statement || this.#current === null) {
+      statement.isAnswered = true
+      this.#current = statement
+      // Those who are told just now may come again at once: they go with what waits, in this same turn of the loop.
+      process.nextTick(() => {
+        if (this.#current === statement) this.#send()
+      })
+    } else if (this.#ready.length > 0) this.#wait()
     if (this.#open > 0) return
     this.#idle?.resolve()
     this.#idle = null

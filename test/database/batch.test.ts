@@ -84,6 +84,23 @@ t.test('of one key one item at a time is under way, in the order in which they c
   t.same(ids(), [[0], [1, 2], [3, 4]])
 })
 
+t.test('callers who come again as soon as they are told go together', async t => {
+  const sizes: number[] = []
+  const batch = new Batch<Item, null>({
+    key: ({ key }) => key,
+    write: async items => {
+      sizes.push(items.length)
+      await turn()
+      return items.map(() => null)
+    }
+  })
+  const caller = async (id: number): Promise<void> => {
+    for (let time = 0; time < 4; time++) await batch.add(item(id))
+  }
+  await Promise.all([1, 2, 3, 4].map(caller))
+  t.same(sizes, [1, 4, 4, 4, 3], 'not the first of them by itself, and the others behind it')
+})
+
 t.test('items that change nothing wait for no other of their kind', async t => {
   const asked: number[][] = []
   const batch = new Batch<number, number>({
