@@ -270,7 +270,11 @@ onEach(
         await made.gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)
       ).json() as Array<{ refundId: string; status: string }>
       if (pending === undefined || another !== undefined) throw new Error('one refund is known, and one only')
-      t.equal(pending.status, 'pending')
+      // Where a start takes long, the job that looks at refunds has been there first; over the chain it can know nothing yet.
+      t.ok(
+        pending.status === 'pending' || (refundType === 'ln' && pending.status === 'confirmed'),
+        `it is ${pending.status}`
+      )
       // The client that was not answered repeats itself.
       t.match(await made.gateway.merchantSend('POST', '/api/refunds', refund), {
         status: 400,
