@@ -248,6 +248,14 @@ function exportsOf(file: string): string[] {
   ]
 }
 
+t.test('the database client is made in one place, and its inside is known to its mends alone', async t => {
+  const makes = files.filter(file => / postgres\(/.test(readFileSync(resolve(root, file), 'utf8')))
+  // arrays.ts makes one that connects to nothing, to ask it how values travel.
+  t.same(makes, ['src/database/postgres/arrays.ts', 'src/database/postgres/client.ts'])
+  const reach = imports.filter(({ to }) => to === 'src/database/postgres/inside.ts').map(({ from }) => dirname(from))
+  t.same([...new Set(reach)], ['src/database/postgres'])
+})
+
 t.test('an HTTP response is called one: what is named an answer comes from a provider (docs/glossary.md)', async t => {
   const named = files
     .filter(file => file.startsWith('src/') && !file.startsWith('src/providers/'))
