@@ -1,5 +1,5 @@
 import { systemClock, type Clock, type Timer } from '../system/clock.ts'
-import { isCertainlyUndone } from './errors.ts'
+import { isCertainlyUndone, isConnectionFault } from './errors.ts'
 
 /** How items are written together. `I` is what one caller brings, `V` what it is told. */
 export interface BatchOptions<I, V> {
@@ -27,6 +27,11 @@ const BYTES = 1_048_576
  * nothing, must not hold up whoever came after it.
  */
 const PATIENCE = 100
+/**
+ * Milliseconds after which an item that has not been sent goes down with a statement that the database did not answer.
+ * By itself it would by then have waited about as long as that one; behind it, each of a key would wait anew.
+ */
+const HOPE = 5_000
 
 /** One caller's item on its way. */
 interface Entry<I, V> {
@@ -34,6 +39,8 @@ interface Entry<I, V> {
   readonly key: string | null
   readonly resolve: (verdict: V) => void
   readonly reject: (error: unknown) => void
+  /** When it came, in monotonic milliseconds. */
+  readonly since: number
   /** Of the same key, the one that came next. */
   behind: Entry<I, V> | null
 }
@@ -77,7 +84,8 @@ export class Batch<I, V> {
    */
   add(item: I): Promise<V> {
     const { promise, resolve, reject } = Promise.withResolvers<V>()
-    const entry: Entry<I, V> = { item, key: this.#keyOf(item), resolve, reject, behind: null }
+    const since = this.#clock.monotonic()
+    const entry: Entry<I, V> = { item, key: this.#keyOf(item), resolve, reject, since, behind: null }
     this.#open++
     const before = entry.key === null ? undefined : this.#last.get(entry.key)
     if (entry.key !== null) this.#last.set(entry.key, entry)
@@ -122,7 +130,8 @@ export class Batch<I, V> {
   }
 
   async #run(statement: { isAnswered: boolean }, entries: readonly Entry<I, V>[]): Promise<void> {
-    await this.#settle(entries)
+    const lost = await this.#settle(entries)
+    if (lost !== null) this.#giveUp(entries, lost.by)
     for (const { key, behind } of entries) {
       if (behind !== null) this.#ready.push(behind)
       else if (key !== null) this.#last.delete(key)
@@ -141,6 +150,26 @@ export class Batch<I, V> {
     this.#idle = null
   }
 
+  /** Rejects what has waited for long, ready or behind `entries`. */
+  #giveUp(entries: readonly Entry<I, V>[], error: unknown): void {
+    const hopeless = this.#clock.monotonic() - HOPE
+    /** Of those of a key that have not been sent the first that is left, as the older ones come first. */
+    const left = (first: Entry<I, V> | null): Entry<I, V> | null => {
+      let entry = first
+      for (; entry !== null && entry.since <= hopeless; entry = entry.behind) {
+        entry.reject(error)
+        this.#open--
+        if (entry.behind === null && entry.key !== null) this.#last.delete(entry.key)
+      }
+      return entry
+    }
+    this.#ready = this.#ready.flatMap(entry => left(entry) ?? [])
+    for (const entry of entries) {
+      if (entry.behind === null) continue
+      entry.behind = left(entry.behind)
+    }
+  }
+
   #take(): Entry<I, V>[] {
     let [count, bytes] = [0, 0]
     for (const { item } of this.#ready) {
@@ -152,19 +181,22 @@ export class Batch<I, V> {
     return taken.sort(({ key: one }, { key: other }) => (one === null || other === null ? 0 : one < other ? -1 : 1))
   }
 
-  async #settle(entries: readonly Entry<I, V>[]): Promise<void> {
+  /** Tells each its verdict. @returns by what answers were lost, as far as any were */
+  async #settle(entries: readonly Entry<I, V>[]): Promise<{ readonly by: unknown } | null> {
     let verdicts: readonly V[]
     try {
       verdicts = await this.#write(entries.map(({ item }) => item))
     } catch (error) {
       if (entries.length > 1 && isCertainlyUndone(error)) {
         const half = entries.length >> 1
-        await this.#settle(entries.slice(0, half))
-        await this.#settle(entries.slice(half))
-      } else for (const entry of entries) entry.reject(error)
-      return
+        const first = await this.#settle(entries.slice(0, half))
+        return (await this.#settle(entries.slice(half))) ?? first
+      }
+      for (const entry of entries) entry.reject(error)
+      return isConnectionFault(error) ? { by: error } : null
     }
     // `write` promises one for each.
     for (const [at, entry] of entries.entries()) entry.resolve(verdicts[at] as V)
+    return null
   }
 }

@@ -199,6 +199,43 @@ t.test('a statement that stands holds up what comes after it for a tenth of a se
   t.equal(await same, '1')
 })
 
+t.test(
+  'what has waited behind a statement that the database did not answer is lost with it, not one after the other',
+  async t => {
+    const { batch, statements, clock, ids } = watched()
+    const silent = (): Error => Object.assign(new Error('the database is silent'), { code: 'ETIMEDOUT' })
+    const outcomes = new Map<number, string>()
+    const add = (id: number, key: string): void => {
+      batch.add(item(id, key)).then(
+        () => outcomes.set(id, 'told'),
+        () => outcomes.set(id, 'lost')
+      )
+    }
+    for (let id = 0; id < 20; id++) add(id, 'a')
+    clock.advance(7_000)
+    add(20, 'a')
+    add(21, 'b')
+    clock.advance(3_000)
+    statements[0]?.fail(silent())
+    await turn()
+    clock.advance(100)
+    t.same(
+      [...outcomes],
+      [...Array(20).keys()].map(id => [id, 'lost'])
+    )
+    t.same(ids(), [[0], [21], [20]], 'what came lately is tried')
+    statements[1]?.answer()
+    statements[2]?.answer()
+    await turn()
+    t.same([outcomes.get(20), outcomes.get(21)], ['told', 'told'])
+    await batch.drained()
+    add(22, 'a')
+    t.same(ids().at(-1), [22], 'nothing is left of the key')
+    statements[3]?.fail(silent())
+    await batch.drained()
+  }
+)
+
 t.test('it is drained when nothing waits and nothing is under way', async t => {
   const { batch, statements } = watched()
   await batch.drained()
