@@ -25,7 +25,18 @@ import type { ChallengeSource } from './offer.ts'
 import { Batch } from '../database/batch.ts'
 import type { Database, Sql } from '../database/database.ts'
 import { overRows, type OverRows } from '../database/given-rows.ts'
-import { amount, flag, integer, optional, records, text, moment, together, type Records } from '../database/rows.ts'
+import {
+  amount,
+  flag,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  together,
+  type Records,
+  type Row
+} from '../database/rows.ts'
 
 /** Of a challenge what its counters need. */
 const saleColumns = { source: text<ChallengeSource>(), amountSats: amount(), createdAt: moment(), clientKey: text() }
@@ -250,7 +261,7 @@ class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
   readonly #database: Database
   readonly #rows: Records<C>
   readonly #statement: OverRows<R>
-  readonly #batch: Batch<R, ClaimedChallenge<C> | null>
+  readonly #batch: Batch<R, Row | null>
 
   constructor(database: Database, rows: Records<C>, statement: OverRows<R>) {
     this.#database = database
@@ -261,17 +272,19 @@ class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
 
   /** By itself with the database's own handle, and together with others; else as a part of its transaction. */
   async claim(sql: Sql, row: R): Promise<ClaimedChallenge<C> | null> {
-    if (sql === this.#database.sql) return await this.#batch.add(row)
-    return (await this.write(sql, [row]))[0] ?? null
+    const found = sql === this.#database.sql ? await this.#batch.add(row) : (await this.write(sql, [row]))[0]
+    // Not within the batch: the claims stand by now, and a row that cannot be read must not have them tried again.
+    return this.read(found ?? null)
   }
 
-  async write(sql: Sql, given: readonly R[]): Promise<Array<ClaimedChallenge<C> | null>> {
-    const found = await this.#statement.one(sql, given)
-    return found.map(row => {
-      if (row === null) return null
-      const { verifications, returns } = claims.read(row)
-      return { challenge: this.#rows.read(row), first: verifications === 1, returns }
-    })
+  async write(sql: Sql, given: readonly R[]): Promise<Array<Row | null>> {
+    return await this.#statement.one(sql, given)
+  }
+
+  read(row: Row | null): ClaimedChallenge<C> | null {
+    if (row === null) return null
+    const { verifications, returns } = claims.read(row)
+    return { challenge: this.#rows.read(row), first: verifications === 1, returns }
   }
 
   drained(): Promise<void> {
@@ -289,10 +302,11 @@ class ToldClaiming<R extends { readonly paymentHash: string }> extends Claiming<
       key: ({ row }) => row.paymentHash,
       write: given =>
         database.transaction(async tx => {
-          const claimed = await this.write(
+          const rows = await this.write(
             tx,
             given.map(({ row }) => row)
           )
+          const claimed = rows.map(row => this.read(row))
           const told = new Map<OnPaid, Challenge[]>()
           for (const [at, { onPaid }] of given.entries()) {
             const one = claimed[at]

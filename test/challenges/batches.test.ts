@@ -343,6 +343,36 @@ await eachDatabase(
 
 await eachDatabase(
   t,
+  'a row that cannot be read costs the others neither their payments nor their verdicts',
+  async (t, database) => {
+    const rows = Array.from({ length: 8 }, () => challenge(null))
+    const broken = 5
+    const sql = new Proxy(database.sql, {
+      apply: (target, self, args: unknown[]) => {
+        // A statement of ours, as the client makes it.
+        const sent = Reflect.apply(target, self, args) as PromiseLike<Array<Record<string, unknown>>>
+        if (!String(args[0]).includes('update')) return sent
+        return sent.then(found =>
+          found.map(row => (row['client_key'] === `client ${broken}` ? { ...row, created_at: null } : row))
+        )
+      }
+    })
+    const store = new SqlChallengeStore({ ...methods(database), sql })
+    for (const [at, row] of rows.entries()) await store.insert(sql, { ...row, clientKey: `client ${at}` })
+    const leased = await Promise.allSettled(
+      rows.map(({ paymentHash }, at) =>
+        store.lease(sql, { paymentHash, leaseId: `l${at}` }, 'g', NOW + UNTIL, NOW, null, true)
+      )
+    )
+    t.same(
+      leased.map(one => (one.status === 'fulfilled' ? verdict(one.value) : 'failed')),
+      rows.map((_row, at) => (at === broken ? 'failed' : 'first'))
+    )
+  }
+)
+
+await eachDatabase(
+  t,
   'what comes at the same time shares statements, and a single one is as it was',
   async (t, database) => {
     const sizes: number[] = []
