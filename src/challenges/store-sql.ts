@@ -119,7 +119,8 @@ const claimRows = (columns: string): OverRows<ClaimRow> =>
       where payment_hash = given.hash and (scheme is null or scheme = given.by)
         and (given.charge is null or charge_id = given.charge) and (given.token is null or token_id = given.token)
         and (given.issued_after is null or created_at > given.issued_after)
-      returning given.nth, ${columns}`
+      returning given.nth, ${columns}`,
+    { locks: true }
   )
 
 /** What a payment must be for one modern credential to have it. */
@@ -154,7 +155,8 @@ const leaseRows = (columns: string): OverRows<LeaseRow> =>
           payment_id = given.payment and digest is null and merchant_id is not distinct from given.merchant
           and service = given.sold_by and method = given.sold_method and path = given.sold_path and query = given.sold_query
           and amount_sats = given.price and (given.issued_after is null or created_at > given.issued_after)))
-      returning given.nth, ${columns}`
+      returning given.nth, ${columns}`,
+    { locks: true }
   )
 
 const CONSUME = overRows<ConsumeRow>(
@@ -170,7 +172,8 @@ const CONSUME = overRows<ConsumeRow>(
       scheme = 'payment', paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
     from ${given}
     where ${LEASABLE}
-    returning given.nth, ${WHOLE}`
+    returning given.nth, ${WHOLE}`,
+  { locks: true }
 )
 
 const SPEND = overRows<LeaseKey & { readonly now: number }>(
@@ -179,7 +182,8 @@ const SPEND = overRows<LeaseKey & { readonly now: number }>(
     update challenges set state = 'spent', spent_at = coalesce(spent_at, given.at), lease_until = null
     from ${given}
     where payment_hash = given.hash and lease_id = given.lease and state in ('leased', 'spent')
-    returning given.nth, lease_id`
+    returning given.nth, lease_id`,
+  { locks: true }
 )
 
 const RELEASE = overRows<GivenBack>(
@@ -193,7 +197,8 @@ const RELEASE = overRows<GivenBack>(
       client_gone = client_gone + given.counted
     from ${given}
     where payment_hash = given.hash and lease_id = given.lease and state in ('leased', 'spent')
-    returning given.nth`
+    returning given.nth`,
+  { locks: true }
 )
 
 const INSERT = overRows<NewChallenge>(

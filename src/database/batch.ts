@@ -1,5 +1,5 @@
 import { systemClock, type Clock, type Timer } from '../system/clock.ts'
-import { isCertainlyUndone, isConnectionFault } from './errors.ts'
+import { isCertainlyUndone, isConnectionFault, isLockedOut } from './errors.ts'
 
 /** How items are written together. `I` is what one caller brings, `V` what it is told. */
 export interface BatchOptions<I, V> {
@@ -187,6 +187,11 @@ export class Batch<I, V> {
     try {
       verdicts = await this.#write(entries.map(({ item }) => item))
     } catch (error) {
+      if (entries.length > 1 && isLockedOut(error)) {
+        // Only the one whose row is held must wait for it.
+        const all = await Promise.all(entries.map(entry => this.#settle([entry])))
+        return all.find(lost => lost !== null) ?? null
+      }
       if (entries.length > 1 && isCertainlyUndone(error)) {
         const half = entries.length >> 1
         const first = await this.#settle(entries.slice(0, half))

@@ -70,6 +70,11 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   )
 }
 
+/** Whether a row was held by somebody else for longer than the statement would wait (SQLSTATE 55P03). */
+export function isLockedOut(error: unknown): boolean {
+  return codeOf(error) === '55P03'
+}
+
 /**
  * Whether it is certain that nothing of what failed was written: the database refused it, or our own code broke off its
  * transaction. After a fault of the connection nobody knows.

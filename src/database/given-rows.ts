@@ -11,6 +11,15 @@ export type GivenColumn<R> = readonly [
   of: (row: R) => Given
 ]
 
+/**
+ * Milliseconds that a statement over several rows waits for a lock of somebody else's: the other rows' callers wait with
+ * it. Shorter than the second after which PostgreSQL looks for a deadlock, which a plan that reads the table in its own
+ * order can bring about. A single row waits as long as any statement.
+ */
+const LOCK_TIMEOUT = 250
+// Local to the transaction that the statement is or is a part of; evaluated before the first row is locked.
+const UNTIL_LOCKED = ` cross join (select set_config('lock_timeout', '${LOCK_TIMEOUT}', true)) as patience`
+
 /** Runs a statement with rows. */
 export interface OverRows<R> {
   /** Answers what it returned, in whatever order. */
@@ -28,22 +37,26 @@ export interface OverRows<R> {
  *
  * Several rows travel as one list for each column, which PostgreSQL plans anew each time. A single one travels as
  * values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
+ *
+ * `locks`: for one that changes rows that others may hold. Over several it fails soon with `isLockedOut`, and nothing is
+ * done.
  */
 export function overRows<R>(
   columns: Readonly<Record<string, GivenColumn<R>>>,
-  text: (given: string, columns: string) => string
+  text: (given: string, columns: string) => string,
+  { locks = false }: { readonly locks?: boolean } = {}
 ): OverRows<R> {
   const given = [...Object.values(columns), ['integer', () => 0] as const]
   const [before = '', after = ''] = text('\0', Object.keys(columns).join(', ')).split('\0')
   const names = `as given (${[...Object.keys(columns), 'nth'].join(', ')})`
-  const parts = (open: string, suffix: string, close: string): TemplateStringsArray => {
+  const parts = (open: string, suffix: string, close: string, beside = ''): TemplateStringsArray => {
     const strings = given.map((_column, at) => (at === 0 ? `${before}${open}` : `::${given[at - 1]?.[0]}${suffix}, `))
-    strings.push(`::${given.at(-1)?.[0]}${suffix}${close} ${names}${after}`)
+    strings.push(`::${given.at(-1)?.[0]}${suffix}${close} ${names}${beside}${after}`)
     // What a tagged template passes: the client tells one by `raw`.
     return Object.assign(strings, { raw: strings })
   }
   const one = parts('(values (', '', '))')
-  const several = parts('unnest(', '[]', ')')
+  const several = parts('unnest(', '[]', ')', locks ? UNTIL_LOCKED : '')
   const run = async (sql: Sql, rows: readonly R[]): Promise<readonly Row[]> => {
     const [row] = rows
     if (row === undefined) return []

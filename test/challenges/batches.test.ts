@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import type { ClaimedChallenge, NewChallenge, OnPaid, Sale } from '../../src/challenges/store.ts'
@@ -196,6 +197,9 @@ function methods(database: Database): Omit<Database, 'sql'> {
   }
 }
 
+/** Runs as whoever has no transaction open. */
+const outside = AsyncLocalStorage.snapshot()
+
 const verdict = (claimed: ClaimedChallenge<Sale> | null): string =>
   claimed === null ? 'refused' : claimed.first ? 'first' : 'again'
 
@@ -368,6 +372,37 @@ await eachDatabase(
       leased.map(one => (one.status === 'fulfilled' ? verdict(one.value) : 'failed')),
       rows.map((_row, at) => (at === broken ? 'failed' : 'first'))
     )
+  }
+)
+
+await eachDatabase(
+  t,
+  'a payment that somebody else holds locked holds up nobody but those who want it',
+  async (t, database) => {
+    // The embedded database has one connection: nobody else.
+    if (database.kind === 'pglite') return
+    const store = new SqlChallengeStore(database)
+    const rows = Array.from({ length: 12 }, () => challenge('7'))
+    for (const row of rows) await store.insert(database.sql, row)
+    const locked = rows[7]?.paymentHash ?? ''
+    const claim = (paymentHash: string) => store.claim({ onPaid: async () => {} }, paymentHash, 'l402', null, NOW)
+    const lease = (paymentHash: string) =>
+      store.lease(database.sql, { paymentHash, leaseId: 'l' }, 'g', NOW + UNTIL, NOW, null, true)
+    const spoilt: Array<Promise<unknown>> = []
+    await database.transaction(async tx => {
+      await tx`select 1 from challenges where payment_hash = ${locked} for update`
+      for (const [at, take] of [lease, claim].entries()) {
+        const half = rows.filter(({ paymentHash }, nth) => nth % 2 === at || paymentHash === locked)
+        const taken = half.map(({ paymentHash }) => ({ paymentHash, verdict: outside(() => take(paymentHash)) }))
+        const others = taken.filter(({ paymentHash }) => paymentHash !== locked)
+        t.same(
+          (await Promise.all(others.map(each => each.verdict))).map(verdict),
+          others.map(() => 'first')
+        )
+        spoilt.push(...taken.filter(({ paymentHash }) => paymentHash === locked).map(each => each.verdict))
+      }
+    })
+    t.same((await Promise.all(spoilt)).filter(one => one !== null).length, 1, 'and those had to wait')
   }
 )
 
