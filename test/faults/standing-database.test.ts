@@ -98,7 +98,8 @@ void t.test('while the process of the embedded database stands still, statements
   })
   t.teardown(() => database.close())
   await database.sql`create table written (n integer)`
-  const pid = servers[0]?.pid
+  // The last: where a process takes too long to start, another takes its place.
+  const pid = servers.at(-1)?.pid
   if (pid === undefined) throw new Error('the database has no process')
   const half = Promise.withResolvers<void>()
   const held = database.transaction(async tx => {
@@ -152,7 +153,8 @@ void t.test(
     })
     t.teardown(() => database.close())
     const gateway = await startGateway(t, { database })
-    const pid = servers[0]?.pid
+    // The last: where a process takes too long to start, another takes its place.
+    const pid = servers.at(-1)?.pid
     if (pid === undefined) throw new Error('the database has no process')
     const stands = Promise.withResolvers<void>()
     let started = false
