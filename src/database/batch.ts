@@ -46,9 +46,9 @@ interface Entry<I, V> {
 }
 
 /**
- * Writes what comes at the same time with one statement. An item that comes while nothing is under way is written at
- * once, by itself; what comes until its answer is there goes together, and so on: nobody waits for company, and with
- * one caller at a time each statement has one item.
+ * Writes what comes at the same time with one statement. What comes in one turn of the loop while nothing is under way
+ * is written at the end of this turn; what comes until its answer is there goes together, and so on: nobody waits for
+ * company, and with one caller at a time each statement has one item.
  *
  * Each caller gets the verdict of its own item. When the database refuses a statement of several, its halves are tried
  * by themselves, down to the item that is at fault, so that this one fails alone. When the answer is lost every item of
@@ -103,8 +103,20 @@ export class Batch<I, V> {
 
   #admit(entry: Entry<I, V>): void {
     this.#ready.push(entry)
-    if (this.#current === null) this.#send()
+    if (this.#current === null) this.#sendAtTurnsEnd({ isAnswered: true })
     else if (!this.#current.isAnswered) this.#wait()
+  }
+
+  /**
+   * Sends what is ready with what comes yet in this turn of the loop: those who are told just now may come again at once,
+   * and those whom a statement of another kind has just told come one after the other. Else the first of them would go
+   * by itself, and all others behind it.
+   */
+  #sendAtTurnsEnd(last: { isAnswered: boolean }): void {
+    this.#current = last
+    process.nextTick(() => {
+      if (this.#current === last) this.#send()
+    })
   }
 
   #wait(): void {
@@ -139,11 +151,7 @@ export class Batch<I, V> {
     this.#open -= entries.length
     if (this.#current === statement || this.#current === null) {
       statement.isAnswered = true
-      this.#current = statement
-      // Those who are told just now may come again at once: they go with what waits, in this same turn of the loop.
-      process.nextTick(() => {
-        if (this.#current === statement) this.#send()
-      })
+      this.#sendAtTurnsEnd(statement)
     } else if (this.#ready.length > 0) this.#wait()
     if (this.#open > 0) return
     this.#idle?.resolve()

@@ -331,7 +331,7 @@ await eachDatabase(
         return [paymentHash, told?.first]
       })
     )
-    t.same(sizes.slice(0, 2), [1, 39], 'those that come together are told of together')
+    t.equal(sizes[0], 40, 'those that come together are told of together')
     t.same(
       claimed.map(one => one.status === 'fulfilled'),
       claimed.map((_one, at) => !isBad(at))
@@ -421,12 +421,11 @@ await eachDatabase(
     const store = new SqlChallengeStore({ ...methods(database), sql })
     const rows = Array.from({ length: 33 }, () => challenge(null))
     for (const row of rows) await store.insert(database.sql, row)
-    await Promise.all(
-      rows.map(({ paymentHash }, at) =>
-        store.lease(sql, { paymentHash, leaseId: `l${at}` }, 'g', NOW + UNTIL, NOW, null, true)
-      )
-    )
-    t.same(sizes, [1, 32])
+    const lease = ({ paymentHash }: NewChallenge, at: number) =>
+      store.lease(sql, { paymentHash, leaseId: `l${at}` }, 'g', NOW + UNTIL, NOW, null, true)
+    for (const row of rows.slice(0, 1)) await lease(row, 0)
+    await Promise.all(rows.map(lease))
+    t.same(sizes, [1, 33])
     t.same(
       (
         await store.spend(
@@ -468,11 +467,11 @@ await eachDatabase(
     )
     const last = inserted.at(-1)
     t.ok(isUniqueViolation(last?.status === 'rejected' ? last.reason : null))
-    t.same(statements, ['insert', 'insert', 'insert'])
+    t.same(statements, ['insert', 'insert'], 'the one that is there already waits for its payment hash')
     statements.length = 0
     const found = await Promise.all(['0'.repeat(64), ...rows.map(row => row.paymentHash)].map(hash => store.find(hash)))
     t.match(found, [null, ...rows])
-    t.same(statements, ['select', 'select'])
+    t.same(statements, ['select'])
     statements.length = 0
     const counted = await Promise.all(
       [0, 1, 2, 3, 9].map(client =>
@@ -495,6 +494,6 @@ await eachDatabase(
       }),
       'of each client its own, those that expire first'
     )
-    t.same(statements, ['select', 'select'])
+    t.same(statements, ['select'])
   }
 )
