@@ -32,7 +32,17 @@ t.test('what is written is read again, whatever it holds', async t => {
     }),
     { numRuns: 50 }
   )
+  // Like items stand next to each other in the columns of rows.
+  const few = fc.constantFrom('"', '\\', 'a', '', null, '\\"', ['a', null], ['a', null], 7, -0, Number.NaN)
+  const inner = (value: unknown): unknown => (Array.isArray(value) ? value : value === null ? null : String(value))
+  fc.assert(
+    fc.property(fc.array(few, { minLength: 3 }), values => {
+      t.same(readArray(writeArray(values, text), text), values.map(inner))
+    }),
+    { numRuns: 50 }
+  )
   t.throws(() => writeArray(['a', undefined], text), TypeError)
+  t.throws(() => writeArray([undefined], text), TypeError)
 })
 
 await eachDatabase(

@@ -64,16 +64,30 @@ function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, pos
 /** The same for `sql.array`: the array type of each element's. */
 export const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
 
-/** An array's text (PostgreSQL, Array Input and Output Syntax); null and lists inside are kept. */
+/**
+ * An array's text (PostgreSQL, Array Input and Output Syntax); null and lists inside are kept. In a list that is a column
+ * of rows many items are like the one before, which then is not written anew.
+ */
 export function writeArray(list: readonly unknown[], serialize: Serialize): string {
-  return `{${list
-    .map(item => {
-      if (item === undefined) throw new TypeError('A list for the database holds undefined; say null')
-      if (item === null) return 'NULL'
-      if (Array.isArray(item)) return writeArray(item, serialize)
-      return `"${String(serialize(item)).replace(/["\\]/g, '\\$&')}"`
-    })
-    .join(',')}}`
+  let text = '{'
+  let before: unknown
+  let written = ''
+  for (let at = 0; at < list.length; at++) {
+    const item = list[at]
+    if (at === 0 || item !== before) written = writeItem(item, serialize)
+    before = item
+    text += at === 0 ? written : `,${written}`
+  }
+  return `${text}}`
+}
+
+function writeItem(item: unknown, serialize: Serialize): string {
+  if (item === undefined) throw new TypeError('A list for the database holds undefined; say null')
+  if (item === null) return 'NULL'
+  if (Array.isArray(item)) return writeArray(item, serialize)
+  const value = String(serialize(item))
+  // Two searches for one character take a tenth of the expression's time.
+  return value.includes('"') || value.includes('\\') ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
 }
 
 /** The values in an array's text, as PostgreSQL writes it. */
