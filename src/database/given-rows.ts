@@ -7,7 +7,7 @@ type Given = string | number | null
 /** One column of the rows that are given: its type in PostgreSQL, and where its value comes from. */
 export type GivenColumn<R> = readonly [
   // No boolean: the client takes a list of them for one.
-  type: 'text' | 'integer' | 'bigint' | 'timestamptz' | 'uuid',
+  type: 'text' | 'integer' | 'bigint' | 'numeric' | 'timestamptz' | 'uuid',
   of: (row: R) => Given
 ]
 

@@ -1,7 +1,9 @@
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/idempotency.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
+import { Batch } from '../database/batch.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
+import { overRows, type GivenColumn } from '../database/given-rows.ts'
 import { amount, column, integer, optional, records, text, moment, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
@@ -57,7 +59,8 @@ export type ProviderSeatName = `${ProviderSlot} ${KindName}`
 export interface PaymentStore {
   /**
    * Holds an order id that no payment of the merchant has and that no create of now holds. Of any number of creates
-   * with one order id at once, one at most holds it; one whose time is over is replaced.
+   * with one order id at once, one at most holds it; one whose time is over is replaced. A payment that is written in
+   * this very moment may be overlooked: `insert` then answers `taken`. Never inside a transaction, as `insert`.
    */
   reserve(reservation: Reservation, now: number): Promise<CreateOutcome>
   /** Gives the order id back; nothing when the reservation is no longer this one. */
@@ -143,6 +146,106 @@ const paymentRows: Records<Payment> = records({
 
 const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: moment() })
 
+const keyColumns = {
+  idempotency_operation: ['text', ({ idempotency }) => idempotency?.operation ?? null],
+  idempotency_key: ['text', ({ idempotency }) => idempotency?.key ?? null],
+  idempotency_fingerprint: ['text', ({ idempotency }) => idempotency?.fingerprint ?? null]
+} satisfies Record<string, GivenColumn<Reservation>>
+
+/** Answers those that hold their order id from now on. */
+const RESERVE = overRows<Reservation & { readonly now: number }>(
+  {
+    merchant_id: ['integer', row => row.merchantId],
+    order_id: ['text', row => row.orderId],
+    reservation_id: ['text', row => row.reservationId],
+    held_until: ['timestamptz', row => row.heldUntil],
+    now: ['timestamptz', row => row.now],
+    ...keyColumns
+  },
+  given => `
+    with asked as (select * from ${given}),
+    held as (
+      insert into payment_reservations (
+        merchant_id, order_id, reservation_id, held_until, idempotency_operation, idempotency_key, idempotency_fingerprint)
+      select merchant_id, order_id, reservation_id, held_until, idempotency_operation, idempotency_key, idempotency_fingerprint
+      from asked
+      where exists (select from merchants where merchants.id = asked.merchant_id and is_active)
+        and not exists (
+          select from payments where payments.merchant_id = asked.merchant_id and payments.order_id = asked.order_id)
+      on conflict (merchant_id, order_id) do update set reservation_id = excluded.reservation_id, held_until = excluded.held_until,
+        idempotency_operation = excluded.idempotency_operation, idempotency_key = excluded.idempotency_key,
+        idempotency_fingerprint = excluded.idempotency_fingerprint
+        where payment_reservations.held_until <= (select now from asked where asked.reservation_id = excluded.reservation_id)
+      returning reservation_id)
+    select nth from asked join held using (reservation_id)`,
+  { locks: true }
+)
+
+/** A payment as it is written. */
+type NewPayment = Payment & Pick<Reservation, 'reservationId' | 'idempotency'>
+
+const newPaymentColumns: Readonly<Record<string, GivenColumn<NewPayment>>> = {
+  invoice_id: ['text', row => row.invoiceId],
+  merchant_id: ['integer', row => row.merchantId],
+  order_id: ['text', row => row.orderId],
+  status: ['text', row => row.status],
+  amount: ['numeric', row => row.amount],
+  currency: ['text', row => row.currency],
+  description: ['text', row => row.description],
+  customer_email: ['text', row => row.customerEmail],
+  customer_name: ['text', row => row.customerName],
+  success_url: ['text', row => row.successUrl],
+  metadata: ['text', row => (row.metadata === null ? null : JSON.stringify(row.metadata))],
+  pay_token: ['text', row => row.payToken],
+  provider_slot: ['text', row => row.slot],
+  provider_kind: ['text', row => row.kind],
+  charge_id: ['text', row => row.chargeId],
+  invoice: ['text', row => row.invoice],
+  payment_hash: ['text', row => row.paymentHash],
+  network: ['text', row => row.network],
+  onchain_address: ['text', row => row.onchainAddress],
+  checkout_url: ['text', row => row.checkoutUrl],
+  amount_sats: ['bigint', row => row.amountSats],
+  received_sats: ['bigint', row => row.receivedSats],
+  created_at: ['timestamptz', row => row.createdAt],
+  expires_at: ['timestamptz', row => row.expiresAt],
+  confirms_at: ['timestamptz', row => row.confirmsAt],
+  paid_at: ['timestamptz', row => row.paidAt],
+  updated_at: ['timestamptz', row => row.createdAt],
+  idempotency_operation: ['text', row => row.idempotency?.operation ?? null],
+  idempotency_key: ['text', row => row.idempotency?.key ?? null],
+  idempotency_fingerprint: ['text', row => row.idempotency?.fingerprint ?? null]
+}
+
+/**
+ * Answers those whose reservation still stood, which is dropped, with whether the account is active: only then the
+ * payment is written. The account's row is held, so that a payment and a deactivation have an order.
+ */
+const INSERT = overRows<NewPayment>(
+  { ...newPaymentColumns, reservation_id: ['text', row => row.reservationId] },
+  given => {
+    const columns = Object.keys(newPaymentColumns)
+    return `
+      with asked as (select * from ${given}),
+      dropped as (
+        delete from payment_reservations using asked
+        where payment_reservations.merchant_id = asked.merchant_id and payment_reservations.order_id = asked.order_id
+          and payment_reservations.reservation_id = asked.reservation_id
+        returning asked.nth, asked.merchant_id),
+      active as (
+        select id from merchants where id in (select merchant_id from dropped) and is_active order by id for share),
+      made as (
+        insert into payments (${columns.join(', ')})
+        select ${columns.map(name => `asked.${name}`).join(', ')}
+        from asked join dropped using (nth) join active on active.id = asked.merchant_id)
+      select nth, active.id is not null as active from dropped left join active on active.id = dropped.merchant_id`
+  },
+  { locks: true }
+)
+
+/** Bytes of a payment's row beside the texts that a merchant gives. */
+const ROW_BYTES = 1_200
+
 /** Whether a payment of the account was ever paid, demo payments included. */
 export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<boolean> {
   const [row] = await sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
@@ -152,46 +255,48 @@ export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<bool
 /** Payments in the SQL database. */
 export class SqlPaymentStore implements PaymentStore {
   readonly #database: Database
+  readonly #reservations: Batch<Reservation & { readonly now: number }, boolean>
+  readonly #inserts: Batch<NewPayment, CreateOutcome>
 
   constructor(database: Database) {
     this.#database = database
+    const { sql } = database
+    this.#reservations = new Batch({
+      key: row => orderKey(row),
+      write: async rows => (await RESERVE.one(sql, rows)).map(held => held !== null)
+    })
+    this.#inserts = new Batch({
+      key: row => orderKey(row),
+      size: ({ invoice, description, metadata }) =>
+        ROW_BYTES +
+        invoice.length +
+        (description?.length ?? 0) +
+        (metadata === null ? 0 : JSON.stringify(metadata).length),
+      write: async rows =>
+        (await INSERT.one(sql, rows)).map((dropped): CreateOutcome =>
+          dropped === null ? 'taken' : dropped['active'] === true ? 'done' : 'inactive'
+        )
+    })
   }
 
   async reserve(reservation: Reservation, now: number): Promise<CreateOutcome> {
-    const { merchantId, orderId, reservationId, heldUntil, idempotency = null } = reservation
-    const { sql } = this.#database
-    const [held] = await sql`
-      insert into payment_reservations (
-        merchant_id, order_id, reservation_id, held_until, idempotency_operation, idempotency_key, idempotency_fingerprint)
-      select id, ${orderId}, ${reservationId}, ${new Date(heldUntil)},
-        ${idempotency?.operation ?? null}, ${idempotency?.key ?? null}, ${idempotency?.fingerprint ?? null}
-      from merchants where id = ${merchantId} and is_active
-      on conflict (merchant_id, order_id) do update set reservation_id = excluded.reservation_id, held_until = excluded.held_until,
-        idempotency_operation = excluded.idempotency_operation, idempotency_key = excluded.idempotency_key,
-        idempotency_fingerprint = excluded.idempotency_fingerprint
-        where payment_reservations.held_until <= ${new Date(now)}
-      returning 1`
-    if (held === undefined) {
-      const [active] = await sql`select 1 from merchants where id = ${merchantId} and is_active`
-      if (active === undefined) return 'inactive'
-      return idempotency === null ? 'taken' : await this.#heldBy(merchantId, orderId, idempotency)
-    }
-    // Only now: a create that ended a moment ago has written its payment and dropped its reservation together.
-    const [payment] = await sql`select 1 from payments where merchant_id = ${merchantId} and order_id = ${orderId}`
-    if (payment === undefined) return 'done'
-    await this.release(reservation)
-    return 'taken'
+    if (await this.#reservations.add({ ...reservation, now })) return 'done'
+    const { merchantId, idempotency = null } = reservation
+    const [active] = await this.#database.sql`select 1 from merchants where id = ${merchantId} and is_active`
+    if (active === undefined) return 'inactive'
+    return idempotency === null ? 'taken' : await this.#heldBy(reservation, idempotency, now)
   }
 
   /** Whether the request that holds an order id is this one's first. */
   async #heldBy(
-    merchantId: number,
-    orderId: string,
-    { operation, key, fingerprint }: PaymentKeyUse
+    { merchantId, orderId }: Reservation,
+    { operation, key, fingerprint }: PaymentKeyUse,
+    now: number
   ): Promise<CreateOutcome> {
     const [held] = await this.#database.sql<Array<{ idempotency_fingerprint: string }>>`
       select idempotency_fingerprint from payment_reservations
-      where merchant_id = ${merchantId} and order_id = ${orderId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
+      where merchant_id = ${merchantId} and order_id = ${orderId} and held_until > ${new Date(now)}
+        and idempotency_operation = ${operation} and idempotency_key = ${key}`
     if (held === undefined) return 'taken'
     return held.idempotency_fingerprint === fingerprint ? 'running' : 'reused'
   }
@@ -201,20 +306,9 @@ export class SqlPaymentStore implements PaymentStore {
       delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
   }
 
-  async insert(
-    payment: Payment,
-    { merchantId, orderId, reservationId, idempotency = null }: Reservation
-  ): Promise<CreateOutcome> {
+  async insert(payment: Payment, { reservationId, idempotency = null }: Reservation): Promise<CreateOutcome> {
     try {
-      return await this.#database.transaction(async tx => {
-        const dropped = await tx`
-          delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
-        if (dropped.count === 0) return 'taken'
-        const [active] = await tx`select 1 from merchants where id = ${merchantId} and is_active for share`
-        if (active === undefined) return 'inactive'
-        await tx`insert into payments ${tx({ ...paymentRows.write(tx, payment), updated_at: new Date(payment.createdAt), ...keyColumns(idempotency) })}`
-        return 'done'
-      })
+      return await this.#inserts.add({ ...payment, reservationId, idempotency })
     } catch (error) {
       if (isUniqueViolation(error, 'payments_pkey'))
         throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
@@ -303,10 +397,7 @@ export class SqlPaymentStore implements PaymentStore {
   }
 }
 
-function keyColumns(idempotency: PaymentKeyUse | null) {
-  return {
-    idempotency_operation: idempotency?.operation ?? null,
-    idempotency_key: idempotency?.key ?? null,
-    idempotency_fingerprint: idempotency?.fingerprint ?? null
-  }
+/** What a create changes besides its own rows. */
+function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'orderId'>): string {
+  return `${merchantId} ${orderId}`
 }
