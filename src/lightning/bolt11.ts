@@ -2,8 +2,8 @@
  * BOLT 11 invoices. Decoding is strict: an invoice that another wallet would refuse, or whose amount or payment hash
  * could be read in two ways, is an error. Encoding signs, for the sandbox provider and demo payments.
  */
-import { bech32 } from '@scure/base'
 import { recover, signRecoverable, verify } from 'tiny-secp256k1'
+import { Bech32Error, bytesOf, decodeBech32, encodeBech32, wordsOf } from './bech32.ts'
 import { sha256 } from './hmac.ts'
 import { isHex32 } from './preimage.ts'
 
@@ -118,7 +118,7 @@ const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
 export function decodeInvoice(text: string, options: { readonly signature?: boolean } = {}): Invoice {
   if (text.length > MAX_INVOICE_CHARS)
     throw new InvoiceError('length', `The invoice has ${text.length} characters; the limit is ${MAX_INVOICE_CHARS}`)
-  const { prefix, words } = decodeBech32(text)
+  const { prefix, words } = readBech32(text)
   const human = HUMAN_PART.exec(prefix)
   const network = PREFIXES[human?.[1] ?? '']
   if (human === null || network === undefined) {
@@ -171,18 +171,16 @@ export function decodeInvoice(text: string, options: { readonly signature?: bool
   }
 }
 
-function decodeBech32(text: string): { prefix: string; words: Uint8Array } {
+function readBech32(text: string): ReturnType<typeof decodeBech32> {
   try {
-    // bech32 texts hold exactly one `1` as separator by type, but decode() checks this itself; the cast states its
-    // input type.
-    const { prefix, words } = bech32.decode(text as `${string}1${string}`, false)
-    return { prefix, words: Uint8Array.from(words) }
+    return decodeBech32(text)
   } catch (error) {
-    throw new InvoiceError('bech32', `The invoice is not bech32: ${reason(error)}`)
+    if (error instanceof Bech32Error) throw new InvoiceError('bech32', `The invoice is not bech32: ${error.message}`)
+    throw error
   }
 }
 
-// The library repeats the whole invoice in some messages, which are meant for one line of a log.
+// A library may repeat what it was given, and its messages are meant for one line of a log.
 function reason(error: unknown): string {
   return error instanceof Error ? error.message.slice(0, 60) : 'unknown reason'
 }
@@ -215,7 +213,7 @@ class Fields {
 
   hex(type: number): string | null {
     const words = this.#values.get(type)
-    return words === undefined ? null : Buffer.from(toBytes(type, words)).toString('hex')
+    return words === undefined ? null : toBytes(type, words).toString('hex')
   }
 
   text(type: number): string | null {
@@ -290,9 +288,9 @@ function readFields(words: Uint8Array): Fields {
   return fields
 }
 
-function toBytes(type: number, words: Uint8Array): Uint8Array {
+function toBytes(type: number, words: Uint8Array): Buffer {
   try {
-    return bech32.fromWords(Array.from(words))
+    return bytesOf(words)
   } catch {
     throw new InvoiceError('field', `The field ${fieldName(type)} is not padded with zeros to whole bytes`)
   }
@@ -300,7 +298,7 @@ function toBytes(type: number, words: Uint8Array): Uint8Array {
 
 function checkSignature(prefix: string, words: Uint8Array, end: number, named: string | null): string {
   const hash = signedHash(prefix, words.subarray(0, end))
-  const signature = bech32.fromWords(Array.from(words.subarray(end))) // 104 words are exactly 65 bytes, so no padding can be wrong.
+  const signature = bytesOf(words.subarray(end)) // 104 words are exactly 65 bytes, so no padding can be wrong.
   const compact = signature.subarray(0, 64)
   const recovery = signature[64] ?? 0
   try {
@@ -396,9 +394,9 @@ export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): stri
     throw new InvoiceError('length', `The description has more than ${MAX_DESCRIPTION_BYTES} bytes`)
 
   const words: number[] = numberWords(timestamp, TIMESTAMP_WORDS)
-  pushField(words, FIELD_SECRET, bech32.toWords(Buffer.from(paymentSecret, 'hex')))
-  pushField(words, FIELD_PAYMENT_HASH, bech32.toWords(Buffer.from(paymentHash, 'hex')))
-  pushField(words, FIELD_DESCRIPTION, bech32.toWords(Buffer.from(description, 'utf8')))
+  pushField(words, FIELD_SECRET, wordsOf(Buffer.from(paymentSecret, 'hex')))
+  pushField(words, FIELD_PAYMENT_HASH, wordsOf(Buffer.from(paymentHash, 'hex')))
+  pushField(words, FIELD_DESCRIPTION, wordsOf(Buffer.from(description, 'utf8')))
   pushField(words, FIELD_EXPIRY, numberWords(terms.expirySeconds ?? DEFAULT_EXPIRY))
   pushField(words, FIELD_CLTV, numberWords(terms.minFinalCltvExpiry ?? DEFAULT_CLTV))
   const features = featureWords(terms.features ?? [8, 14, 17])
@@ -407,7 +405,8 @@ export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): stri
   const hash = signedHash(prefix, Uint8Array.from(words))
   const { signature: compact, recoveryId } = signRecoverable(hash, privateKey)
   const signature = Buffer.concat([compact, Buffer.of(recoveryId)])
-  return bech32.encode(prefix, [...words, ...bech32.toWords(signature)], false)
+  for (const word of wordsOf(signature)) words.push(word)
+  return encodeBech32(prefix, words)
 }
 
 function writeAmount(msat: bigint | null): string {
