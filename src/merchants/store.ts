@@ -1,4 +1,6 @@
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
+import { overRows } from '../database/given-rows.ts'
+import { sharedLook } from '../database/shared-look.ts'
 import {
   column,
   dateOrNull,
@@ -169,12 +171,23 @@ const changeRows: Records<Required<MerchantChanges>> = records({
   providerChoice: text<ProviderSlot>()
 })
 
+const BY_KEY_ID = overRows<string>(
+  { wanted: ['text', keyId => keyId] },
+  given => `select merchants.*, given.nth from ${given} join merchants on merchants.key_id = given.wanted`
+)
+
 /** Accounts in the database's table `merchants`. */
 export class SqlMerchantStore implements MerchantStore {
   readonly #sql: Sql
+  readonly #byKeyId: (keyId: string) => Promise<StoredMerchant | null>
 
   constructor(database: Pick<Database, 'sql'>) {
-    this.#sql = database.sql
+    const { sql } = database
+    this.#sql = sql
+    this.#byKeyId = sharedLook({
+      key: keyId => keyId,
+      find: async keyIds => (await BY_KEY_ID.one(sql, keyIds)).map(row => (row === null ? null : storedMerchant(row)))
+    })
   }
 
   within(sql: TransactionSql): MerchantStore {
@@ -220,11 +233,8 @@ export class SqlMerchantStore implements MerchantStore {
     return await merchantRows.one(this.#sql`select * from merchants where email = ${email}`)
   }
 
-  async byKeyId(keyId: string): Promise<StoredMerchant | null> {
-    const [row] = await this.#sql<
-      Array<Row & { readonly key_digest: Buffer }>
-    >`select * from merchants where key_id = ${keyId}`
-    return row === undefined ? null : { merchant: merchantRows.read(row), keyDigest: row.key_digest }
+  byKeyId(keyId: string): Promise<StoredMerchant | null> {
+    return this.#byKeyId(keyId)
   }
 
   async replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
@@ -283,4 +293,9 @@ export class SqlMerchantStore implements MerchantStore {
 // account".
 function isRowId(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
+}
+
+function storedMerchant(row: Row): StoredMerchant {
+  // The client reads bytea as a Buffer, and the column is never null.
+  return { merchant: merchantRows.read(row), keyDigest: row['key_digest'] as Buffer }
 }

@@ -4,6 +4,7 @@ import type { Currency } from '../money/currencies.ts'
 import { Batch } from '../database/batch.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
 import { overRows, type GivenColumn } from '../database/given-rows.ts'
+import { sharedLook } from '../database/shared-look.ts'
 import { amount, column, integer, optional, records, text, moment, type Records, type Row } from '../database/rows.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
@@ -246,6 +247,19 @@ const INSERT = overRows<NewPayment>(
 /** Bytes of a payment's row beside the texts that a merchant gives. */
 const ROW_BYTES = 1_200
 
+/** A payment that its merchant reads. */
+interface PaymentLook {
+  readonly merchantId: number
+  readonly invoiceId: string
+}
+
+const FIND = overRows<PaymentLook>(
+  { id: ['text', row => row.invoiceId], merchant: ['integer', row => row.merchantId] },
+  given => `
+    select payments.*, given.nth from ${given}
+    join payments on payments.invoice_id = given.id and payments.merchant_id = given.merchant`
+)
+
 /** Whether a payment of the account was ever paid, demo payments included. */
 export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<boolean> {
   const [row] = await sql`select 1 from payments where merchant_id = ${merchantId} and paid_at is not null limit 1`
@@ -257,6 +271,7 @@ export class SqlPaymentStore implements PaymentStore {
   readonly #database: Database
   readonly #reservations: Batch<Reservation & { readonly now: number }, boolean>
   readonly #inserts: Batch<NewPayment, CreateOutcome>
+  readonly #find: (look: PaymentLook) => Promise<Payment | null>
 
   constructor(database: Database) {
     this.#database = database
@@ -276,6 +291,10 @@ export class SqlPaymentStore implements PaymentStore {
         (await INSERT.one(sql, rows)).map((dropped): CreateOutcome =>
           dropped === null ? 'taken' : dropped['active'] === true ? 'done' : 'inactive'
         )
+    })
+    this.#find = sharedLook({
+      key: ({ merchantId, invoiceId }) => `${merchantId} ${invoiceId}`,
+      find: async looks => (await FIND.one(sql, looks)).map(row => (row === null ? null : paymentRows.read(row)))
     })
   }
 
@@ -332,7 +351,7 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   get(merchantId: number, invoiceId: string): Promise<Payment | null> {
-    return this.#one(sql => sql`invoice_id = ${invoiceId} and merchant_id = ${merchantId}`)
+    return this.#find({ merchantId, invoiceId })
   }
 
   byId(invoiceId: string): Promise<Payment | null> {

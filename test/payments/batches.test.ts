@@ -40,7 +40,7 @@ await eachDatabase(t, 'payments that are written together get each its own verdi
     t.equal(await store.insert(paymentOf(paid), paid), 'done')
     t.equal(await store.reserve(held('stale', { heldUntil: now }), now - 1), 'done')
     await merchants.deactivate(gone.id)
-    // The first goes by itself, the others together.
+    // All in one turn, so together.
     const asked = [
       ...Array.from({ length: 20 }, (_each, at) => held(`order-${at}`)),
       held('order-3'),
