@@ -120,41 +120,54 @@ export function addCaveat(macaroon: Macaroon, caveat: string): Macaroon {
  * @throws MacaroonError `size` above `MAX_MACAROON_BYTES` or `MAX_CAVEATS`, so that nothing is issued that would be
  *   refused.
  */
-export function encodeMacaroon(macaroon: Macaroon): Uint8Array {
+export function encodeMacaroon(macaroon: Macaroon): Buffer {
   if (macaroon.caveats.length > MAX_CAVEATS)
     throw new MacaroonError('size', `A macaroon carries at most ${MAX_CAVEATS} caveats`)
-  const parts: Uint8Array[] = [Buffer.of(VERSION)]
-  if (macaroon.location !== '') writeField(parts, FIELD_LOCATION, Buffer.from(macaroon.location, 'utf8'))
-  writeField(parts, FIELD_IDENTIFIER, macaroon.identifier)
-  parts.push(SECTION_END)
-  for (const caveat of macaroon.caveats) {
-    writeField(parts, FIELD_IDENTIFIER, caveat)
-    parts.push(SECTION_END)
+  const { identifier, caveats, signature } = macaroon
+  const location = macaroon.location === '' ? NOTHING : Buffer.from(macaroon.location, 'utf8')
+  let length = ENDS_AND_VERSION + (location.length === 0 ? 0 : fieldLength(location))
+  length += fieldLength(identifier) + fieldLength(signature)
+  for (const caveat of caveats) length += fieldLength(caveat) + 1
+  if (length > MAX_MACAROON_BYTES)
+    throw new MacaroonError('size', `The macaroon has ${length} bytes; the limit is ${MAX_MACAROON_BYTES}`)
+  const bytes = Buffer.allocUnsafe(length)
+  bytes[0] = VERSION
+  let at = location.length === 0 ? 1 : writeField(bytes, 1, FIELD_LOCATION, location)
+  at = writeField(bytes, at, FIELD_IDENTIFIER, identifier)
+  bytes[at++] = FIELD_END
+  for (const caveat of caveats) {
+    at = writeField(bytes, at, FIELD_IDENTIFIER, caveat)
+    bytes[at++] = FIELD_END
   }
-  parts.push(SECTION_END)
-  writeField(parts, FIELD_SIGNATURE, macaroon.signature)
-  const bytes = Buffer.concat(parts)
-  if (bytes.length > MAX_MACAROON_BYTES)
-    throw new MacaroonError('size', `The macaroon has ${bytes.length} bytes; the limit is ${MAX_MACAROON_BYTES}`)
+  bytes[at++] = FIELD_END
+  writeField(bytes, at, FIELD_SIGNATURE, signature)
   return bytes
 }
 
 /** The binary form in standard base64 with padding, as challenges carry it. */
 export function macaroonToBase64(macaroon: Macaroon): string {
-  return Buffer.from(encodeMacaroon(macaroon)).toString('base64')
+  return encodeMacaroon(macaroon).toString('base64')
 }
 
-const SECTION_END = Buffer.of(FIELD_END)
+// The version, and the ends of the header and of all caveats.
+const ENDS_AND_VERSION = 3
 
-function writeField(parts: Uint8Array[], type: number, bytes: Uint8Array): void {
-  const head = [type]
-  let length = bytes.length
-  while (length > 0x7f) {
-    head.push((length & 0x7f) | 0x80)
-    length >>>= 7
-  }
-  head.push(length)
-  parts.push(Buffer.from(head), bytes)
+/** Bytes of a field: its type, the varint of its length, and itself. */
+function fieldLength({ length }: Uint8Array): number {
+  let head = 2
+  for (let rest = length >>> 7; rest > 0; rest >>>= 7) head++
+  return head + length
+}
+
+/** Writes a field, and answers where the next one begins. */
+function writeField(bytes: Uint8Array, from: number, type: number, value: Uint8Array): number {
+  let at = from
+  bytes[at++] = type
+  let { length } = value
+  for (; length > 0x7f; length >>>= 7) bytes[at++] = (length & 0x7f) | 0x80
+  bytes[at++] = length
+  bytes.set(value, at)
+  return at + value.length
 }
 
 /**

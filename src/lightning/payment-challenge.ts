@@ -134,6 +134,8 @@ export function paymentChallenge(terms: PaymentChallengeTerms, key: Uint8Array):
 
 /** The `request` parameter: base64url without padding of the canonical JSON (RFC 8785). */
 export function encodeRequest(amount: string, invoice: string, network: string, paymentHash: string): string {
-  const json = canonicalize({ amount, currency: 'sat', methodDetails: { invoice, network, paymentHash } })
+  // Its members in their order, since they are the same each time.
+  const details = `{"invoice":${canonicalize(invoice)},"network":${canonicalize(network)},"paymentHash":${canonicalize(paymentHash)}}`
+  const json = `{"amount":${canonicalize(amount)},"currency":"sat","methodDetails":${details}}`
   return Buffer.from(json, 'utf8').toString('base64url')
 }

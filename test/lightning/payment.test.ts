@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
 import type { InvoiceNetwork } from '../../src/lightning/bolt11.ts'
+import { canonicalize } from '../../src/lightning/jcs.ts'
 import {
   checkRealm,
   encodeRequest,
@@ -51,6 +52,16 @@ const TERMS: PaymentChallengeTerms = {
 
 const parameters = (header: string) =>
   Object.fromEntries([...header.matchAll(/([a-z]+)="([^"]*)"/g)].map(match => [match[1] ?? '', match[2] ?? '']))
+
+t.test('the request parameter is the canonical JSON of its members, whatever they hold', async t => {
+  fc.assert(
+    fc.property(fc.string(), fc.string(), fc.string(), fc.string(), (amount, invoice, network, paymentHash) => {
+      const json = canonicalize({ methodDetails: { paymentHash, network, invoice }, currency: 'sat', amount })
+      t.equal(encodeRequest(amount, invoice, network, paymentHash), Buffer.from(json).toString('base64url'))
+    }),
+    { numRuns: 100 }
+  )
+})
 
 t.test('the id vectors, without and with a digest', async t => {
   const request = encodeRequest(
