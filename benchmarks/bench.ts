@@ -21,14 +21,17 @@ import { modernOnce, postDigest } from './scenarios/modern.ts'
 import { passThrough } from './scenarios/pass-through.ts'
 import { redemption } from './scenarios/redemption.ts'
 import type { Scenario, Study } from './scenarios/scenario.ts'
+import { slowProvider } from './scenarios/slow-provider.ts'
 import { streamed } from './scenarios/streamed.ts'
 import { eventStreams, idleConnections, webSocketEcho } from './scenarios/studies.ts'
+import { metered } from './scenarios/metered.ts'
 import { verifiedL402 } from './scenarios/verified-l402.ts'
 
 // Those that leave many rows in the databases come last; ten thousand tokens have the code compiled that a cold one
 // needs.
 const scenarios: readonly Scenario[] = [
   verifiedL402,
+  metered,
   passThrough,
   tenThousandTokens,
   coldL402,
@@ -38,12 +41,20 @@ const scenarios: readonly Scenario[] = [
   createPayment,
   mint402
 ]
-const studies: readonly Study[] = [allocation, redemption, eventStreams, idleConnections, webSocketEcho, streamed]
+const studies: readonly Study[] = [
+  allocation,
+  redemption,
+  slowProvider,
+  eventStreams,
+  idleConnections,
+  webSocketEcho,
+  streamed
+]
 
 const quick: Effort = {
   name: 'quick',
   rounds: 3,
-  compile: { requests: 60_000, seconds: 9 },
+  compile: { requests: 80_000, seconds: 9 },
   warmUp: 1,
   settle: 0,
   window: 1,
@@ -56,13 +67,19 @@ const full: Effort = {
   ...quick,
   name: 'full',
   rounds: 9,
-  compile: { requests: 200_000, seconds: 40 },
-  warmUp: 10,
-  settle: 1,
-  window: 10,
-  spare: 900,
-  openRounds: 9
+  compile: { requests: 200_000, seconds: 25 },
+  warmUp: 4,
+  window: 3,
+  spare: 40,
+  openRounds: 5
 }
+/**
+ * Seconds that a whole run may take, less what studies, which cannot be cut short, were seen to overrun theirs by. Where the machine is slow, or scenarios are many, rounds are
+ * left out.
+ */
+const BUDGET = { quick: 262, full: 1040 } as const
+/** Seconds that stopping the targets takes of it. */
+const STOPPING = 5
 
 function numberOr(name: string, text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise
@@ -90,6 +107,7 @@ async function part(name: string, work: () => Promise<void>): Promise<void> {
 }
 
 async function main(): Promise<void> {
+  const results = fileURLToPath(new URL('results', import.meta.url))
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
@@ -98,15 +116,18 @@ async function main(): Promise<void> {
       window: { type: 'string' },
       connections: { type: 'string' },
       readme: { type: 'boolean', default: false },
-      out: { type: 'string', default: fileURLToPath(new URL('results', import.meta.url)) }
+      out: { type: 'string', default: results }
     }
   })
-  if (values.readme) {
+  const readme = (): void => {
     writeReadme(
       fileURLToPath(new URL('../README.md', import.meta.url)),
       values.out,
       [...scenarios, ...studies].map(({ id }) => id)
     )
+  }
+  if (values.readme) {
+    readme()
     return
   }
   const ids = [...scenarios, ...studies].map(({ id }) => id)
@@ -139,12 +160,20 @@ async function main(): Promise<void> {
       })
     })
   }
+  // Some alone have the time that they need.
+  const left = [...scenarios, ...studies]
+  const allowance = (part: Scenario | Study): number => {
+    if (positionals.length > 0) return Infinity
+    const rest = BUDGET[base.name] * 1000 - STOPPING * 1000 - (performance.now() - began)
+    const all = left.slice(left.indexOf(part)).reduce((sum, { seconds }) => sum + seconds, 0)
+    return (rest * part.seconds) / all
+  }
   const measureScenarios = async (): Promise<void> => {
     try {
       for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
         say(scenario.title)
         await part(scenario.id, async () => {
-          const run = await runScenario(scenario, effort, fleet, machine, say)
+          const run = await runScenario(scenario, effort, fleet, machine, say, allowance(scenario))
           const report = renderMarkdown(run, command)
           write(`${scenario.id}.md`, report)
           write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
@@ -189,6 +218,8 @@ async function main(): Promise<void> {
   } finally {
     removeFolder(folder)
   }
+  // A whole run is the README's; its figures are not copied by hand.
+  if (positionals.length === 0 && values.out === results) readme()
   say('done')
 }
 

@@ -190,7 +190,9 @@ export async function generate(job: Job, ready: () => Promise<void> = async () =
       sent,
       latency: percentiles(latencies)
     }
-    return rate === null ? result : { ...result, late: percentiles(lateness).p99, unsent: waiting.length }
+    if (rate === null) return result
+    const late = percentiles(lateness)
+    return { ...result, lateMedian: late.p50, late: late.p99, unsent: waiting.length }
   } finally {
     running = false
     for (const lane of lanes) {

@@ -34,8 +34,10 @@ export interface LoadResult {
   /** Requests sent in all, counted or not: so many of the variations are used. */
   readonly sent: number
   /**
-   * Open loop only: how late requests were sent, at the 99th percentile, and how many were still waiting at the end.
+   * Open loop only: how late requests were sent, at the median and at the 99th percentile, in microseconds, and how
+   * many were still waiting at the end.
    */
+  readonly lateMedian?: number
   readonly late?: number
   readonly unsent?: number
 }

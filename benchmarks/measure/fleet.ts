@@ -123,8 +123,7 @@ export class Fleet {
 
   /**
    * Warms up what is compiled while it runs, each target once in a run: with its own request where that may be
-   * repeated, else with
-   * `otherwise`. As many at a time as there are cores for them, before they are held on one.
+   * repeated, else with `otherwise`. As many at a time as there are cores for them, before they are held on one.
    */
   async warmUp(
     subjects: ReadonlyArray<{ readonly label: string; readonly target: Target; readonly request: LoadRequest }>,

@@ -4,8 +4,10 @@ import type { LoadResult } from '../load/request.ts'
 import type { Target } from '../peers/target.ts'
 import { cpuOfMachine, cpuOfRun, cpuOfTree } from '../rig/cpu.ts'
 
-/** Lateness of sending, in microseconds at the 99th percentile, above which an open loop did not do what it claims. */
+/** Lateness of sending, in microseconds at the 99th percentile, above which that percentile is the generator's. */
 const MAX_LATE = 1000
+/** The same of the median, above which nothing of the window counts. */
+const MAX_LATE_MEDIAN = 50
 /** Share of its core that a proxy must have used for its requests a second to be its own limit. */
 const SATURATED = 0.9
 
@@ -22,6 +24,8 @@ const NOTHING: LoadResult = {
 export interface Sample extends LoadResult {
   /** Why the window does not count; absent when it does. */
   readonly void?: string
+  /** Why its median counts and its tail does not; absent when both do, or neither. */
+  readonly tailVoid?: string
   /** CPU microseconds of the target's processes for each request; null for the bare upstream. */
   readonly cpuPerRequest: number | null
   /** Closed loop: whether the proxy, and not the generator, was the limit. */
@@ -43,8 +47,13 @@ export function voidReason(result: LoadResult, rate: number | null): string | nu
   if (result.broken > 0) return `${result.broken} requests broke`
   if (rate === null) return null
   if ((result.unsent ?? 0) > 0) return `${result.unsent ?? 0} ${UNSENT}, since no connection was free`
-  if ((result.late ?? 0) > MAX_LATE) return `the generator fell behind: ${Math.round(result.late ?? 0)} µs late at p99`
-  return null
+  const late = result.lateMedian ?? 0
+  return late > MAX_LATE_MEDIAN ? `the generator fell behind: ${Math.round(late)} µs late at the median` : null
+}
+
+/** Why the tail of a window that counts does not, or null. */
+export function tailVoidReason({ late = 0 }: LoadResult): string | null {
+  return late > MAX_LATE ? `the generator fell behind: ${Math.round(late)} µs late at p99` : null
 }
 
 /** Loads a target for one window, closed loop when `rate` is null, and counts what its processes used. */
@@ -68,9 +77,11 @@ export async function measure(load: Load, target: Target, window: Window, rate: 
   const after = read()
   const used = after.cpu - before.cpu
   const reason = target.fault() ?? failure ?? voidReason(result, rate)
+  const tail = reason === null ? tailVoidReason(result) : null
   return {
     ...result,
     ...(reason === null ? {} : { void: reason }),
+    ...(tail === null ? {} : { tailVoid: tail }),
     cpuPerRequest: target.pid === null || result.requests === 0 ? null : used / result.requests,
     saturated: result.seconds > 0 && used / (result.seconds * 1e6) >= SATURATED,
     foreign: Math.max(0, (after.others - before.others) / ((after.at - before.at) * 1000))

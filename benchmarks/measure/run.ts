@@ -45,6 +45,8 @@ export interface RunResult {
   readonly at: string
   readonly machine: Machine
   readonly effort: Effort
+  /** Rounds that there was time for. */
+  readonly rounds: number
   /** Requests a second of the open loops, the same for every target; empty where latencies were not measured. */
   readonly rates: readonly number[]
   readonly closedBy: string
@@ -61,6 +63,8 @@ export interface RunResult {
 const REPEATS = 2
 /** How long a quiet moment is waited for before a window, in milliseconds. */
 const PATIENCE = 700
+/** What the closed loop may take of a scenario's time where latencies are measured too. */
+const CLOSED_SHARE = 0.65
 /** Requests of one window of a target whose requests are not used up, where the others' are. */
 const PLAIN = 400
 
@@ -77,15 +81,17 @@ interface Live {
 
 /**
  * Measures a scenario on the targets of the fleet. Every round visits each of them, so that a noisy minute falls on all
- * alike.
+ * alike. `milliseconds`: what it may take, all in all; rounds for which there is no time are left out, but for the first.
  */
 export async function runScenario(
   scenario: Scenario,
   effort: Effort,
   fleet: Fleet,
   machine: Machine,
-  say: (line: string) => void
+  say: (line: string) => void,
+  milliseconds = Infinity
 ): Promise<RunResult> {
+  const begun = performance.now()
   const generatorCore = fleet.cores?.generator ?? null
   const once = scenario.once?.[effort.name] ?? null
   const warmUps = scenario.once?.warmUp ?? 1
@@ -148,7 +154,7 @@ export async function runScenario(
     const measured = async (): Promise<boolean> => {
       const sample = await visit(live, effort.window, rate)
       if (sample !== null) samples.push(sample)
-      return sample === null || sample.void === undefined || live.row.target?.fault() !== null
+      return sample === null || (sample.void ?? sample.tailVoid) === undefined || live.row.target?.fault() !== null
     }
     const mayWait = (): boolean => spare > left
     if (mayWait()) await spend(() => quiet(PATIENCE))
@@ -174,14 +180,22 @@ export async function runScenario(
       if (sample?.void !== undefined) say(`${live.row.label}, warming up: ${sample.void}`)
     }
   }
-  for (let round = 0; round < effort.rounds; round++) {
-    say(`round ${round + 1} of ${effort.rounds}`)
+  /** Whether there is time for one more like the last, until a share of the whole is spent. */
+  const timeFor = (last: number, share: number): boolean => performance.now() - begun + last < milliseconds * share
+  let rounds = 0
+  let took = 0
+  while (rounds < effort.rounds && (rounds === 0 || timeFor(took, openRounds > 0 ? CLOSED_SHARE : 1))) {
+    const round = rounds++
+    const roundBegun = performance.now()
+    say(`round ${rounds} of ${effort.rounds}`)
     for (const live of inTurn(round)) {
       if (live.row.target?.pid === null) continue
       if (once === null && effort.settle > 0) await visit(live, effort.settle, null)
       await record(live, live.closed, null, leftAfter(round))
     }
+    took = performance.now() - roundBegun
   }
+  if (rounds < effort.rounds) say(`no time for more than ${rounds} rounds`)
   const counted = lives.map(({ row: { id }, closed }) => ({
     id,
     peak:
@@ -191,13 +205,16 @@ export async function runScenario(
   const peak = counted.find(({ id }) => id === 'boltgate')?.peak ?? counted.find(row => row.peak !== null)?.peak ?? null
   if (peak === null) throw new Error('no target answered as it should; there is nothing to tell')
   const rates = openRounds > 0 ? effort.loads.map(share => Math.max(100, Math.round((peak * share) / 100) * 100)) : []
-  for (let round = 0; round < openRounds; round++) {
+  took = 0
+  for (let round = 0; round < openRounds && (round === 0 || timeFor(took, 1)); round++) {
+    const roundBegun = performance.now()
     say(`latencies, round ${round + 1} of ${openRounds}`)
     for (const live of inTurn(round)) {
       if (!scenario.latency.includes(live.row.id)) continue
       for (const [at, rate] of rates.entries())
         await record(live, live.open[at] ?? [], rate, leftAfter(effort.rounds + round))
     }
+    took = performance.now() - roundBegun
   }
   const upstream = await fleet.upstream()
   return {
@@ -205,6 +222,7 @@ export async function runScenario(
     at: new Date().toISOString(),
     machine,
     effort,
+    rounds,
     rates,
     once,
     closedBy: once === null ? load.closedBy : 'own generator',

@@ -8,8 +8,8 @@ import type { Reachable } from '../rig/servers.ts'
 import type { Place, Target } from './target.ts'
 
 const run = promisify(execFile)
-const cli = fileURLToPath(new URL('../../src/cli/boltgate.mjs', import.meta.url))
-const deployment = fileURLToPath(new URL('../../gateway.yaml', import.meta.url))
+const here = fileURLToPath(new URL('../..', import.meta.url))
+const cli = join(here, 'src/cli/boltgate.mjs')
 
 /** The version in the checkout's package.json. */
 export function boltgateVersion(): string {
@@ -26,6 +26,12 @@ export interface GatewayOptions {
   readonly servers?: Reachable
   /** 1 unless said. */
   readonly workers?: number
+  /** `lightning.primary` of its file; the sandbox when left out. */
+  readonly primary?: string
+  /** Folder of the sources that it runs from; this checkout unless said. */
+  readonly checkout?: string
+  /** Options of Node beside the usual ones. */
+  readonly flags?: readonly string[]
 }
 
 /** A gateway that runs. */
@@ -46,7 +52,7 @@ const UNLIMITED = '{ limit: 1000000000, window: 1m }'
  * nothing is left out, and routes to the upstream are added.
  */
 function configuration(folder: string, port: number, upstream: string, options: GatewayOptions): string {
-  const { servers, workers = 1 } = options
+  const { servers, workers = 1, primary = '{ kind: sandbox }' } = options
   const changes: ReadonlyArray<readonly [string, string]> = [
     [
       '  listen: "${HOST:-127.0.0.1}:${PORT:-8080}"',
@@ -61,6 +67,7 @@ function configuration(folder: string, port: number, upstream: string, options: 
       'state:    { url: "${REDIS_URL:-memory:}" }',
       `state:    { url: ${JSON.stringify(servers?.redisUrl ?? 'memory:')} }`
     ],
+    ['  primary:   { kind: sandbox }', `  primary:   ${primary}`],
     ['policies: {}', `policies: { ${POLICIES.map(name => `${name}: ${UNLIMITED}`).join(', ')} }`],
     [
       'chains:\n',
@@ -70,6 +77,7 @@ function configuration(folder: string, port: number, upstream: string, options: 
       'routes:\n',
       `routes:\n${[
         `  - { match: { path: /paid/* }, price: 10 sats, description: What the benchmark asks for, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
+        `  - { match: { path: /metered/* }, meter: { bundle: 1000000 sats, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
         `  - { match: { path: /digested/* }, price: 10 sats, chain: digested, bodyLimit: 1MiB, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
         `  - { match: { path: /passed/* }, chain: passed, upstream: { url: "${upstream}", connections: 2000, connectionsPerClient: 2000 } }`,
         `  - { match: { path: /shared/* }, chain: passed, upstream: { url: "${upstream}" } }`
@@ -82,7 +90,7 @@ function configuration(folder: string, port: number, upstream: string, options: 
         throw new Error(`gateway.yaml has no ${JSON.stringify(from)}, which the benchmark changes`)
       return text.replace(from, () => to)
     },
-    readFileSync(deployment, 'utf8')
+    readFileSync(join(options.checkout ?? here, 'gateway.yaml'), 'utf8')
   )
 }
 
@@ -95,7 +103,7 @@ export async function startBoltgate(
   options: GatewayOptions = { name: 'boltgate' }
 ): Promise<GatewayTarget> {
   const port = await freePort()
-  const { name } = options
+  const { name, checkout = here, flags = [] } = options
   const data = join(folder, `${name}-data`)
   const file = join(folder, `${name}.yaml`)
   if (before !== undefined && existsSync(before) && options.servers === undefined)
@@ -107,7 +115,16 @@ export async function startBoltgate(
     name,
     folder,
     core,
-    [process.execPath, '--max-semi-space-size=4', ...imports, cli, 'start', '--config', file],
+    [
+      process.execPath,
+      '--max-semi-space-size=4',
+      ...flags,
+      ...imports,
+      join(checkout, 'src/cli/boltgate.mjs'),
+      'start',
+      '--config',
+      file
+    ],
     {
       env: { NODE_ENV: 'production', BOLTGATE_SECRET: 'a secret of the benchmark, known to all its gateways' }
     }

@@ -27,7 +27,7 @@ export function chartsOf(run: RunResult): ReadonlyMap<string, string> {
       'ms',
       rows.flatMap(({ id, label, latencies }) => {
         const points = latencies.flatMap(({ rate, added }) =>
-          added === null ? [] : [[rate, Math.max(0, added.p99 / 1000)] as const]
+          added === null || added.p99 === null ? [] : [[rate, Math.max(0, added.p99 / 1000)] as const]
         )
         return points.length === 0 ? [] : [{ label, points, own: id === 'boltgate' }]
       })

@@ -34,12 +34,12 @@ function mainTable({ summary, rates }: ScenarioFile): string {
     const at = row.latencies[middle]
     const added = at?.added ?? null
     const alone =
-      row.id === 'direct' && at !== undefined && at.p50 !== null && at.p99 !== null
-        ? `(${milliseconds(at.p50.median)}) | (${milliseconds(at.p99.median)})`
+      row.id === 'direct' && at !== undefined && at.p50 !== null
+        ? `(${milliseconds(at.p50.median)}) | ${at.p99 === null ? 'void' : `(${milliseconds(at.p99.median)})`}`
         : null
     const delay =
       added !== null
-        ? `${milliseconds(added.p50)} | ${milliseconds(added.p99)}`
+        ? `${milliseconds(added.p50)} | ${added.p99 === null ? 'void' : milliseconds(added.p99)}`
         : (alone ?? `${at?.missing ?? '–'} | –`)
     const peak = row.peak === null ? '–' : `${row.saturated ? '' : '≥ '}${cell(row.peak, grouped)}`
     return `| ${name} | ${cell(row.cpu, one)} | ${times(row.timesUndici)} | ${times(row.timesNginx)} | ${peak} |${rate === undefined ? '' : ` ${delay} |`}`
@@ -86,10 +86,10 @@ export function renderBlock(results: Results, folder: string): string {
   const missing = results.flatMap(([id, result]) => (result === null ? [id] : []))
   const parts: string[] = []
   if (main !== undefined) {
-    const { machine, effort } = main
+    const { machine, rounds } = main
     parts.push(mainTable(main), `![CPU for each request](${folder}/${MAIN}-cpu.svg)`)
     if (main.rates.length > 0) parts.push(`![Added latency against load](${folder}/${MAIN}-latency.svg)`)
-    parts.push(`Medians of ${effort.rounds} interleaved rounds (lowest–highest), made by \`${main.command}\` on ${main.at.slice(0, 10)}: ${machine.processor}, ${machine.cores} cores, Node ${machine.node}.
+    parts.push(`Medians of ${rounds} interleaved rounds (lowest–highest), made by \`${main.command}\` on ${main.at.slice(0, 10)}: ${machine.processor}, ${machine.cores} cores, Node ${machine.node}.
 boltgate verifies, throttles, measures and logs each request; the peers only pass it on.${main.rates.length === 0 ? '' : ' Latencies are beyond what the upstream has by itself, in parentheses.'} "≥": it did not fill its core, and could do more.`)
   }
   if (scenarios.length > 0) {

@@ -11,8 +11,11 @@ export interface AtRate {
   readonly p999: Spread | null
   /** Why there are none: the target did not take that rate, or all windows were void for another reason. */
   readonly missing: 'not held' | 'void' | null
-  /** Beyond what the upstream alone had at this rate: the difference of the medians. */
-  readonly added: { readonly p50: number; readonly p99: number; readonly p999: number } | null
+  /**
+   * Beyond what the upstream alone had at this rate: the difference of the medians. The tail is null where the generator
+   * was late itself.
+   */
+  readonly added: { readonly p50: number; readonly p99: number | null; readonly p999: number | null } | null
 }
 
 /** A row reduced to what the table shows; null where no round counted. */
@@ -31,7 +34,7 @@ export interface RowSummary {
   /** Whether `peak` is the target's own limit; otherwise it could do more. */
   readonly saturated: boolean
   readonly latencies: readonly AtRate[]
-  /** Rounds that do not count, with their reasons. */
+  /** Windows that do not count, or whose tail does not, with their reasons. */
   readonly void: readonly string[]
 }
 
@@ -48,10 +51,11 @@ function latenciesOf(run: RunResult, row: RowResult): AtRate[] {
   return run.rates.map((rate, at) => {
     const spreads = (of: RowResult | undefined): Pick<AtRate, 'p50' | 'p99' | 'p999'> => {
       const samples = valid(of?.open[at] ?? [])
+      const whole = samples.filter(({ tailVoid }) => tailVoid === undefined)
       return {
         p50: spreadOf(samples.map(({ latency }) => latency.p50)),
-        p99: spreadOf(samples.map(({ latency }) => latency.p99)),
-        p999: spreadOf(samples.map(({ latency }) => latency.p999))
+        p99: spreadOf(whole.map(({ latency }) => latency.p99)),
+        p999: spreadOf(whole.map(({ latency }) => latency.p999))
       }
     }
     const own = spreads(row)
@@ -66,7 +70,7 @@ function latenciesOf(run: RunResult, row: RowResult): AtRate[] {
       rate,
       ...own,
       missing,
-      added: row.id === 'direct' || p50 === null || p99 === null || p999 === null ? null : { p50, p99, p999 }
+      added: row.id === 'direct' || p50 === null ? null : { p50, p99, p999 }
     }
   })
 }
@@ -95,7 +99,10 @@ export function summarise(run: RunResult): RowSummary[] {
       peak: spreadOf(closed.map(({ requests, seconds }) => requests / seconds)),
       saturated: closed.filter(sample => sample.saturated).length * 2 > closed.length,
       latencies: latenciesOf(run, row),
-      void: windows.flatMap(({ kind, sample }) => (sample.void === undefined ? [] : [`${kind}: ${sample.void}`]))
+      void: windows.flatMap(({ kind, sample }) => {
+        const reason = sample.void ?? sample.tailVoid
+        return reason === undefined ? [] : [`${kind}: ${reason}`]
+      })
     }
   })
 }

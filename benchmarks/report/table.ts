@@ -24,11 +24,11 @@ function latencyTable(run: RunResult, rows: readonly RowSummary[]): string {
     row => row.absent === null && row.latencies.some(({ p50, missing }) => p50 !== null || missing !== null)
   )
   const figures = (at: AtRate): string => {
-    if (at.p50 === null || at.p99 === null || at.p999 === null) return `${at.missing ?? '–'} | – | –`
+    if (at.p50 === null) return `${at.missing ?? '–'} | – | –`
     const { added } = at
     return added === null
-      ? `(${milliseconds(at.p50.median)}) | (${milliseconds(at.p99.median)}) | (${milliseconds(at.p999.median)})`
-      : `${milliseconds(added.p50)} | ${milliseconds(added.p99)} | ${milliseconds(added.p999)}`
+      ? [at.p50, at.p99, at.p999].map(part => (part === null ? 'void' : `(${milliseconds(part.median)})`)).join(' | ')
+      : [added.p50, added.p99, added.p999].map(part => (part === null ? 'void' : milliseconds(part))).join(' | ')
   }
   return `
 | added latency, ms | ${run.rates.map(rate => `p50 at ${grouped(rate)}/s | p99 | p99.9`).join(' | ')} |
@@ -74,10 +74,10 @@ ${run.rates.length === 0 ? '' : `\n![Latency against load](${run.scenario.id}-la
 |---|---|---|---|---|
 ${summaries.map(row => line(row)).join('\n')}
 ${latencyTable(run, summaries)}
-Each figure is the **median** of ${effort.rounds} interleaved rounds of ${once === null ? `${effort.window} s` : `${grouped(once)} requests`} (lowest–highest). CPU is what the target's processes used in user and
+Each figure is the **median** of ${run.rounds} interleaved rounds of ${once === null ? `${effort.window} s` : `${grouped(once)} requests`} (lowest–highest). CPU is what the target's processes used in user and
 kernel mode, from /proc (nanoseconds of each thread), while ${effort.connections} connections asked as fast as they were answered (${run.closedBy}). "≥" marks a target that did not fill
 its core, so that it could do more: the generator and the upstream on theirs were the limit, or other programs took its time.${voids.length === 0 ? ' No round was void.' : ''}
-${voids.map(row => `\n- ${row.label}: ${row.void.length} of ${windowsOf(run, row.id)} windows void and left out: ${reasons(row.void)}`).join('')}${voids.length === 0 ? '' : '\n'}
+${voids.map(row => `\n- ${row.label}: ${row.void.length} of ${windowsOf(run, row.id)} windows void, or void in their tail, and left out: ${reasons(row.void)}`).join('')}${voids.length === 0 ? '' : '\n'}
 ${run.remarks.map(remark => `- ${remark}\n`).join('')}- Made by \`${command}\` (${effort.name}) at ${run.at}.
 - ${machine.processor}, ${machine.cores} cores, ${grouped(machine.memoryMiB)} MiB, ${machine.kernel}, Node ${machine.node}; load average before the run ${machine.load.join(', ')}.
 - ${run.cores === null ? 'Nothing was pinned: `taskset` or a second core is missing, so the peaks say little.' : `Proxies on core ${run.cores.proxy}, generator and upstream on core ${run.cores.generator}.`} Upstream: ${run.upstream}.

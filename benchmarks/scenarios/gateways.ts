@@ -2,9 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Fleet, Variant } from '../measure/fleet.ts'
 import { boltgateVersion, type GatewayTarget } from '../peers/boltgate.ts'
-import { absentRow } from '../peers/row.ts'
+import { nginx } from '../peers/nginx.ts'
+import { absentRow, peerRow } from '../peers/row.ts'
 import { serversMissing } from '../rig/servers.ts'
-import type { LoadRequest } from '../load/request.ts'
+import { plainGet, type LoadRequest } from '../load/request.ts'
 import type { Row } from './scenario.ts'
 
 /**
@@ -53,6 +54,15 @@ export async function gatewayRows(
       }
     })
   )
+}
+
+/**
+ * nginx, which passes on a GET with an answer of 1 KiB: what one request costs on this machine in this very run, where
+ * no peer can do what is asked.
+ */
+export async function nginxRow(fleet: Fleet): Promise<Row> {
+  const request = plainGet('/passed/quote', { Accept: 'application/json' })
+  return { ...(await peerRow(nginx, fleet, request)), request }
 }
 
 /** A file with a value of a header a line. */

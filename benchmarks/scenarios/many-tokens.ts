@@ -26,10 +26,11 @@ async function plainRows(fleet: Fleet): Promise<Row[]> {
 /** Every request shows a token that the gateway has not seen. */
 export const coldL402: Scenario = {
   id: 'cold-l402',
+  seconds: 12,
   title: 'Verified L402 request, cold token',
   text: `Every request shows a token that the gateway has not seen: its macaroon is read and verified, and its payment claimed by one conditional UPDATE. The tokens were made from ${PAYMENTS} payments by narrowing, as any holder can.`,
   latency: [],
-  once: { quick: 400, full: 10_000, warmUp: 3 },
+  once: { quick: 400, full: 2_000, warmUp: 3 },
   async prepare(fleet, count) {
     const [gateways, peers] = await Promise.all([
       gatewayRows(
@@ -96,6 +97,7 @@ async function showAll(fleet: Fleet, gateway: GatewayTarget, onServers: boolean,
 /** As many tokens are in use as a busy gateway has payers. */
 export const tenThousandTokens: Scenario = {
   id: 'ten-thousand-tokens',
+  seconds: 22,
   title: 'Verified L402 request, ten thousand live tokens',
   text: `${LIVE} tokens of ${PAYMENTS} payments are shown in turn, all seen before: the warm path with a cache of real size. They are shown, before anything is measured, until the database has nothing more to claim.`,
   latency: [],

@@ -1,5 +1,5 @@
 import { plainGet, type LoadRequest } from '../load/request.ts'
-import { gatewayRows } from './gateways.ts'
+import { gatewayRows, nginxRow } from './gateways.ts'
 import type { Scenario } from './scenario.ts'
 
 const text =
@@ -8,10 +8,11 @@ const text =
 /** A merchant creates payments. */
 export const createPayment: Scenario = {
   id: 'create-payment',
+  seconds: 10,
   title: 'Merchant API: create a payment',
   text: `POST /api/payments with an order id of its own each, an invoice of the sandbox. ${text}`,
   latency: [],
-  once: { quick: 100, full: 2_000, warmUp: 1 },
+  once: { quick: 100, full: 800, warmUp: 1 },
   async prepare(fleet) {
     const post: LoadRequest = {
       method: 'POST',
@@ -26,13 +27,14 @@ export const createPayment: Scenario = {
       async gateway => ({ ...post, headers: { ...post.headers, 'X-API-Key': gateway.apiKey } }),
       { oneOnServers: true }
     )
-    return { rows, remarks: [], request: post }
+    return { rows: [...rows, await nginxRow(fleet)], remarks: [], request: post }
   }
 }
 
 /** A merchant reads one of its payments. */
 export const readPayment: Scenario = {
   id: 'read-payment',
+  seconds: 14,
   title: 'Merchant API: read a payment',
   text: `GET /api/payments/{invoiceId}. ${text}`,
   latency: [],
@@ -55,6 +57,6 @@ export const readPayment: Scenario = {
       },
       { oneOnServers: true }
     )
-    return { rows, remarks: [], request: plainGet('/api/payments/1') }
+    return { rows: [...rows, await nginxRow(fleet)], remarks: [], request: plainGet('/api/payments/1') }
   }
 }

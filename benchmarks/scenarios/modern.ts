@@ -1,7 +1,7 @@
 import { plainGet, type LoadRequest } from '../load/request.ts'
 import { mintCredentials } from '../peers/boltgate.ts'
 import { peerRows } from '../peers/all.ts'
-import { gatewayRows, valuesFile } from './gateways.ts'
+import { gatewayRows, nginxRow, valuesFile } from './gateways.ts'
 import type { Scenario } from './scenario.ts'
 
 const ACCEPT = { Accept: 'application/json' }
@@ -9,10 +9,11 @@ const ACCEPT = { Accept: 'application/json' }
 /** Every request spends a Payment credential. */
 export const modernOnce: Scenario = {
   id: 'modern-once',
+  seconds: 10,
   title: 'Payment credential, spent once each',
   text: 'Every request shows a Payment credential of its own, which is verified, leased, and spent when the head of the answer goes out: a conditional UPDATE, and an UPDATE that many share. The study `redemption` compares it with one bare UPDATE.',
   latency: [],
-  once: { quick: 100, full: 3_000, warmUp: 1 },
+  once: { quick: 100, full: 800, warmUp: 1 },
   async prepare(fleet, count) {
     const rows = await gatewayRows(
       fleet,
@@ -25,7 +26,7 @@ export const modernOnce: Scenario = {
       },
       { oneOnServers: true }
     )
-    return { rows, remarks: [], request: plainGet('/paid/quote', ACCEPT) }
+    return { rows: [...rows, await nginxRow(fleet)], remarks: [], request: plainGet('/paid/quote', ACCEPT) }
   }
 }
 
@@ -34,10 +35,11 @@ const BODY = `{"text":"${'x'.repeat(65_536 - 11)}"}`
 /** A body whose digest the payment is bound to. */
 export const postDigest: Scenario = {
   id: 'post-digest',
+  seconds: 16,
   title: 'POST of 64 KiB, bound by its digest',
   text: 'Every request posts 64 KiB with a Payment credential that was sold for exactly that body: it is collected, hashed and compared before it is forwarded. The peers pass the same body on.',
   latency: [],
-  once: { quick: 100, full: 2_000, warmUp: 1 },
+  once: { quick: 100, full: 400, warmUp: 1 },
   async prepare(fleet, count) {
     const post: LoadRequest = {
       method: 'POST',

@@ -8,6 +8,7 @@ const request = plainGet('/passed/quote', { Accept: 'application/json' })
 /** What the gateway costs where nothing is sold. */
 export const passThrough: Scenario = {
   id: 'pass-through',
+  seconds: 28,
   title: 'Pass-through',
   text: 'GET without a credential, answered by an upstream with 1 KiB. boltgate runs the paid chain without its price: correlation id, access log, metrics, CORS, throttle, forward. The peers only pass the bytes on.',
   latency: [],

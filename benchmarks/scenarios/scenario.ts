@@ -29,6 +29,8 @@ export interface Scenario {
   readonly title: string
   /** What is asked and done, for the report. */
   readonly text: string
+  /** What it takes of a quick run, in seconds: its share of the time that a whole run may take. */
+  readonly seconds: number
   /** Ids of the rows whose latencies are measured too, in an open loop at three rates; empty for none. */
   readonly latency: readonly string[]
   /**
@@ -70,5 +72,7 @@ export interface Study {
   readonly text: string
   /** The figure that the picture shows. */
   readonly charted: string
+  /** As a scenario's. */
+  readonly seconds: number
   run(place: Place, scale: 'quick' | 'full', say: (line: string) => void): Promise<StudyResult>
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
+import { realTimeRank } from '../rig/affinity.ts'
 import { cpuOfMachine, cpuOfRun, cpuOfTree, parseSchedstat, parseStat, ProcessClock } from '../rig/cpu.ts'
 
 test('fields of stat are counted from the end of a name that has spaces and parentheses', () => {
@@ -59,4 +60,9 @@ test('a tree holds what its members use, and the run holds its children before a
   assert.equal(cpuOfTree(pid), 0)
   assert.ok(cpuOfRun() - before >= 180_000, 'what it used has gone over to its parent')
   assert.ok(cpuOfMachine() > 0)
+})
+
+test('the rank in the real-time class is read from stat', () => {
+  const line = `42 (a (b) c) S ${Array.from({ length: 36 }, (_, at) => at).join(' ')} 5 2 0`
+  assert.equal(realTimeRank(line), 5)
 })

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { generate, type Job } from '../load/generator.ts'
 import { plainGet, type LoadResult } from '../load/request.ts'
-import { voidReason } from '../measure/round.ts'
+import { tailVoidReason, voidReason } from '../measure/round.ts'
 
 async function loaded(listener: RequestListener, job: Partial<Job>): Promise<LoadResult> {
   const server = createServer(listener)
@@ -83,7 +83,7 @@ test('a connection that breaks makes a window void', async () => {
   assert.notEqual(voidReason(result, 100), null)
 })
 
-test('a generator that falls behind makes a window void', () => {
+test('a generator that falls behind makes a window void, or its tail alone', () => {
   const result: LoadResult = {
     requests: 100,
     seconds: 1,
@@ -91,11 +91,15 @@ test('a generator that falls behind makes a window void', () => {
     broken: 0,
     sent: 100,
     latency: { p50: 1, p99: 1, p999: 1 },
+    lateMedian: 60,
     late: 5000,
     unsent: 0
   }
-  assert.match(voidReason(result, 100) ?? '', /fell behind/)
-  assert.equal(voidReason({ ...result, late: 20 }, 100), null)
+  assert.match(voidReason(result, 100) ?? '', /fell behind: 60 µs late at the median/)
+  const punctual = { ...result, lateMedian: 4 }
+  assert.equal(voidReason(punctual, 100), null)
+  assert.match(tailVoidReason(punctual) ?? '', /fell behind: 5000 µs late at p99/)
+  assert.equal(tailVoidReason({ ...punctual, late: 20 }), null)
 })
 
 test('a window that is counted ends with its last answer, and each request differs from the others', async () => {

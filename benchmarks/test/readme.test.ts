@@ -34,6 +34,7 @@ const run: RunResult = {
     openRounds: 1,
     loads: [0.6]
   },
+  rounds: 1,
   rates: [600],
   closedBy: 'wrk',
   once: null,
@@ -57,6 +58,14 @@ const run: RunResult = {
       absent: null,
       closed: [sample(10)],
       open: [[sample(10, 'the generator fell behind: 2000 µs late at p99')]]
+    },
+    {
+      id: 'undici',
+      label: 'undici',
+      version: '',
+      absent: null,
+      closed: [sample(40)],
+      open: [[{ ...sample(40), tailVoid: 'the generator fell behind: 2000 µs late at p99' }]]
     },
     { id: 'direct', label: 'no proxy', version: '', absent: null, closed: [], open: [[sample(null)]] },
     { id: 'aperture', label: 'aperture', version: '', absent: 'not on PATH', closed: [], open: [] }
@@ -85,16 +94,17 @@ test('the README gets the main table, a line for each scenario and study, and wh
   )
   assert.match(
     block,
-    /^\| boltgate 1 \| \*\*60\.0\*\* \(60\.0–60\.0\) \| – \| 6\.00× \| \*\*1,000\*\* \(1,000–1,000\) \| 0\.00 \| 0\.00 \|$/m
+    /^\| boltgate 1 \| \*\*60\.0\*\* \(60\.0–60\.0\) \| 1\.50× \| 6\.00× \| \*\*1,000\*\* \(1,000–1,000\) \| 0\.00 \| 0\.00 \|$/m
   )
   assert.match(block, /^\| nginx 2 \|.*\| not held \| – \|$/m)
   assert.match(block, /^\| HAProxy \|.*\| void \| – \|$/m)
+  assert.match(block, /^\| undici \|.*\| 0\.00 \| void \|$/m)
   assert.match(block, /^\| no proxy \|.*\| \(0\.12\) \| \(0\.30\) \|$/m)
   assert.match(block, /^\| aperture \| not on PATH \| \| \| \| \| \|$/m)
   assert.match(block, /!\[CPU for each request\]\(benchmarks\/results\/verified-l402-cpu\.svg\)/)
   assert.match(
     block,
-    /^\| \[Warm token\]\(benchmarks\/results\/verified-l402\.md\) \| \*\*60\.0\*\* \| – \| – \| – \| 10\.0 \| – \| 6\.00× \|$/m
+    /^\| \[Warm token\]\(benchmarks\/results\/verified-l402\.md\) \| \*\*60\.0\*\* \| – \| – \| 40\.0 \| 10\.0 \| 1\.50× \| 6\.00× \|$/m
   )
   assert.match(
     block,

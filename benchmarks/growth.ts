@@ -1,0 +1,252 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
+import { SqlProducerStore } from '../src/challenges/producer-store.ts'
+import { SqlChallengeStore } from '../src/challenges/store-sql.ts'
+import type { LeaseKey, NewChallenge } from '../src/challenges/store.ts'
+import { Batch } from '../src/database/batch.ts'
+import { openDatabase, type Database } from '../src/database/database.ts'
+import { migrate } from '../src/database/migrations.ts'
+import { migrations } from '../src/database/migrations/list.ts'
+import type { Payment } from '../src/payments/schema.ts'
+import { SqlPaymentStore } from '../src/payments/store.ts'
+import { systemClock } from '../src/system/clock.ts'
+import { silentLog } from '../src/telemetry/log.ts'
+import { fill, fillMerchants, FILLINGS, LISTED, MERCHANTS } from './growth/rows.ts'
+import { spreadOf } from './measure/statistics.ts'
+import { runTimeOfTree } from './rig/cpu.ts'
+
+// node benchmarks/growth.ts URL PID ROWS…: what the statements of 402s, redemptions, payments and lists cost with so
+// many rows in `challenges` and `payments`, in databases named growth_ROWS of the PostgreSQL at URL, whose first process
+// is PID. Those that are there are used again; 20,000,000 rows take 45 GB and half an hour. `--rounds=N` (7).
+
+const AT_ONCE = 32
+const [url = '', pid = '', ...rest] = process.argv.slice(2)
+const rounds = Number(rest.find(each => each.startsWith('--rounds='))?.slice(9) ?? 7)
+const sizes = rest.filter(each => !each.startsWith('--')).map(Number)
+const options = { clock: systemClock, log: silentLog }
+
+async function opened(rows: number): Promise<Database> {
+  const name = `growth_${rows}`
+  const own = new URL(url)
+  const maintenance = await openDatabase({ url, dataDir: tmpdir(), ...options })
+  const [found] = await maintenance.sql`select from pg_database where datname = ${name}`
+  if (found === undefined) await maintenance.sql.unsafe(`create database ${name}`)
+  await maintenance.close()
+  own.pathname = `/${name}`
+  if (found === undefined) {
+    // No limit: each statement takes as long as it takes.
+    const filling = await openDatabase({
+      url: own.href,
+      dataDir: tmpdir(),
+      ...options,
+      connections: 1,
+      silence: 7_200_000
+    })
+    await migrate(filling, migrations, options)
+    const now = new Date()
+    await fillMerchants(filling.sql, now)
+    for (const one of FILLINGS) await fill(filling.sql, one, rows, now)
+    await filling.close()
+  }
+  return openDatabase({ url: own.href, dataDir: tmpdir(), ...options })
+}
+
+const hex = (): string => randomBytes(32).toString('hex')
+
+function newChallenge(client: string): NewChallenge {
+  const now = Date.now()
+  return {
+    paymentHash: hex(),
+    source: 'route',
+    service: 'boltgate:0',
+    merchantId: null,
+    proxyId: null,
+    place: 'route:quotes',
+    resource: '/v1/quote',
+    path: '/v1/quote',
+    method: 'GET',
+    query: '',
+    amountSats: 10,
+    price: null,
+    asked: null,
+    digest: null,
+    binding: hex().slice(0, 22),
+    payment: { id: hex().slice(0, 43), realm: 'api.example.com', expires: '2026-11-21T00:10:00Z' },
+    wording: { location: 'l402', caveatPath: null },
+    tokenId: hex(),
+    invoice: `lnbcrt100n1${hex()}${hex()}${hex()}${hex()}${hex().slice(0, 33)}`,
+    network: 'regtest',
+    chargeId: `sbx_${hex().slice(0, 8)}`,
+    providerSlot: 'primary',
+    providerKind: 'sandbox',
+    clientKey: client,
+    idempotencyKey: null,
+    description: 'A quote',
+    createdAt: now,
+    expiresAt: now + 3_600_000,
+    tokenExpiresAt: now + 3_600_000
+  }
+}
+
+function newPayment(): Payment {
+  const now = Date.now()
+  return {
+    // Above those of the rows made by SQL in its first digit's sense only: a clash is refused, and tells of itself.
+    invoiceId: `9${randomBytes(6).readUIntBE(0, 6).toString().padStart(15, '0').slice(-14)}`,
+    merchantId: 2 + Math.floor(Math.random() * MERCHANTS),
+    orderId: `new-${hex().slice(0, 16)}`,
+    status: 'unpaid',
+    amount: '0.0001',
+    currency: 'BTC',
+    description: 'An order',
+    customerEmail: null,
+    customerName: null,
+    successUrl: null,
+    metadata: null,
+    payToken: hex().slice(0, 43),
+    slot: 'primary',
+    kind: 'sandbox',
+    chargeId: `sbx_${hex().slice(0, 8)}`,
+    invoice: `lnbcrt100n1${hex()}${hex()}${hex()}${hex()}${hex().slice(0, 33)}`,
+    paymentHash: hex(),
+    network: 'regtest',
+    onchainAddress: null,
+    checkoutUrl: null,
+    amountSats: 10_000,
+    receivedSats: null,
+    createdAt: now,
+    expiresAt: now + 3_600_000,
+    confirmsAt: null,
+    paidAt: null
+  }
+}
+
+/** One kind of work; `prepare` makes what a round of it needs, which is not counted. */
+interface Way {
+  readonly label: string
+  readonly count: number
+  prepare(): Promise<() => Promise<void>>
+}
+
+let clients = 0
+
+function waysOf(database: Database): readonly Way[] {
+  const store = new SqlChallengeStore(database)
+  const payments = new SqlPaymentStore(database)
+  const producer = new SqlProducerStore(database)
+  const spends = new Batch<LeaseKey, null>({
+    key: row => row.paymentHash,
+    write: async keys => {
+      await store.spend(keys, Date.now())
+      return keys.map(() => null)
+    }
+  })
+  const client = (): string => `client ${process.pid} ${clients++}`
+  const written = async (): Promise<string> => {
+    const row = newChallenge(client())
+    await store.insert(database.sql, row)
+    return row.paymentHash
+  }
+  const paid = async (): Promise<Payment> => {
+    const payment = newPayment()
+    const { merchantId, orderId } = payment
+    const reservation = { merchantId, orderId, reservationId: randomUUID(), heldUntil: Date.now() + 60_000 }
+    const held = await payments.reserve(reservation, Date.now())
+    const done = await payments.insert(payment, reservation)
+    if (held !== 'done' || done !== 'done') throw new Error(`no payment was made: ${held}, ${done}`)
+    return payment
+  }
+  return [
+    {
+      label: 'a 402: count and row',
+      count: 1_024,
+      prepare: async () => async () => {
+        const row = newChallenge(client())
+        const { clientKey, place, binding, createdAt: now } = row
+        const limits = { requestLimit: 10, placeLimit: 40 }
+        await store.outstanding({ clientKey, place, binding, ...limits, now, payableUntil: now + 120_000 })
+        await store.insert(database.sql, row)
+      }
+    },
+    {
+      label: 'a redemption: lease and spend',
+      count: 1_024,
+      prepare: async () => {
+        const rows = (await several(1_024, written)).values()
+        return async () => {
+          const key = { paymentHash: rows.next().value ?? '', leaseId: randomUUID() }
+          const now = Date.now()
+          if ((await store.lease(database.sql, key, 'g', now + 20_000, now, null, true)) === null)
+            throw new Error('no lease was had')
+          await spends.add(key)
+        }
+      }
+    },
+    { label: 'a payment is made', count: 512, prepare: async () => async () => void (await paid()) },
+    {
+      label: 'a payment is read',
+      count: 512,
+      prepare: async () => {
+        const made = (await several(512, paid)).values()
+        return async () => {
+          const { merchantId = 0, invoiceId = '' } = made.next().value ?? {}
+          if ((await payments.get(merchantId, invoiceId)) === null) throw new Error('the payment was not found')
+        }
+      }
+    },
+    {
+      label: `a list of ${LISTED.rows} challenges, its second page of 50`,
+      count: 32,
+      prepare: async () => async () => {
+        const page = { limit: 50, offset: 50, status: null, since: null, now: Date.now() }
+        const { rows, total } = await producer.list(LISTED.merchantId, page)
+        if (rows.length !== 50 || total !== LISTED.rows) throw new Error('the list is another')
+      }
+    }
+  ]
+}
+
+/** Runs `make` so many times, `AT_ONCE` at a time. */
+async function several<T>(count: number, make: () => Promise<T>): Promise<T[]> {
+  const made: T[] = []
+  let left = count
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      while (left-- > 0) made.push(await make())
+    })
+  )
+  return made
+}
+
+const bases = [] as Array<{ rows: number; database: Database; ways: readonly Way[]; found: Map<string, number[]> }>
+for (const rows of sizes) {
+  const database = await opened(rows)
+  bases.push({ rows, database, ways: waysOf(database), found: new Map() })
+}
+for (let round = 0; round <= rounds; round++)
+  for (const at of (bases[0]?.ways ?? []).keys())
+    for (const { ways, found } of round % 2 === 0 ? bases : bases.toReversed()) {
+      const way = ways[at]
+      if (way === undefined) continue
+      const one = await way.prepare()
+      const [server, client] = [runTimeOfTree(Number(pid)), process.cpuUsage()]
+      await several(way.count, one)
+      const { user, system } = process.cpuUsage(client)
+      const used = (runTimeOfTree(Number(pid)) ?? Number.NaN) - (server ?? Number.NaN)
+      // The first round fills caches, and prepares.
+      if (round > 0) found.set(way.label, [...(found.get(way.label) ?? []), (used + user + system) / way.count])
+    }
+const medianOf = (values: readonly number[]): number => spreadOf(values)?.median ?? Number.NaN
+process.stdout.write(
+  `| CPU of both, µs | ${sizes.map(rows => rows.toLocaleString('en')).join(' | ')} |\n|${'---|'.repeat(sizes.length + 1)}\n`
+)
+for (const { label } of bases[0]?.ways ?? []) {
+  const least = bases[0]?.found.get(label) ?? []
+  const cells = bases.map(({ found }, at) => {
+    const values = found.get(label) ?? []
+    const ratio = medianOf(values.map((value, nth) => value / (least[nth] ?? Number.NaN)))
+    return `${medianOf(values).toFixed(0)}${at === 0 ? '' : ` (${ratio.toFixed(2)})`}`
+  })
+  process.stdout.write(`| ${label} | ${cells.join(' | ')} |\n`)
+}
+for (const { database } of bases) await database.close()
