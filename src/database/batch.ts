@@ -1,5 +1,6 @@
 import { systemClock, type Clock, type Timer } from '../system/clock.ts'
 import { isCertainlyUndone, isConnectionFault, isLockedOut } from './errors.ts'
+import { refuseInside } from './scope.ts'
 
 /** How items are written together. `I` is what one caller brings, `V` what it is told. */
 export interface BatchOptions<I, V> {
@@ -78,11 +79,13 @@ export class Batch<I, V> {
   }
 
   /**
-   * Writes an item, together with those that come while it must wait. Never call it inside a transaction: the statement
-   * is another connection's, and the embedded database has one.
+   * Writes an item, together with those that come while it must wait.
    * @returns its own verdict; rejects with what its statement was refused with, or lost by
+   * @throws OutsideTransaction inside a transaction, also while others' items are under way: the embedded database
+   *   would come to the statement after the transaction that waits for it
    */
   add(item: I): Promise<V> {
+    refuseInside('A shared statement')
     const { promise, resolve, reject } = Promise.withResolvers<V>()
     const since = this.#clock.monotonic()
     const entry: Entry<I, V> = { item, key: this.#keyOf(item), resolve, reject, since, behind: null }

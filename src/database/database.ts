@@ -1,18 +1,18 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { existsSync, mkdirSync } from 'node:fs'
 import { isAbsolute, join, relative } from 'node:path'
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import type { Clock } from '../system/clock.ts'
-import { OutsideTransaction } from './errors.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { PgliteServer } from './pglite/pglite.ts'
 import { openClient, type PostgresClient } from './postgres/client.ts'
 import { PostgresListener } from './postgres/listener.ts'
+import { sessionLimits, verifySessions, type Pooler } from './postgres/session.ts'
 import { Silence } from './postgres/silence.ts'
 import { postgresSocket, tlsOf } from './postgres/socket.ts'
 import { beginOn } from './postgres/transaction.ts'
+import { openScope, outsideScopes, refuseInside } from './scope.ts'
 import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
 
 export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './errors.ts'
@@ -73,6 +73,11 @@ export interface Database {
    * looked at every half minute. Never throws, never waits longer than 3 s.
    */
   health(): Promise<Health>
+  /**
+   * Looks whether the sessions have what is needed of them (postgres/session.ts); before the first use, once.
+   * @throws DatabaseSessionError; what the database throws when it is away
+   */
+  verify(): Promise<void>
   /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
   close(): Promise<void>
 }
@@ -89,6 +94,10 @@ export interface DatabaseOptions {
   clock: Clock
   /** Most connections to PostgreSQL; 10 unless said. The embedded one always has one. */
   connections?: number
+  /** Whose PostgreSQL's sessions are; `none` unless said. */
+  pooler?: Pooler
+  /** Where PostgreSQL is listened to: an address with sessions of its own; `url` unless said, or empty. */
+  listenUrl?: string
   /**
    * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a
    * connection; 10,000 unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one
@@ -125,24 +134,24 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 }
 
 function openPostgres(options: DatabaseOptions): Database {
+  const { clock, pooler = 'none', listenUrl = '' } = options
   const silence = new Silence(options.silence ?? 10_000)
+  const limits = sessionLimits(silence.ms)
   const client = openClient(options.url, {
     max: options.connections ?? 10,
     connect_timeout: 5,
     // TLS is made by the socket.
     ssl: false,
-    // Without limits a statement or a forgotten transaction on a stalled server would hold its connection for ever.
-    connection: {
-      application_name: 'boltgate',
-      TimeZone: 'UTC',
-      statement_timeout: Math.floor((silence.ms * 4) / 5),
-      idle_in_transaction_session_timeout: 60_000
-    },
+    // Sessions that are lent have had their limits from the pooler.
+    connection: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) },
     socket: postgresSocket(tlsOf(options.url), 5_000, silence)
   })
-  const listener = new PostgresListener(options.url, options.clock, options.log)
-  return new Client('postgres', client, options.clock, silence, {
-    listen: (channel, heard) => listener.listen(channel, heard),
+  const listener = new PostgresListener(listenUrl === '' ? options.url : listenUrl, clock, options.log)
+  const listen = (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> =>
+    listener.listen(channel, heard)
+  return new Client('postgres', client, clock, silence, {
+    listen,
+    verify: () => verifySessions({ client, clock, limits, pooler, listen }),
     close: async () => {
       await Promise.all([client.end({ timeout: 5 }), listener.close()])
     }
@@ -257,12 +266,9 @@ interface Ways {
   /** How it is seen whether it can be written; by a table unless said. */
   readonly probe?: WriteProbe
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /** Looks at the sessions; nothing is to be seen of the embedded one's. */
+  verify?(): Promise<void>
   close(): Promise<void>
-}
-
-/** Marks an asynchronous context as being inside a transaction until it ends. */
-interface Scope {
-  open: boolean
 }
 
 class Client implements Database {
@@ -273,7 +279,6 @@ class Client implements Database {
   readonly #silence: Silence
   readonly #ways: Ways
   readonly #probe: WriteProbe
-  readonly #scopes = new AsyncLocalStorage<Scope>()
   #checking: Promise<Health> | null = null
   #closing: Promise<void> | null = null
 
@@ -291,28 +296,27 @@ class Client implements Database {
     run: (tx: TransactionSql) => Promise<T>,
     { slow = false }: { readonly slow?: boolean } = {}
   ): Promise<T> {
-    this.#refuseInside('transaction()')
+    refuseInside('transaction()')
     const silence = this.#silence
-    const scope: Scope = { open: true }
+    const scope = openScope()
     const begin = async (had: () => void): Promise<T> => {
       return await beginOn(this.#client, async tx => {
         had()
-        return await this.#scopes.run(scope, run, tx)
+        return await scope.run(run, tx)
       })
     }
     try {
       return await silence.begun(had => (slow ? silence.bear(() => begin(had)) : begin(had)))
     } finally {
-      // What the transaction started and left running may use the outer handle from now on.
-      scope.open = false
+      scope.end()
     }
   }
 
   async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
-    this.#refuseInside('listen()')
+    refuseInside('listen()')
     // The callback runs in the context of whatever happened to open the connection, perhaps a transaction: leave it.
     return this.#ways.listen(channel, payload => {
-      this.#scopes.exit(heard, payload)
+      outsideScopes(heard, payload)
     })
   }
 
@@ -326,6 +330,10 @@ class Client implements Database {
       this.#checking = null
     })
     return this.#checking
+  }
+
+  async verify(): Promise<void> {
+    await this.#ways.verify?.()
   }
 
   close(): Promise<void> {
@@ -357,24 +365,20 @@ class Client implements Database {
     }
   }
 
-  #refuseInside(what: string): void {
-    if (this.#scopes.getStore()?.open === true) throw new OutsideTransaction(what)
-  }
-
   #guarded(client: PostgresClient): Sql {
-    const refuseInside = (): void => {
-      this.#refuseInside('The outer SQL handle')
+    const refuseHandle = (): void => {
+      refuseInside('The outer SQL handle')
     }
     return new Proxy(client, {
       apply: (target, self, args: unknown[]) => {
         // sql(columns) only builds a part of a statement; a template (it has `raw`) runs one.
         if (!Array.isArray(args[0]) || !('raw' in args[0])) return Reflect.apply(target, self, args)
-        refuseInside()
+        refuseHandle()
         // A template gives a PendingQuery.
         return this.#silence.limit(Reflect.apply(target, self, args) as postgres.PendingQuery<postgres.Row[]>)
       },
       get: (target, key) => {
-        if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseInside()
+        if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseHandle()
         return Reflect.get(target, key)
       }
     })

@@ -31,9 +31,9 @@ export interface OverRows<R> {
 }
 
 /**
- * A statement over any number of rows. `text` gets the columns' names and what stands in it for the rows, to be said once
- * after `from`: a
- * table `given` with the columns and `nth`, the row's number, which `one` and `all` want returned as `nth`.
+ * A statement over any number of rows. `text` gets what stands in it for the rows, to be said once after `from`, and the
+ * columns' names. The rows are a table `given` with the columns and `nth`, the row's number, which `one` and `all` want
+ * returned as `nth`.
  *
  * Several rows travel as one list for each column, which PostgreSQL plans anew each time. A single one travels as
  * values: they dissolve into a statement whose plan is kept, as if it had been written for one row.

@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { scripts } from './scripts.ts'
@@ -18,6 +18,8 @@ import {
 export interface RedisStateOptions {
   clock: Clock
   log: Log
+  /** Whether the addresses are those of nodes of a Redis Cluster. */
+  cluster?: boolean
   /** In front of every key; `bg:` unless said. */
   prefix?: string
   /**
@@ -58,30 +60,82 @@ const connectTimeoutMs = 2_000
 // Finished windows are swept now and then, so that one-time clients do not stay for ever.
 const sweepEvery = 10_000
 
+const retryAfter = (times: number): number => Math.min(100 * 2 ** Math.min(times, 6), 3_000)
+
+/** The addresses in the text of `state.url`: one, or those of a cluster's nodes with commas between them. */
+export function redisAddresses(url: string): string[] {
+  // A password may have a comma of its own.
+  return url.split(/,(?=rediss?:\/\/)/)
+}
+
+/**
+ * The client of one Redis, or of a cluster by some of its nodes, from which the others are learnt. Each fails at once while
+ * Redis is away: a request must not wait in a queue for it.
+ */
+function clientOf(url: string, cluster: boolean): Redis | Cluster {
+  if (!cluster)
+    return new Redis(url, {
+      lazyConnect: true,
+      connectTimeout: connectTimeoutMs,
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      enableAutoPipelining: true,
+      retryStrategy: retryAfter,
+      scripts
+    })
+  const nodes = redisAddresses(url).map(address => new URL(address))
+  const [first] = nodes
+  return new Cluster(
+    nodes.map(({ hostname, port }) => ({ host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 6379) })),
+    {
+      lazyConnect: true,
+      enableOfflineQueue: false,
+      enableAutoPipelining: true,
+      clusterRetryStrategy: retryAfter,
+      slotsRefreshTimeout: connectTimeoutMs,
+      // A command that was lost with its node is not sent again: it may have been done.
+      retryDelayOnFailover: 0,
+      retryDelayOnClusterDown: 0,
+      redisOptions: {
+        connectTimeout: connectTimeoutMs,
+        maxRetriesPerRequest: 0,
+        // All nodes have the same user, as in a cluster they must for `MIGRATE`.
+        ...(first?.username ? { username: decodeURIComponent(first.username) } : {}),
+        ...(first?.password ? { password: decodeURIComponent(first.password) } : {}),
+        ...(first?.protocol === 'rediss:' ? { tls: {} } : {})
+      },
+      scripts
+    }
+  )
+}
+
 /**
  * Opens the state on Redis. Waits up to 2 s for the connection, then goes on trying behind the scenes: until it is
  * there every operation rejects with StateUnavailable.
  */
 export async function openRedisState(url: string, options: RedisStateOptions): Promise<RedisState> {
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: connectTimeoutMs,
-    // Fail at once while Redis is away: a request must not wait in a queue for it.
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    enableAutoPipelining: true,
-    retryStrategy: times => Math.min(100 * 2 ** Math.min(times, 6), 3_000),
-    scripts
-  })
+  const redis = clientOf(url, options.cluster ?? false)
   let away = false
-  redis.on('error', (error: Error) => {
+  const gone = (reason: string): void => {
     // One line when it goes away, not one for each attempt.
-    if (!away) options.log.error({ reason: error.message }, 'The state (Redis) is away; trying again')
+    if (!away) options.log.error({ reason }, 'The state (Redis) is away; trying again')
     away = true
-  })
-  redis.on('ready', () => {
+  }
+  const back = (): void => {
     if (away) options.log.info('The state (Redis) is back')
     away = false
+  }
+  redis.on('error', (error: Error) => {
+    gone(error.message)
+  })
+  redis.on('ready', back)
+  // A cluster's client stays ready while nodes come and go. While it connects it trades names for addresses.
+  redis.on('-node', () => {
+    if (redis.status === 'ready') gone('a node of the cluster has left')
+  })
+  redis.on('+node', (node: Redis) => {
+    // One that is still away is tried again with each look at the cluster.
+    node.once('ready', back)
   })
   const failed = redis.connect().then(
     () => null,
@@ -98,11 +152,11 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
 
 /**
  * The state that workers and nodes share. One Lua script for each operation makes it atomic; commands of one turn of
- * the event loop travel together.
+ * the event loop travel together. No script has more than one key, so that a cluster can put each key where it likes.
  */
 export class RedisState implements State {
   readonly kind = 'redis'
-  readonly #redis: Redis
+  readonly #redis: Redis | Cluster
   readonly #clock: Clock
   readonly #prefix: string
   readonly #ownTime: boolean
@@ -112,7 +166,7 @@ export class RedisState implements State {
   #tokens = 0
   readonly #worker = `${process.pid}-${Math.random().toString(36).slice(2)}`
 
-  constructor(redis: Redis, options: RedisStateOptions) {
+  constructor(redis: Redis | Cluster, options: RedisStateOptions) {
     this.#redis = redis
     this.#clock = options.clock
     this.#prefix = options.prefix ?? 'bg:'
@@ -219,7 +273,10 @@ export class RedisState implements State {
 
   async healthy(): Promise<boolean> {
     try {
-      await this.#inTime(this.#redis.ping())
+      const redis = this.#redis
+      if (!(redis instanceof Cluster)) await this.#inTime(redis.ping())
+      // A node that is alive answers a ping while the cluster serves nobody.
+      else if (!String(await this.#inTime(redis.cluster('INFO'))).includes('cluster_state:ok')) return false
       return true
     } catch {
       // Any reason means the same here, and the connection logs its own.
@@ -368,8 +425,10 @@ export class RedisState implements State {
     try {
       return await this.#inTime(command.call(this.#redis, ...keys.map(key => this.#prefix + key), ...args))
     } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      const isNode = this.#redis instanceof Redis && reason.startsWith('MOVED ')
       throw new StateUnavailable(
-        `The state (Redis) is away: ${error instanceof Error ? error.message : String(error)}`,
+        `The state (Redis) is away: ${isNode ? 'it is a node of a cluster, say state.cluster: true' : reason}`,
         { cause: error }
       )
     }

@@ -72,8 +72,7 @@ export interface State {
   takeFixed(key: string, limit: number, windowMs: number): Maybe<LimitVerdict>
   /**
    * Counts one request in a window of `segments` parts: allowed while the current and the parts before it hold fewer
-   * than
-   * `limit` (decision 34). Parts stand at multiples of `windowMs / segments` of the clock.
+   * than `limit` (decision 34). Parts stand at multiples of `windowMs / segments` of the clock.
    */
   takeSliding(key: string, limit: number, windowMs: number, segments: number): Maybe<LimitVerdict>
   /** How many a fixed window has counted (on Redis: given out to workers), without counting. 0 when none is open. */

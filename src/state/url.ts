@@ -10,12 +10,14 @@ export type { State } from './state.ts'
 export interface StateOptions {
   clock: Clock
   log: Log
+  /** Whether the addresses are those of nodes of a Redis Cluster. */
+  cluster?: boolean
   /** In front of every Redis key; `bg:` unless said. */
   prefix?: string
 }
 
 /**
- * Opens the state: `memory:`, or `redis://…` (`rediss://` with TLS). Redis that is away is no error here: it is logged,
+ * Opens the state: `memory:`, or `redis://…` (`rediss://` with TLS), several with commas between them for a cluster. Redis that is away is no error here: it is logged,
  * tried again, and until then operations reject with StateUnavailable.
  * @throws RangeError when the url has another scheme.
  */

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Batch } from '../../src/database/batch.ts'
+import { OutsideTransaction } from '../../src/database/database.ts'
+import { eachDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 interface Item {
@@ -365,3 +367,36 @@ t.test('no interleaving gives a verdict that statements of one item would not', 
   )
   t.pass('each verdict, and what is left in the end')
 })
+
+await eachDatabase(
+  t,
+  'a shared statement is refused inside a transaction, also where it would go with those of others',
+  async (t, database) => {
+    const { batch, statements } = watched()
+    const under = batch.add(item(1))
+    await work()
+    const left = Promise.withResolvers<void>()
+    let later: Promise<string> | null = null
+    await database.transaction(async tx => {
+      t.throws(
+        () => void batch.add(item(2)),
+        OutsideTransaction,
+        'it would wait for the transaction, which waits for it'
+      )
+      await tx`select 1`
+      t.throws(() => void batch.add(item(1)), OutsideTransaction)
+      later = left.promise.then(() => batch.add(item(3)))
+    })
+    statements[0]?.answer()
+    t.equal(await under, '1')
+    left.resolve()
+    await work()
+    statements[1]?.answer()
+    t.equal(await later, '3', 'what the transaction has left running belongs to it no more')
+    t.same(
+      statements.map(({ items }) => items.map(({ id }) => id)),
+      [[1], [3]]
+    )
+  },
+  { migrations: [] }
+)

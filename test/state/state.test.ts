@@ -1,11 +1,12 @@
 import t, { type Test as T } from 'tap'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { MemoryState } from '../../src/state/memory.ts'
+import { redisAddresses } from '../../src/state/redis.ts'
 import { openState } from '../../src/state/url.ts'
 import { StateUnavailable, type ReplayRecord } from '../../src/state/state.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { eachState, openTestRedis, testRedisUrl } from '../support/redis.ts'
+import { eachState, openTestRedis, testClusterUrl, testRedisUrl } from '../support/redis.ts'
 
 const minute = 60_000
 const record: ReplayRecord = {
@@ -301,6 +302,7 @@ await t.test('an address of another kind is refused', async t => {
 })
 
 const url = testRedisUrl()
+const cluster = testClusterUrl() !== null
 await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : false }, async t => {
   if (url === null) return
 
@@ -398,9 +400,11 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     const state = await openTestRedis(t, url, new ManualClock())
     await state.set('k', 'v', minute)
     const { Redis } = await import('ioredis')
-    const redis = new Redis(url)
-    await redis.script('FLUSH')
-    await redis.quit()
+    for (const address of redisAddresses(url)) {
+      const redis = new Redis(address)
+      await redis.script('FLUSH')
+      await redis.quit()
+    }
     t.equal(await state.get('k'), 'v')
     await state.set('k', 'w', minute)
     t.same(await Promise.all([state.get('k'), state.get('k'), state.get('none')]), ['w', 'w', undefined])
@@ -410,6 +414,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     const state = await openState(url, {
       clock: systemClock,
       log: silentLog,
+      cluster,
       prefix: `test:${process.pid}-stood:`
     })
     t.teardown(() => state.close())
@@ -424,11 +429,36 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
   })
 
   await t.test('windows follow the time of Redis itself unless said otherwise', async t => {
-    const state = await openState(url, { clock: systemClock, log: silentLog, prefix: `test:${process.pid}-time:` })
+    const prefix = `test:${process.pid}-time:`
+    const state = await openState(url, { clock: systemClock, log: silentLog, prefix, cluster })
     t.equal(state.kind, 'redis')
     t.match(await state.takeFixed('k', 10, 200), { allowed: true, remaining: 9 })
     t.match(await state.takeSliding('k', 10, 200, 4), { allowed: true, remaining: 9 })
     t.equal(await state.healthy(), true)
     await state.close()
+  })
+})
+
+await t.test('on a cluster', { skip: cluster ? false : 'TEST_REDIS_CLUSTER_URL is not set' }, async t => {
+  const [first = ''] = redisAddresses(url ?? '')
+
+  await t.test('one address finds the keys of all nodes', async t => {
+    const prefix = `test:${process.pid}-nodes:`
+    const state = await openState(first, { clock: systemClock, log: silentLog, prefix, cluster: true })
+    t.teardown(() => state.close())
+    const keys = Array.from({ length: 60 }, (_, index) => `{${index}}`)
+    await Promise.all(keys.map(key => state.set(key, key, minute)))
+    t.same(await Promise.all(keys.map(key => state.get(key))), keys)
+    t.equal(await state.healthy(), true)
+  })
+
+  await t.test('a node that is taken for a whole Redis says what to set', async t => {
+    const state = await openState(first, { clock: systemClock, log: silentLog, prefix: `test:${process.pid}-alone:` })
+    t.teardown(() => state.close())
+    const looks = Array.from({ length: 60 }, async (_, index) => state.get(String(index)))
+    await t.rejects(Promise.all(looks), {
+      name: 'StateUnavailable',
+      message: 'The state (Redis) is away: it is a node of a cluster, say state.cluster: true'
+    })
   })
 })

@@ -24,6 +24,11 @@ import { idempotencyKeys } from './0024-idempotency-keys.ts'
 import { leasesAfterACrash } from './0025-leases-after-a-crash.ts'
 import { sandboxStates } from './0027-sandbox-states.ts'
 import { heldOrders } from './0029-held-orders.ts'
+import { remadeWording } from './0030-remade-wording.ts'
+import { purgeIndexes } from './0031-purge-indexes.ts'
+import { challengePages } from './0032-challenge-pages.ts'
+import { balances } from './0033-balances.ts'
+import { prices } from './0038-prices.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -54,5 +59,10 @@ export const migrations: readonly Migration[] = [
   idempotencyKeys,
   leasesAfterACrash,
   sandboxStates,
-  heldOrders
+  heldOrders,
+  remadeWording,
+  purgeIndexes,
+  challengePages,
+  balances,
+  prices
 ]
