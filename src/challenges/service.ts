@@ -1,8 +1,13 @@
 import type { Context } from '../gateway/context.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
 import { Unavailable } from '../gateway/errors.ts'
+import type { HeaderList } from '../gateway/headers.ts'
 import type { Head, Reply } from '../gateway/reply.ts'
+import type { FiatText } from '../config/money-text.ts'
 import type { RouteConfig } from '../config/schema.ts'
+import { readCredential } from '../lightning/credential.ts'
+import { paymentHashOf } from '../lightning/preimage.ts'
+import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import { DigestOfPieces } from '../lightning/content-digest.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
@@ -14,19 +19,25 @@ import type { Log } from '../telemetry/log.ts'
 import { MemoryState } from '../state/memory.ts'
 import type { State } from '../state/state.ts'
 import { Claims } from './claims.ts'
+import { NoPrices, type Prices } from '../money/prices.ts'
+import { fiatOf } from '../prices/fiat.ts'
+import { PriceServers, type AskServer } from '../prices/price-server.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
 import { comesBack, isSafe } from './after-crash.ts'
+import { FreeCalls } from './free-calls.ts'
 import { Leases, type Lease } from './leases.ts'
-import { Mint, type FindPayee, type Minted, type MintRequest } from './mint.ts'
+import { Invoicing } from './invoicing.ts'
+import { Mint, type Minted, type MintRequest } from './mint.ts'
 import { OfferedPrices } from './offered-prices.ts'
-import { hasBoundBody, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
+import { hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
+import type { FindPayee } from './payee.ts'
 import { Revocations } from './revocations.ts'
 import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { AmbiguousLease, Challenge, ChallengeStore, OnPaid, RevokedKind } from './store.ts'
+import type { AmbiguousLease, Challenge, ChallengeStore, OnPaid, RevokedKind, SentChallenge } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
-import { isForged, type Paid, type CredentialRefusal, type CredentialVerdict } from './verdict.ts'
+import { isForged, type Paid, type CredentialRefusal, type SaleRefusal, type CredentialVerdict } from './verdict.ts'
 import { Verifier } from './verify.ts'
 
 declare module '../gateway/services.ts' {
@@ -47,6 +58,10 @@ export interface ChallengeParts extends ChallengeRules {
   readonly clock: Clock
   readonly log: Log
   readonly payee: FindPayee
+  /** What fiat is worth; nobody knows where it is left out. */
+  readonly rates?: Prices
+  /** Asks price servers; over HTTP unless a test says otherwise. */
+  readonly askServer?: AskServer
   /** Called once for each challenge, at its first successful verification; nobody where it is left out. */
   readonly paid?: OnPaid
   /** Where it is remembered how strangers pay; this process's own memory where it is left out. */
@@ -87,7 +102,11 @@ export class Challenges {
   readonly prices: OfferedPrices
   /** Whether lapsed leases of all times have been looked for. */
   #lapsedLooked = false
+  readonly #invoicing: Invoicing
   readonly #mint: Mint
+  readonly #priceServers: PriceServers
+  readonly #rates: Prices
+  readonly #state: State
   readonly #strangers: Strangers
   readonly #revocations: Revocations
   readonly #clock: Clock
@@ -106,7 +125,9 @@ export class Challenges {
     const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
     const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }
     this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
-    const strangers = new Strangers(parts.state ?? new MemoryState(clock))
+    this.#rates = parts.rates ?? new NoPrices()
+    this.#state = parts.state ?? new MemoryState(clock)
+    const strangers = new Strangers(this.#state)
     this.#strangers = strangers
     this.claims = new Claims({
       database,
@@ -117,16 +138,21 @@ export class Challenges {
       paid: parts.paid ?? null
     })
     this.prices = new OfferedPrices(database, clock, log)
+    this.#priceServers = new PriceServers({
+      clock,
+      log,
+      ...(parts.askServer === undefined ? {} : { ask: parts.askServer })
+    })
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
+    this.#invoicing = new Invoicing({ clock, log, counters, strangers, payee: parts.payee })
     this.#mint = new Mint({
       store: this.store,
       database,
       clock,
-      log,
       counters,
-      strangers,
-      payee: parts.payee,
+      invoicing: this.#invoicing,
+      prices: this.#rates,
       revocations: this.#revocations,
       random: parts.random ?? systemRandom,
       ...rules
@@ -159,21 +185,29 @@ export class Challenges {
     await Promise.all([this.#revocations.start(), this.prices.start()])
   }
 
-  /** Ends timers and writes the spends that are still on their way. */
+  /** Invoices that were made ahead and lie ready. */
+  get invoicesAhead(): number {
+    return this.#invoicing.ahead
+  }
+
+  /** Ends timers and writes the spends that are still on their way. Invoices that nobody was sent are let go. */
   async close(): Promise<void> {
+    this.#invoicing.close()
     await this.#revocations.close()
     await this.prices.close()
+    await this.#priceServers.close()
     await this.leases.close()
     await this.store.close()
   }
 
   /**
    * Takes new settings and keys. Requests under way may see either; when the keys are others, all tokens are verified
-   * anew.
+   * anew. Invoices that were made ahead are thrown away.
    */
   configure(rules: ChallengeRules): void {
     const rekeyed = rules.keys !== this.#rules.keys
     this.#rules = { settings: rules.settings, keys: rules.keys }
+    this.#invoicing.clear()
     if (rekeyed) this.verifier.forget()
   }
 
@@ -189,12 +223,39 @@ export class Challenges {
 
   /** Makes the offers of one operator's route, with the settings of now. */
   routeOffers(route: RouteConfig): RouteOffers {
-    return new RouteOffers(route, this.#rules.settings, this.prices)
+    return new RouteOffers(route, this.#rules.settings, this.prices, this.#priceServers)
   }
 
   /** Judges the request's credential; see `Verifier.verify`. */
   verify(ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     return this.verifier.verify(ctx, offer)
+  }
+
+  /** Judges a credential that stands in a JSON-RPC message; see `Verifier.verifyObject`. */
+  verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
+    return this.verifier.verifyObject(ctx, offer, credential)
+  }
+
+  /** A challenge for what a request has not paid for, under the caps of its client; see `Mint.mint`. */
+  async challenge(ctx: Context, offer: Offer): Promise<SentChallenge> {
+    return (await this.#challenge(ctx, offer)).challenge
+  }
+
+  /**
+   * The payment that a request's credential proves, whatever it was made for and has become of it; null where it proves
+   * none. Nothing is claimed.
+   * @throws Unavailable
+   */
+  async proven(headers: ReadonlyHeaders): Promise<string | null> {
+    const credential = readCredential(headers.pairs)
+    if (credential.kind === 'classic') {
+      const token = this.verifier.genuine(credential)
+      return 'kind' in token ? null : token.paymentHash
+    }
+    if (credential.kind === 'legacy') return paymentHashOf(credential.preimage)
+    if (credential.kind !== 'modern') return null
+    const genuine = await this.verifier.genuinePayment(credential.token)
+    return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 
   /** Makes a challenge or hands one out again; see `Mint.mint`. */
@@ -208,10 +269,10 @@ export class Challenges {
    * same caps as a first one (decision 132).
    * @throws Unavailable, RateLimited where a challenge should be made and cannot be
    */
-  async answer(ctx: Context, offer: Offer, refusal: CredentialRefusal): Promise<Reply> {
+  async answer(ctx: Context, offer: Offer, refusal: SaleRefusal): Promise<Reply> {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
       return classicRefused(refusal)
-    const { challenge } = await this.#challenge(ctx, offer)
+    const challenge = await this.challenge(ctx, offer)
     return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order)
   }
 
@@ -221,8 +282,32 @@ export class Challenges {
    */
   observe(offer: Offer, refusal: CredentialRefusal): Reply {
     const status = refusal.kind === 'classic' ? refusal.status : offer.closed === null ? 402 : 503
-    if (status === 402) this.counters.observed(offer.source)
+    if (status === 402) this.#observed(offer)
     return { status, headers: [], body: null }
+  }
+
+  /** Nobody waits for what fiat is worth. */
+  #observed({ source, amountSats, fiat }: Offer): void {
+    if (fiat === null) this.counters.observed(source, amountSats)
+    else void this.#observedFiat(source, fiat)
+  }
+
+  async #observedFiat(source: ChallengeSource, fiat: FiatText): Promise<void> {
+    const { currency, amount } = fiatOf(fiat)
+    let satoshis: number | null = null
+    try {
+      satoshis = await this.#rates.satoshis(currency, amount)
+    } catch (error) {
+      this.#log.debug({ err: error }, 'What an observed request would have cost is not known')
+    }
+    this.counters.observed(source, satoshis)
+  }
+
+  /** The free calls of a route; null where it has none. */
+  freeCalls(route: RouteConfig): FreeCalls | null {
+    return route.free === undefined
+      ? null
+      : new FreeCalls(route.free, routePlace(route), { state: this.#state, log: this.#log, counters: this.counters })
   }
 
   /**
@@ -231,9 +316,12 @@ export class Challenges {
    * 503).
    */
   settle(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
-    keepPrivate(head)
+    keepPrivate(head.headers)
     const { lease } = paid
-    if (lease === null) return
+    if (lease === null) {
+      this.#receipt(head, paid)
+      return
+    }
     if (!sells(head, releaseOn)) return this.leases.release(lease)
     const confirmed = this.leases.spend(lease)
     if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
@@ -254,6 +342,11 @@ export class Challenges {
     this.counters.clientGone(isReturned ? 'returned' : 'spent')
     if (isReturned) void this.leases.release(lease, !isSafe(offer.method))
     else void this.#spendAway(lease)
+  }
+
+  /** What was bought may reach its client though this response does not: it is spent. */
+  soldAway(lease: Lease): void {
+    void this.#spendAway(lease)
   }
 
   async #spendAway(lease: Lease): Promise<void> {
@@ -369,6 +462,7 @@ export class Challenges {
 
   /** The digest that a new Payment challenge is bound to, or null (decision 121). */
   async #digest(ctx: Context, offer: Offer): Promise<string | null> {
+    if (offer.callDigest !== undefined) return offer.callDigest
     if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.settings, ctx.headers).includes('payment')) return null
     // A client that waits for 100 gets its 402 before it has sent the body.
     if (ctx.expectsContinue && ctx.body.collected === null) return null
@@ -411,8 +505,7 @@ const SHARED = /^(?:public|s-maxage|private)\b/i
  * Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`; `no-store` stays
  * (decision 130).
  */
-export function keepPrivate(head: Head): void {
-  const { headers } = head
+export function keepPrivate(headers: HeaderList): void {
   if (!headers.has('cache-control')) {
     headers.set('Cache-Control', 'private')
     return

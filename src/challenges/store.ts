@@ -24,14 +24,17 @@ export interface NewChallenge {
   /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
+  /** What was asked where that was no bitcoin, such as `USD 0.002`; null for satoshis (decision 252). */
+  readonly price: string | null
+  /** What a price server was asked for the price, as a digest; null where none was (decision 254). */
+  readonly asked: string | null
   /** `sha-256=:…:` of the challenged body, or null. */
   readonly digest: string | null
   /** Hash of place, method, path, query, price and digest: requests that may share an invoice have the same. */
   readonly binding: string
   /** The Payment challenge's parameters; null where the scheme cannot be offered for this invoice. */
   readonly payment: StoredPaymentChallenge | null
-  /** Standard base64, as the L402 line carries it. */
-  readonly macaroon: string
+  readonly wording: Wording
   /** 64 lower-case hex characters. */
   readonly tokenId: string
   readonly invoice: string
@@ -51,13 +54,33 @@ export interface NewChallenge {
   readonly tokenExpiresAt: number
 }
 
-/** The parameters of a Payment challenge as they were sent. */
+/** The parameters of a Payment challenge as they were sent, less `request`. */
 export interface StoredPaymentChallenge {
   readonly id: string
   readonly realm: string
-  readonly request: string
   /** RFC 3339, whole seconds. */
   readonly expires: string
+}
+
+/**
+ * How macaroon and `request`, half of what a challenge says, come again (decision 248): made anew from the row and the
+ * keys, or as they were sent.
+ */
+export type Wording = RemadeWording | KeptWording
+
+/** What the macaroon is made of besides the other members. */
+export interface RemadeWording {
+  readonly location: string
+  /** The path caveat where it is not `resource` (`exactPath`); null else. */
+  readonly caveatPath: string | null
+}
+
+/** Rows that an idempotency key hands out again have this, and all that were written before decision 248. */
+export interface KeptWording {
+  /** Standard base64, as the L402 line carries it; never empty. */
+  readonly macaroon: string
+  /** Of the Payment challenge; null where there is none. */
+  readonly request: string | null
 }
 
 /** A challenge as it stands. */
@@ -72,16 +95,25 @@ export interface Challenge extends NewChallenge {
   readonly leaseIsFinal: boolean
 }
 
+/** A challenge with all that its 402 says. */
+export interface SentChallenge extends Challenge {
+  readonly payment: (StoredPaymentChallenge & { readonly request: string }) | null
+  /** Standard base64, as the L402 line carries it. */
+  readonly macaroon: string
+}
+
 /**
  * As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much
  * as the claim.
  */
-export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'createdAt' | 'clientKey'>
+export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
 /** What the row of a classic token's payment must say for it to be claimed. */
 export interface ClaimCondition {
   readonly chargeId: string
   readonly tokenId: string
+  /** What the token says of its price: a holder can add that, so the row must say the same. */
+  readonly price: string | null
   /** What was issued up to then is revoked, in milliseconds since the epoch; null for nothing. */
   readonly issuedAfter: number | null
 }
@@ -230,14 +262,15 @@ export interface ChallengeStore {
    */
   outstanding(query: OutstandingQuery): Promise<Outstanding>
   /**
-   * Claims the payment for `l402` or `payment-legacy`, which do not use it up. Atomic: null when another scheme has it,
+   * Claims the payment for `l402` or `payment-legacy`, which do not use it up, or for the balance that a `payment`
+   * credential is the key to. Atomic: null when another scheme has it,
    * or charge or token are not the row's, or it was issued before the condition allows. `first` is true for exactly one
    * caller over all time.
    */
   claim(
     where: ClaimIn,
     paymentHash: string,
-    scheme: 'l402' | 'payment-legacy',
+    scheme: ClaimScheme,
     condition: ClaimCondition | null,
     now: number
   ): Promise<ClaimedChallenge | null>
@@ -245,7 +278,7 @@ export interface ChallengeStore {
   claim(
     sql: Sql,
     paymentHash: string,
-    scheme: 'l402' | 'payment-legacy',
+    scheme: ClaimScheme,
     condition: ClaimCondition | null,
     now: number,
     brief: true
@@ -278,7 +311,10 @@ export interface ChallengeStore {
    * is spent under the lease id. Null where `lease` would say null.
    */
   consume(where: ClaimIn, key: LeaseKey, gateway: string, now: number): Promise<ClaimedChallenge | null>
-  /** Extends the held leases of one gateway in one statement; returns those that are still its own. */
+  /**
+   * Extends the held leases of one gateway with few statements, which lock their rows in the order in which others do;
+   * returns those that are still its own.
+   */
   extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
   /**
    * Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those

@@ -1,43 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import type { ClaimedChallenge, NewChallenge, OnPaid, Sale } from '../../src/challenges/store.ts'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
 import { isUniqueViolation, type Database, type Sql } from '../../src/database/database.ts'
-import { eachDatabase } from '../support/database.ts'
-
-const NOW = Date.parse('2026-11-21T00:00:00.123Z')
+import { eachDatabase, withSql } from '../support/database.ts'
+import { MADE_AT as NOW, newChallenge } from './fixture.ts'
 
 function challenge(merchantId: string | null): NewChallenge {
-  return {
-    paymentHash: randomBytes(32).toString('hex'),
-    source: merchantId === null ? 'route' : 'proxy',
-    service: 'boltgate:0',
-    merchantId,
-    proxyId: null,
-    place: 'route:a',
-    resource: '/a',
-    path: '/a',
-    method: 'GET',
-    query: '',
-    amountSats: 10,
-    digest: null,
-    binding: 'b',
-    payment: { id: 'id', realm: 'r', request: 'q', expires: '2026-11-21T00:10:00Z' },
-    macaroon: 'AAAA',
-    tokenId: '0'.repeat(64),
-    invoice: 'lnbcrt1',
-    network: 'regtest',
-    chargeId: 'c',
-    providerSlot: 'primary',
-    providerKind: 'sandbox',
-    clientKey: '203.0.113.1',
-    idempotencyKey: null,
-    description: 'd',
-    createdAt: NOW,
-    expiresAt: NOW + 600_000,
-    tokenExpiresAt: NOW + 3_600_000
-  }
+  return newChallenge({ source: merchantId === null ? 'route' : 'proxy', merchantId })
 }
 
 /** What is done to one payment; `lease` is the lease's id. */
@@ -183,18 +153,7 @@ function lossy(database: Database, random: () => number, share: number): Databas
         : sent
     }
   })
-  return { ...methods(database), sql }
-}
-
-function methods(database: Database): Omit<Database, 'sql'> {
-  return {
-    kind: database.kind,
-    transaction: (run, options) => database.transaction(run, options),
-    listen: (channel, heard) => database.listen(channel, heard),
-    notify: (channel, payload, tx) => database.notify(channel, payload, tx),
-    health: () => database.health(),
-    close: () => database.close()
-  }
+  return withSql(database, sql)
 }
 
 /** Runs as whoever has no transaction open. */
@@ -215,7 +174,7 @@ async function told(t: T, work: Promise<string>): Promise<Told> {
 function run(store: SqlChallengeStore, sql: Sql, paymentHash: string, operation: Operation): Promise<string> {
   switch (operation.kind) {
     case 'claim': {
-      const condition = { chargeId: operation.charge, tokenId: '0'.repeat(64), issuedAfter: null }
+      const condition = { chargeId: operation.charge, tokenId: '0'.repeat(64), price: null, issuedAfter: null }
       return operation.brief
         ? store.claim(sql, paymentHash, operation.scheme, condition, NOW, true).then(verdict)
         : store.claim(sql, paymentHash, operation.scheme, condition, NOW).then(verdict)
@@ -361,7 +320,7 @@ await eachDatabase(
         )
       }
     })
-    const store = new SqlChallengeStore({ ...methods(database), sql })
+    const store = new SqlChallengeStore(withSql(database, sql))
     for (const [at, row] of rows.entries()) await store.insert(sql, { ...row, clientKey: `client ${at}` })
     const leased = await Promise.allSettled(
       rows.map(({ paymentHash }, at) =>
@@ -418,7 +377,7 @@ await eachDatabase(
         return Reflect.apply(target, self, args) as unknown
       }
     })
-    const store = new SqlChallengeStore({ ...methods(database), sql })
+    const store = new SqlChallengeStore(withSql(database, sql))
     const rows = Array.from({ length: 33 }, () => challenge(null))
     for (const row of rows) await store.insert(database.sql, row)
     const lease = ({ paymentHash }: NewChallenge, at: number) =>
@@ -449,7 +408,7 @@ await eachDatabase(
         return Reflect.apply(target, self, args) as unknown
       }
     })
-    const store = new SqlChallengeStore({ ...methods(database), sql })
+    const store = new SqlChallengeStore(withSql(database, sql))
     const rows = Array.from({ length: 20 }, (_none, at) => ({
       ...challenge(at % 2 === 0 ? null : '7'),
       ...(at % 3 === 0 ? { payment: null } : {}),
@@ -495,5 +454,34 @@ await eachDatabase(
       'of each client its own, those that expire first'
     )
     t.same(statements, ['select'])
+  }
+)
+
+await eachDatabase(
+  t,
+  'a lease whose row somebody else holds locked ends no other by its heartbeat',
+  async (t, database) => {
+    // The embedded database has one connection: nobody else.
+    if (database.kind === 'pglite') return
+    const store = new SqlChallengeStore(database)
+    const rows = Array.from({ length: 6 }, () => challenge(null))
+    for (const row of rows) {
+      await store.insert(database.sql, row)
+      await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: 'l' }, 'g', NOW + UNTIL, NOW)
+    }
+    const locked = rows[2]?.paymentHash ?? ''
+    const later = new Date(NOW + 2 * UNTIL)
+    const beats: Array<Promise<string[]>> = []
+    await database.transaction(async tx => {
+      await tx`select 1 from challenges where payment_hash = ${locked} for update`
+      const keys = rows.map(({ paymentHash }) => ({ paymentHash, leaseId: 'l' }))
+      beats.push(outside(() => store.extend('g', keys, later.getTime())))
+      for (;;) {
+        const [extended] = await tx<{ count: number }[]>`
+        select count(*)::int as count from challenges where lease_until = ${later}`
+        if (extended?.count === rows.length - 1) break
+      }
+    })
+    t.equal((await Promise.all(beats)).flat().length, rows.length, 'and that one goes on once its row is free')
   }
 )

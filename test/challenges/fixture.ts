@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import type { ChallengeCounters } from '../../src/challenges/counters.ts'
-import type { ChallengePayee } from '../../src/challenges/mint.ts'
 import type { Offer } from '../../src/challenges/offer.ts'
-import type { OnPaid } from '../../src/challenges/store.ts'
-import { Challenges } from '../../src/challenges/service.ts'
+import type { ChallengePayee } from '../../src/challenges/payee.ts'
+import type { NewChallenge, OnPaid } from '../../src/challenges/store.ts'
+import { Challenges, type ChallengeParts } from '../../src/challenges/service.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
 import type { ChallengeStore } from '../../src/challenges/store.ts'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
@@ -16,6 +16,7 @@ import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import type { Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import type { CallBudget } from '../../src/providers/budgets.ts'
+import type { InvoicesAhead } from '../../src/providers/payees.ts'
 import type { ChargeRequest } from '../../src/providers/provider.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -30,6 +31,8 @@ export class FakePayee implements ChallengePayee {
   network: InvoiceNetwork = 'regtest'
   /** Awaited before each invoice is made. */
   gate: Promise<void> | null = null
+  /** How invoices of it are made ahead; none where it is null. */
+  ahead: InvoicesAhead | null = null
   /** What its calls are taken from. */
   budget: CallBudget | null = null
   readonly #preimages = new Map<string, string>()
@@ -121,6 +124,9 @@ export class Counted implements ChallengeCounters {
   observed(source: string): void {
     this.lines.push(`observed ${source}`)
   }
+  free(source: string): void {
+    this.lines.push(`free ${source}`)
+  }
   payment(source: string, scheme: string, amountSats: number): void {
     this.lines.push(`payment ${source} ${scheme} ${amountSats}`)
   }
@@ -129,6 +135,9 @@ export class Counted implements ChallengeCounters {
   }
   clientGone(credential: string): void {
     this.lines.push(`client gone: ${credential}`)
+  }
+  ahead(result: string, count: number): void {
+    this.lines.push(`ahead ${result} ${count}`)
   }
   ambiguous(count: number): void {
     this.lines.push(`ambiguous ${count}`)
@@ -180,9 +189,14 @@ export function freshAddress(): string {
 }
 
 /** The whole service, with a clock of its own, over a database that the tests of one file share. */
-export async function fixture(t: T, changes: Partial<ChallengeSettings> = {}, paid?: OnPaid): Promise<Fixture> {
+export async function fixture(
+  t: T,
+  changes: Partial<ChallengeSettings> = {},
+  paid?: OnPaid,
+  more: Partial<ChallengeParts> = {}
+): Promise<Fixture> {
   shared ??= openTestDatabase(tap)
-  return fixtureOn(t, await shared, new ManualClock(), changes, paid)
+  return fixtureOn(t, await shared, new ManualClock(), changes, paid, more)
 }
 
 /** The whole service over a database that is there. */
@@ -191,7 +205,8 @@ export function fixtureOn(
   database: Database,
   clock: ManualClock,
   changes: Partial<ChallengeSettings> = {},
-  paid?: OnPaid
+  paid?: OnPaid,
+  more: Partial<ChallengeParts> = {}
 ): Fixture {
   const payee = new FakePayee(clock)
   const keys = new TokenKeyRing(master)
@@ -208,6 +223,7 @@ export function fixtureOn(
       gateway,
       keys,
       ...(paid === undefined ? {} : { paid }),
+      ...more,
       settings: { ...settings, ...changes }
     })
     t.teardown(() => challenges.close())
@@ -238,11 +254,53 @@ export function route(changes: Partial<RouteConfig> = {}): RouteConfig {
   } as RouteConfig
 }
 
+/** When `newChallenge` was made. */
+export const MADE_AT = Date.parse('2026-11-21T00:00:00.123Z')
+
+/** A row of `challenges` for 10 satoshis, with a payment hash of its own. */
+export function newChallenge(changes: Partial<NewChallenge> = {}): NewChallenge {
+  return {
+    paymentHash: randomBytes(32).toString('hex'),
+    source: 'route',
+    service: 'boltgate:0',
+    merchantId: null,
+    proxyId: null,
+    place: 'route:a',
+    resource: '/a',
+    path: '/a',
+    method: 'GET',
+    query: '',
+    amountSats: 10,
+    price: null,
+    asked: null,
+    digest: null,
+    binding: 'b',
+    payment: { id: 'id', realm: 'r', expires: '2026-11-21T00:10:00Z' },
+    wording: { location: 'l402', caveatPath: null },
+    tokenId: '0'.repeat(64),
+    invoice: 'lnbcrt1',
+    network: 'regtest',
+    chargeId: 'c',
+    providerSlot: 'primary',
+    providerKind: 'sandbox',
+    clientKey: '203.0.113.1',
+    idempotencyKey: null,
+    description: 'd',
+    createdAt: MADE_AT,
+    expiresAt: MADE_AT + 600_000,
+    tokenExpiresAt: MADE_AT + 3_600_000,
+    ...changes
+  }
+}
+
 /** An offer for `GET /v1/quote`. */
 export function offer(changes: Partial<Offer> = {}): Offer {
   return {
     amountSats: 10,
+    fiat: null,
+    asked: null,
     source: 'route',
+    meter: null,
     service: 'boltgate:0',
     merchantId: null,
     proxyId: null,

@@ -16,9 +16,12 @@ interface Process {
 
 async function begun(database: Database, clock: ManualClock, amountSats: number): Promise<Process> {
   const prices = new OfferedPrices(database, clock, silentLog)
-  prices.ask(new Map([[PLACE, amountSats]]))
+  prices.ask(new Map([[PLACE, String(amountSats)]]))
   await prices.start()
-  return { prices, until: amount => prices.grace(PLACE, HOUR)?.until(amount) ?? null }
+  return {
+    prices,
+    until: amount => prices.grace([PLACE], HOUR)?.until({ amountSats: amount, fiat: null, asked: null }, 0) ?? null
+  }
 }
 
 async function rig(t: T): Promise<{ database: Database; clock: ManualClock }> {

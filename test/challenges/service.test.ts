@@ -9,9 +9,9 @@ import { HeaderList } from '../../src/gateway/headers.ts'
 import { TokenKeyRing } from '../../src/lightning/root-key.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
-import type { Challenge } from '../../src/challenges/store.ts'
+import type { SentChallenge } from '../../src/challenges/store.ts'
 
-const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<Challenge> =>
+const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<SentChallenge> =>
   (await f.challenges.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
 
 t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
@@ -138,7 +138,7 @@ t.test("a token that is not the row's own cannot claim its payment", async t => 
     await f.challenges.claims.claim(
       paymentHash,
       'l402',
-      { chargeId: 'another', tokenId, issuedAfter: null },
+      { chargeId: 'another', tokenId, price: null, issuedAfter: null },
       '7',
       f.clock.now()
     ),
@@ -148,14 +148,20 @@ t.test("a token that is not the row's own cannot claim its payment", async t => 
     await f.challenges.claims.claim(
       paymentHash,
       'l402',
-      { chargeId, tokenId: '0'.repeat(64), issuedAfter: null },
+      { chargeId, tokenId: '0'.repeat(64), price: null, issuedAfter: null },
       '7',
       f.clock.now()
     ),
     null
   )
   t.ok(
-    await f.challenges.claims.claim(paymentHash, 'l402', { chargeId, tokenId, issuedAfter: null }, '7', f.clock.now())
+    await f.challenges.claims.claim(
+      paymentHash,
+      'l402',
+      { chargeId, tokenId, price: null, issuedAfter: null },
+      '7',
+      f.clock.now()
+    )
   )
 })
 
@@ -238,11 +244,11 @@ t.test('paid answers are kept out of shared caches', async t => {
   ]
   for (const [before, after] of cases) {
     const headers = new HeaderList(before === null ? [] : ['cache-control', before])
-    keepPrivate({ status: 200, headers, source: 'upstream' })
+    keepPrivate(headers)
     t.same(headers.all('cache-control'), [after], before ?? 'none')
   }
   const twice = new HeaderList(['Cache-Control', 'public', 'Cache-Control', 's-maxage=9'])
-  keepPrivate({ status: 200, headers: twice, source: 'upstream' })
+  keepPrivate(twice)
   t.same(twice.all('cache-control'), ['private'], 'several lines are one')
 })
 
@@ -285,12 +291,12 @@ t.test("a route's pattern is sold only where a caveat can say it", async t => {
   const path = (paths: string[]): { tokenPath: string; wildcard: boolean } => {
     const offers = new RouteOffers(route({ tokenPath: 'pattern', match: { path: paths } }), settings)
     // Only what an offer reads.
-    return offers.offer({ path: '/v1/x', method: 'GET', query: '' } as Parameters<typeof offers.offer>[0])
+    return offers.at({ path: '/v1/x', method: 'GET', query: '' } as Parameters<typeof offers.at>[0], 10)
   }
   t.match(path(['/v1/*']), { tokenPath: '/v1/*', wildcard: true })
   t.match(path(['/v1/:id']), { tokenPath: '/v1/x', wildcard: false })
   t.match(path(['/v1/*', '/v2/*']), { tokenPath: '/v1/x', wildcard: false })
-  t.equal(f.challenges.routeOffers(route()).offer({ path: '/a/*', method: 'GET', query: '' } as never).wildcard, false)
+  t.equal(f.challenges.routeOffers(route()).at({ path: '/a/*', method: 'GET', query: '' } as never, 10).wildcard, false)
 })
 
 t.test('what is counted has labels from fixed lists', async t => {

@@ -1,52 +1,27 @@
-import { randomBytes } from 'node:crypto'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
 import type { NewChallenge, Outstanding } from '../../src/challenges/store.ts'
 import { isUniqueViolation } from '../../src/database/database.ts'
-import { eachDatabase } from '../support/database.ts'
+import { eachDatabase, withSql } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { fixtureOn, offer } from './fixture.ts'
+import { fixtureOn, MADE_AT as NOW, newChallenge, offer } from './fixture.ts'
 
-const NOW = Date.parse('2026-11-21T00:00:00.123Z')
+/** Runs what another request would run, while a transaction of the test is open. */
+const outside = AsyncLocalStorage.snapshot()
 
 function challenge(changes: Partial<NewChallenge> = {}): NewChallenge {
-  return {
-    paymentHash: randomBytes(32).toString('hex'),
-    source: 'route',
-    service: 'boltgate:0',
-    merchantId: null,
-    proxyId: null,
-    place: 'route:a',
-    resource: '/a',
-    path: '/a',
-    method: 'GET',
-    query: '',
-    amountSats: 1_000_000_000,
-    digest: null,
-    binding: 'b',
-    payment: { id: 'id', realm: 'r', request: 'q', expires: '2026-11-21T00:10:00Z' },
-    macaroon: 'AAAA',
-    tokenId: '0'.repeat(64),
-    invoice: 'lnbcrt1',
-    network: 'regtest',
-    chargeId: 'c',
-    providerSlot: 'primary',
-    providerKind: 'sandbox',
-    clientKey: '203.0.113.1',
-    idempotencyKey: null,
-    description: 'd',
-    createdAt: NOW,
-    expiresAt: NOW + 600_000,
-    tokenExpiresAt: NOW + 3_600_000,
-    ...changes
-  }
+  return newChallenge({ amountSats: 1_000_000_000, ...changes })
 }
 
 await eachDatabase(t, 'a row reads as it was written, and its payment hash is unique', async (t, database) => {
   const store = new SqlChallengeStore(database)
   for (const row of [
     challenge(),
-    challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' })
+    challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' }),
+    challenge({ wording: { location: 'l402', caveatPath: '/a/%2A' } }),
+    challenge({ wording: { macaroon: 'AAAA', request: 'q' } }),
+    challenge({ payment: null, wording: { macaroon: 'AAAA', request: null } })
   ]) {
     await store.insert(database.sql, row)
     t.same(await store.find(row.paymentHash), {
@@ -288,4 +263,61 @@ await eachDatabase(t, 'a revoked payment leaves the list with its row, and only 
   await store.revoke({ kind: 'proxy', id: 'p' }, NOW)
   t.equal(await store.purge(NOW + 1, NOW - 1, 10), 1)
   t.same((await store.revocations()).map(({ id }) => id).sort(), [live.paymentHash, 'p'].sort())
+})
+
+await eachDatabase(t, 'the purge waits for nobody who holds a row, and takes it another time', async (t, database) => {
+  // The embedded database has one connection: nobody else.
+  if (database.kind === 'pglite') return
+  const store = new SqlChallengeStore(database)
+  const [held, free] = [
+    challenge({ expiresAt: NOW, tokenExpiresAt: NOW }),
+    challenge({ expiresAt: NOW, tokenExpiresAt: NOW })
+  ]
+  for (const row of [held, free]) await store.insert(database.sql, row)
+  await database.transaction(async tx => {
+    await tx`select 1 from challenges where payment_hash = ${held.paymentHash} for update`
+    t.equal(await outside(() => store.purge(NOW + 1, NOW - 1, 10)), 1)
+  })
+  t.equal(await store.find(free.paymentHash), null)
+  t.equal(await store.purge(NOW + 1, NOW - 1, 10), 1)
+})
+
+await eachDatabase(t, 'what may be purged is found by indexes that hold nothing else', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const plans: string[] = []
+  await database.transaction(async tx => {
+    // In a small table the planner would read all of it.
+    await tx`set local enable_seqscan = off`
+    const sql = new Proxy(tx, {
+      apply: (target, self, args: unknown[]) => {
+        const [first, ...values] = args
+        const strings = first as TemplateStringsArray // A template that is a part of another, or a statement.
+        if (!/^\s*with gone/.test(strings[0] ?? '')) return Reflect.apply(target, self, args) as unknown
+        const pieces = [`explain ${strings[0]}`, ...strings.slice(1)]
+        const plan = Reflect.apply(target, self, [Object.assign(pieces, { raw: pieces }), ...values])
+        return (plan as Promise<unknown[]>).then(rows => {
+          plans.push(JSON.stringify(rows))
+          return []
+        })
+      }
+    })
+    await new SqlChallengeStore(withSql(database, sql)).purge(NOW, NOW, 10)
+  })
+  t.equal(plans.length, 2)
+  t.match(plans[0], /challenges_purge_unpaid/)
+  t.match(plans[1], /challenges_purge_paid/)
+  for (const plan of plans) t.notMatch(plan, /Seq Scan on challenges/)
+  await store.close()
+})
+
+await eachDatabase(t, "a page of a merchant's challenges is read in the order of an index", async (t, database) => {
+  const plan = await database.transaction(async tx => {
+    // In a small table the planner would read all of it.
+    await tx`set local enable_seqscan = off`
+    return await tx`
+      explain select * from challenges where source = 'producer' and merchant_id = '1'
+      order by created_at desc, payment_hash desc limit 50 offset 50`
+  })
+  t.match(JSON.stringify(plan), /Scan Backward using challenges_of_merchant/)
+  t.notMatch(JSON.stringify(plan), /Sort/)
 })
