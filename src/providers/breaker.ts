@@ -49,6 +49,12 @@ class Breakers {
     this.#clock = clock
   }
 
+  /** Whether a host is left alone, or has not answered since it was. */
+  isOpen(host: string): boolean {
+    const trouble = this.#hosts.get(host)
+    return trouble !== undefined && trouble.pause > 0
+  }
+
   /** Runs a call. @throws ProviderUnavailable at once, without a call, while the host is left alone */
   async run<T>(host: string, call: () => Promise<T>): Promise<T> {
     const before = this.#hosts.get(host)
@@ -110,8 +116,7 @@ class Breakers {
 /**
  * What an error says of the host. Against it count: no connection, no answer in time, 5xx. A bad key, a refusal and a
  * 429 show that it answers. A limit of one key is that merchant's own affair, and one that counts our address is kept
- * by
- * `ProviderHttp`, which knows its name and how long it lasts, and then calls nobody.
+ * by `ProviderHttp`, which knows its name and how long it lasts, and then calls nobody.
  */
 function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
   const cause = error instanceof PayoutUncertain ? error.cause : error
@@ -148,21 +153,22 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     async (key: Secret<string> | null, ...rest: Rest): Promise<Result> =>
       await breakers.run(hostOf(key), () => call(key, ...rest))
   const hostOf = (key: Secret<string> | null): string => options.hostOf?.(key) ?? ''
-  const { createFiatCharge, readNotification, listSettled, subscribe } = provider
+  const { createFiatCharge, createPayout, lookUpPayout, readNotification, listSettled, subscribe } = provider
   return {
     kind: provider.kind,
     capabilities: provider.capabilities,
     keyless: provider.keyless,
     createCharge: throughEither(provider.createCharge.bind(provider)),
     lookUp: throughEither(provider.lookUp.bind(provider)),
-    createPayout: throughEither(provider.createPayout.bind(provider)),
-    lookUpPayout: throughEither(provider.lookUpPayout.bind(provider)),
     validateKey: through(provider.validateKey.bind(provider)),
+    ...(createPayout === undefined ? {} : { createPayout: throughEither(createPayout.bind(provider)) }),
+    ...(lookUpPayout === undefined ? {} : { lookUpPayout: throughEither(lookUpPayout.bind(provider)) }),
     ...(createFiatCharge === undefined ? {} : { createFiatCharge: throughEither(createFiatCharge.bind(provider)) }),
     ...(listSettled === undefined ? {} : { listSettled: through(listSettled.bind(provider)) }),
     ...(subscribe === undefined ? {} : { subscribe: through(subscribe.bind(provider)) }),
     // Nobody is called.
     ...(readNotification === undefined ? {} : { readNotification: readNotification.bind(provider) }),
+    isLeftAlone: key => breakers.isOpen(hostOf(key)),
     close: () => provider.close()
   }
 }

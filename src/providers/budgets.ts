@@ -7,10 +7,10 @@ import { NothingSent } from './errors.ts'
 import type { KindName } from './provider.ts'
 
 /**
- * For whom a provider is called: for an account that showed its key, or a job of ours; or for a stranger, who must
- * leave something of the budget to others.
+ * For whom a provider is called: for an account that showed its key, or a job of ours; for nobody yet, `ahead` of those
+ * who will ask; or for a stranger, who must leave something of the budget to others.
  */
-export type CallStanding = 'keyed' | Stranger
+export type CallStanding = 'keyed' | 'ahead' | Stranger
 
 /** A client without a key, as far as it is known. */
 export interface Stranger {
@@ -46,6 +46,8 @@ const RESERVE = 0.2
 const RESERVE_OF_PAYING = 0.3
 /** Unpaid invoices at which a client has come halfway to where it must leave the most. */
 const HALFWAY = 1
+/** The part that is left to everybody who waits: as much as a stranger with very many unpaid invoices leaves. */
+const KEPT_FOR_WAITING = 0.75
 /** How much more a client's own unpaid invoices count than the share of its place. */
 const WEIGHT_OF_CLIENT = 2
 
@@ -56,10 +58,11 @@ export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
  * How many tokens a call must leave behind. Strangers leave a reserve, and the more of what lies above it the more
  * unpaid invoices they asked for and the larger their place's share of the budget is. So where there is too little for
  * all, the client with the fewest goes first and the place with the least: a flood takes what nobody else wants, and
- * places that are flooded share alike.
+ * places that are flooded share alike. What is made for nobody yet comes behind nearly all of them.
  */
 export function tokensToKeep(standing: CallStanding, bucket: Bucket): number {
   if (standing === 'keyed') return 0
+  if (standing === 'ahead') return Math.min(bucket.burst - 1, bucket.burst * KEPT_FOR_WAITING)
   const reserve = standing.hasPaid ? RESERVE : RESERVE_OF_PAYING
   const ofClient = standing.unpaid / (standing.unpaid + HALFWAY)
   const ofPlace = Math.min(1, standing.inPlace / bucket.perMinute)
@@ -122,7 +125,7 @@ export class CallBudget {
   /** In the place of the state while that is away. */
   readonly #alone: MemoryState
   readonly #clock: Clock
-  readonly #refused: (limit: string, caller: 'keyed' | 'paying' | 'anonymous') => void
+  readonly #refused: (limit: string, caller: 'keyed' | 'ahead' | 'paying' | 'anonymous') => void
   readonly #level: (limit: string, level: number) => void
   /** When accounts that refused a stranger could be asked again, in the clock's monotonic milliseconds. */
   readonly #exhausted = new Map<string, number>()
@@ -211,7 +214,7 @@ export class CallBudget {
     const taken = await this.#ask(state => state.takeTokens(name, bucket, 1, tokensToKeep(standing, bucket)))
     if (limit !== 'account') this.#level(limit, Math.max(0, taken.left) / bucket.burst)
     if (taken.allowed) return
-    this.#refused(limit, standing === 'keyed' ? 'keyed' : standing.hasPaid ? 'paying' : 'anonymous')
+    this.#refused(limit, typeof standing === 'string' ? standing : standing.hasPaid ? 'paying' : 'anonymous')
     if (limit === 'account') this.#note(name, taken.retryAfterMs)
     throw new NothingSent(
       'The payment provider may not be called more often at the moment.',

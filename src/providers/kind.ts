@@ -25,6 +25,8 @@ export interface ProviderKind {
    * What is called over the network; null where nothing is. Such a kind has no budget, no breaker, and is not polled.
    */
   readonly calls: KindCalls | null
+  /** It pays nothing out, so that nothing that came in through it can be refunded: `boltgate check` says so. */
+  readonly onlyReceives?: true
   /**
    * What is wrong with the form of a key, as far as it can be seen without asking anybody; undefined where nothing is.
    * The text says what would be right, and repeats nothing of the key.
@@ -46,6 +48,11 @@ export interface KindCalls {
    * @param perMinute the operator's figure in the place of that under which invoices are made; null for the kind's
    */
   limits(url: string | null, perMinute: number | null): CallLimits
+  /**
+   * An account pays for invoices that nobody pays, so that none is made before somebody asks, unless the operator says
+   * otherwise. Left out where only payments cost.
+   */
+  readonly billsInvoices?: true
   /** How much of it the poller may use. */
   polling(url: string | null): Polling
   /**

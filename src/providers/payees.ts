@@ -1,7 +1,7 @@
 import { ConfigurationMissing } from '../gateway/errors.ts'
 import type { Sealer, Secret } from '../keys/secrets.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
-import { ProviderKeyRequired } from './errors.ts'
+import { ProviderKeyRequired, ProviderRefused } from './errors.ts'
 import type { Polling } from './kind.ts'
 import type {
   Capabilities,
@@ -22,6 +22,18 @@ declare module '../gateway/services.ts' {
   }
 }
 
+/** How invoices may be made for an account before anybody asks for them (decision 246). */
+export interface InvoicesAhead {
+  /** Names account and key: what was made with one key is never handed out for an account that has another by now. */
+  readonly account: string
+  /** How many of one price and description, at least 1. */
+  readonly most: number
+  /**
+   * Whether the provider is left alone since it did not answer: nobody knows then whether an invoice of it can be paid.
+   */
+  isLeftAlone(): boolean
+}
+
 /**
  * Who gets the money of an invoice, and pays refunds: an account at its provider. Made for one account as it stands
  * now; do not keep it. All methods throw what `Provider`'s do.
@@ -30,6 +42,8 @@ export interface Payee {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly capabilities: Capabilities
+  /** Null where none are made before somebody asks. */
+  readonly ahead: InvoicesAhead | null
   createInvoice(request: ChargeRequest): Promise<Charge>
   /** Null where the kind takes satoshis alone. */
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
@@ -42,6 +56,8 @@ export interface Payee {
 export interface ProviderSeat {
   readonly provider: Provider
   readonly key: Secret<string> | null
+  /** Invoices of one price and description that may be made before anybody asks; none where it is left out. */
+  readonly invoicesAhead?: number
   /**
    * How the poller may ask; left out where it need not, because the provider tells of every payment within this
    * process.
@@ -60,8 +76,8 @@ export class Payees {
   constructor(seats: Readonly<Record<ProviderSlot, ProviderSeat>>, sealer: Sealer) {
     this.#seats = seats
     this.#sealer = sealer
-    const { provider, key } = seats.primary
-    this.#platform = new SeatedPayee('primary', provider, () => key)
+    const { primary } = seats
+    this.#platform = new SeatedPayee('primary', primary, 'operator', () => primary.key)
   }
 
   /**
@@ -86,7 +102,8 @@ export class Payees {
   inSlot(account: ProviderAccount, slot: ProviderSlot): Payee {
     const sealed = keyOf(account, slot)
     if (sealed === null) throw new ProviderKeyRequired()
-    return new SeatedPayee(slot, this.#seats[slot].provider, () => this.#open(sealed))
+    // A key that is saved is sealed anew, so that its ciphertext is no other account's and no other key's.
+    return new SeatedPayee(slot, this.#seats[slot], sealed.ciphertext, () => this.#open(sealed))
   }
 
   /**
@@ -136,12 +153,18 @@ class SeatedPayee implements Payee {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly capabilities: Capabilities
+  readonly ahead: InvoicesAhead | null
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   readonly #provider: Provider
   readonly #key: () => Secret<string> | null
 
-  /** `key` opens it at each call. */
-  constructor(slot: ProviderSlot, provider: Provider, key: () => Secret<string> | null) {
+  /** `key` opens it at each call; `account` names it, and whose it is. */
+  constructor(slot: ProviderSlot, seat: ProviderSeat, account: string, key: () => Secret<string> | null) {
+    const { provider, invoicesAhead: most = 0 } = seat
+    this.ahead =
+      most === 0
+        ? null
+        : { account: `${slot} ${account}`, most, isLeftAlone: () => provider.isLeftAlone?.(key()) ?? false }
     this.slot = slot
     this.kind = provider.kind
     this.capabilities = provider.capabilities
@@ -160,10 +183,16 @@ class SeatedPayee implements Payee {
   }
 
   async payOut(request: PayoutRequest): Promise<Payout> {
+    if (this.#provider.createPayout === undefined) throw onlyReceives()
     return this.#provider.createPayout(this.#key(), request)
   }
 
   async lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+    if (this.#provider.lookUpPayout === undefined) throw onlyReceives()
     return this.#provider.lookUpPayout(this.#key(), request, payoutId)
   }
+}
+
+function onlyReceives(): ProviderRefused {
+  return new ProviderRefused('request', 'The payment provider only receives: nothing can be paid out through it.')
 }

@@ -22,6 +22,18 @@ export interface ProviderHttpOptions {
   authorize(key: string): Readonly<Record<string, string>>
   /** What the provider's own error says, for people; null when its body says nothing. */
   messageOf(body: unknown): string | null
+  /** A body of text/plain is an answer too, and is given as it is, as a string; left out, only JSON is. */
+  readonly hasTexts?: true
+  /**
+   * Statuses above 499 with which the provider refuses a request where others answer 400. Only where its own message
+   * stands in the body: what stands before it answers so as well, and that is a fault.
+   */
+  readonly refusals?: readonly number[]
+  /**
+   * What the kind means by an error answer of its own, such as a 404 for a bad key; asked before anything else is made of
+   * the status. Null where the general rules hold.
+   */
+  meaningOf?(answer: ProviderAnswer, scope: string | null): ProviderRefused | ProviderUnavailable | null
   readonly connect?: ConnectHow
 }
 
@@ -33,6 +45,8 @@ export interface ProviderCall {
   readonly path: string
   /** Sent as JSON. */
   readonly body?: object
+  /** Sent as `application/x-www-form-urlencoded`; in the place of `body`. */
+  readonly form?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
   /** The scope that it needs in the provider's spelling, named when the answer is 403. */
   readonly scope?: string
@@ -67,7 +81,8 @@ export interface ReadLines {
 export interface ProviderAnswer {
   readonly status: number
   /**
-   * Parsed JSON; null where the body was empty or is no JSON, which only answers that the caller asked for can have.
+   * Parsed JSON, or a text where the kind has texts; null where the body was empty or is neither, which only answers that
+   * the caller asked for can have.
    */
   readonly body: unknown
   /** The provider's own message as one short line without the key; null when it has none. */
@@ -124,7 +139,7 @@ const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'size' | 'open' | 'other'
 })
 
 /**
- * The calls of one kind to one host: HTTP with JSON, one time limit, errors in the kinds' own terms. It keeps no key
+ * The calls of one kind to one host: HTTP with JSON or forms, one time limit, errors in the kinds' own terms. It keeps no key
  * and logs nothing; no error holds a key, an address or the library's own error.
  */
 export class ProviderHttp {
@@ -240,17 +255,18 @@ export class ProviderHttp {
 
   /** `began` is called with the first byte of a stream. */
   async #read(call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
+    const sent = sentBody(call)
     const answer = await this.#pool.request({
       method: call.method,
       path: `${this.#prefix}${call.path}`,
       headers: {
         accept: 'application/json',
         'user-agent': 'boltgate',
-        ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(sent === null ? {} : { 'content-type': sent.type }),
         ...(key === null ? {} : this.#options.authorize(key)),
         ...call.headers
       },
-      body: call.body === undefined ? null : JSON.stringify(call.body),
+      body: sent?.text ?? null,
       signal: limit
     })
     const retryAfter = one(answer.headers['retry-after'])
@@ -263,12 +279,21 @@ export class ProviderHttp {
       }
     }
     const text = call.firstLine === true ? await firstLine(answer.body) : await answer.body.text()
-    return { status: answer.statusCode, retryAfter, body: parsed(text), isPage: text.trimStart().startsWith('<') }
+    const isText = this.#options.hasTexts === true && /^text\/plain\b/i.test(one(answer.headers['content-type']) ?? '')
+    return {
+      status: answer.statusCode,
+      retryAfter,
+      body: isText ? text : parsed(text),
+      isPage: text.trimStart().startsWith('<')
+    }
   }
 
   #judge(call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
     const { status, body } = reply
     const said = clean(body === undefined ? null : this.#options.messageOf(body), key)
+    const meant =
+      status < 400 ? null : this.#options.meaningOf?.({ status, body: body ?? null, said }, call.scope ?? null)
+    if (meant !== null && meant !== undefined) throw meant
     if (call.answers?.includes(status) === true) return { status, body: body ?? null, said }
     if (status >= 200 && status < 300) {
       // An empty body is fine (204); a page where JSON was due is not the provider speaking.
@@ -281,7 +306,10 @@ export class ProviderHttp {
     if (status === 403 && reply.isPage)
       throw unavailable('server', MESSAGES.front, this.#seconds(reply.retryAfter), 'status 403 with a page')
     if (status === 403) throw forbidden(call.scope ?? null)
-    if (status >= 400 && status < 500 && status !== 408 && status !== 425) {
+    const isRefusal =
+      (status >= 400 && status < 500 && status !== 408 && status !== 425) ||
+      (said !== null && this.#options.refusals?.includes(status) === true)
+    if (isRefusal) {
       throw new ProviderRefused(
         'request',
         said === null
@@ -310,6 +338,13 @@ interface Reply {
   readonly body: unknown
   /** HTML, as something in front of a provider answers. */
   readonly isPage: boolean
+}
+
+/** What a call sends, as text, and of which type; null where it sends nothing. */
+function sentBody({ body, form }: ProviderCall): { readonly type: string; readonly text: string } | null {
+  if (form !== undefined)
+    return { type: 'application/x-www-form-urlencoded', text: new URLSearchParams(form).toString() }
+  return body === undefined ? null : { type: 'application/json', text: JSON.stringify(body) }
 }
 
 /** An answer that came and does not hold what it must; counted as a fault of the host. */

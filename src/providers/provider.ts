@@ -185,16 +185,17 @@ export interface Provider {
   /** Null when the provider knows no such charge under this key. */
   lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
   /**
-   * Pays out. `ProviderRefused` and `ProviderUnavailable` mean that nothing was sent and nothing will be;
+   * Pays out; left out, together with the next, by a kind that only receives. `ProviderRefused` and
+   * `ProviderUnavailable` mean that nothing was sent and nothing will be;
    * @throws PayoutUncertain when the answer was lost: it must be looked up, never asked for again (decision 57)
    */
-  createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout>
+  createPayout?(key: Secret<string> | null, request: PayoutRequest): Promise<Payout>
   /**
    * How the payout of this request stands; null when the provider knows none of its reference under this key. It is
    * given the whole request because some kinds find a payout whose answer was lost only by asking for the same quote
    * again. It never sends. `payoutId` is the provider's own id, null where its answer was lost.
    */
-  lookUpPayout(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
+  lookUpPayout?(key: Secret<string> | null, request: PayoutRequest, payoutId: string | null): Promise<Payout | null>
   /**
    * Tries a key as far as making an invoice. A bad key is a verdict, not an error; `ProviderUnavailable` is still
    * thrown.
@@ -202,10 +203,10 @@ export interface Provider {
   validateKey(key: Secret<string>): Promise<KeyVerdict>
   /**
    * Reads a notification; there only where the kind sends some. Null when it is not about an incoming payment. Nothing
-   * is trusted before `verify` said yes.
+   * is trusted before `verify` said yes. `token` is what the called address holds as such, for a kind that signs nothing.
    * @throws ProviderNotificationError 400 when it cannot be read
    */
-  readNotification?(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null
+  readNotification?(headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification | null
   /**
    * What was settled under this key, in one account-wide call: for the poller. A kind that has no such call leaves it
    * out.
@@ -216,6 +217,11 @@ export interface Provider {
    * told by registration, not in each charge. What is answered is kept.
    */
   subscribe?(key: Secret<string>, url: string, secret: Secret<string>): Promise<{ readonly subscriptionId: string }>
+  /**
+   * Whether nobody is called with this key for the moment, or one call only that tries whether it answers again; there
+   * only behind circuit breakers.
+   */
+  isLeftAlone?(key: Secret<string> | null): boolean
   /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */
   close(): Promise<void>
 }

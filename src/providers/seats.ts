@@ -11,6 +11,12 @@ import type { ProviderSeat } from './payees.ts'
 import type { Provider } from './provider.ts'
 import { SandboxProvider } from './sandbox/sandbox.ts'
 
+/**
+ * Invoices of one price and description that are made before anybody asks, where the operator names no figure: enough
+ * for 100 of them a second from a provider that takes 150 ms, and what happens to come at once.
+ */
+const MOST_AHEAD = 50
+
 /** What the providers are made from. */
 export interface SeatOptions {
   /** The kinds that `lightning` may name. */
@@ -53,7 +59,7 @@ export function openSeats(options: SeatOptions): OpenedSeats {
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
   const seat = (slot: ProviderSlot): ProviderSeat => {
-    const { kind: name, key, url: configured, timeout, callsPerMinute = null } = lightning[slot]
+    const { kind: name, key, url: configured, timeout, callsPerMinute = null, invoicesAhead } = lightning[slot]
     const kind = kinds.find(known => known.name === name)
     if (kind === undefined) {
       throw new ProviderKindError(
@@ -93,12 +99,14 @@ export function openSeats(options: SeatOptions): OpenedSeats {
       return {
         provider: guarded(open(), { clock, ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }) }),
         key: ownKey,
+        invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MOST_AHEAD),
         polling: calls.polling(url)
       }
     }
     const provider = sandboxes.get(kind) ?? open()
     sandboxes.set(kind, provider)
-    return { provider, key: ownKey }
+    // Nobody waits for one that lives in this process.
+    return { provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
   }
   const seats = { primary: seat('primary'), alternate: seat('alternate') }
   return {

@@ -1,7 +1,11 @@
 import { createInterface } from 'node:readline'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { startFakeCln } from './cln.ts'
+import { startFakeLnbits } from './lnbits.ts'
 import { startFakeLnd, type FakeLnd } from './lnd.ts'
+import type { NodeWallet } from './node-wallet.ts'
 import { startFakeOpenNode, type FakeOpenNode } from './opennode.ts'
+import { startFakePhoenixd } from './phoenixd.ts'
 import { pricesYaml, startFakePrices } from './prices.ts'
 import { startReceiver } from './receiver.ts'
 import { startFakeShopify } from './shopify.ts'
@@ -27,6 +31,10 @@ const opennode = await startFakeOpenNode({ key: OPENNODE_KEY, port: port(1) })
 const lnd = await startFakeLnd({ port: port(2) })
 const prices = await startFakePrices({ port: port(3) })
 const shopify = await startFakeShopify({ port: port(4) })
+const phoenixd = await startFakePhoenixd({ port: port(5) })
+const cln = await startFakeCln({ port: port(6) })
+const lnbits = await startFakeLnbits({ port: port(7) })
+const wallets = { phoenixd: phoenixd.wallet, cln: cln.wallet, lnbits: lnbits.wallet }
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
     say(`webhook: ${method} ${path} ${text}`)
@@ -46,6 +54,9 @@ const deliveries = setInterval(() => {
 say(`strike    ${strike.url}   key ${STRIKE_KEY}
 opennode  ${opennode.url}   key ${OPENNODE_KEY}
 lnd       ${lnd.url}   key ${lnd.key()}
+phoenixd  ${phoenixd.url}   key ${phoenixd.key('full', true)}
+cln       ${cln.url}   key ${cln.key()}
+lnbits    ${lnbits.url}   key ${lnbits.key()}
 prices    ${prices.url}
 shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
@@ -66,7 +77,7 @@ storefront:
   kind: shopify
   url: ${shopify.url}
 
-# or, for a node of your own:
+# or, for a node of your own, here lnd; phoenixd, cln and lnbits likewise:
 #   primary:
 #     kind: lnd
 #     url: ${lnd.url}
@@ -81,7 +92,7 @@ input.on('line', line => {
   if (command === 'ship') return say(ship(invoice))
   if (command !== 'pay')
     return say(`There is no ${command}. Type "pay" and an invoice, or "ship" and an order's number.`)
-  pay(invoice, { strike, opennode, lnd }).then(say, (error: unknown) => {
+  pay(invoice, { strike, opennode, lnd, wallets }).then(say, (error: unknown) => {
     say(`It could not be paid: ${error instanceof Error ? error.message : String(error)}`)
   })
 })
@@ -96,7 +107,7 @@ process.once('SIGTERM', () => {
 async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
-  await Promise.all([strike.close(), opennode.close(), lnd.close(), prices.close(), shopify.close(), receiver.close()])
+  await Promise.all([strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, receiver].map(fake => fake.close()))
   process.stdin.destroy()
 }
 
@@ -115,7 +126,12 @@ function ship(name: string): string {
 /** Pays an invoice that one of them made, and says so. */
 async function pay(
   invoice: string,
-  fakes: { readonly strike: FakeStrike; readonly opennode: FakeOpenNode; readonly lnd: FakeLnd }
+  fakes: {
+    readonly strike: FakeStrike
+    readonly opennode: FakeOpenNode
+    readonly lnd: FakeLnd
+    readonly wallets: Readonly<Record<string, NodeWallet>>
+  }
 ): Promise<string> {
   const { paymentHash } = decodeInvoice(invoice)
   const request = [...fakes.strike.account.requests.values()].find(held => held.invoice === invoice)
@@ -123,5 +139,7 @@ async function pay(
   if ([...fakes.opennode.account.charges.values()].some(held => held.payreq === invoice))
     return `paid at opennode; preimage ${await fakes.opennode.pay(invoice)}`
   if (fakes.lnd.wallet.invoices.has(paymentHash)) return `paid at lnd; preimage ${fakes.lnd.wallet.settle(paymentHash)}`
+  for (const [name, wallet] of Object.entries(fakes.wallets))
+    if (wallet.invoices.has(paymentHash)) return `paid at ${name}; preimage ${wallet.settle(paymentHash)}`
   return 'None of them made this invoice.'
 }

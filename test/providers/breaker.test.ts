@@ -142,8 +142,11 @@ t.test(
       description: null
     } as const
     for (let count = 0; count < 5; count++)
-      await t.rejects(made.provider.createPayout(key, request), errorLike({ name: 'PayoutUncertain' }))
-    await t.rejects(made.provider.createPayout(key, request), errorLike({ name: 'ProviderUnavailable', fault: 'open' }))
+      await t.rejects(async () => made.provider.createPayout?.(key, request), errorLike({ name: 'PayoutUncertain' }))
+    await t.rejects(
+      async () => made.provider.createPayout?.(key, request),
+      errorLike({ name: 'ProviderUnavailable', fault: 'open' })
+    )
     t.equal(made.calls, 5)
   }
 )
@@ -222,4 +225,24 @@ t.test('what a kind leaves out stays out, and what it is stays what it is', asyn
   const { provider } = rig()
   t.match(provider, { kind: 'strike', keyless: false, capabilities: { notifies: true } })
   for (const name of ['createFiatCharge', 'listSettled', 'subscribe', 'readNotification']) t.notOk(name in provider)
+})
+
+t.test('a host is left alone from its fifth failure until a call was answered, and each host by itself', async t => {
+  const r = rig(held => held?.reveal() ?? '')
+  const other = new Secret('other')
+  const isLeftAlone = (held = key): boolean | undefined => r.provider.isLeftAlone?.(held)
+  r.next = async () => {
+    throw fault('network')
+  }
+  for (let failure = 1; failure <= 5; failure++) {
+    t.equal(isLeftAlone(), false)
+    await t.rejects(r.look())
+  }
+  t.equal(isLeftAlone(), true)
+  t.equal(isLeftAlone(other), false)
+  r.clock.advance(10_000)
+  t.equal(isLeftAlone(), true, 'nobody knows yet whether it answers')
+  r.next = async () => unpaid
+  await r.look()
+  t.equal(isLeftAlone(), false)
 })

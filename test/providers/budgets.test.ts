@@ -144,6 +144,8 @@ t.test(
   'what is kept for whom: keys have all of it, buyers who pay more than strangers, who has many unpaid ones the least',
   async t => {
     const bucket = { burst: 100, perMinute: 85 }
+    t.equal(tokensToKeep('ahead', bucket), 75, 'what is made for nobody yet leaves most to those who wait')
+    t.equal(tokensToKeep('ahead', { burst: 1, perMinute: 1 }), 0, 'and never so much that it is not made at all')
     t.equal(tokensToKeep('keyed', bucket), 0)
     t.equal(tokensToKeep({ ...newcomer, hasPaid: true }, bucket), 20)
     t.equal(tokensToKeep(newcomer, bucket), 30)

@@ -8,7 +8,6 @@ import { referencePage } from '../../src/config/reference.ts'
 import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
 import type { KindOptions, ProviderKind } from '../../src/providers/kind.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
-import { ProviderRefused } from '../../src/providers/errors.ts'
 import type { Charge, ChargeRequest, Provider } from '../../src/providers/provider.ts'
 import type { Secret } from '../../src/keys/secrets.ts'
 import { loadText, startGateway } from '../support/gateway.ts'
@@ -66,14 +65,6 @@ class ToyProvider implements Provider {
     return { status: 'paid' as const, receivedSats: null, settledAt: this.#options.clock.now() }
   }
 
-  async createPayout(): Promise<never> {
-    throw new ProviderRefused('request', 'A toy pays nothing out.')
-  }
-
-  async lookUpPayout() {
-    return null
-  }
-
   async validateKey() {
     return { isValid: true, message: 'A toy takes any key.' }
   }
@@ -91,6 +82,7 @@ const toy: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 1, lookUp: 1 } }),
     hostOf: key => key?.reveal() ?? ''
   },
+  onlyReceives: true,
   keyFault: key => (key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name'),
   open: options => new ToyProvider(options)
 }
@@ -139,11 +131,40 @@ t.test('its keys, its name and its place in the documents come from the list too
   )
   t.equal(
     await problems('tpy'),
-    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
+    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
   )
-  t.match(referencePage([], kinds), '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `toy` |')
+  t.match(
+    referencePage([], kinds),
+    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `toy` |'
+  )
   t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
-  t.match(JSON.stringify(jsonSchema([], kinds)), '"enum":["sandbox","strike","opennode","lnd","toy"]')
+  t.match(
+    JSON.stringify(jsonSchema([], kinds)),
+    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","toy"]'
+  )
+})
+
+t.test('whoever sells through a kind that only receives is told so by the check, where the kind stands', async t => {
+  const { config } = await loadText(yaml('toy, key: "toy://mine"'), {}, { providers: kinds })
+  t.match(config.warnings, [
+    {
+      code: 'BG_CONFIG_PROVIDER_RECEIVES',
+      line: 2,
+      message: 'found toy, which only receives; allowed, but nothing that is paid through it can be refunded'
+    }
+  ])
+  t.same((await loadText(yaml('sandbox'), {}, { providers: kinds })).config.warnings, [])
+})
+
+t.test('a key that stands where an address belongs is refused, and its secret is not shown', async t => {
+  for (const key of ['phoenixd://h:1?password=canary', 'clnrest://h:1?rune=canary', 'lnbits+https://h?key=canary']) {
+    const error: unknown = await loadText(yaml(`toy, url: "${key}"`), {}, { providers: kinds }).catch(
+      (caught: unknown) => caught
+    )
+    t.ok(error instanceof ConfigError)
+    t.match(String(error), /lightning\.primary\.url/)
+    t.notMatch(String(error), 'canary')
+  }
 })
 
 t.test('no file names a kind that is called but those of its own folder and the list', async t => {

@@ -15,7 +15,7 @@ async function setUp(t: T) {
     guard: new AddressGuard({ production: false }),
     timeout: 10_000,
     clock,
-    operatorKey: null,
+    ownKey: null,
     url: null
   })
   t.teardown(async () => {

@@ -26,7 +26,7 @@ async function setUp(t: T) {
     guard: new AddressGuard({ production: false }),
     timeout,
     clock,
-    operatorKey: null,
+    ownKey: null,
     url: null
   })
   t.teardown(() => lnd.close())

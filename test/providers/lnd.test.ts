@@ -8,7 +8,8 @@ import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors
 import { guarded } from '../../src/providers/breaker.ts'
 import { providerKinds } from '../../src/providers/kinds.ts'
 import { openSeats } from '../../src/providers/seats.ts'
-import { lndHost, LndProvider, type LndOptions } from '../../src/providers/lnd/lnd.ts'
+import type { KeyedOptions } from '../../src/providers/keyed-calls.ts'
+import { lndHost, LndProvider } from '../../src/providers/lnd/lnd.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { selfSigned } from '../fakes/certificate.ts'
 import { lndConnect, startFakeLnd, type FakeLnd, type FakeLndOptions, type Permission } from '../fakes/lnd.ts'
@@ -19,16 +20,16 @@ import { ManualClock } from '../support/manual-clock.ts'
 const request = { amountSats: 21, description: 'a quote about money', expirySeconds: 600 }
 const timeout = 10_000
 
-async function setUp(t: T, fakeOptions: FakeLndOptions = {}, options: Partial<LndOptions> = {}) {
+async function setUp(t: T, fakeOptions: FakeLndOptions = {}, options: Partial<KeyedOptions> = {}) {
   const clock = new ManualClock()
   const node = await startFakeLnd({ clock, ...fakeOptions })
   t.teardown(() => node.close())
-  const open = (more: Partial<LndOptions> = {}): LndProvider => {
+  const open = (more: Partial<KeyedOptions> = {}): LndProvider => {
     const provider = new LndProvider({
       guard: new AddressGuard({ production: false }),
       timeout,
       clock,
-      operatorKey: null,
+      ownKey: null,
       url: null,
       ...options,
       ...more
@@ -228,8 +229,7 @@ t.test(
     const { certificate, key: tlsKey } = selfSigned({ names: [address] })
     const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
     const named = (port: number): Secret<string> => new Secret(lndConnect(`${address}:${port}`, certificate, macaroon))
-    const asOperator = (operatorKey: Secret<string>): Promise<unknown> =>
-      open({ operatorKey }).createCharge(operatorKey, request)
+    const asOperator = (ownKey: Secret<string>): Promise<unknown> => open({ ownKey }).createCharge(ownKey, request)
     const said = /cannot be reached.*names port 10009, which is gRPC's.*port of its REST API, 8080/
     await t.rejects(
       asOperator(named(10_009)),
@@ -290,7 +290,7 @@ t.test('a private address for lnd only from gateway.yaml', async t => {
   t.same(resolved, ['node.example.com'], 'the name is resolved when it is called')
   t.same(node.requests, [])
 
-  const operated = open({ operatorKey: key })
+  const operated = open({ ownKey: key })
   t.match(await operated.createCharge(key, request), { chargeId: /./ }, "the operator's key may name it")
   await t.rejects(
     operated.createCharge(new Secret(key.reveal()), request),
@@ -339,7 +339,7 @@ t.test("in production the operator's key of gateway.yaml reaches a private node,
 
 t.test("an operator's key or url that is none is refused at the start", async t => {
   const { open } = await setUp(t)
-  t.throws(() => open({ operatorKey: new Secret('nonsense') }), errorLike({ name: 'LndConnectError' }))
+  t.throws(() => open({ ownKey: new Secret('nonsense') }), errorLike({ name: 'AddressKeyError' }))
   t.throws(() => open({ url: 'http://10.0.0.1:8080' }), errorLike({ name: 'TypeError' }))
 })
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { LndConnectError, readLndConnect } from '../../src/providers/lnd/lndconnect.ts'
+import { AddressKeyError } from '../../src/providers/address-key.ts'
+import { readLndConnect } from '../../src/providers/lnd/lndconnect.ts'
 import { selfSigned } from '../fakes/certificate.ts'
 import { lndConnect } from '../fakes/lnd.ts'
 
@@ -14,7 +15,7 @@ function refusal(text: string): string {
   try {
     readLndConnect(text)
   } catch (error) {
-    if (error instanceof LndConnectError) return error.message
+    if (error instanceof AddressKeyError) return error.message
     throw error
   }
   return 'accepted'
@@ -122,7 +123,7 @@ t.test('every macaroon and host that is written is read back', async () => {
   )
 })
 
-t.test('any other text is refused by LndConnectError alone', async () => {
+t.test('any other text is refused by AddressKeyError alone', async () => {
   const noise = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string().map(text => `lndconnect://${text}`),

@@ -136,3 +136,39 @@ t.test('503 carries Retry-After and a refusal is 502 Payment provider error', t 
   t.same(JSON.parse(String(refused.body)), { error: 'Payment provider error', message: 'The key lacks x.' })
   t.end()
 })
+
+t.test('through a kind that only receives nothing is paid out, and nobody is asked', async t => {
+  const { kind, keyless, capabilities, createCharge, lookUp, validateKey, close } = new Recorder(true)
+  const provider: Provider = { kind, keyless, capabilities, createCharge, lookUp, validateKey, close }
+  const payee = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer).platform()
+  const payout = {
+    reference: '1',
+    chargeId: 'c',
+    destination: { type: 'ln', invoice: 'lnbcrt1' },
+    amountSats: 1,
+    description: null
+  } as const
+  const wanted = errorLike({ name: 'ProviderRefused', reason: 'request', message: /only receives/ })
+  await t.rejects(payee.payOut(payout), wanted)
+  await t.rejects(payee.lookUpPayout(payout, null), wanted)
+})
+
+t.test('what is made ahead for an account is named by account and key, and a key that is saved anew has none', t => {
+  const provider = new Recorder(false)
+  const payees = new Payees(
+    {
+      primary: { provider, key: new Secret('operator'), invoicesAhead: 7 },
+      alternate: { provider, key: null, invoicesAhead: 0 }
+    },
+    sealer
+  )
+  const account = { ...noKeys, primaryKey: sealed('primary', 'one') }
+  const of = (held: ProviderAccount): string | undefined => payees.forMerchant(held).ahead?.account
+  t.equal(payees.platform().ahead?.account, 'primary operator')
+  t.equal(payees.platform().ahead?.most, 7)
+  t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')
+  t.equal(of(account), of({ ...account }))
+  t.not(of(account), of({ ...account, primaryKey: sealed('primary', 'one') }))
+  t.equal(payees.inSlot({ ...noKeys, alternateKey: sealed('alternate', 'x') }, 'alternate').ahead, null)
+  t.end()
+})

@@ -8,7 +8,12 @@ import { buildConnector } from 'undici'
 import { Secret } from '../../src/keys/secrets.ts'
 import { noBudget } from '../../src/providers/budgets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
-import { NothingSent, ProviderHttp, type ProviderCall } from '../../src/providers/provider-call.ts'
+import {
+  NothingSent,
+  ProviderHttp,
+  type ProviderCall,
+  type ProviderHttpOptions
+} from '../../src/providers/provider-call.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
@@ -34,7 +39,7 @@ interface Rig {
   call(call?: ProviderCall): Promise<unknown>
 }
 
-async function rig(t: T, path = ''): Promise<Rig> {
+async function rig(t: T, path = '', more: Partial<ProviderHttpOptions> = {}): Promise<Rig> {
   const server = createServer((request, response) => {
     let body = ''
     request.on('error', () => {})
@@ -56,7 +61,8 @@ async function rig(t: T, path = ''): Promise<Rig> {
     clock,
     budget: noBudget('strike', clock),
     authorize: text => ({ authorization: `Bearer ${text}` }),
-    messageOf
+    messageOf,
+    ...more
   })
   t.teardown(async () => {
     await http.close()
@@ -397,6 +403,72 @@ t.test(
     t.match(await made.call(shared), { status: 200 })
   }
 )
+
+t.test('a form is sent as one, and a text is an answer for a kind that has texts', async t => {
+  const form = { amountSat: '21', description: 'a & b = c' }
+  const texts = await rig(t, '', {
+    hasTexts: true,
+    messageOf: body => (typeof body === 'string' ? body : null)
+  })
+  texts.answer = answer(200, 'a text', { 'content-type': 'text/plain; charset=UTF-8' })
+  t.same(await texts.call({ method: 'POST', path: '/things', form }), { status: 200, body: 'a text', said: null })
+  t.match(texts.seen[0], {
+    body: 'amountSat=21&description=a+%26+b+%3D+c',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' }
+  })
+  texts.answer = answer(400, `no amount with ${CANARY}`, { 'content-type': 'text/plain' })
+  await t.rejects(
+    texts.call(),
+    errorLike({
+      name: 'ProviderRefused',
+      message: 'The payment provider refused the request: no amount with [redacted]'
+    })
+  )
+  texts.answer = answer(200, '{"a":1}', { 'content-type': 'application/json' })
+  t.match(await texts.call(), { body: { a: 1 } })
+  const others = await rig(t)
+  others.answer = answer(200, 'a text', { 'content-type': 'text/plain' })
+  await t.rejects(others.call(), errorLike({ fault: 'server' }), 'for all others JSON alone is')
+})
+
+t.test('a status above 499 is a refusal where the kind says so and speaks itself, else a fault', async t => {
+  const made = await rig(t, '', { refusals: [500, 520] })
+  for (const status of [500, 520]) {
+    made.answer = answer(status, '{"message":"amount too small"}')
+    await t.rejects(
+      made.call(),
+      errorLike({
+        name: 'ProviderRefused',
+        reason: 'request',
+        message: 'The payment provider refused the request: amount too small'
+      })
+    )
+    made.answer = answer(status, '<html>Bad gateway')
+    await t.rejects(made.call(), errorLike({ fault: 'server' }), 'a page is something in front of it')
+    made.answer = answer(status, '{}')
+    await t.rejects(made.call(), errorLike({ fault: 'server' }), 'as is an answer that says nothing')
+  }
+  made.answer = answer(502, '{"message":"no"}')
+  await t.rejects(made.call(), errorLike({ fault: 'server' }))
+})
+
+t.test('a kind may say what an error answer of its own means, before the status is judged', async t => {
+  const made = await rig(t, '', {
+    meaningOf: ({ status, said }, scope) =>
+      status === 404 && said === 'no such wallet'
+        ? new ProviderRefused('key', 'No such key.')
+        : status === 401 && scope !== null
+          ? new ProviderRefused('scope', `Not ${scope}.`, scope)
+          : null
+  })
+  made.answer = answer(404, '{"message":"no such wallet"}')
+  await t.rejects(made.call({ ...get, answers: [404] }), errorLike({ reason: 'key' }), 'even of a status that is read')
+  made.answer = answer(404, '{"message":"no such thing"}')
+  t.match(await made.call({ ...get, answers: [404] }), { status: 404, said: 'no such thing' })
+  made.answer = answer(401, '{}')
+  await t.rejects(made.call({ ...get, scope: 'pay' }), errorLike({ reason: 'scope', scope: 'pay' }))
+  await t.rejects(made.call(), errorLike({ reason: 'key' }))
+})
 
 t.test('after close, calls fail as unavailable', async t => {
   const made = await rig(t)

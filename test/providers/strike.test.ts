@@ -564,5 +564,5 @@ t.test('strike stands in either slot, behind a breaker, at the address that the 
     'the other slot has a breaker of its own'
   )
   const signed = Buffer.from('{"eventType":"receive-request.receive-completed","data":{"entityId":"abc"}}')
-  t.equal(primary.provider.readNotification?.(new HeaderList([]), signed)?.chargeId, 'abc')
+  t.equal(primary.provider.readNotification?.(new HeaderList([]), signed, null)?.chargeId, 'abc')
 })

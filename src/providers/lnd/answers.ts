@@ -1,32 +1,18 @@
 import { shortDescription } from '../../lightning/bolt11.ts'
-import type { ChargeState, Payout } from '../provider.ts'
+import {
+  jsonList as list,
+  jsonMembers as members,
+  jsonText as text,
+  jsonWhole as whole,
+  type JsonMembers
+} from '../json-members.ts'
+import type { SentPayment } from '../pay-once.ts'
+import type { ChargeState } from '../provider.ts'
 
 /**
  * Reads what lnd's REST API answers (lightning.engineering/api-docs/api/lnd). Its 64-bit numbers are texts, its bytes
  * base64. What is missing or of another type reads as null, and only what a caller needs makes an answer unusable.
  */
-
-type Members = Readonly<Record<string, unknown>>
-
-function members(value: unknown): Members | null {
-  // Any object's members may be looked at.
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Members) : null
-}
-
-function list(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
-}
-
-function text(value: unknown): string | null {
-  return typeof value === 'string' && value !== '' ? value : null
-}
-
-/** A whole number that counts exactly; lnd leaves out or writes "0" where it has none. */
-function whole(value: unknown): number {
-  const number =
-    typeof value === 'number' ? value : typeof value === 'string' && /^\d{1,19}$/.test(value) ? Number(value) : 0
-  return Number.isSafeInteger(number) && number >= 0 ? number : 0
-}
 
 /** Milliseconds since the epoch of an lnd time in seconds; null where there is none. */
 function seconds(value: unknown): number | null {
@@ -185,13 +171,6 @@ const REASONS: Readonly<Record<string, string>> = Object.freeze({
   FAILURE_REASON_CANCELED: "The node's operator cancelled the payment."
 })
 
-/** A payment that the node sends, and why it failed where it did. */
-export interface SentPayment {
-  readonly payout: Payout
-  /** For people; null unless it failed. */
-  readonly reason: string | null
-}
-
 /** A payment in a line of `/v2/router/send` or `/v2/router/track`; null when it cannot be used. */
 export function readLndPayment(body: unknown): SentPayment | null {
   const payment = members(members(body)?.['result'])
@@ -223,7 +202,7 @@ export function readLndPayment(body: unknown): SentPayment | null {
 }
 
 /** When the last attempt ended, in milliseconds since the epoch; null where lnd does not say. */
-function resolvedAt(payment: Members): number | null {
+function resolvedAt(payment: JsonMembers): number | null {
   // Nanoseconds do not fit into a number; their first thirteen digits do.
   const times = list(payment['htlcs']).map(htlc =>
     Number((text(members(htlc)?.['resolve_time_ns']) ?? '').slice(0, -6))

@@ -1,6 +1,7 @@
+import { addressKeyFault } from '../address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { lndHost, LndProvider } from './lnd.ts'
-import { LndConnectError, readLndConnect } from './lndconnect.ts'
+import { readLndConnect } from './lndconnect.ts'
 
 /** A node of its owner's, by lnd's REST API. It publishes no limits: ours spare the node and our database. */
 export const lnd: ProviderKind = {
@@ -17,14 +18,6 @@ export const lnd: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: lndHost
   },
-  keyFault: key => {
-    try {
-      readLndConnect(key.trim())
-      return undefined
-    } catch (error) {
-      if (error instanceof LndConnectError) return error.message
-      throw error
-    }
-  },
-  open: options => new LndProvider({ ...options, operatorKey: options.ownKey })
+  keyFault: addressKeyFault(readLndConnect),
+  open: options => new LndProvider(options)
 }

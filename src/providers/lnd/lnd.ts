@@ -1,17 +1,16 @@
 import { LRUCache } from 'lru-cache'
-import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/bolt11.ts'
-import type { Clock } from '../../system/clock.ts'
+import { shortDescription } from '../../lightning/bolt11.ts'
 import type { Secret } from '../../keys/secrets.ts'
-import type { AddressGuard } from '../../upstream/guard.ts'
-import type { CallBudget, CallStanding } from '../budgets.ts'
-import { ProviderRefused } from '../errors.ts'
-import { readChannels, readInvoice, readNewInvoice } from './answers.ts'
+import { addressKeyHost } from '../address-key.ts'
+import { ProviderRefused, ProviderUnavailable } from '../errors.ts'
+import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
+import { readChannels, readFault, readInvoice, readNewInvoice } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
-import { LndConnections } from './connections.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, sendOverChain, sendOverLightning } from './payouts.ts'
-import { LndConnectError, readLndConnect, type LndConnection } from './lndconnect.ts'
-import { AnswerTooLarge, unusableAnswer, type CallProvider } from '../provider-call.ts'
+import { readLndConnect, type LndConnection } from './lndconnect.ts'
+import { AnswerTooLarge, NothingSent, unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -25,21 +24,19 @@ import type {
   SettledSince
 } from '../provider.ts'
 
-/** What the kind needs. */
-export interface LndOptions {
-  readonly guard: AddressGuard
-  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
-  readonly timeout: number
-  readonly clock: Clock
-  /** None of our own where it is left out. */
-  readonly budget?: CallBudget
-  /**
-   * The slot's own key from gateway.yaml: the very object that calls are made with, so that no merchant's key of the
-   * same text is taken for it. Its host may be private.
-   */
-  readonly operatorKey: Secret<string> | null
-  /** The slot's url in gateway.yaml: a private address that keys of merchants may name as well. */
-  readonly url: string | null
+const calls: KeyedKind<LndConnection> = {
+  kind: 'lnd',
+  server: 'lnd node',
+  read: readLndConnect,
+  secretOf: ({ macaroon }) => macaroon,
+  authorize: macaroon => ({ 'grpc-metadata-macaroon': macaroon }),
+  messageOf: body => readFault(body)?.message ?? null,
+  untrusted: {
+    pinned: 'The node shows another TLS certificate than the one in the lnd key.',
+    public:
+      'The lnd key holds no cert, and no authority that is trusted here signed the TLS certificate of the node: add its tls.cert to the key, as cert=<base64url>.'
+  },
+  explained: named
 }
 
 const capabilities: Capabilities = Object.freeze({
@@ -49,7 +46,8 @@ const capabilities: Capabilities = Object.freeze({
   payout: Object.freeze({ lightning: true, chain: true })
 })
 
-const PAYMENT_HASH = /^[0-9a-f]{64}$/
+/** lnd's own default, which tools that make keys for wallets write. */
+const GRPC_PORT = '10009'
 
 /** Milliseconds for which it is believed whether a node has announced channels. */
 const HINTS_KEPT = 600_000
@@ -57,8 +55,7 @@ const HINTS_KEPT = 600_000
 /**
  * A node of its owner's, by lnd's REST API. The key is its lndconnect address (decision 71); the id of a charge is its
  * payment hash (decision 116). Its macaroon needs `invoices:read` and `invoices:write`; for refunds also
- * `offchain:read` and
- * `offchain:write`, on chain `onchain:read` and `onchain:write`.
+ * `offchain:read` and `offchain:write`, on chain `onchain:read` and `onchain:write`.
  *
  * Known gaps: lnd sends no notification over HTTP, so payments are learnt of by looking; and it does not tell an
  * address of the wallet that belongs to one invoice, so invoices are payable over Lightning alone.
@@ -67,27 +64,23 @@ export class LndProvider implements Provider {
   readonly kind = 'lnd'
   readonly keyless = false
   readonly capabilities = capabilities
-  readonly #options: LndOptions
-  readonly #connections: LndConnections
-  readonly #ownOrigin: string | null
+  readonly #options: KeyedOptions
+  readonly #calls: KeyedCalls<LndConnection>
   readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
 
-  /** @throws LndConnectError for an operator's key that is none, TypeError for a url that is not https */
-  constructor(options: LndOptions) {
-    if (options.operatorKey !== null) readLndConnect(options.operatorKey.reveal().trim())
+  /** @throws AddressKeyError for an operator's key that is none, TypeError for a url that is not https */
+  constructor(options: KeyedOptions) {
+    if (options.url !== null && new URL(options.url).protocol !== 'https:')
+      throw new TypeError(
+        'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
+      )
     this.#options = options
-    this.#connections = new LndConnections(options)
-    this.#ownOrigin = options.url === null ? null : originOf(options.url)
+    this.#calls = new KeyedCalls(calls, options)
   }
 
   async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
-      throw new ProviderRefused(
-        'request',
-        `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`
-      )
-    }
-    return await this.#within(
+    requireSats(request.amountSats)
+    return await this.#calls.within(
       key,
       async (call, { origin }) => await newInvoice(call, request, await this.#needsHints(call, origin)),
       request.standing
@@ -96,7 +89,7 @@ export class LndProvider implements Provider {
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#within(key, async call => {
+    return await this.#calls.within(key, async call => {
       const answer = await ask(call, {
         method: 'GET',
         path: `/v1/invoice/${chargeId}`,
@@ -115,7 +108,7 @@ export class LndProvider implements Provider {
    * already is looked up. Over the chain our reference is the transaction's label; one that is found is not sent again.
    */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    return await this.#within(key, async call =>
+    return await this.#calls.within(key, async call =>
       request.destination.type === 'ln'
         ? await sendOverLightning(call, request, request.destination.invoice, this.#options.timeout)
         : await sendOverChain(call, request, request.destination.address, this.#options.clock.now())
@@ -123,7 +116,7 @@ export class LndProvider implements Provider {
   }
 
   async lookUpPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout | null> {
-    return await this.#within(key, async call =>
+    return await this.#calls.within(key, async call =>
       request.destination.type === 'ln'
         ? ((await findLightningPayout(call, request.destination.invoice))?.payout ?? null)
         : await findChainPayout(call, request, this.#options.clock.now())
@@ -133,7 +126,7 @@ export class LndProvider implements Provider {
   /** Reads the node's info, where the macaroon may; then lists an invoice and makes one of 1 satoshi and 60 seconds. */
   async validateKey(key: Secret<string>): Promise<KeyVerdict> {
     try {
-      await this.#within(key, async call => {
+      await this.#calls.within(key, async call => {
         // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
         await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
           .then(ok)
@@ -157,7 +150,7 @@ export class LndProvider implements Provider {
   }
 
   async listSettled(key: Secret<string>, wanted: SettledSince): Promise<SettledList> {
-    return await this.#within(
+    return await this.#calls.within(
       key,
       async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted)
     )
@@ -177,52 +170,24 @@ export class LndProvider implements Provider {
   }
 
   async close(): Promise<void> {
-    await this.#connections.close()
-  }
-
-  async #within<T>(
-    key: Secret<string> | null,
-    run: (call: CallProvider, connection: LndConnection) => Promise<T>,
-    standing?: CallStanding
-  ): Promise<T> {
-    const connection = readKey(key)
-    // A host that gateway.yaml names is the operator's own.
-    const isTrusted = (key !== null && key === this.#options.operatorKey) || connection.origin === this.#ownOrigin
-    return await this.#connections.with(connection, isTrusted, http =>
-      http.within(connection.macaroon, call => run(call, connection), standing)
-    )
+    await this.#calls.close()
   }
 }
+
+/** The host of a key, by which breakers tell nodes apart; empty for a text that is no key. */
+export const lndHost = addressKeyHost('lnd', readLndConnect)
 
 /**
- * The host of a key, by which breakers tell nodes apart; empty for a text that is no key.
+ * The commonest mistake in a key, said beside what failed. It stays an unavailability, and says as before whether
+ * anything was sent: REST may be served at that port.
  */
-export function lndHost(key: Secret<string> | null): string {
-  try {
-    return readKey(key).origin
-  } catch (error) {
-    if (error instanceof ProviderRefused) return ''
-    throw error
-  }
-}
-
-/** `https://host:port` as `readLndConnect` gives it. @throws TypeError for what is no https address */
-function originOf(text: string): string {
-  const url = new URL(text)
-  if (url.protocol !== 'https:')
-    throw new TypeError(
-      'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
-    )
-  return `https://${url.hostname}:${url.port === '' ? '443' : url.port}`
-}
-
-function readKey(key: Secret<string> | null): LndConnection {
-  if (key === null) throw new ProviderRefused('key', 'An lnd node needs a key.')
-  try {
-    return readLndConnect(key.reveal().trim())
-  } catch (error) {
-    throw error instanceof LndConnectError ? new ProviderRefused('key', error.message) : error
-  }
+function named(error: unknown, { origin }: LndConnection): unknown {
+  if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || new URL(origin).port !== GRPC_PORT)
+    return error
+  const text = `${error.message} The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
+  return error instanceof NothingSent
+    ? new NothingSent(text, error.retryAfter, error.cause, error.fault)
+    : new ProviderUnavailable(text, error.retryAfter, error.cause, error.fault)
 }
 
 async function hasPublicChannel(call: CallProvider): Promise<boolean> {
@@ -254,22 +219,5 @@ async function newInvoice(
     ok(await ask(call, { method: 'POST', path: '/v1/invoices', body, scope: 'invoices:write' })).body
   )
   if (made === null) throw unusableAnswer('no invoice in the answer')
-  const { invoice, paymentHash } = made
-  try {
-    const decoded = decodeInvoice(invoice)
-    if (decoded.paymentHash === paymentHash && decoded.amountMsat === BigInt(amountSats) * 1000n) {
-      return {
-        chargeId: paymentHash,
-        invoice: decoded.text,
-        paymentHash,
-        expiresAt: decoded.expiresAt * 1000,
-        network: decoded.network,
-        onchainAddress: null,
-        checkoutUrl: null
-      }
-    }
-  } catch (error) {
-    if (!(error instanceof InvoiceError)) throw error
-  }
-  throw unusableAnswer('an invoice other than the one asked for')
+  return lightningCharge(made.invoice, made.paymentHash, amountSats)
 }

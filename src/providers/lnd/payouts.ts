@@ -1,4 +1,3 @@
-import { decodeInvoice } from '../../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
 import {
   CODE_UNAVAILABLE,
@@ -6,24 +5,13 @@ import {
   readLndPayment,
   readSentCoins,
   readTransactions,
-  type SentPayment,
   type WalletTransaction
 } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
-import {
-  NothingSent,
-  unusableAnswer,
-  type CallProvider,
-  type ProviderAnswer,
-  type ProviderCall
-} from '../provider-call.ts'
+import { unusableAnswer, type CallProvider, type ProviderAnswer, type ProviderCall } from '../provider-call.ts'
+import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } from '../pay-once.ts'
 import type { Payout, PayoutRequest } from '../provider.ts'
 
-/** Milliseconds that we keep for ourselves of the time that lnd may take to pay. */
-const MARGIN = 2000
-/** Fee limit: this many satoshis, or one in so many of the amount where that is more. */
-const LEAST_FEE_LIMIT = 10
-const FEE_SHARE = 20
 /** Blocks in which a transaction should be confirmed. */
 const TARGET_BLOCKS = 6
 
@@ -47,36 +35,35 @@ export async function sendOverLightning(
   invoice: string,
   timeout: number
 ): Promise<Payout> {
-  // Asked first, so that a macaroon that may send but not look up sends nothing.
-  const known = await findLightningPayout(call, invoice)
-  // lnd lets a payment that failed be tried again.
-  if (known !== null && known.payout.status !== 'failed') return known.payout
-  const answer = await send(call, {
-    method: 'POST',
-    path: '/v2/router/send',
-    body: {
-      payment_request: invoice,
-      ...(decodeInvoice(invoice, { signature: false }).amountMsat === null ? { amt: String(request.amountSats) } : {}),
-      timeout_seconds: Math.max(Math.floor((timeout - MARGIN) / 1000), 1),
-      fee_limit_sat: String(Math.max(LEAST_FEE_LIMIT, Math.ceil(request.amountSats / FEE_SHARE))),
-      no_inflight_updates: true
-    },
-    scope: 'offchain:write'
+  return await payOnce({
+    find: () => findLightningPayout(call, invoice),
+    send: async () => {
+      const answer = await ask(call, {
+        method: 'POST',
+        path: '/v2/router/send',
+        body: {
+          payment_request: invoice,
+          ...(payable(invoice).isAmountless ? { amt: String(request.amountSats) } : {}),
+          timeout_seconds: secondsToPay(timeout),
+          fee_limit_sat: String(feeLimit(request.amountSats)),
+          no_inflight_updates: true
+        },
+        scope: 'offchain:write',
+        answers: NOES
+      })
+      const payment = answer.status < 400 ? readLndPayment(answer.body) : null
+      if (payment !== null) return { outcome: 'sent', payment }
+      const error = unsent(answer)
+      return error instanceof ProviderRefused
+        ? { outcome: 'refused', message: error.message, isBefore: true }
+        : { outcome: 'unclear', cause: error.cause }
+    }
   })
-  const paid = answer.status < 400 ? readLndPayment(answer.body) : null
-  const sent =
-    paid ??
-    (await findLightningPayout(call, invoice).catch((error: unknown) => {
-      throw new PayoutUncertain(error)
-    }))
-  if (sent === null) throw unsent(answer)
-  if (sent.reason !== null) throw new ProviderRefused('request', sent.reason)
-  return sent.payout
 }
 
 /** The node's payment of an invoice as it stands; null when it knows none. */
 export async function findLightningPayout(call: CallProvider, invoice: string): Promise<SentPayment | null> {
-  const hash = Buffer.from(decodeInvoice(invoice, { signature: false }).paymentHash, 'hex')
+  const hash = Buffer.from(payable(invoice).paymentHash, 'hex')
   // URL-safe, and with the padding that Node leaves out and lnd insists on.
   const name = hash.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
   // The stream stays open while the payment is under way; its first line is how it stands.
@@ -155,13 +142,7 @@ async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderA
   try {
     return await ask(call, { ...wanted, answers: NOES })
   } catch (error) {
-    if (
-      error instanceof ProviderRefused ||
-      error instanceof NothingSent ||
-      (error instanceof ProviderUnavailable && error.fault === 'rate')
-    )
-      throw error
-    throw new PayoutUncertain(error)
+    throw isUnsent(error) ? error : new PayoutUncertain(error)
   }
 }
 

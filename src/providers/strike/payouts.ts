@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { decodeInvoice, InvoiceError } from '../../lightning/bolt11.ts'
+import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
 import { NothingSent, unusableAnswer, type CallProvider, type ProviderCall } from '../provider-call.ts'
 import type { Payout, PayoutDestination, PayoutRequest } from '../provider.ts'
@@ -213,10 +213,13 @@ function hasAmount(destination: Extract<PayoutDestination, { type: 'ln' }>): boo
   }
 }
 
-/** A text of at most 250 UTF-16 units, which is Strike's limit, cut at a character's edge. */
+/**
+ * A text of at most 250 UTF-16 units, which is Strike's limit, and of as many bytes as an invoice holds, cut at a
+ * character's edge.
+ */
 export function shortened(text: string): string {
   let cut = ''
-  for (const character of text) {
+  for (const character of shortDescription(text)) {
     if (cut.length + character.length > MAX_DESCRIPTION) break
     cut += character
   }

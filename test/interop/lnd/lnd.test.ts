@@ -140,7 +140,7 @@ t.test('real lnd nodes', { skip }, async t => {
       guard: new AddressGuard({ production: false }),
       timeout: 10_000,
       clock: systemClock,
-      operatorKey: null,
+      ownKey: null,
       url: null
     })
     t.teardown(() => lnd.close())
@@ -245,7 +245,7 @@ t.test('real lnd nodes', { skip }, async t => {
         guard: new AddressGuard({ production: false }),
         timeout: 3000,
         clock: systemClock,
-        operatorKey: null,
+        ownKey: null,
         url: null
       })
       t.teardown(() => quick.close())

@@ -3,7 +3,6 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { accessSync, constants, createWriteStream, existsSync, mkdirSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { secp256k1 } from '@noble/curves/secp256k1.js'
@@ -14,6 +13,7 @@ import type { Test as T } from 'tap'
 import { Agent } from 'undici'
 import { temporaryFolder } from '../../support/database.ts'
 import { lndConnect } from '../../fakes/lnd.ts'
+import { freePort } from '../../support/free-port.ts'
 
 /** JSON of an API that is not ours. */
 export type Json = Readonly<Record<string, unknown>>
@@ -53,17 +53,6 @@ export async function until<Found>(what: string, look: () => Promise<Found | nul
     await sleep(150)
   }
   throw new Error(`${what} did not come about in ${seconds} s`, { cause: last })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }
 
 /** Runs a program until the test ends; what it prints goes to a file in `folder`. */

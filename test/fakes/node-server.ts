@@ -1,0 +1,107 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+
+/** What goes wrong with one request; those with `after` have acted before it does. */
+export type NodeFault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'server error'
+
+/** One request as it came. */
+export interface NodeRequest {
+  readonly method: string
+  /** Path and query. */
+  readonly path: string
+  readonly url: URL
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+}
+
+/** What a fake answers, an object as JSON and a string as text; or that it answers nothing for hours. */
+export type NodeReply = { readonly status: number; readonly body: object | string } | 'nothing'
+
+/** A server that fakes of nodes are made of: it keeps what came and lets requests go wrong. */
+export interface NodeServer {
+  /** `http://127.0.0.1:port`, or https. */
+  readonly url: string
+  readonly requests: NodeRequest[]
+  /** Told when a request is left without an answer: a test moves its clock here. */
+  onHang: () => void
+  /** The next request whose `METHOD /path` fits goes wrong. */
+  fail(fault: NodeFault, on?: RegExp): void
+  close(): Promise<void>
+}
+
+/** Starts one on loopback, with TLS where a certificate is given; `handle` is what the kind does. */
+export async function startNodeServer(
+  handle: (request: NodeRequest) => NodeReply,
+  {
+    port = 0,
+    tls = null
+  }: { readonly port?: number; readonly tls?: { readonly cert: string; readonly key: string } | null } = {}
+): Promise<NodeServer> {
+  const faults: Array<{ readonly fault: NodeFault; readonly on: RegExp }> = []
+  const listener = (request: IncomingMessage, response: ServerResponse): void => {
+    serve(request, response).catch((error: unknown) => {
+      response.destroy(error instanceof Error ? error : undefined)
+    })
+  }
+  const server = tls === null ? createServer(listener) : createTlsServer(tls, listener)
+  // Node would end idle connections after five seconds, in the middle of a test that makes a thousand invoices.
+  server.keepAliveTimeout = 0
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
+    const url = new URL(request.url ?? '/', made.url)
+    const seen: NodeRequest = {
+      method: request.method ?? '',
+      path: request.url ?? '',
+      url,
+      headers: request.headers,
+      text: Buffer.concat(pieces).toString('utf8')
+    }
+    made.requests.push(seen)
+    const at = faults.findIndex(({ on }) => on.test(`${seen.method} ${url.pathname}`))
+    const fault = at === -1 ? null : (faults.splice(at, 1)[0]?.fault ?? null)
+    if (fault === 'hang') return made.onHang()
+    if (fault === 'lost before') {
+      response.destroy()
+      return
+    }
+    if (fault === 'html' || fault === 'server error') {
+      const isPage = fault === 'html'
+      response
+        .writeHead(isPage ? 502 : 503, { 'content-type': isPage ? 'text/html' : 'application/json' })
+        .end(isPage ? '<!DOCTYPE html><html><body>Bad gateway</body></html>' : '{}')
+      return
+    }
+    const reply = handle(seen)
+    if (fault === 'hang after' || reply === 'nothing') return made.onHang()
+    const { status, body } = reply
+    if (fault === 'lost after') {
+      response.destroy()
+      return
+    }
+    const isText = typeof body === 'string'
+    response
+      .writeHead(status, { 'content-type': isText ? 'text/plain; charset=UTF-8' : 'application/json' })
+      .end(isText ? body : JSON.stringify(body))
+  }
+
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const made: NodeServer = {
+    // A server that listens on TCP has an address object.
+    url: `${tls === null ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests: [],
+    onHang: () => {},
+    fail: (fault, on = /./) => {
+      faults.push({ fault, on })
+    },
+    close: async () => {
+      server.closeAllConnections()
+      server.close()
+    }
+  }
+  return made
+}

@@ -1,0 +1,134 @@
+import { hash, randomBytes } from 'node:crypto'
+import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
+import type { Clock } from '../../src/system/clock.ts'
+
+/** An invoice that a node made. Times in milliseconds since the epoch. */
+export interface WalletInvoice {
+  readonly paymentHash: string
+  readonly preimage: string
+  readonly invoice: string
+  readonly amountSats: number
+  readonly description: string
+  readonly label: string
+  readonly expirySeconds: number
+  readonly createdAt: number
+  readonly webhook: string | null
+  settledAt: number | null
+  receivedSats: number
+  /** The node's count of paid invoices, from 1 on; 0 while it is not paid. */
+  payIndex: number
+}
+
+/** A payment that a node sends. */
+export interface WalletPayment {
+  readonly id: string
+  readonly paymentHash: string
+  readonly invoice: string
+  readonly amountSats: number
+  readonly createdAt: number
+  status: 'pending' | 'paid' | 'failed'
+  feeMsat: number
+  completedAt: number | null
+}
+
+const nodeKey = Buffer.alloc(32, 7)
+
+/** What a node without Lightning holds, whatever it speaks. */
+export class NodeWallet {
+  readonly invoices = new Map<string, WalletInvoice>()
+  readonly payments = new Map<string, WalletPayment>()
+  /** What comes of the next payments. */
+  outcome: WalletPayment['status'] = 'paid'
+  /** What is wrong with the next invoice. */
+  lie: 'amount' | 'hash' | 'network' | null = null
+  /** Satoshis of the largest invoice that its owner allows. */
+  readonly largest = 10_000_000
+  /** How often money was sent. */
+  sendings = 0
+  /** How many invoices were paid; a test sets it back, as a rebuilt node's is. */
+  settled = 0
+  readonly #clock: Clock
+  readonly #network: InvoiceNetwork
+
+  constructor(clock: Clock, network: InvoiceNetwork) {
+    this.#clock = clock
+    this.#network = network
+  }
+
+  addInvoice(wanted: {
+    readonly amountSats: number
+    readonly description: string
+    readonly expirySeconds: number
+    readonly label?: string
+    readonly webhook?: string
+  }): WalletInvoice {
+    const { lie } = this
+    this.lie = null
+    const preimage = randomBytes(32)
+    const paymentHash = hash('sha256', preimage, 'hex')
+    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const invoice = encodeInvoice(
+      {
+        network: lie === 'network' ? 'signet' : this.#network,
+        amountMsat: BigInt(wanted.amountSats + (lie === 'amount' ? 1 : 0)) * 1000n,
+        paymentHash: lie === 'hash' ? randomBytes(32).toString('hex') : paymentHash,
+        paymentSecret: randomBytes(32).toString('hex'),
+        timestamp,
+        expirySeconds: wanted.expirySeconds,
+        description: wanted.description
+      },
+      nodeKey
+    )
+    const held: WalletInvoice = {
+      paymentHash,
+      preimage: preimage.toString('hex'),
+      invoice,
+      amountSats: wanted.amountSats,
+      description: wanted.description,
+      label: wanted.label ?? '',
+      expirySeconds: wanted.expirySeconds,
+      createdAt: timestamp * 1000,
+      webhook: wanted.webhook ?? null,
+      settledAt: null,
+      receivedSats: 0,
+      payIndex: 0
+    }
+    this.invoices.set(paymentHash, held)
+    return held
+  }
+
+  isExpired({ createdAt, expirySeconds, settledAt }: WalletInvoice): boolean {
+    return settledAt === null && createdAt + expirySeconds * 1000 <= this.#clock.now()
+  }
+
+  /** A payer's money arrives; gives the preimage. */
+  settle(paymentHash: string, receivedSats?: number): string {
+    const held = this.invoices.get(paymentHash)
+    if (held === undefined) throw new Error('no such invoice')
+    if (held.settledAt === null) held.payIndex = ++this.settled
+    held.settledAt = this.#clock.now()
+    held.receivedSats = receivedSats ?? held.amountSats
+    return held.preimage
+  }
+
+  /** Sends, or tries to: what a second payment of one invoice does is for whoever asks. */
+  pay(invoice: string, amountSats: number | null): WalletPayment {
+    const decoded = decodeInvoice(invoice)
+    const isPaid = this.outcome === 'paid'
+    const payment: WalletPayment = {
+      id: randomBytes(16)
+        .toString('hex')
+        .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
+      paymentHash: decoded.paymentHash,
+      invoice,
+      amountSats: amountSats ?? decoded.amountSats ?? 0,
+      createdAt: this.#clock.now(),
+      status: this.outcome,
+      feeMsat: isPaid ? 1_500 : 0,
+      completedAt: this.outcome === 'pending' ? null : this.#clock.now()
+    }
+    if (this.outcome !== 'failed') this.sendings++
+    this.payments.set(decoded.paymentHash, payment)
+    return payment
+  }
+}

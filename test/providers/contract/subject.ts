@@ -1,0 +1,129 @@
+import type { Test as T } from 'tap'
+import type { Database } from '../../../src/database/database.ts'
+import { Secret } from '../../../src/keys/secrets.ts'
+import { encodeInvoice } from '../../../src/lightning/bolt11.ts'
+import type { Budgets } from '../../../src/providers/budgets.ts'
+import type { ProviderKind } from '../../../src/providers/kind.ts'
+import type { Charge, PayoutRequest, Provider } from '../../../src/providers/provider.ts'
+import { AddressGuard } from '../../../src/upstream/guard.ts'
+import type { ManualClock } from '../../support/manual-clock.ts'
+
+/** What goes wrong with one request at every fake; those with `after` have acted before it does. */
+export type WireFault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'server error'
+
+/** One kind of provider with a fake of its service, for the contract that all kinds keep. */
+export interface Subject {
+  readonly provider: Provider
+  readonly clock: ManualClock
+  readonly key: Secret<string>
+  /** A key of the right form that nobody knows; null where any is good. */
+  readonly foreign: Secret<string> | null
+  /** Something that no error may hold. */
+  readonly secrets: readonly string[]
+  readonly wire: Wire | null
+  /** Somebody pays an invoice. */
+  settle(charge: Charge): Promise<unknown>
+  readonly pays: Paying | null
+  /** It lists from a stream, whose end only a clock of its own test can tell. */
+  readonly listsFromStream?: true
+}
+
+/** The way to the fake, for kinds that are called. */
+export interface Wire {
+  requests(): number
+  fail(fault: WireFault, on: RegExp): void
+  stop(): Promise<void>
+  /** Which requests make an invoice, look one up, pay, and look a payment up. */
+  readonly on: { readonly create: RegExp; readonly lookUp: RegExp; readonly pay: RegExp; readonly find: RegExp }
+  /** The next invoice is another one than was asked for; null where the fake cannot. */
+  readonly lie: ((what: 'amount' | 'hash' | 'network') => void) | null
+  /** An amount in satoshis that the fake's owner refuses; null where it refuses none. */
+  readonly tooMuch: number | null
+}
+
+/** Paying out over Lightning as nodes do: at once, and by the payment hash. */
+export interface Paying {
+  /** What comes of the next payments. */
+  outcome(next: 'paid' | 'failed' | 'pending'): void
+  /** How often money was sent. */
+  sendings(): number
+  /** A key that may only receive, and how the missing right is called; null where there is none. */
+  readonly receiveOnly: { readonly key: Secret<string>; readonly scope: string; readonly isToldByCheck: boolean } | null
+  /** An invoice without an amount can be paid. */
+  readonly paysAmountless: boolean
+}
+
+/** What a kind is opened with in these tests. */
+export interface SubjectParts {
+  readonly clock: ManualClock
+  readonly database: Database
+  readonly dataDir: string
+  readonly budgets: Budgets | null
+}
+
+/** Starts a kind with its fake. */
+export interface SubjectKind {
+  readonly kind: ProviderKind
+  start(t: T, parts: SubjectParts): Promise<Subject>
+}
+
+/** Milliseconds of one call. */
+export const TIMEOUT = 10_000
+
+/** Opens a kind as a gateway does, without a breaker. */
+export function openKind(
+  t: T,
+  kind: ProviderKind,
+  { clock, database, dataDir, budgets }: SubjectParts,
+  url: string | null,
+  settled: (paymentHash: string) => Promise<void> = async () => {}
+): Provider {
+  const budget =
+    kind.calls === null ? undefined : budgets?.of(kind.name, url ?? '', kind.calls.limits(kind.calls.address, null))
+  const provider = kind.open({
+    url,
+    ownKey: null,
+    timeout: TIMEOUT,
+    clock,
+    guard: new AddressGuard({ production: false }),
+    database,
+    dataDir,
+    receiver: () => null,
+    settled,
+    ...(budget === undefined ? {} : { budget })
+  })
+  t.teardown(() => provider.close())
+  return provider
+}
+
+let made = 0
+
+/** A refund to an invoice of a payer's wallet. */
+export function refundOf(clock: ManualClock, amountSats: number, isAmountless = false): PayoutRequest {
+  const paymentHash = Buffer.alloc(32, 1)
+  paymentHash.writeUInt32BE(++made)
+  return {
+    reference: `10000000${made}`,
+    chargeId: 'ab'.repeat(32),
+    amountSats,
+    description: null,
+    destination: {
+      type: 'ln',
+      invoice: encodeInvoice(
+        {
+          network: 'regtest',
+          ...(isAmountless ? {} : { amountMsat: BigInt(amountSats) * 1000n }),
+          paymentHash: paymentHash.toString('hex'),
+          paymentSecret: '11'.repeat(32),
+          timestamp: Math.floor(clock.now() / 1000),
+          expirySeconds: 86_400,
+          description: 'refund'
+        },
+        Buffer.alloc(32, 3)
+      )
+    }
+  }
+}
+
+/** The secret of a text. */
+export const secret = (text: string): Secret<string> => new Secret(text)
