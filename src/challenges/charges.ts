@@ -16,7 +16,10 @@ export interface ChallengeOfCharge {
 export interface OpenChallenges {
   /** Null for the operator. */
   readonly merchantId: number | null
-  /** When the oldest was made, in milliseconds since the epoch. */
+  /**
+   * A time, in milliseconds since the epoch, before which no charge of theirs was made. One that was made ahead is older than
+   * its challenge, but never by more than the challenge had left then (decision 246).
+   */
   readonly since: number
 }
 
@@ -56,8 +59,10 @@ export class ChallengeCharges {
    */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`
-      select merchant_id, min(created_at) as since from challenges
-      where ((source in ('route', 'proxy', 'ping') and expires_at > ${new Date(now)})
+      select merchant_id, min(created_at - case when source in ('route', 'proxy', 'ping') then expires_at - created_at else '0' end) as since
+      from challenges
+      where ((source in ('route', 'proxy', 'ping') and scheme is null
+            and greatest(expires_at, token_expires_at) > ${new Date(now)} and expires_at > ${new Date(now)})
           or (source in ('storefront', 'subscription') and expires_at > ${new Date(now - LAST_NEWS)}))
         and settled_at is null and scheme is null
         and provider_slot = ${slot} and provider_kind = ${kind}

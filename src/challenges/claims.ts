@@ -9,6 +9,7 @@ import type {
   ClaimCondition,
   ClaimedChallenge,
   ClaimIn,
+  ClaimScheme,
   OnPaid,
   Sale
 } from './store.ts'
@@ -65,7 +66,7 @@ export class Claims {
    */
   async claim(
     paymentHash: string,
-    scheme: 'l402' | 'payment-legacy',
+    scheme: ClaimScheme,
     condition: ClaimCondition | null,
     merchantId: string | null,
     now: number
@@ -164,7 +165,7 @@ export class Claims {
     return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
   }
 
-  #count(claimed: ClaimedChallenge<Sale>, scheme: 'l402' | 'payment' | 'payment-legacy'): void {
+  #count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
     this.#strangers.paid(claimed.challenge.clientKey)

@@ -1,5 +1,6 @@
 import type { CounterCell, Metrics } from '../telemetry/metrics.ts'
 import type { ChallengeSource } from './offer.ts'
+import type { StockResult } from './stock.ts'
 import type { ClaimScheme } from './store.ts'
 
 /** What was sold: what a challenge is made for, and a merchant's own payment. */
@@ -11,8 +12,13 @@ export type SaleScheme = ClaimScheme | 'invoice'
 export interface ChallengeCounters {
   /** A 402 was sent; `again` when an open invoice was handed out once more. */
   challenge(source: ChallengeSource, again: boolean): void
-  /** A 402 would have been sent, were it not only observed. */
-  observed(source: ChallengeSource): void
+  /**
+   * A 402 would have been sent, were it not only observed, for so many satoshis; null where nobody knows how many its
+   * fiat price is worth.
+   */
+  observed(source: ChallengeSource, amountSats: number | null): void
+  /** A free call was given. */
+  free(source: ChallengeSource): void
   /** Something was sold: once for each invoice, whichever way it was learnt. */
   payment(source: SaleSource, scheme: SaleScheme, amountSats: number): void
   /** A credential was judged: `ok` or the reason of its refusal. */
@@ -22,6 +28,8 @@ export interface ChallengeCounters {
    * spent.
    */
   clientGone(credential: 'returned' | 'spent'): void
+  /** Requests that an invoice made ahead could have served, and did or not; invoices that were made for nobody. */
+  ahead(result: StockResult, count: number): void
   /** Leases whose gateway died while their requests were under way, now spent (decision 183). */
   ambiguous(count: number): void
 }
@@ -30,9 +38,11 @@ export interface ChallengeCounters {
 export const noCounters: ChallengeCounters = {
   challenge: () => {},
   observed: () => {},
+  free: () => {},
   payment: () => {},
   verified: () => {},
   clientGone: () => {},
+  ahead: () => {},
   ambiguous: () => {}
 }
 
@@ -48,6 +58,14 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
     'Requests that would have been answered with 402, in chains that only observe; no invoice was made.',
     ['source']
   )
+  const would = metrics.counter(
+    'boltgate_satoshis_observed_total',
+    'Satoshis that those requests would have been asked for.',
+    ['source']
+  )
+  const free = metrics.counter('boltgate_free_calls_total', 'Requests that were served as free calls of a route.', [
+    'source'
+  ])
   const payments = metrics.counter(
     'boltgate_payments_total',
     "Sales: credentials claimed for the first time, store orders, merchants' payments and months of plans that were paid.",
@@ -62,6 +80,11 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
     'boltgate_clients_gone_total',
     'Clients that left before the head of what a single-use credential was to buy, by what became of the credential.',
     ['credential']
+  )
+  const ahead = metrics.counter(
+    'boltgate_invoices_ahead_total',
+    '402s that an invoice made ahead could serve: hit or miss; and invoices that were made ahead for nobody: unused.',
+    ['result']
   )
   const ambiguous = metrics.counter(
     'boltgate_ambiguous_leases_total',
@@ -78,8 +101,12 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
     challenge: (source, again) => {
       challenges.inc({ source, invoice: again ? 'again' : 'new' })
     },
-    observed: source => {
+    observed: (source, amountSats) => {
       observed.inc({ source })
+      if (amountSats !== null) would.inc({ source }, amountSats)
+    },
+    free: source => {
+      free.inc({ source })
     },
     payment: (source, scheme, amountSats) => {
       payments.inc({ source, scheme })
@@ -87,6 +114,9 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
     },
     clientGone: credential => {
       gone.inc({ credential })
+    },
+    ahead: (result, count) => {
+      ahead.inc({ result }, count)
     },
     ambiguous: count => {
       ambiguous.inc({}, count)

@@ -1,8 +1,8 @@
-import type { Challenge, OpenInvoice } from './store.ts'
+import type { OpenInvoice, SentChallenge } from './store.ts'
 
 /** One challenge that is being made. */
 export interface Making {
-  readonly made: Promise<Challenge>
+  readonly made: Promise<SentChallenge>
   /** What requests that may share its invoice have in common. */
   readonly binding: string
   /** Its payment hash, once its invoice is there: from then on it may have a row. */

@@ -1,36 +1,22 @@
 import { hash } from 'node:crypto'
-import { ConfigurationMissing, LongError, RateLimited, Unavailable } from '../gateway/errors.ts'
-import { decodeInvoice, shortDescription, type Invoice } from '../lightning/bolt11.ts'
-import { issueCaveats } from '../lightning/caveats.ts'
-import { descriptionRoom } from '../lightning/challenge-size.ts'
-import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../lightning/macaroon.ts'
+import { MAX_PRICE_SATS } from '../config/price.ts'
+import { LongError, RateLimited, Unavailable } from '../gateway/errors.ts'
+import type { Invoice } from '../lightning/bolt11.ts'
 import { paymentChallenge, paymentNetwork } from '../lightning/payment-challenge.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
-import type { Log } from '../telemetry/log.ts'
-import { ProviderKeyRequired } from '../providers/errors.ts'
-import type { Charge, ChargeRequest } from '../providers/provider.ts'
 import type { ChallengeCounters } from './counters.ts'
+import { endOf, payableSeconds, type Invoicing, type PricedOffer } from './invoicing.ts'
+import type { Prices } from '../money/prices.ts'
+import { fiatOf } from '../prices/fiat.ts'
 import { Makings, type Held, type Making } from './makings.ts'
 import { boundQuery, type Offer } from './offer.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { Challenge, ChallengeStore, NewChallenge, Outstanding, StoredPaymentChallenge } from './store.ts'
-import type { Strangers, Wish } from './strangers.ts'
-
-/** Who is paid for an offer: one provider account. */
-export interface ChallengePayee {
-  readonly slot: string
-  readonly kind: string
-  createInvoice(
-    request: ChargeRequest
-  ): Promise<Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'isSignedHere'>>
-}
-
-/** Finds who is paid for an offer. Throws `ProviderKeyRequired` or `ConfigurationMissing` when nobody can be. */
-export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePayee>
+import type { Challenge, ChallengeStore, NewChallenge, Outstanding, SentChallenge } from './store.ts'
+import { macaroonOf, sentAgain, wordingOf } from './wording.ts'
 
 /** What of a request its challenge is bound to, besides the offer. */
 export interface MintRequest {
@@ -57,7 +43,7 @@ export interface MintRequest {
 
 /** A challenge that may be sent. */
 export interface Minted {
-  readonly challenge: Challenge
+  readonly challenge: SentChallenge
   /** It had been made for an earlier request and was handed out again (decision 122). */
   readonly again: boolean
 }
@@ -68,10 +54,10 @@ export interface MintParts {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
-  readonly log: Log
   readonly counters: ChallengeCounters
-  readonly strangers: Strangers
-  readonly payee: FindPayee
+  readonly invoicing: Pick<Invoicing, 'invoice'>
+  /** What fiat is worth. */
+  readonly prices: Prices
   readonly revocations: Revocations
   keys(): TokenKeyRing
   settings(): ChallengeSettings
@@ -82,9 +68,6 @@ export const MAX_PRICED_PATH = 1024
 
 // What is handed out again can be paid for at least this long (decision 122), or half its life where that is shorter.
 const MIN_PAYABLE_SECONDS = 120
-
-// Providers end their calls by themselves; one that does not must not hold its payers for ever.
-const PROVIDER_MS = 20_000
 
 /**
  * Makes challenges: one invoice for both schemes, checked against the price, and written before it is sent. Within one
@@ -133,7 +116,8 @@ export class Mint {
     }
     if (held.ofRequest >= settings.maxPerClient) {
       const { newest } = outstanding
-      if (newest !== null && this.#stillGood(newest, settings)) return this.#again(newest)
+      const sent = newest !== null && this.#stillGood(newest, settings) ? sentAgain(newest, this.#parts.keys()) : null
+      if (sent !== null) return this.#again(sent)
       // Those may have been paid for by now, which only their rows can tell.
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
       const last = this.#makings.last(client, binding)
@@ -163,22 +147,21 @@ export class Mint {
   }
 
   /**
-   * Whether what was made before can still be paid for: its keys are live, nobody has revoked it, and it has a
+   * Whether what was made before may still be paid for, if its keys are live: nobody has revoked it, and it has a
    * challenge for every scheme.
    */
   #stillGood(challenge: Challenge, settings: ChallengeSettings): boolean {
-    const { paymentHash, proxyId, merchantId, createdAt, tokenId } = challenge
-    if (this.#parts.keys().rootKey(Buffer.from(tokenId, 'hex')) === null) return false
+    const { paymentHash, proxyId, merchantId, createdAt } = challenge
     if (this.#parts.revocations.has(paymentHash, proxyId, merchantId, createdAt)) return false
     return challenge.payment !== null || !settings.schemes.includes('payment') || challenge.network === 'testnet'
   }
 
-  #again(challenge: Challenge): Minted {
+  #again(challenge: SentChallenge): Minted {
     this.#parts.counters.challenge(challenge.source, true)
     return { challenge, again: true }
   }
 
-  #new(challenge: Challenge): Minted {
+  #new(challenge: SentChallenge): Minted {
     this.#parts.counters.challenge(challenge.source, false)
     return { challenge, again: false }
   }
@@ -218,12 +201,14 @@ export class Mint {
     binding: string,
     settings: ChallengeSettings,
     invoiced: (paymentHash: string) => void = () => {}
-  ): Promise<Challenge> {
-    const { payee, charge, invoice } = await this.#invoice(offer, request)
+  ): Promise<SentChallenge> {
+    const priced = await this.#inSatoshis(offer)
+    const { amountSats } = priced
+    const { payee, charge, invoice } = await this.#parts.invoicing.invoice(priced, request)
     invoiced(invoice.paymentHash)
     const { clock, random, store, database } = this.#parts
     const keys = this.#parts.keys()
-    const payment = this.#payment(offer, request.digest, invoice, keys, settings)
+    const payment = this.#payment(amountSats, request.digest, invoice, keys, settings)
     if (payment === null && !settings.schemes.includes('l402')) {
       throw new Unavailable(
         'Payment challenges unavailable',
@@ -237,16 +222,7 @@ export class Mint {
     const rootKey = keys.rootKey(tokenId)
     if (rootKey === null) throw new Error('The key ring does not know the generation of its own token id')
     const tokenExpires = request.tokenExpires ?? Math.floor(createdAt / 1000) + offer.tokenValiditySeconds
-    const caveats = issueCaveats({
-      service: offer.service,
-      path: offer.tokenPath,
-      wildcard: offer.wildcard,
-      merchantId: offer.merchantId,
-      chargeId: charge.chargeId,
-      amountSats: offer.amountSats,
-      expires: tokenExpires
-    })
-    const challenge: NewChallenge = {
+    const row = {
       paymentHash: invoice.paymentHash,
       source: offer.source,
       service: offer.service,
@@ -257,13 +233,11 @@ export class Mint {
       path: offer.path,
       method: offer.method,
       query: boundQuery(offer.query),
-      amountSats: offer.amountSats,
+      amountSats,
+      price: offer.fiat,
+      asked: offer.asked,
       digest: request.digest,
       binding,
-      payment,
-      macaroon: macaroonToBase64(
-        mintMacaroon(rootKey, settings.macaroonLocation, encodeIdentifier(invoice.paymentHash, tokenId), caveats)
-      ),
       tokenId: Buffer.from(tokenId).toString('hex'),
       invoice: invoice.text,
       network: invoice.network,
@@ -274,13 +248,20 @@ export class Mint {
       idempotencyKey: request.idempotencyKey ?? null,
       description: offer.description,
       createdAt,
-      expiresAt: Math.min(invoice.expiresAt * 1000, charge.expiresAt),
+      expiresAt: endOf(invoice, charge),
       tokenExpiresAt: tokenExpires * 1000
     }
+    const remade = wordingOf(offer, settings.macaroonLocation)
+    const macaroon = macaroonOf(row, remade, rootKey)
+    // Gateways of the version before hand out the rows of idempotency keys, and read what is written here alone.
+    const wording = row.idempotencyKey === null ? remade : { macaroon, request: payment?.request ?? null }
+    const challenge: NewChallenge = { ...row, payment, wording }
     if (request.record !== undefined) await request.record(challenge)
     else await this.#insert(store, database.sql, challenge, offer)
     return {
       ...challenge,
+      payment,
+      macaroon,
       state: 'unspent',
       scheme: null,
       paidAt: null,
@@ -288,6 +269,26 @@ export class Mint {
       leaseUntil: null,
       leaseIsFinal: false
     }
+  }
+
+  /** The offer with its price in satoshis, at the rate of this moment. @throws Unavailable when there is no rate */
+  async #inSatoshis(offer: Offer): Promise<PricedOffer> {
+    const { amountSats, fiat, errorMembers } = offer
+    if (fiat === null) {
+      if (amountSats === null) throw new TypeError('an offer has a price in satoshis or in fiat')
+      // Its price has just been seen to be there.
+      return offer as PricedOffer
+    }
+    const { currency, amount } = fiatOf(fiat)
+    const satoshis = await this.#parts.prices.satoshis(currency, amount)
+    if (satoshis <= MAX_PRICE_SATS) return { ...offer, amountSats: satoshis }
+    throw new Unavailable(
+      'Price feed unavailable',
+      'What this currency is worth in bitcoin is not known at the moment.',
+      60,
+      errorMembers,
+      new Error(`${fiat} came to ${satoshis} satoshis`)
+    )
   }
 
   async #insert(store: ChallengeStore, sql: Sql, challenge: NewChallenge, offer: Offer): Promise<void> {
@@ -305,122 +306,27 @@ export class Mint {
   }
 
   #payment(
-    offer: Offer,
+    amountSats: number,
     digest: string | null,
     invoice: Invoice,
     keys: TokenKeyRing,
     settings: ChallengeSettings
-  ): StoredPaymentChallenge | null {
+  ): SentChallenge['payment'] {
     if (paymentNetwork(invoice.network) === null || !settings.schemes.includes('payment')) return null
     const { id, request, expires } = paymentChallenge(
-      { realm: settings.realm, invoice, amountSats: offer.amountSats, expiresAt: invoice.expiresAt, digest },
+      { realm: settings.realm, invoice, amountSats, expiresAt: invoice.expiresAt, digest },
       keys.paymentIdKeys[0].key
     )
     return { id, realm: settings.realm, request, expires }
   }
-
-  /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402 (decision 17). */
-  async #invoice(
-    offer: Offer,
-    request: MintRequest
-  ): Promise<{
-    payee: ChallengePayee
-    charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>
-    invoice: Invoice
-  }> {
-    const { tokenExpires } = request
-    const isKeyed = request.keyed === true || request.uncapped === true
-    let payee: ChallengePayee
-    let charge: Awaited<ReturnType<ChallengePayee['createInvoice']>>
-    let wish: Wish | null = null
-    try {
-      payee = await this.#parts.payee(offer)
-      wish = isKeyed ? null : await this.#parts.strangers.wish(request.clientKey, offer.place)
-      charge = await this.#inTime(
-        payee.createInvoice({
-          amountSats: offer.amountSats,
-          description: shortDescription(offer.description, descriptionRoom(Buffer.byteLength(offer.tokenPath))),
-          expirySeconds: tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds,
-          ...(wish === null ? {} : { standing: wish.stranger })
-        })
-      )
-    } catch (error) {
-      wish?.refused()
-      throw this.#providerFault(offer, error)
-    }
-    try {
-      // The signature shows that it is no truncated text.
-      const invoice = decodeInvoice(charge.invoice, { signature: charge.isSignedHere !== true })
-      if (invoice.amountMsat !== BigInt(offer.amountSats) * 1000n)
-        throw new Error(
-          `The invoice asks for ${invoice.amountMsat ?? 'any'} millisatoshis, the price is ${offer.amountSats} satoshis`
-        )
-      if (invoice.paymentHash !== charge.paymentHash)
-        throw new Error('The invoice has another payment hash than the provider said')
-      if (invoice.network !== charge.network)
-        throw new Error(`The invoice is for ${invoice.network}, the provider said ${charge.network}`)
-      if (invoice.expiresAt * 1000 <= this.#parts.clock.now()) throw new Error('The invoice has expired already')
-      return { payee, charge, invoice }
-    } catch (error) {
-      this.#parts.log.error(
-        { place: offer.place, provider: payee.kind, err: error },
-        'A provider made an invoice that must not be sent'
-      )
-      throw new Unavailable(
-        'Payment provider unavailable',
-        'The payment provider gave no usable invoice.',
-        5,
-        offer.errorMembers,
-        error
-      )
-    }
-  }
-
-  /** What comes later is an invoice that nobody was sent. */
-  async #inTime<T>(asked: Promise<T>): Promise<T> {
-    const late = Promise.withResolvers<never>()
-    const timer = this.#parts.clock.after(PROVIDER_MS, () => {
-      late.reject(new Error(`The provider gave no invoice within ${PROVIDER_MS} ms`))
-    })
-    try {
-      return await Promise.race([asked, late.promise])
-    } finally {
-      timer.cancel()
-    }
-  }
-
-  #providerFault(offer: Offer, error: unknown): Error {
-    if (error instanceof ConfigurationMissing) return error
-    if (error instanceof ProviderKeyRequired) {
-      // Payers see no account facts (decision 93); the merchant's own calls are told what is missing.
-      if (offer.source !== 'proxy') return error
-      return new Unavailable(
-        'Proxy unavailable',
-        'This proxy sells nothing at the moment.',
-        60,
-        offer.errorMembers,
-        error
-      )
-    }
-    const waits = error instanceof Unavailable ? Number(error.headers[1] ?? 5) : 5
-    return new Unavailable(
-      'Payment provider unavailable',
-      'No invoice can be made at the moment.',
-      waits,
-      offer.errorMembers,
-      error
-    )
-  }
 }
 
-/** Seconds for which an invoice may be paid: never beyond its token, or a late payer would have paid for nothing. */
-function payableSeconds(offer: Offer): number {
-  return Math.min(offer.invoiceExpirySeconds, offer.tokenValiditySeconds)
-}
+// Bits enough for one client's open invoices.
+const BINDING_CHARS = 22
 
 /** What requests that may share an invoice have in common (decision 122), as one short text. */
 function bindingOf(offer: Offer, digest: string | null): string {
-  return hash(
+  const whole = hash(
     'sha256',
     JSON.stringify([
       offer.place,
@@ -430,8 +336,11 @@ function bindingOf(offer: Offer, digest: string | null): string {
       offer.path,
       offer.query,
       offer.amountSats,
-      digest
+      digest,
+      // Only where there are any, so that what is open at an update is handed out again.
+      ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked])
     ]),
     'base64url'
   )
+  return whole.slice(0, BINDING_CHARS)
 }

@@ -1,11 +1,17 @@
 import { hash } from 'node:crypto'
+import type { MeterConfig } from '../config/meter.ts'
+import { MAX_PRICE_SATS } from '../config/price.ts'
 import type { RouteConfig } from '../config/schema.ts'
+import { parseUnit } from '../config/units.ts'
 import type { Context, RequestOffer } from '../gateway/context.ts'
 import { routedPath } from '../gateway/path.ts'
 import type { SchemeOrder } from '../lightning/accept-payment.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
+import type { PriceServers } from '../prices/price-server.ts'
+import type { Maybe } from '../state/state.ts'
 import type { OfferedPrices } from './offered-prices.ts'
 import type { PriceGrace } from './price-grace.ts'
+import { ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
 
 /** Who made an offer; kept with its challenge. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
@@ -25,7 +31,9 @@ export type Renewal = 'contract' | 402
 declare module '../gateway/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
-    /** Value of the services caveat, `<name>:0` (decision 113). */
+    /** What a price server was asked, as a digest; null where none was (decision 254). */
+    readonly asked: string | null
+    /** Value of the services caveat: `<name>:0`, and `<name>:1` of what is metered (decisions 113 and 257). */
     readonly service: string
     /** Whose resource it is; null for the operator's own (decision 115). */
     readonly merchantId: string | null
@@ -54,6 +62,11 @@ declare module '../gateway/context.ts' {
     readonly payee: 'platform' | 'merchant'
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
+    /**
+     * `sha-256=:…:` of one call among those of a body, to which a Payment challenge is bound in the place of the body
+     * (decision 263); left out where a request buys one thing.
+     */
+    readonly callDigest?: string
     readonly renewal: Renewal
     /**
      * Which line of its 402 stands first for a client without a wish; null for the one that `payment.order` puts there.
@@ -78,6 +91,9 @@ export type Offer = RequestOffer
 
 /** What an offer has behind which there is no route of the configuration. */
 export const UNROUTED = {
+  meter: null,
+  fiat: null,
+  asked: null,
   bindsDigest: false,
   renewal: 'contract',
   order: null,
@@ -106,6 +122,9 @@ export function routePlace(route: Pick<RouteConfig, 'name'>): string {
   return `route:${route.name}`
 }
 
+/** How long a balance can be used where the route does not say (decision 257). */
+export const BALANCE_VALIDITY = 30 * 86_400_000
+
 /** Where the ping stands (contract, Pay-per-request gating). */
 const PING_PATH = '/l402/test/ping'
 
@@ -116,61 +135,92 @@ const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
  * such a route too, told apart in counts and rows only (decision 129).
  */
 export class RouteOffers {
+  readonly #prices: RequestPricer
   readonly #elsewhere: boolean
   readonly #source: 'route' | 'ping'
+  readonly #meter: MeterConfig | null
   readonly #service: string
   readonly #place: string
   readonly #pattern: string | null
-  readonly #amountSats: number
   readonly #tokenValiditySeconds: number
   readonly #invoiceExpirySeconds: number
   readonly #description: string
   readonly #renewal: Renewal
   readonly #order: SchemeOrder | null
-  readonly #grace: PriceGrace | null
   readonly #releaseOn: readonly ReleaseClass[]
   readonly #afterCrash: AfterCrash
 
-  constructor(route: RouteConfig, defaults: RouteDefaults, prices: OfferedPrices | null = null) {
+  constructor(
+    route: RouteConfig,
+    defaults: RouteDefaults,
+    prices: OfferedPrices | null = null,
+    servers: PriceServers | null = null
+  ) {
     this.#elsewhere = route.upstream.kind === 'proxy'
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
-    this.#service = serviceCaveat(defaults.serviceName)
+    this.#meter = route.meter ?? null
+    this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
-    this.#amountSats = route.price ?? defaults.defaultPrice
-    this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
+    this.#prices = requestPricer(route.price ?? defaults.defaultPrice, {
+      grace: places => prices?.grace(places, route.priceGrace) ?? null,
+      priceGrace: route.priceGrace,
+      place: this.#place,
+      servers
+    })
+    this.#tokenValiditySeconds = wholeSeconds(
+      route.tokenValidity ?? (this.#meter !== null ? BALANCE_VALIDITY : defaults.tokenValidity)
+    )
     this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
     this.#description = route.description ?? addressOf(route, defaults.publicHost)
     this.#renewal = route.renewal
     this.#order = route.order ?? null
-    this.#grace = prices?.grace(this.#place, route.priceGrace) ?? null
     this.#releaseOn = route.releaseOn
     this.#afterCrash = route.afterCrash
   }
 
   /**
    * What a request must pay for, set on the context where nobody has done so; null for what is free. A proxy's prices
-   * come from the plugin `proxy`, which leaves no offer on a free path.
+   * come from the plugin `proxy`, which leaves no offer on a free path. A promise only where the price hangs on
+   * something that is not there yet: the body, or a price server's answer.
    * @throws Error on a proxy's route that the plugin `proxy` has not seen, rather than serving it for nothing
+   * @throws LongError, Unavailable where the price cannot be told; see `FieldChoice.choose` and `PriceServer.price`
    */
-  due(ctx: Context): Offer | null {
-    let offer = ctx.offer
-    if (offer === null) {
-      if (this.#elsewhere) {
-        if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must stand before credential and challenge')
-        return null
-      }
-      offer = this.offer(ctx)
-      ctx.offer = offer
+  due(ctx: Context): Maybe<Offer | null> {
+    if (ctx.offer !== null) return ctx.offer.amountSats === 0 ? null : ctx.offer
+    if (this.#elsewhere) {
+      if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must stand before credential and challenge')
+      return null
     }
+    const terms = this.#prices.fixed ?? this.#prices.find(ctx)
+    return terms instanceof Promise ? terms.then(later => this.#due(ctx, later)) : this.#due(ctx, terms)
+  }
+
+  /**
+   * The offer of a request at a price of a plugin's own, in satoshis, or fiat such as `USD 0.002` or `$0.002`; put on
+   * `ctx.offer` before `credential`, it takes the place of the route's price (docs/plugins.md).
+   * @throws TypeError for what is no price
+   */
+  at(ctx: Context, price: number | string): Offer {
+    const amount = typeof price === 'number' ? price : (parseUnit('money', price) ?? Number.NaN)
+    if (typeof amount === 'number' && (!Number.isSafeInteger(amount) || amount < 0 || amount > MAX_PRICE_SATS))
+      throw new TypeError(`${JSON.stringify(price)} is no price of a request`)
+    return this.#offer(ctx, ownTerms(amount))
+  }
+
+  #due(ctx: Context, terms: PriceTerms): Offer | null {
+    const offer = this.#offer(ctx, terms)
+    ctx.offer = offer
     return offer.amountSats === 0 ? null : offer
   }
 
-  /** The offer of one request. */
-  offer(ctx: Context): Offer {
+  #offer(ctx: Context, terms: PriceTerms): Offer {
     return {
-      amountSats: this.#amountSats,
+      amountSats: terms.amountSats,
+      fiat: terms.fiat,
+      asked: terms.asked,
       source: this.#source,
+      meter: this.#meter,
       service: this.#service,
       merchantId: null,
       proxyId: null,
@@ -182,12 +232,12 @@ export class RouteOffers {
       query: ctx.query,
       tokenValiditySeconds: this.#tokenValiditySeconds,
       invoiceExpirySeconds: this.#invoiceExpirySeconds,
-      description: this.#description,
+      description: terms.description ?? this.#description,
       payee: 'platform',
-      bindsDigest: true,
+      bindsDigest: this.#meter === null,
       renewal: this.#renewal,
       order: this.#order,
-      grace: this.#grace,
+      grace: terms.grace,
       releaseOn: this.#releaseOn,
       afterCrash: this.#afterCrash,
       closed: null,

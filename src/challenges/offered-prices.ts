@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
 import type { Log } from '../telemetry/log.ts'
-import type { PriceGrace } from './price-grace.ts'
+import { priceText, type PriceGrace } from './price-grace.ts'
 
 /** Longest time for which a former price may be taken, in milliseconds. */
 const LONGEST_GRACE = 30 * 86_400_000
@@ -17,8 +17,8 @@ export class OfferedPrices {
   readonly #database: Database
   readonly #clock: Clock
   readonly #log: Log
-  #now: ReadonlyMap<string, number> = new Map()
-  readonly #former = new Map<string, Map<number, number>>()
+  #now: ReadonlyMap<string, string> = new Map()
+  readonly #former = new Map<string, Map<string, number>>()
   /** The database has not heard of the prices of now. */
   #unwritten = true
   #started = false
@@ -31,20 +31,29 @@ export class OfferedPrices {
     this.#log = log
   }
 
-  /** These prices are asked from now on, by place; the ones before them no longer. 0 is free. */
-  ask(prices: ReadonlyMap<string, number>): void {
+  /** These prices are asked from now on, by place and as `priceText` writes them; the ones before them no longer. */
+  ask(prices: ReadonlyMap<string, string>): void {
     const at = this.#clock.now()
-    for (const [place, amountSats] of this.#now) {
-      if (prices.get(place) !== amountSats) this.#asked(place, amountSats, at)
+    for (const [place, price] of this.#now) {
+      if (prices.get(place) !== price) this.#asked(place, price, at)
     }
     this.#now = prices
     this.#unwritten = true
     if (this.#started) void this.sync()
   }
 
-  /** The grace of a place; null for none. */
-  grace(place: string, duration: number): PriceGrace | null {
-    return duration === 0 ? null : { duration, until: amountSats => this.#former.get(place)?.get(amountSats) ?? null }
+  /** The grace of what is priced in these places, such as a route and one of its values; null for none. */
+  grace(places: readonly string[], duration: number): PriceGrace | null {
+    if (duration === 0) return null
+    return {
+      duration,
+      until: paid => {
+        const text = priceText(paid)
+        const ends = places.map(place => this.#former.get(place)?.get(text) ?? -Infinity)
+        const last = Math.max(...ends)
+        return last === -Infinity ? null : last
+      }
+    }
   }
 
   /**
@@ -96,24 +105,23 @@ export class OfferedPrices {
       }
     }
     const since = new Date(this.#clock.now() - LONGEST_GRACE)
-    const rows = await this.#database.sql<{ place: string; amount_sats: bigint; asked_until: Date }[]>`
-      select place, amount_sats, asked_until from offered_prices where place = any(${[...this.#now.keys()]}) and asked_until > ${since}`
-    const latest = new Map<string, { readonly amountSats: number; readonly until: number }>()
+    const rows = await this.#database.sql<{ place: string; price: string; asked_until: Date }[]>`
+      select place, price, asked_until from offered_prices where place = any(${[...this.#now.keys()]}) and asked_until > ${since}`
+    const latest = new Map<string, { readonly price: string; readonly until: number }>()
     for (const row of rows) {
-      const [amountSats, until] = [Number(row.amount_sats), row.asked_until.getTime()]
-      this.#asked(row.place, amountSats, until)
-      if (until > (latest.get(row.place)?.until ?? 0)) latest.set(row.place, { amountSats, until })
+      const { place, price } = row
+      const until = row.asked_until.getTime()
+      this.#asked(place, price, until)
+      if (until > (latest.get(place)?.until ?? 0)) latest.set(place, { price, until })
     }
     // Where a process with another price has ended since, that would count as asked until the next change.
-    const overtaken = [...this.#now].filter(
-      ([place, amountSats]) => (latest.get(place)?.amountSats ?? amountSats) !== amountSats
-    )
+    const overtaken = [...this.#now].filter(([place, price]) => (latest.get(place)?.price ?? price) !== price)
     if (overtaken.length > 0) await this.#writeAsked(this.#database.sql, overtaken)
   }
 
-  #asked(place: string, amountSats: number, until: number): void {
-    const prices = this.#former.get(place) ?? new Map<number, number>()
-    prices.set(amountSats, Math.max(until, prices.get(amountSats) ?? 0))
+  #asked(place: string, price: string, until: number): void {
+    const prices = this.#former.get(place) ?? new Map<string, number>()
+    prices.set(price, Math.max(until, prices.get(price) ?? 0))
     this.#former.set(place, prices)
   }
 
@@ -122,20 +130,20 @@ export class OfferedPrices {
     const now = [...this.#now]
     if (now.length === 0) return
     const former = [...this.#former].flatMap(([place, prices]) =>
-      [...prices].map(([amountSats, until]) => ({ place, amountSats, until }))
+      [...prices].map(([price, until]) => ({ place, price, until }))
     )
     await this.#database.transaction(async tx => {
       await tx`
-        insert into offered_prices (place, amount_sats, asked_until)
-        select place, amount_sats, asked_until::timestamptz
-        from unnest(${former.map(row => row.place)}::text[], ${former.map(row => row.amountSats)}::bigint[], ${former.map(row => new Date(row.until).toISOString())}::text[])
-          as former (place, amount_sats, asked_until)
-        on conflict (place, amount_sats) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
+        insert into offered_prices (place, price, asked_until)
+        select place, price, asked_until::timestamptz
+        from unnest(${former.map(row => row.place)}::text[], ${former.map(row => row.price)}::text[], ${former.map(row => new Date(row.until).toISOString())}::text[])
+          as former (place, price, asked_until)
+        on conflict (place, price) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
       // The price that was asked last, by whichever process, was asked until now.
       await tx`
         update offered_prices set asked_until = ${new Date(at)}
-        from unnest(${now.map(([place]) => place)}::text[], ${now.map(([, amountSats]) => amountSats)}::bigint[]) as asked (place, amount_sats)
-        where offered_prices.place = asked.place and offered_prices.amount_sats <> asked.amount_sats and offered_prices.asked_until < ${new Date(at)}
+        from unnest(${now.map(([place]) => place)}::text[], ${now.map(([, price]) => price)}::text[]) as asked (place, price)
+        where offered_prices.place = asked.place and offered_prices.price <> asked.price and offered_prices.asked_until < ${new Date(at)}
           and offered_prices.asked_until = (select max(last.asked_until) from offered_prices last where last.place = asked.place)`
       await this.#writeAsked(tx, now)
       await tx`delete from offered_prices where asked_until < ${new Date(at - 2 * LONGEST_GRACE)} and not place = any(${now.map(([place]) => place)})`
@@ -146,13 +154,13 @@ export class OfferedPrices {
    * Prices that are asked at this moment, later than what they follow: so each is the one of its place that was asked
    * last.
    */
-  async #writeAsked(sql: Sql, prices: Iterable<readonly [place: string, amountSats: number]>): Promise<void> {
+  async #writeAsked(sql: Sql, prices: Iterable<readonly [place: string, price: string]>): Promise<void> {
     const asked = [...prices]
     if (asked.length === 0) return
     await sql`
-      insert into offered_prices (place, amount_sats, asked_until)
-      select asked.place, asked.amount_sats, ${new Date(this.#clock.now() + 1)}
-      from unnest(${asked.map(([place]) => place)}::text[], ${asked.map(([, amountSats]) => amountSats)}::bigint[]) as asked (place, amount_sats)
-      on conflict (place, amount_sats) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
+      insert into offered_prices (place, price, asked_until)
+      select asked.place, asked.price, ${new Date(this.#clock.now() + 1)}
+      from unnest(${asked.map(([place]) => place)}::text[], ${asked.map(([, price]) => price)}::text[]) as asked (place, price)
+      on conflict (place, price) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
   }
 }

@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Database } from '../database/database.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
+import type { Prices } from '../money/prices.ts'
 import type { InvoiceNews } from '../providers/invoice-news.ts'
 import type { State } from '../state/state.ts'
 import type { Clock } from '../system/clock.ts'
@@ -29,6 +30,8 @@ export interface OpenChallengesParts
   readonly merchants: Merchants
   readonly metrics: Metrics
   readonly news: InvoiceNews
+  /** What fiat is worth. */
+  readonly prices: Prices
   readonly paid: OnPaid
   readonly state: State
   config(): GatewayConfig
@@ -44,11 +47,15 @@ export function openChallenges(parts: OpenChallengesParts) {
     log,
     state,
     payee: payeeOf(parts),
+    rates: parts.prices,
     paid,
     counters: challengeCounters(metrics),
     settings: challengeSettings(config()),
     keys
   })
+  metrics.sampled('boltgate_invoices_ahead', 'Invoices that were made ahead and lie ready.', [], async () => [
+    { labels: {}, value: challenges.invoicesAhead }
+  ])
   news.listen({ paid: paymentHash => challenges.settled(paymentHash) })
   return {
     challenges,

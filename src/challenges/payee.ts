@@ -1,8 +1,24 @@
 import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { Payee, Payees } from '../providers/payees.ts'
-import type { FindPayee } from './mint.ts'
+import type { InvoicesAhead, Payee, Payees } from '../providers/payees.ts'
+import type { Charge, ChargeRequest } from '../providers/provider.ts'
+import type { Offer } from './offer.ts'
+
+/** What a payee gives for an invoice. */
+export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'isSignedHere'>
+
+/** Who is paid for an offer: one provider account. */
+export interface ChallengePayee {
+  readonly slot: string
+  readonly kind: string
+  /** Null, or left out, where no invoice is made before somebody asks. */
+  readonly ahead?: InvoicesAhead | null
+  createInvoice(request: ChargeRequest): Promise<MadeCharge>
+}
+
+/** Finds who is paid for an offer. Throws `ProviderKeyRequired` or `ConfigurationMissing` when nobody can be. */
+export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePayee>
 
 /** Who is asked about accounts, and told of invoices. */
 export interface FindPayeeParts {
@@ -17,6 +33,7 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
   const charging = (account: Merchant | null, payee: Payee): ReturnType<FindPayee> => ({
     slot: payee.slot,
     kind: payee.kind,
+    ahead: payee.ahead,
     createInvoice: async request => {
       const charge = await payee.createInvoice(request)
       // Not before: where somebody is to be told of a first invoice, a provider that is away would use up the attempt,

@@ -1,34 +1,70 @@
+import { routeCallPrices } from '../config/call-prices.ts'
+import { meterWords } from '../config/meter.ts'
+import { isFree, isTable, priceWords, type PriceConfig } from '../config/price.ts'
 import { routePrice, type Priced } from '../config/sale.ts'
 import { routePlace } from './offer.ts'
+import { choicePlace } from './request-price.ts'
 import type { PriceList } from './schema.ts'
 
 const PROXIES = '/l402/proxy/*'
 
-/** What the operator's routes cost, by place. */
-export function routePrices(config: Priced): ReadonlyMap<string, number> {
-  const prices = config.routes.map(route => [routePlace(route), routePrice(config, route)] as const)
-  return new Map(prices.filter((entry): entry is readonly [string, number] => entry[1] !== null))
+/** Of a place whose price hangs on the request. */
+const VARIES = 'varies'
+
+/** What the operator's routes cost, by place; of a table each value has a place of its own besides. */
+export function routePrices(config: Priced): ReadonlyMap<string, string> {
+  return new Map(
+    config.routes.flatMap((route): Array<readonly [string, string]> => {
+      const price = routePrice(config, route)
+      const place = routePlace(route)
+      if (price === null) return []
+      if (typeof price !== 'object') return [[place, String(price)]]
+      if (!isTable(price)) return [[place, VARIES]]
+      const values = Object.entries(price.of).map(
+        ([value, amount]) => [choicePlace(place, value), String(amount)] as const
+      )
+      return [
+        [place, VARIES],
+        ...values,
+        ...(price.else === 'refuse' ? [] : [[choicePlace(place, null), String(price.else)] as const])
+      ]
+    })
+  )
 }
 
 /**
  * The price list (contract, Pay-per-request gating: /api/l402/pricing; decision 127): what the operator's routes cost,
- * the ping among them, and one line for all proxies of merchants, whose prices are theirs. Free routes are left out.
+ * each call that has one, the ping among them, and one line for all proxies of merchants, whose prices are theirs. Free
+ * routes are left out. What is no number of satoshis says `varies`, and `price` says how.
  */
 export function priceList(config: Priced): PriceList {
   const { payment, routes } = config
   const endpoints: PriceList['endpoints'] = []
   for (const route of routes) {
-    const priceSats = routePrice(config, route)
-    if (priceSats === null || priceSats === 0) continue
+    for (const { operation, amount } of routeCallPrices(config, route) ?? []) {
+      for (const pathPattern of route.match.path)
+        endpoints.push({
+          pathPattern,
+          ...listed(amount),
+          description: `${operation}: ${route.description ?? route.name}`
+        })
+    }
+    const price = routePrice(config, route)
+    if (price === null || isFree(price)) continue
     for (const pathPattern of route.match.path) {
-      endpoints.push({ pathPattern, priceSats, description: route.description ?? route.name })
+      endpoints.push({
+        pathPattern,
+        ...listed(price),
+        ...(route.meter === undefined ? {} : { price: `${priceWords(price)} for ${meterWords(route.meter)}` }),
+        description: route.description ?? route.name
+      })
     }
   }
   const proxies = routes.find(route => route.upstream.kind === 'proxy')
   if (proxies !== undefined)
     endpoints.push({
       pathPattern: PROXIES,
-      priceSats: 'varies',
+      priceSats: VARIES,
       description: proxies.description ?? 'APIs of merchants'
     })
   return {
@@ -37,4 +73,8 @@ export function priceList(config: Priced): PriceList {
     endpoints,
     tokenValiditySeconds: Math.floor(payment.tokenValidity / 1000)
   }
+}
+
+function listed(price: PriceConfig): Pick<PriceList['endpoints'][number], 'priceSats' | 'price'> {
+  return typeof price === 'number' ? { priceSats: price } : { priceSats: VARIES, price: priceWords(price) }
 }

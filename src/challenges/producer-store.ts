@@ -2,7 +2,7 @@ import type { Database, Sql } from '../database/database.ts'
 import type { ChallengeStatus } from './schema.ts'
 import type { Challenge } from './store.ts'
 import { optional, records, text, moment, type Records } from '../database/rows.ts'
-import { challengeRows } from './store-sql.ts'
+import { challengeRows } from './sql/rows.ts'
 
 /** A page of rows; clamped by the caller. */
 export interface RowPage {

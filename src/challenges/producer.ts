@@ -25,7 +25,8 @@ import {
   type EndpointQuery
 } from './schema.ts'
 import type { Challenges } from './service.ts'
-import type { Challenge, NewChallenge } from './store.ts'
+import type { Challenge, NewChallenge, SentChallenge } from './store.ts'
+import { sentAgain } from './wording.ts'
 
 /** Value of the services caveat of producers' tokens (decision 113). */
 export const PRODUCER_SERVICE = serviceCaveat('producer')
@@ -56,7 +57,7 @@ interface Wish {
 }
 
 interface Found {
-  readonly challenge: Challenge
+  readonly challenge: SentChallenge
   /** The key had it before. */
   readonly replayed: boolean
 }
@@ -194,10 +195,11 @@ export class Producer {
    * The live challenge of the wish's key; null when it is free. @throws ProducerProblem 409 when it was made for
    * something else
    */
-  async #bound(merchant: Merchant, wish: Wish): Promise<Challenge | null> {
+  async #bound(merchant: Merchant, wish: Wish): Promise<SentChallenge | null> {
     const bound = await this.#parts.store.byKey(this.#parts.database.sql, merchant.id, wish.key ?? '')
-    if (bound === null || !this.#holds(bound)) return null
-    if (bound.resource === wish.resource && bound.amountSats === wish.priceSats) return bound
+    const held = bound === null ? null : this.#held(bound)
+    if (held === null) return null
+    if (held.resource === wish.resource && held.amountSats === wish.priceSats) return held
     throw new ProducerProblem(
       this.problemBase,
       'idempotency-conflict',
@@ -205,17 +207,12 @@ export class Producer {
     )
   }
 
-  /**
-   * Whether a bound challenge is still worth paying: its invoice lives, so do the keys that verify its token, and it is
-   * not revoked.
-   */
-  #holds(challenge: Challenge): boolean {
+  /** A bound challenge that is still worth paying: its invoice lives, so do its keys, and it is not revoked. */
+  #held(challenge: Challenge): SentChallenge | null {
     const { challenges, clock } = this.#parts
-    return (
-      live(challenge, clock.now()) &&
-      !challenges.verifier.isRevoked(challenge) &&
-      challenges.keys.rootKey(Buffer.from(challenge.tokenId, 'hex')) !== null
-    )
+    return live(challenge, clock.now()) && !challenges.verifier.isRevoked(challenge)
+      ? sentAgain(challenge, challenges.keys)
+      : null
   }
 
   /** Finds or makes the challenge of a key; null when another process was quicker. */
@@ -236,7 +233,7 @@ export class Producer {
       : { challenge: before, replayed: true }
   }
 
-  async #make(merchant: Merchant, wish: Wish, key: string | null): Promise<Challenge> {
+  async #make(merchant: Merchant, wish: Wish, key: string | null): Promise<SentChallenge> {
     const { challenges, database } = this.#parts
     // Once without a lock, so that what the caps refuse costs no invoice; what counts is the look under the lock.
     await this.#recorded(() => this.#check(database.sql, merchant, wish))
@@ -271,7 +268,7 @@ export class Producer {
     await store.lock(tx, merchant.id)
     if (wish.key !== null) {
       const bound = await store.byKey(tx, merchant.id, wish.key)
-      if (bound !== null && this.#holds(bound)) throw new KeyTaken()
+      if (bound !== null && this.#held(bound) !== null) throw new KeyTaken()
     }
     await this.#check(tx, merchant, wish)
     await challenges.store.insert(tx, made)
@@ -324,7 +321,7 @@ export class Producer {
     }
   }
 
-  #created(challenge: Challenge, replayed: boolean): Created {
+  #created(challenge: SentChallenge, replayed: boolean): Created {
     const { invoice, macaroon, paymentHash, expiresAt, resource, amountSats } = challenge
     const line = this.#parts.challenges.settings.schemes.includes('payment') ? paymentLine(challenge) : null
     const body = { invoice, macaroon, paymentHash, expiresAt: iso(expiresAt), resource, priceSats: amountSats }

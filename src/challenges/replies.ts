@@ -1,11 +1,12 @@
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Reply } from '../gateway/reply.ts'
 import { challengeSchemes, inOrder, paymentFirst, type Scheme, type SchemeOrder } from '../lightning/accept-payment.ts'
+import { isOfBalance } from '../lightning/caveats.ts'
 import { l402Challenge, lsatChallenge } from '../lightning/l402-header.ts'
 import { paymentProblem } from '../lightning/payment-problem.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { Challenge } from './store.ts'
-import type { ClassicRefused, CredentialRefusal } from './verdict.ts'
+import type { SentChallenge } from './store.ts'
+import type { ClassicRefused, SaleRefusal } from './verdict.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
@@ -30,10 +31,10 @@ export interface PaymentRequiredBody {
 }
 
 /**
- * The value of the Payment line, from the stored parameters: exactly the line that was sent when the challenge was
+ * The value of the Payment line, from its parameters: exactly the line that was sent when the challenge was
  * made. Null where the challenge has no Payment part.
  */
-export function paymentLine(challenge: Challenge): string | null {
+export function paymentLine(challenge: SentChallenge): string | null {
   const { payment, digest, invoice, amountSats } = challenge
   if (payment === null) return null
   const bound = digest === null ? '' : `, digest="${digest}"`
@@ -62,7 +63,7 @@ export function offeredSchemes(
 
 /** One WWW-Authenticate line for each scheme, as a flat list of headers. */
 export function challengeLines(
-  challenge: Challenge,
+  challenge: SentChallenge,
   schemes: readonly Scheme[],
   settings: ChallengeSettings
 ): string[] {
@@ -85,21 +86,34 @@ export function challengeLines(
  * either.
  */
 export function paymentRequired(
-  challenge: Challenge,
-  refused: CredentialRefusal,
+  challenge: SentChallenge,
+  refused: SaleRefusal,
   headers: ReadonlyHeaders,
   settings: ChallengeSettings,
   order: SchemeOrder | null
 ): Reply {
-  const schemes = offeredSchemes(settings, headers, { order, paysByPayment: refused.kind === 'payment' })
+  const paysByPayment = refused.kind === 'payment' || (refused.kind === 'used-up' && refused.scheme === 'payment')
+  const schemes = offeredSchemes(settings, headers, { order, paysByPayment })
   const lines = challengeLines(challenge, schemes, settings)
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
-  const message = `This resource costs ${challenge.amountSats} ${challenge.amountSats === 1 ? 'satoshi' : 'satoshis'}. Pay the Lightning invoice and send the request again with the credential.`
-  if (refused.kind === 'payment' || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
+  if (refused.kind === 'used-up')
+    lines.push('X-L402-Error', detailOf(refused) ?? '', 'X-Balance-Msat', String(refused.balanceMsat))
+  const named = challenge.price === null ? '' : ` (${challenge.price})`
+  const sats = `${challenge.amountSats} ${challenge.amountSats === 1 ? 'satoshi' : 'satoshis'}${named}`
+  const costs = isOfBalance(challenge.service)
+    ? `This resource is paid from a balance, and ${sats} buy one`
+    : `This resource costs ${sats}`
+  const message = `${costs}. Pay the Lightning invoice and send the request again with the credential.`
+  if (paysByPayment || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
     const id = schemes.includes('payment') ? (challenge.payment?.id ?? null) : null
-    const slug = refused.kind === 'payment' ? refused.slug : 'payment-required'
-    const detail =
-      refused.kind === 'none' ? message : refused.kind === 'payment' ? refused.detail : `${refused.detail}. ${message}`
+    const slug =
+      refused.kind === 'payment'
+        ? refused.slug
+        : refused.kind === 'used-up'
+          ? 'payment-insufficient'
+          : 'payment-required'
+    const why = detailOf(refused)
+    const detail = why === null ? message : refused.kind === 'payment' ? why : `${why}. ${message}`
     return reply(PROBLEM_TYPE, lines, paymentProblem(slug, detail, id, settings.problemBase))
   }
   const body: PaymentRequiredBody = {
@@ -117,11 +131,24 @@ export function paymentRequired(
   return reply(JSON_TYPE, lines, body)
 }
 
+/** What speaks against a credential, in words; null where none was sent. */
+function detailOf(refused: SaleRefusal): string | null {
+  if (refused.kind === 'none') return null
+  if (refused.kind !== 'used-up') return refused.detail
+  const { balanceMsat, requiredMsat } = refused
+  return `The balance of this credential is used up: ${balanceMsat} millisatoshis are left and this request needs ${requiredMsat}`
+}
+
 /**
  * What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name.
  */
-function whyOf(refused: Exclude<CredentialRefusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
+function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
   if (refused.kind === 'none') return {}
+  if (refused.kind === 'used-up')
+    return {
+      detail: detailOf(refused),
+      balance: { balance_msat: refused.balanceMsat, required_msat: refused.requiredMsat }
+    }
   if (refused.kind === 'legacy') return { detail: refused.detail }
   const { error: _name, ...why } = refused.body
   return why

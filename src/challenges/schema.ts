@@ -205,6 +205,11 @@ export const PriceList = Type.Object(
     endpoints: Type.Array(
       Type.Object({
         pathPattern: Type.String(),
+        price: Type.Optional(
+          Type.String({
+            description: 'What it costs where that is no fixed number of satoshis for each request, such as USD 0.002.'
+          })
+        ),
         priceSats: Type.Unsafe<number | 'varies'>({
           anyOf: [{ type: 'integer' }, { type: 'string', enum: ['varies'] }]
         }),

@@ -8,20 +8,25 @@ import type { Paid } from './verdict.ts'
 export interface KnownToken {
   readonly kind: 'l402'
   readonly grant: Grant
+  /** What a price server was asked when it was sold; null where none was. */
+  readonly asked: string | null
   /** When its challenge was made, in milliseconds since the epoch. */
   readonly issuedAt: number
   readonly paid: Paid
 }
 
-/** A legacy credential that has claimed its payment, with the challenge that binds it. */
-export interface KnownLegacy {
-  readonly kind: 'payment-legacy'
+/**
+ * A credential of the Payment scheme that has claimed its payment, with the challenge that binds it: a legacy one, or
+ * the key to a balance.
+ */
+export interface KnownPayment {
+  readonly kind: 'payment' | 'payment-legacy'
   readonly challenge: Challenge
   readonly paid: Paid
 }
 
 /** What a raw Authorization value was found to be. */
-export type Known = KnownToken | KnownLegacy
+export type Known = KnownToken | KnownPayment
 
 // Characters beside the credential's own that an entry is reckoned to take.
 const ENTRY_SIZE = 1_000

@@ -47,11 +47,23 @@ export interface LegacyRefused {
   readonly reason: string
 }
 
+/** A good credential whose balance cannot bear the request: 402 with a fresh challenge (decision 258). */
+export interface UsedUp {
+  readonly kind: 'used-up'
+  readonly scheme: RequestPayment['scheme']
+  /** Millisatoshis. */
+  readonly balanceMsat: number
+  readonly requiredMsat: number
+}
+
 /** What became of a request's credential. */
 export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedVerdict | LegacyRefused
 
 /** Every verdict but the good one. */
 export type CredentialRefusal = Exclude<CredentialVerdict, Paid>
+
+/** What a 402 can say: what speaks against the credential, or what a meter says of a good one. */
+export type SaleRefusal = CredentialRefusal | UsedUp
 
 /** No credential; one object for all requests. */
 export const UNPAID: Unpaid = Object.freeze({ kind: 'none' })

@@ -12,7 +12,12 @@ import {
   type TokenIdentifier
 } from '../lightning/macaroon.ts'
 import { matchPaymentId } from '../lightning/payment-challenge.ts'
-import { parsePaymentToken, type PaymentCredential } from '../lightning/payment-credential.ts'
+import {
+  parsePaymentObject,
+  parsePaymentToken,
+  type ParsedPayment,
+  type PaymentCredential
+} from '../lightning/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
 import { parseTimestamp } from '../lightning/timestamp.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
@@ -21,11 +26,11 @@ import type { Claims } from './claims.ts'
 import { isSpentByCrash } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { boundQuery, type Offer } from './offer.ts'
-import { buys } from './price-grace.ts'
+import { buys, isOfPrice, priceText } from './price-grace.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ClaimCondition } from './store.ts'
-import { soleAuthorization, TokenCache, type Known } from './token-cache.ts'
+import { soleAuthorization, TokenCache, type Known, type KnownPayment } from './token-cache.ts'
 import {
   badCredential,
   caveatRefused,
@@ -112,27 +117,36 @@ export class Verifier {
     return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, raw)
   }
 
+  /**
+   * Judges a Payment credential that stands as JSON in the request's body, for one of the calls there.
+   * @throws Unavailable when the database is away: nothing was used up
+   */
+  verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
+    return this.#counted('payment', this.#modern(ctx, offer, parsePaymentObject(credential), null))
+  }
+
   /** The verdict on a credential that was verified before; null when it was not. Allocates little and never waits. */
   #recall(key: string, offer: Offer): CredentialVerdict | null {
     const known = this.#known.get(key)
     if (known === undefined) return null
-    return known.kind === 'l402' ? this.#recallToken(known, offer) : this.#recallLegacy(known, offer)
+    return known.kind === 'l402' ? this.#recallToken(known, offer) : this.#recallPayment(known, offer)
   }
 
   #recallToken(known: Extract<Known, { kind: 'l402' }>, offer: Offer): CredentialVerdict {
-    const { grant, issuedAt, paid } = known
+    const { grant, asked, issuedAt, paid } = known
     const refused =
       this.#classicOff() ??
       this.#revoked(paid.payment.paymentHash, offer, issuedAt) ??
-      this.#unfit(grant, offer, issuedAt)
+      this.#unfit(grant, asked, offer, issuedAt)
     this.#parts.counters.verified('l402', refused === null ? 'ok' : refused.reason)
     return refused ?? paid
   }
 
-  #recallLegacy(known: Extract<Known, { kind: 'payment-legacy' }>, offer: Offer): CredentialVerdict {
+  #recallPayment(known: KnownPayment, offer: Offer): CredentialVerdict {
     const refused = this.#paymentOff() ?? this.#unbound(known.challenge, offer)
-    this.#parts.counters.verified('payment-legacy', refused === null ? 'ok' : refused.reason)
-    return refused === null ? known.paid : legacyRefused(refused)
+    this.#parts.counters.verified(known.kind, refused === null ? 'ok' : refused.reason)
+    if (refused === null) return known.paid
+    return known.kind === 'payment' ? refused : legacyRefused(refused)
   }
 
   #judge(
@@ -147,7 +161,7 @@ export class Verifier {
       case 'classic':
         return this.#classic(offer, credential, key)
       case 'modern':
-        return this.#counted('payment', this.#modern(ctx, offer, credential.token))
+        return this.#counted('payment', this.#modern(ctx, offer, parsePaymentToken(credential.token), key))
       case 'legacy':
         return this.#counted('payment-legacy', this.#legacy(ctx, offer, credential.preimage, key))
       case 'malformed':
@@ -176,7 +190,8 @@ export class Verifier {
     const token = this.#classicOff() ?? this.genuine(credential)
     if ('kind' in token) return this.#refuse('l402', token)
     // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
-    const refused = this.#revoked(token.paymentHash, offer, Infinity) ?? this.#unfit(token.grant, offer, -Infinity)
+    const refused =
+      this.#revoked(token.paymentHash, offer, Infinity) ?? this.#unfit(token.grant, offer.asked, offer, -Infinity)
     if (refused !== null) return this.#refuse('l402', refused)
     return this.#counted('l402', this.#claimToken(token, offer, key))
   }
@@ -232,10 +247,10 @@ export class Verifier {
 
   async #claimToken(token: GenuineToken, offer: Offer, key: string | null): Promise<CredentialVerdict> {
     const { claims, clock } = this.#parts
-    if (token.grant.amountSats !== offer.amountSats) {
+    if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
       // A former price is taken of what was issued while it was asked, and only the row knows when that was.
       const challenge = await claims.find(token.paymentHash)
-      const refused = challenge === null ? null : this.#unfit(token.grant, offer, challenge.createdAt)
+      const refused = challenge === null ? null : this.#unfit(token.grant, challenge.asked, offer, challenge.createdAt)
       if (refused !== null) return refused
     }
     const claimed = await claims.claimInBrief(
@@ -251,7 +266,14 @@ export class Verifier {
       lease: null,
       challengeId: null
     })
-    if (key !== null) this.#known.add(key, { kind: 'l402', grant: token.grant, issuedAt: claimed.createdAt, paid })
+    if (key !== null)
+      this.#known.add(key, {
+        kind: 'l402',
+        grant: token.grant,
+        asked: claimed.asked,
+        issuedAt: claimed.createdAt,
+        paid
+      })
     return paid
   }
 
@@ -260,6 +282,7 @@ export class Verifier {
     return {
       chargeId: grant.chargeId ?? '',
       tokenId,
+      price: grant.price,
       issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId)
     }
   }
@@ -291,9 +314,16 @@ export class Verifier {
     return invalidToken('charge_id', 'Token not valid for this charge')
   }
 
-  #unfit(grant: Grant, offer: Offer, issuedAt: number): ClassicRefused | null {
+  /** `asked` is what a price server was asked when the token was sold. */
+  #unfit(grant: Grant, asked: string | null, offer: Offer, issuedAt: number): ClassicRefused | null {
     const now = this.#parts.clock.now()
-    const { amountSats } = grant
+    const { amountSats, price: fiat } = grant
+    // The usual case comes first: it makes nothing.
+    const fits =
+      amountSats !== null &&
+      (offer.meter !== null ||
+        isOfPrice(offer, amountSats, fiat) ||
+        buys(offer, { amountSats, fiat, asked }, issuedAt, now))
     const failure: CaveatFailure | null = checkGrant(
       grant,
       {
@@ -301,7 +331,8 @@ export class Verifier {
         path: offer.path,
         merchantId: offer.merchantId,
         chargeId: null,
-        amountSats: amountSats !== null && buys(offer, amountSats, issuedAt, now) ? amountSats : offer.amountSats
+        amountSats: fits ? amountSats : offer.amountSats,
+        price: fits ? fiat : offer.fiat
       },
       now / 1000
     )
@@ -320,15 +351,16 @@ export class Verifier {
 
   // --- modern ---
 
-  async #modern(ctx: Context, offer: Offer, token: string): Promise<CredentialVerdict> {
-    const own = this.#ownPayment(token)
+  async #modern(ctx: Context, offer: Offer, parsed: ParsedPayment, key: string | null): Promise<CredentialVerdict> {
+    const own = this.#ownPayment(parsed)
     if ('kind' in own) return own
+    if (offer.meter !== null) return this.#keyToBalance(own, offer, key)
     const atOnce = await this.#leaseAtOnce(own, offer)
     if (atOnce !== null) return atOnce
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
     const { challenge } = genuine
-    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx))
+    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx, offer))
     if (refused !== null) return refused
     if (challenge.state === 'spent') return this.taken(challenge)
     const { paymentHash, amountSats } = challenge
@@ -343,6 +375,29 @@ export class Verifier {
   }
 
   /**
+   * Claims the payment of a credential that is the key to a balance: it is shown again until that is used up, so nothing
+   * leases it (decision 182).
+   */
+  async #keyToBalance(own: OwnPayment, offer: Offer, key: string | null): Promise<CredentialVerdict> {
+    const genuine = await this.#storedPayment(own)
+    if ('kind' in genuine) return genuine
+    const { paymentHash, merchantId, amountSats } = genuine.challenge
+    const refused = this.#unbound(genuine.challenge, offer)
+    if (refused !== null) return refused
+    const { claims, clock } = this.#parts
+    const challenge = await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())
+    if (challenge === null) return this.taken(await claims.find(paymentHash))
+    const paid: Paid = Object.freeze({
+      kind: 'paid',
+      payment: Object.freeze({ scheme: 'payment', paymentHash, amountSats }),
+      lease: null,
+      challengeId: genuine.credential.id
+    })
+    if (key !== null) this.#known.add(key, { kind: 'payment', challenge, paid })
+    return paid
+  }
+
+  /**
    * Leases in one statement, which compares all that is compared otherwise: nothing is leased where anything speaks
    * against it. Null then, and where the body must be asked; why, and in which order it is told, is for the long way to
    * find out.
@@ -351,8 +406,14 @@ export class Verifier {
     const { paymentHash, amountSats } = credential.charge
     // A digest that was not echoed makes the id another, so an id that is ours without one is of a challenge without
     // one.
-    if (!isOurs || credential.digest !== null || this.#parts.clock.now() / 1000 > credential.expiresAt) return null
+    if (
+      !isOurs ||
+      credential.digest !== (offer.callDigest ?? null) ||
+      this.#parts.clock.now() / 1000 > credential.expiresAt
+    )
+      return null
     const { revocations } = this.#parts
+    // Fiat is compared with the row's own, the long way.
     if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
     const { merchantId, proxyId, service, method, path } = offer
     const taken = await this.#parts.claims.lease(
@@ -381,15 +442,14 @@ export class Verifier {
 
   /** Whether a modern token is genuine. It is compared with nothing but its own challenge. @throws Unavailable */
   async genuinePayment(token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
-    const own = this.#ownPayment(token)
+    const own = this.#ownPayment(parsePaymentToken(token))
     return 'kind' in own ? own : this.#storedPayment(own)
   }
 
-  /** What a modern token says, as far as it can be checked without its challenge. Never waits. */
-  #ownPayment(token: string): OwnPayment | PaymentRefusedVerdict {
+  /** What a modern credential says, as far as it can be checked without its challenge. Never waits. */
+  #ownPayment(parsed: ParsedPayment): OwnPayment | PaymentRefusedVerdict {
     const off = this.#paymentOff()
     if (off !== null) return off
-    const parsed = parsePaymentToken(token)
     if (!parsed.ok) return paymentRefused(parsed.slug, 'malformed', parsed.detail)
     const { credential } = parsed
     const isOurs = matchPaymentId(credential.id, credential, this.#parts.keys().paymentIdKeys) !== null
@@ -443,19 +503,36 @@ export class Verifier {
     if (challenge.merchantId !== offer.merchantId)
       return failed('merchant', 'The challenge belongs to another merchant')
     if (challenge.service !== offer.service) return failed('service', 'The challenge was made for another service')
+    if (offer.meter !== null) return this.#unboundKey(challenge, offer)
     if (this.expired(challenge)) return failed('expired', 'The challenge has expired')
     if (challenge.method !== offer.method)
       return failed('method', `The challenge was made for ${challenge.method} requests`)
     if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
     if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
-    if (!buys(offer, challenge.amountSats, challenge.createdAt, this.#parts.clock.now()))
+    const { amountSats, price: fiat, asked } = challenge
+    if (!buys(offer, { amountSats, fiat, asked }, challenge.createdAt, this.#parts.clock.now()))
       return paymentRefused(
         'payment-insufficient',
         'amount',
-        `The challenge was made for ${challenge.amountSats} satoshis; the price is ${offer.amountSats}`
+        offer.fiat === null && fiat === null
+          ? `The challenge was made for ${amountSats} satoshis; the price is ${offer.amountSats}`
+          : `The challenge was made for ${fiat ?? `${amountSats} satoshis`}; the price is ${priceText(offer)}`
       )
     if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
     return null
+  }
+
+  /**
+   * The same of the key to a balance, which is good for all requests of the place where it was bought, and for as long
+   * as a token would be; a payment that nobody has shown in its time buys nothing.
+   */
+  #unboundKey(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
+    const isOver =
+      challenge.paidAt === null ? this.expired(challenge) : this.#parts.clock.now() >= challenge.tokenExpiresAt
+    if (isOver) return failed('expired', 'The challenge has expired')
+    if (challenge.path !== offer.path && challenge.place !== offer.place)
+      return failed('path', 'The challenge was made for another path')
+    return this.isRevoked(challenge) ? failed('revoked', 'The challenge has been revoked') : null
   }
 
   /** Whether a Payment challenge has expired; there is no leeway (decision 174). */
@@ -464,7 +541,12 @@ export class Verifier {
     return expires === null || this.#parts.clock.now() / 1000 > expires
   }
 
-  async #wrongBody(challenge: Challenge, ctx: Context): Promise<PaymentRefusedVerdict | null> {
+  async #wrongBody(challenge: Challenge, ctx: Context, offer: Offer): Promise<PaymentRefusedVerdict | null> {
+    const { callDigest } = offer
+    if (callDigest !== undefined)
+      return challenge.digest === callDigest
+        ? null
+        : failed('digest', 'The arguments are not those that the challenge was made for')
     if (challenge.digest === null) return null
     const body = await ctx.body.bytes()
     return contentDigest(body) === challenge.digest
@@ -487,7 +569,7 @@ export class Verifier {
     const challenge = await claims.find(paymentHash)
     if (challenge === null || challenge.payment === null)
       return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
-    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx))
+    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx, offer))
     if (refused !== null) return legacyRefused(refused)
     const claimed = await claims.claim(paymentHash, 'payment-legacy', null, challenge.merchantId, clock.now())
     if (claimed === null)
@@ -526,7 +608,7 @@ export class Verifier {
 
 /** The proxy that a token was sold for: a merchant's service is its proxy's id (decision 113). */
 function proxyOf({ grant }: GenuineToken): string | null {
-  return grant.merchantId === null ? null : (grant.service?.replace(/:0$/, '') ?? null)
+  return grant.merchantId === null ? null : (grant.service?.replace(/:[01]$/, '') ?? null)
 }
 
 function revoked(): ClassicRefused {

@@ -65,9 +65,12 @@ export function wordBeforeLostColon(key: string): string | undefined {
   return /^([A-Za-z][A-Za-z0-9_-]*)[ :]+[{["'A-Za-z0-9]/.exec(key)?.[1]
 }
 
+/** Parameters of addresses, and of keys of providers that are addresses, which carry a secret. */
+const secretValues = /([?&](?:password|webhook|rune|macaroon|key|secret|token)=)[^&#\s]*/gi
+
 /** Text in quotes, shortened to 40 characters, with no password of an address in it. */
 export function quote(text: string): string {
-  const safe = text.replace(/\/\/[^/@\s]*@/g, '//[redacted]@')
+  const safe = text.replace(/\/\/[^/@\s]*@/g, '//[redacted]@').replace(secretValues, '$1[redacted]')
   return oneLine(JSON.stringify(safe.length > 40 ? `${safe.slice(0, 37)}...` : safe))
 }
 

@@ -99,9 +99,15 @@ const formats: Readonly<Record<string, TextFormat>> = {
     check: text => text.startsWith('pglite:') || parseUrl(text, ['postgres:', 'postgresql:']) !== undefined,
     allowed: 'pglite: or an address such as postgres://user:password@host:5432/name'
   },
+  'listen-url': {
+    check: text => text === '' || parseUrl(text, ['postgres:', 'postgresql:']) !== undefined,
+    allowed: 'an address such as postgres://user:password@host:5432/name'
+  },
   'state-url': {
-    check: text => text === 'memory:' || parseUrl(text, ['redis:', 'rediss:']) !== undefined,
-    allowed: 'memory: or an address such as redis://host:6379'
+    check: text =>
+      text === 'memory:' ||
+      text.split(/,(?=rediss?:\/\/)/).every(address => parseUrl(address, ['redis:', 'rediss:']) !== undefined),
+    allowed: 'memory: or an address such as redis://host:6379; redis://a:6379,redis://b:6379 for nodes of a cluster'
   },
   'smtp-url': {
     check(text) {

@@ -1,7 +1,7 @@
 import { entrySiblings, internalPlugin } from './chains.ts'
 import { choicesOf, keywordsOf, leastItems, type Keywords } from './read.ts'
 import { fileSchema, type PluginFacts, type ProviderFacts } from './schema.ts'
-import { formatUnit } from './units.ts'
+import { formatUnit, takesBareNumbers } from './units.ts'
 
 /** A JSON Schema, draft 7: the one that editors' YAML support reads. */
 export type JsonSchema = { [keyword: string]: unknown }
@@ -63,11 +63,10 @@ function convert(schema: Keywords): JsonSchema {
   const unit = schema['x-unit']
   if (unit !== undefined) {
     // The loaded form of a duration is a number, but in the file a bare number is refused.
-    const forms = (schema.anyOf ?? []).filter(form => unit !== 'duration' || form.type === 'string')
-    const bounds =
-      unit === 'duration'
-        ? {}
-        : { minimum: schema.minimum, ...(schema.maximum === undefined ? {} : { maximum: schema.maximum }) }
+    const forms = (schema.anyOf ?? []).filter(form => takesBareNumbers(unit) || form.type === 'string')
+    const bounds = !takesBareNumbers(unit)
+      ? {}
+      : { minimum: schema.minimum, ...(schema.maximum === undefined ? {} : { maximum: schema.maximum }) }
     return {
       ...notes,
       anyOf: [...forms.map(form => (form.type === 'integer' ? { ...form, ...bounds } : { ...form })), variable]

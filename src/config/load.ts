@@ -1,25 +1,30 @@
 import { access, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
-import {
-  checkBilling,
-  checkChain,
-  checkDuplicates,
-  checkKeys,
-  checkOperatorKey,
-  checkProduction,
-  checkReferences,
-  checkRoute,
-  checkSettings,
-  checkUpstream,
-  checkWorkers,
-  Findings
-} from './checks.ts'
 import { ConfigError, type Path, type Problem } from './diagnose.ts'
 import { noOrigin, parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
+import { Findings } from './findings.ts'
 import { deepFreeze } from './freeze.ts'
 import type { Environment } from './interpolate.ts'
+import {
+  checkChain,
+  checkDuplicates,
+  checkMeterAlone,
+  checkReferences,
+  checkRoute,
+  checkUpstream
+} from './route-checks.ts'
+import {
+  checkBilling,
+  checkDatabase,
+  checkKeys,
+  checkOperatorKey,
+  checkProduction,
+  checkSettings,
+  checkState,
+  checkWorkers
+} from './settings-checks.ts'
 import { DEFAULT_USE, goingFirst, leftOf, routeName, type PresetName, type Presets } from './presets.ts'
 import { readConfig, readSound, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
@@ -121,6 +126,8 @@ export async function loadConfigText(
     if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name]))
       checkChain(chain, known, findings)
   if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
+  if (findings.isSound(['database'])) checkDatabase(config, findings)
+  if (findings.isSound(['state'])) checkState(config, findings)
   checkSettings(config, findings)
   checkBilling(config, findings)
   if (
@@ -292,13 +299,22 @@ function readRoutes(
   for (const [index, route] of (config.routes ?? []).entries()) {
     const path: Path = ['routes', index]
     checkUpstream(valueAt(raw, [...path, 'upstream']), [...path, 'upstream'], findings)
+    if (findings.isSound(path)) checkMeterAlone(route, path, findings)
     if (!findings.isSound(path)) continue
-    const { name, match, upstream: given, ...rest } = route
+    const { name, match, upstream: given, meter, ...rest } = route
     const upstream = resolveUpstream(given, folder, upstreams)
     if (upstream === undefined) continue
     routes.push({
       index,
-      route: { ...rest, name: name ?? routeName(match), match, upstream, at: origin.position(path) }
+      route: {
+        ...rest,
+        // What one payment buys.
+        ...(meter === undefined ? {} : { meter, price: meter.bundle }),
+        name: name ?? routeName(match),
+        match,
+        upstream,
+        at: origin.position(path)
+      }
     })
   }
   return routes

@@ -17,7 +17,7 @@ import {
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
-import { allowedUnit, formatUnit, parseUnit, type Unit } from './units.ts'
+import { allowedUnit, formatUnit, parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
 /** A name in the file that must be defined elsewhere in it. */
 export interface FoundReference {
@@ -301,10 +301,12 @@ class Reader {
   }
 
   #readUnit(schema: Keywords, unit: Unit, given: unknown, path: Path): unknown {
-    const fromEnvironment = unit === 'duration' ? given : this.#fromEnvironment('integer', given, path)
+    const fromEnvironment = takesBareNumbers(unit) ? this.#fromEnvironment('integer', given, path) : given
     const parsed = typeof fromEnvironment === 'string' ? parseUnit(unit, fromEnvironment) : fromEnvironment
+    // Fiat has been checked with its text; what it is worth is known when something is sold.
+    if (typeof parsed === 'string') return parsed
     // A bare number has no unit that could be a duration's; 0 is 0 in any.
-    const bare = typeof given === 'number' && unit === 'duration' && given !== 0
+    const bare = typeof given === 'number' && !takesBareNumbers(unit) && given !== 0
     if (bare || !Number.isSafeInteger(parsed) || typeof parsed !== 'number' || !this.#withinBounds(schema, parsed))
       return this.#refuse(schema, given, path)
     return parsed
@@ -339,6 +341,8 @@ class Reader {
     for (const alternative of alternatives) {
       const value = this.#fromEnvironment(alternative.type, given, path)
       if (alternative.type !== undefined && !hasType(alternative.type, value)) continue
+      // What has a unit is a text or a number.
+      if (alternative['x-unit'] !== undefined && typeof value === 'object') continue
       const attempt = new Reader(this.#origin)
       const result = attempt.read(alternative, given, path)
       if (attempt.problems.length === 0) {

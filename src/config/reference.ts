@@ -62,29 +62,37 @@ function pluginSection(plugin: PluginFacts): string[] {
 }
 
 function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
-  const inner = objectOf(schema)
-  if (inner === undefined) return [rowOf(schema, key, required)]
-  const { object, suffix } = inner
-  const rows: Row[] = object === schema ? [] : [rowOf(schema, key, required)]
-  const prefix = `${key}${suffix}`
-  for (const [name, property] of Object.entries(object.properties ?? {})) {
-    rows.push(...rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name)))
+  const inner = objectsOf(schema)
+  const rows: Row[] = inner.some(({ object }) => object === schema) ? [] : [rowOf(schema, key, required)]
+  // Alternatives may have keys in common, which are told once.
+  const told = new Set(rows.map(row => row.key))
+  for (const { object, suffix } of inner) {
+    const prefix = `${key}${suffix}`
+    for (const [name, property] of Object.entries(object.properties ?? {})) {
+      const below = rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name))
+      rows.push(...below.filter(row => !told.has(row.key)))
+      for (const row of below) told.add(row.key)
+    }
   }
   return rows
 }
 
-/** The mapping inside a schema that has rows of its own, and how the way to it is written. */
-function objectOf(schema: Keywords): { object: Keywords; suffix: string } | undefined {
-  if (schema['x-list'] !== undefined || schema['x-unit'] !== undefined) return undefined
-  if (schema.type === 'object' && schema.properties !== undefined) return { object: schema, suffix: '' }
+/** The mappings inside a schema that have rows of their own, and how the way to them is written. */
+function objectsOf(schema: Keywords): ReadonlyArray<{ readonly object: Keywords; readonly suffix: string }> {
+  if (schema['x-unit'] !== undefined) return []
+  const list = schema['x-list']
+  if (list !== undefined)
+    return list.anyOf?.some(form => form.properties !== undefined) === true ? withSuffix(list, '[]') : []
+  if (schema.type === 'object' && schema.properties !== undefined) return [{ object: schema, suffix: '' }]
   const [record] = Object.values(schema.patternProperties ?? {})
-  if (record?.properties !== undefined) return { object: record, suffix: '.<name>' }
-  if (schema.type === 'array' && schema.items !== undefined && !Array.isArray(schema.items)) {
-    const items = keywordsOf(schema.items)
-    if (items.properties !== undefined) return { object: items, suffix: '[]' }
-  }
-  const alternative = schema.anyOf?.find(form => form.properties !== undefined)
-  return alternative === undefined ? undefined : { object: alternative, suffix: '' }
+  if (record !== undefined && schema.properties === undefined) return withSuffix(record, '.<name>')
+  if (schema.type === 'array' && schema.items !== undefined && !Array.isArray(schema.items))
+    return withSuffix(keywordsOf(schema.items), '[]')
+  return (schema.anyOf ?? []).flatMap(objectsOf)
+}
+
+function withSuffix(schema: Keywords, suffix: string): ReturnType<typeof objectsOf> {
+  return objectsOf(schema).map(({ object, suffix: inner }) => ({ object, suffix: `${suffix}${inner}` }))
 }
 
 function rowOf(schema: Keywords, key: string, required: boolean): Row {

@@ -1,6 +1,7 @@
 import { quote, type Path } from './diagnose.ts'
 import type { ReadEntry } from './chains.ts'
-import type { Findings } from './checks.ts'
+import type { Findings } from './findings.ts'
+import { isFree, type PriceConfig } from './price.ts'
 import type { GatewayConfig, RouteConfig, WhenConfig } from './schema.ts'
 
 /**
@@ -41,10 +42,13 @@ export function alwaysHolds(
 export type Priced = Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
 
 /**
- * The price of an operator's route in satoshis, 0 for a free one; null where its chain asks nobody to pay, or merchants
- * set the prices.
+ * The price of an operator's route, 0 for a free one; null where its chain asks nobody to pay, or merchants set the
+ * prices.
  */
-export function routePrice({ payment, chains }: Pick<Priced, 'payment' | 'chains'>, route: RouteConfig): number | null {
+export function routePrice(
+  { payment, chains }: Pick<Priced, 'payment' | 'chains'>,
+  route: RouteConfig
+): PriceConfig | null {
   if (route.upstream.kind === 'proxy') return null
   // A route that names no price has the default one, where its chain asks for payment at all.
   const asks = chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
@@ -58,7 +62,7 @@ export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean 
   if (route.upstream.kind === 'proxy') return false
   return route.price === undefined
     ? chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('challenge') === true)
-    : route.price > 0
+    : !isFree(route.price)
 }
 
 /**
@@ -75,6 +79,26 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
   const asking = active(all)
   const taking = active(having('payment'))
   const called = ({ entry }: ReadEntry): string => `${quote(entry.plugin)} (line ${entry.at.line})`
+
+  const alone = asking.find(({ facts }) => facts?.terminal === true)
+  if (alone !== undefined) {
+    const other = [...asking, ...taking].find(read => read !== alone)
+    if (other !== undefined)
+      findings.report(
+        'BG_CHAIN_SALE',
+        [...at, 'chain'],
+        `found the chain ${name}, in which ${called(other)} sells whole requests and ${called(alone)} the calls inside them; allowed: one of the two`
+      )
+    for (const setting of ['price', 'meter', 'free'] as const)
+      if (other === undefined && route[setting] !== undefined)
+        findings.report(
+          'BG_CHAIN_SALE',
+          [...at, setting],
+          `found ${setting === 'free' ? 'free calls' : `a ${setting}`}, but ${called(alone)} of the chain ${name} has a price for each call; allowed: no ${setting} at the route`,
+          'key'
+        )
+    return
+  }
 
   if (proxied) {
     const naming = active(having('target')).find(
@@ -98,7 +122,7 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
       return
     }
   }
-  const costs = proxied || (route.price ?? 0) > 0
+  const costs = proxied || !isFree(route.price ?? 0)
   const place: Path = proxied ? [...at, 'chain'] : [...at, 'price']
   const found = proxied ? `found a merchant's proxy, but` : 'found a price, but'
   const [asked] = asking

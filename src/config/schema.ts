@@ -1,7 +1,9 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
 import { List, Reference, SecretText } from './fields.ts'
+import { MeterSchema, type MeterConfig } from './meter.ts'
 import { PRESET_NAMES, type PresetName } from './presets.ts'
+import { RequestPrice } from './price.ts'
 import { Duration, Price, Size } from './units.ts'
 
 /** Every object of the file is strict: a key that is not listed is an error. */
@@ -164,6 +166,13 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
           maximum: 1_000_000,
           description: `Calls that the provider allows in a minute: ${whoseCalls(kinds)}. Where it is left out, what the kind is known to allow.`
         })
+      ),
+      invoicesAhead: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: 1000,
+          description: `Invoices of one price and description that may be made before anybody asks for them, so that a 402 waits for nobody; 0 for none. ${aheadByDefault(kinds)}`
+        })
       )
     },
     describe(`The ${side} payment provider.`)
@@ -175,6 +184,13 @@ function whoseCalls(kinds: readonly ProviderFacts[]): string {
   return ofAddress.length === 0
     ? 'those of each key'
     : `for ${ofAddress.join(', ')} all from this address, else of each key`
+}
+
+/** What `invoicesAhead` is where it is left out, in words. */
+function aheadByDefault(kinds: readonly ProviderFacts[]): string {
+  const billing = kinds.filter(({ calls }) => calls?.billsInvoices === true).map(({ name }) => name)
+  const none = billing.length === 0 ? '' : ` and for ${billing.join(', ')}, which charges for invoices that nobody pays`
+  return `Where it is left out, 50, and none for the sandbox${none}.`
 }
 
 const lightning = (kinds: readonly ProviderFacts[]) =>
@@ -262,7 +278,8 @@ const payment = Type.Object(
       default: '30s',
       minimum: '1s',
       maximum: '10m',
-      description: 'After this time the lease of a gateway that died comes back.'
+      description:
+        'After this time the lease of a gateway that died comes back; after twice as long its slices of balances.'
     })
   },
   describe('How payments are asked for and checked.')
@@ -660,7 +677,46 @@ const RouteSchema = Type.Object(
       'x-allowed': 'a name under upstreams, or a mapping with exactly one of internal, proxy and url',
       description: 'Where requests go: a name under `upstreams`, or exactly one of `internal`, `proxy` and `url`.'
     }),
-    price: Type.Optional(Price({ maximum: 1_000_000_000, description: 'Price of one request.' })),
+    price: Type.Optional(
+      RequestPrice({
+        description:
+          'Price of one request: `10 sats`, `1500 msat` (rounded up to whole satoshis) or satoshis as a number; `$0.002` or `0.01 EUR`, which become satoshis when the challenge is made; by a field of the request, as in `{ by: { json: model }, of: { small: 5 sats, large: 40 sats } }`; or asked of a price server of your own, as in `{ from: "http://127.0.0.1:9100/price" }`.'
+      })
+    ),
+    free: Type.Optional(
+      Type.Object(
+        {
+          calls: Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'How many.' }),
+          per: Duration({
+            minimum: '1s',
+            maximum: '30d',
+            description: 'In what time, from the first of them.'
+          }),
+          by: Type.Union(
+            [
+              Type.Literal('address'),
+              Type.Literal('network'),
+              Type.Object(
+                {
+                  header: Type.String({
+                    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$",
+                    description: 'Whose value has the calls.'
+                  })
+                },
+                strict
+              )
+            ],
+            {
+              default: 'address',
+              'x-allowed': 'address, network or a mapping such as { header: x-api-key }',
+              description:
+                'Whose they are: of a client address (IPv6 by /64), of a network (IPv4 by /24, IPv6 by /48), or of the value of a header, for which the chain must check it: anybody can make one up.'
+            }
+          )
+        },
+        describe('Calls without payment, before any is asked for. Requests with a payment credential are not counted.')
+      )
+    ),
     priceGrace: Duration({
       default: '0s',
       maximum: '30d',
@@ -704,7 +760,8 @@ const RouteSchema = Type.Object(
           'Which line of a 402 stands first, where it is not as `payment.order` says: payment-first is for clients of the Payment scheme that read the first line alone. Accept-Payment still moves the lines where `payment.order` is auto.'
       })
     ),
-    bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' }))
+    bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' })),
+    meter: Type.Optional(MeterSchema)
   },
   {
     ...describe('A route.'),
@@ -761,6 +818,17 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
             minimum: 1,
             maximum: 1000,
             description: 'Most connections from one worker to PostgreSQL. The embedded database has one.'
+          }),
+          pooler: Type.Union([Type.Literal('none'), Type.Literal('transaction')], {
+            default: 'none',
+            description:
+              '`transaction`: `url` leads to a pooler such as PgBouncer that lends a session for each transaction. Needs `listenUrl`.'
+          }),
+          listenUrl: SecretText({
+            default: '',
+            'x-format': 'listen-url',
+            description:
+              'Where one connection of each worker listens for notifications: the address of the same database past a pooler. Empty: `url`.'
           })
         },
         describe('Where money and merchants are kept.')
@@ -770,7 +838,12 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
           url: SecretText({
             default: 'memory:',
             'x-format': 'state-url',
-            description: '`memory:`, or the address of a Redis server.'
+            description:
+              '`memory:`, or the address of a Redis server; of a cluster the addresses of some nodes, with commas between them.'
+          }),
+          cluster: Type.Boolean({
+            default: false,
+            description: 'Whether `url` names nodes of a Redis Cluster; all others are learnt from them.'
           })
         },
         describe('Where counters and replays are kept.')
@@ -880,8 +953,10 @@ export type UpstreamConfig =
   | UrlUpstreamConfig
 
 /** A route, resolved: lists are lists, prices satoshis, times milliseconds, limits bytes. */
-export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' | 'match' | 'upstream'>> & {
+export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' | 'match' | 'upstream' | 'meter'>> & {
   readonly name: string
+  /** Its `bundle` is the route's price. */
+  readonly meter?: MeterConfig
   /** No `host` or `method` matches any. */
   readonly match: { readonly host?: string; readonly method?: readonly string[]; readonly path: readonly string[] }
   readonly upstream: UpstreamConfig
@@ -919,6 +994,9 @@ export type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T
 
+/** The free calls of a route. Times in milliseconds. */
+export type FreeCallsConfig = NonNullable<RouteConfig['free']>
+
 /** What the loader needs to know of a plugin; the plugin itself stays unknown to it. */
 export interface PluginFacts {
   readonly name: string
@@ -943,8 +1021,10 @@ export interface ProviderFacts {
   readonly name: string
   /** Makes invoices without money: needs no key, and is refused in production. */
   readonly isSandbox: boolean
-  /** Whose calls its provider counts; null where nothing is called. */
-  readonly calls: { readonly counted: 'address' | 'key' } | null
+  /** Whose calls its provider counts, and whether unpaid invoices cost; null where nothing is called. */
+  readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
+  /** Pays nothing out. */
+  readonly onlyReceives?: true
   /** What is wrong with the form of a key, without repeating any of it; undefined where nothing is. */
   keyFault(key: string): string | undefined
 }

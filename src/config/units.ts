@@ -1,7 +1,8 @@
 import { Type, type TUnsafe } from 'typebox'
+import { FIAT_PATTERN, readMoney, SATOSHI_PATTERN, satoshisUp, type FiatText } from './money-text.ts'
 
 /** What a value with a unit measures; stands in the schema as the keyword `x-unit`. */
-export type Unit = 'duration' | 'size' | 'price'
+export type Unit = 'duration' | 'size' | 'price' | 'money' | 'fine-money'
 
 const durations: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const sizes: Readonly<Record<string, number>> = {
@@ -30,6 +31,16 @@ const forms: Readonly<Record<Unit, { pattern: string; factors: Readonly<Record<s
     pattern: '^[0-9]+ ?sats?$',
     factors: prices,
     allowed: 'a price such as "10 sats" or "1 sat", or a whole number of satoshis'
+  },
+  money: {
+    pattern: `^(${SATOSHI_PATTERN}|${FIAT_PATTERN})$`,
+    factors: prices,
+    allowed: 'a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis'
+  },
+  'fine-money': {
+    pattern: `^(${SATOSHI_PATTERN}|${FIAT_PATTERN})$`,
+    factors: prices,
+    allowed: 'a price such as "2 msat", "1 sat" or "$0.000002"'
   }
 }
 
@@ -38,11 +49,24 @@ export function allowedUnit(unit: Unit): string {
   return forms[unit].allowed
 }
 
+/** Whether a bare number says enough; of a duration or of something that costs parts of a satoshi it would be a guess. */
+export function takesBareNumbers(unit: Unit): boolean {
+  return unit !== 'duration' && unit !== 'fine-money'
+}
+
 /**
- * Reads text with a unit. Durations give milliseconds, sizes bytes, prices satoshis.
+ * Reads text with a unit. Durations give milliseconds, sizes bytes, prices satoshis; money gives satoshis (millisatoshis
+ * are rounded up) or fiat, fine money millisatoshis or fiat.
  * Returns undefined for any other text, and for a number too large to be exact.
  */
-export function parseUnit(unit: Unit, text: string): number | undefined {
+export function parseUnit(unit: 'duration' | 'size' | 'price', text: string): number | undefined
+export function parseUnit(unit: Unit, text: string): number | FiatText | undefined
+export function parseUnit(unit: Unit, text: string): number | FiatText | undefined {
+  if (unit === 'money' || unit === 'fine-money') {
+    const money = readMoney(text)
+    if (money === undefined) return undefined
+    return 'fiat' in money ? money.fiat : unit === 'money' ? satoshisUp(money.msat) : money.msat
+  }
   const match = /^([0-9]+) ?([A-Za-z]+)$/.exec(text)
   const [, digits, name] = match ?? []
   if (digits === undefined || name === undefined || !Object.hasOwn(forms[unit].factors, name)) return undefined
@@ -72,6 +96,7 @@ export function formatSize(bytes: number): string {
 export function formatUnit(unit: Unit, value: number): string {
   if (unit === 'duration') return formatDuration(value)
   if (unit === 'size') return formatSize(value)
+  if (unit === 'fine-money') return `${value} msat`
   return value === 1 ? '1 sat' : `${value} sats`
 }
 
@@ -85,12 +110,12 @@ export interface UnitOptions {
 
 function bound(unit: Unit, value: string | number): number {
   const number = typeof value === 'number' ? value : parseUnit(unit, value)
-  if (number === undefined || !Number.isSafeInteger(number) || number < 0)
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0)
     throw new TypeError(`${JSON.stringify(value)} is not ${forms[unit].allowed}`)
   return number
 }
 
-function unitSchema(unit: Unit, options: UnitOptions): TUnsafe<number> {
+function unitSchema<T = number>(unit: Unit, options: UnitOptions): TUnsafe<T> {
   const schema: Record<string, unknown> = {
     anyOf: [{ type: 'string', pattern: forms[unit].pattern }, { type: 'integer' }],
     'x-unit': unit,
@@ -99,7 +124,7 @@ function unitSchema(unit: Unit, options: UnitOptions): TUnsafe<number> {
   if (options.maximum !== undefined) schema['maximum'] = bound(unit, options.maximum)
   if (options.default !== undefined) schema['default'] = bound(unit, options.default)
   if (options.description !== undefined) schema['description'] = options.description
-  return Type.Unsafe<number>(schema)
+  return Type.Unsafe<T>(schema)
 }
 
 /**
@@ -118,4 +143,20 @@ export function Size(options: UnitOptions = {}): TUnsafe<number> {
 /** A price in a configuration schema (`10 sats`, `1 sat`, or satoshis); loaded as satoshis. */
 export function Price(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('price', options)
+}
+
+/**
+ * What one request costs in a configuration schema (`10 sats`, `1500 msat`, `$0.002`, `0.01 EUR`, or satoshis); loaded as
+ * whole satoshis, rounded up, or as fiat.
+ */
+export function Money(options: UnitOptions = {}): TUnsafe<number | FiatText> {
+  return unitSchema<number | FiatText>('money', options)
+}
+
+/**
+ * What costs parts of a satoshi in a configuration schema (`2 msat`, `1 sat`, `$0.000002`); loaded as millisatoshis or
+ * as fiat. A bare number is refused. Bounds are in millisatoshis.
+ */
+export function FineMoney(options: UnitOptions = {}): TUnsafe<number | FiatText> {
+  return unitSchema<number | FiatText>('fine-money', options)
 }

@@ -61,6 +61,24 @@ interface Mistake {
 
 const mistakes: readonly Mistake[] = [
   {
+    name: 'a price beside a meter',
+    from: '    price: 10 sats\n',
+    to: '    price: 10 sats\n    meter: { bundle: 100 sats, prices: 1 msat }\n',
+    line: 'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'a meter that nothing in the chain reads',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: 1 msat }\n',
+    line: 'gateway.yaml:27:5: routes[2].meter: found a meter, but the chain "paid" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'a price of a unit without its own unit',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: 2 }\n',
+    line: 'gateway.yaml:27:40: routes[2].meter.prices: found 2; allowed: a price such as "2 msat", "1 sat" or "$0.000002", from 0 msat to 1000000000000 msat [BG_CONFIG_VALUE]'
+  },
+  {
     name: 'a tab in the indentation',
     from: '  workers: 1',
     to: '\tworkers: 1',
@@ -136,7 +154,7 @@ const mistakes: readonly Mistake[] = [
     name: 'rechallenge, which helped no client',
     from: 'price: 10 sats',
     to: 'price: 10 sats\n    rechallenge: true',
-    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash, renewal and 2 more [BG_CONFIG_UNKNOWN_KEY]'
+    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, free, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash and 4 more [BG_CONFIG_UNKNOWN_KEY]'
   },
   {
     name: "a grace for prices that are merchants' own",
@@ -300,13 +318,49 @@ const mistakes: readonly Mistake[] = [
     name: 'a negative price',
     from: 'price: 10 sats',
     to: 'price: -10',
-    line: 'gateway.yaml:27:12: routes[2].price: found -10; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:27:12: routes[2].price: found -10; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
   },
   {
     name: 'a price in another currency',
     from: 'price: 10 sats',
-    to: 'price: 1 USD',
-    line: 'gateway.yaml:27:12: routes[2].price: found "1 USD"; allowed: a price such as "10 sats" or "1 sat", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+    to: 'price: 1 CHF',
+    line: 'gateway.yaml:27:12: routes[2].price: found "1 CHF"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a price by two fields',
+    from: 'price: 10 sats',
+    to: 'price: { by: { json: model, header: x-model }, of: { small: 5 } }',
+    line: 'gateway.yaml:27:33: routes[2].price.by.header: found the unknown key "header"; allowed: json [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: 'a price by a parameter that the path has not',
+    from: 'price: 10 sats',
+    to: 'price: { by: { path: model }, of: { small: 5 } }',
+    line: 'gateway.yaml:27:26: routes[2].price.by.path: found "model", which is no parameter of /v1/*; allowed: a path with one, such as /v1/:model [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a table with a price that is none',
+    from: 'price: 10 sats',
+    to: 'price: { by: { json: model }, of: { small: 5, large: $-1 } }',
+    line: 'gateway.yaml:27:58: routes[2].price.of.large: found "$-1"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a price server without an address',
+    from: 'price: 10 sats',
+    to: 'price: { from: "127.0.0.1:9100/price" }',
+    line: 'gateway.yaml:27:20: routes[2].price.from: found "127.0.0.1:9100/price"; allowed: an http or https address, such as https://api.example.com/v1 [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'two fields of one name for a price server',
+    from: 'price: 10 sats',
+    to: 'price: { from: "http://127.0.0.1:9100/price", fields: [ { json: a }, { query: a } ] }',
+    line: 'gateway.yaml:27:59: routes[2].price.fields: found two fields with the name "a", by which the price server could not tell them apart; allowed: each name once [BG_CONFIG_KEY_TWICE]'
+  },
+  {
+    name: 'free calls for no time',
+    from: 'price: 10 sats',
+    to: 'price: 10 sats\n    free: { calls: 20, per: 0s }',
+    line: 'gateway.yaml:28:29: routes[2].free.per: found "0s"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 30d [BG_CONFIG_VALUE]'
   },
   {
     name: 'a price on a chain that asks for no payment',
@@ -355,6 +409,36 @@ const mistakes: readonly Mistake[] = [
     from: 'workers: 1',
     to: 'workers: 2\nstate: { url: "redis://127.0.0.1" }',
     line: 'gateway.yaml:5:12: server.workers: found 2 workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a pooler without an address to listen at',
+    from: 'workers: 1',
+    to: 'workers: 1\ndatabase: { url: "postgres://127.0.0.1/boltgate", pooler: transaction }',
+    line: 'gateway.yaml:6:59: database.pooler: found transaction without listenUrl; allowed: with listenUrl, the address of the same database past the pooler [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a pooler before the embedded database',
+    from: 'workers: 1',
+    to: 'workers: 1\ndatabase: { pooler: transaction }',
+    line: 'gateway.yaml:6:21: database.pooler: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'several Redis that are no cluster',
+    from: 'workers: 1',
+    to: 'workers: 1\nstate: { url: "redis://a,redis://b" }',
+    line: 'gateway.yaml:6:15: state.url: found several addresses; allowed: one, or several beside cluster: true [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a cluster in memory',
+    from: 'workers: 1',
+    to: 'workers: 1\nstate: { cluster: true }',
+    line: 'gateway.yaml:6:1: state.url: found memory: beside cluster: true; allowed: the addresses of nodes of a Redis Cluster [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a numbered database of a cluster',
+    from: 'workers: 1',
+    to: 'workers: 1\nstate: { url: "redis://a:7001,redis://b/3", cluster: true }',
+    line: 'gateway.yaml:6:15: state.url: found the number of a database beside cluster: true; allowed: addresses such as redis://host:6379 [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a secret that is too short',
@@ -422,13 +506,13 @@ const refused: readonly (readonly [name: string, from: string, to: string, line:
     'the sandbox',
     'kind: strike',
     'kind: sandbox',
-    'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd [BG_CONFIG_PRODUCTION]'
+    'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits [BG_CONFIG_PRODUCTION]'
   ],
   [
     'a sandbox that stands there by default',
     '  alternate: { kind: opennode }\n',
     '',
-    'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd [BG_CONFIG_PRODUCTION]'
+    'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits [BG_CONFIG_PRODUCTION]'
   ],
   [
     'a provider that is called over plain HTTP',

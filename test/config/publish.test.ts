@@ -99,7 +99,20 @@ t.test('a bar in a description does not break the table', async t => {
 })
 
 t.test('the loader imports nothing of the gateway but the clock and the codes of errors', async t => {
-  for (const name of ['load', 'read', 'schema', 'checks', 'chains', 'document', 'watch', 'json-schema', 'reference']) {
+  for (const name of [
+    'load',
+    'read',
+    'schema',
+    'findings',
+    'route-checks',
+    'settings-checks',
+    'sale',
+    'chains',
+    'document',
+    'watch',
+    'json-schema',
+    'reference'
+  ]) {
     const source = await readFile(new URL(`../../src/config/${name}.ts`, import.meta.url), 'utf8')
     const outside = [...source.matchAll(/from '(\.\.\/[^']+)'/g)].map(match => match[1])
     t.same(

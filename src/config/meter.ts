@@ -1,0 +1,158 @@
+import { Type, type Static } from 'typebox'
+import { List } from './fields.ts'
+import { MAX_PRICE_SATS, selectorWords, TableBy, type FieldTable } from './price.ts'
+import type { FiatText } from './money-text.ts'
+import { FineMoney, formatUnit, Money } from './units.ts'
+
+const strict = { additionalProperties: false } as const
+
+/** What a unit costs, in millisatoshis or fiat. */
+export type UnitAmount = number | FiatText
+
+/** What units cost: one price for all, or one for what goes in and one for what comes out. */
+export type UnitPrices = UnitAmount | { readonly input: UnitAmount; readonly output: UnitAmount }
+
+const unitPrices = Type.Union([
+  FineMoney({ maximum: 1_000_000_000_000 }),
+  Type.Object(
+    {
+      input: FineMoney({ maximum: 1_000_000_000_000, description: 'What goes in, such as the tokens of a prompt.' }),
+      output: FineMoney({ maximum: 1_000_000_000_000, description: 'What comes out.' })
+    },
+    strict
+  )
+])
+
+/** Where it stands how many units a request used. */
+export type UsageConfig =
+  | 'openai'
+  | 'anthropic'
+  | 'bytes'
+  | 'seconds'
+  | 'requests'
+  | 'events'
+  | { readonly json: string }
+  | { readonly header: string }
+
+const usage = Type.Unsafe<UsageConfig>({
+  anyOf: [
+    { type: 'string', enum: ['openai', 'anthropic', 'bytes', 'seconds', 'requests', 'events'] },
+    Type.Object(
+      {
+        json: Type.String({ minLength: 1, maxLength: 200, description: 'A member of a JSON response or its events.' })
+      },
+      strict
+    ),
+    Type.Object(
+      {
+        header: Type.String({
+          pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$",
+          description: 'A header of the response.'
+        })
+      },
+      strict
+    )
+  ],
+  'x-allowed': 'openai, anthropic, bytes, seconds, requests, events, { json: usage.total } or { header: X-Usage }'
+})
+
+/** `meter` of a route. */
+export const MeterSchema = Type.Object(
+  {
+    unit: Type.String({
+      default: 'unit',
+      pattern: '^[a-z][a-z0-9 -]{0,31}$',
+      description: 'What is counted, for people: `token`.'
+    }),
+    bundle: Money({
+      minimum: 1,
+      maximum: MAX_PRICE_SATS,
+      description:
+        'What one payment buys, such as `2000 sats` or `$1`: a balance that requests are taken from until it is used up. Dollars become satoshis when the challenge is made, and stay as many.'
+    }),
+    prices: Type.Union([unitPrices, TableBy(unitPrices)], {
+      'x-allowed': 'a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request',
+      description:
+        'What units cost: one price, `{ input, output }`, or by a field of the request, as in `{ by: { json: model }, of: { small: { input: 2 msat, output: 8 msat } } }`.'
+    }),
+    per: Type.Integer({
+      default: 1,
+      minimum: 1,
+      maximum: 1_000_000_000,
+      description: 'How many units a price is for, such as 1000.'
+    }),
+    usage: Type.Unsafe<UsageConfig>({
+      ...usage,
+      default: 'requests',
+      description:
+        'How many units a request used: `openai` and `anthropic` read their responses, JSON or event stream; `{ json: usage.total }` a member of a JSON response or of its events, `{ header: X-Usage }` a header; `bytes`, `seconds`, `events` and `requests` are counted here.'
+    }),
+    estimate: Type.Object(
+      {
+        json: Type.Optional(
+          List(Type.String({ minLength: 1, maxLength: 200 }), {
+            description:
+              'Members of the JSON body of which the largest says the most units that come out, such as max_tokens.'
+          })
+        ),
+        else: Type.Integer({
+          default: 4096,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'Units where the request does not say.'
+        }),
+        input: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            description: 'Units that go in. Where it is left out, one for every three bytes of the body.'
+          })
+        )
+      },
+      {
+        ...strict,
+        default: {},
+        description: 'What is reserved before a request is forwarded; what it used is taken when its response ends.'
+      }
+    )
+  },
+  {
+    ...strict,
+    description:
+      'One payment buys a bundle, and each request takes from it what it used. The credential is shown again and again until the balance is used up.'
+  }
+)
+
+/** `meter` of a route, read. */
+export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' | 'usage' | 'estimate'> {
+  readonly prices: UnitPrices | FieldTable<UnitPrices>
+  readonly usage: UsageConfig
+  readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
+}
+
+/**
+ * What a payment for a metered route buys, as people read it: `a balance, from which each 1000 tokens take 2 msat in and
+ * 8 msat out`.
+ */
+export function meterWords({ prices, unit, per }: MeterConfig): string {
+  const each = per === 1 ? `each ${unit} takes` : `each ${per} of the unit ${unit} take`
+  if (!isByField(prices)) return `a balance, from which ${each} ${unitWords(prices)}`
+  const { by, of, else: rest } = prices
+  const entries = Object.entries(of).map(([value, amount]) => `${value} ${unitWords(amount)}`)
+  if (rest !== 'refuse') entries.push(`others ${unitWords(rest)}`)
+  return `a balance, from which ${each}, by ${selectorWords(by)}: ${entries.join('; ')}`
+}
+
+function isByField(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
+  return typeof prices === 'object' && 'by' in prices
+}
+
+function unitWords(prices: UnitPrices): string {
+  return typeof prices === 'object'
+    ? `${unitText(prices.input)} in and ${unitText(prices.output)} out`
+    : unitText(prices)
+}
+
+function unitText(amount: UnitAmount): string {
+  return typeof amount === 'number' ? formatUnit('fine-money', amount) : amount
+}

@@ -1,0 +1,276 @@
+import { internalPlugin, type ReadEntry } from './chains.ts'
+import { didYouMean, formatNames, nearest, quote, type Path } from './diagnose.ts'
+import type { Findings } from './findings.ts'
+import type { FoundReference } from './read.ts'
+import { checkPrice } from './price-checks.ts'
+import { alwaysHolds, checkSale } from './sale.ts'
+import type { PluginFacts, RouteConfig } from './schema.ts'
+
+/** Every name that the file uses must be defined in it (or built in, for policies). */
+export function checkReferences(
+  references: readonly FoundReference[],
+  names: Readonly<Record<FoundReference['kind'], readonly string[]>>,
+  findings: Findings
+): void {
+  for (const { kind, name, path } of references) {
+    if (names[kind].includes(name)) continue
+    const written = findings.expression(path)
+    if (kind === 'upstream' && written === undefined && /^https?:\/\//i.test(name)) {
+      findings.report(
+        'BG_CONFIG_REFERENCE',
+        path,
+        `found the address ${quote(name)} where a name stands; allowed: { url: ${quote(name)} }, or the name of an upstream under upstreams`
+      )
+      continue
+    }
+    const suggestion = written === undefined ? didYouMean(nearest(name, names[kind])) : ''
+    findings.report(
+      'BG_CONFIG_REFERENCE',
+      path,
+      `found the unknown ${kind} ${quote(written ?? name)}; allowed: ${formatNames([...names[kind]].sort())}${suggestion}`
+    )
+  }
+}
+
+const targets = ['internal', 'proxy', 'url'] as const
+
+/** A route has exactly one upstream, and the settings of an HTTP upstream stand beside `url` alone. */
+export function checkUpstream(raw: unknown, path: Path, findings: Findings): void {
+  if (typeof raw !== 'object' || raw === null) return
+  const keys = Object.keys(raw)
+  const given = targets.filter(target => keys.includes(target))
+  const [only] = given
+  if (only === undefined)
+    findings.report(
+      'BG_CONFIG_UPSTREAM',
+      path,
+      'found an upstream without a target; allowed: exactly one of internal, proxy and url'
+    )
+  else if (given.length > 1)
+    findings.report(
+      'BG_CONFIG_UPSTREAM',
+      path,
+      `found ${given.join(' and ')} in one upstream; allowed: exactly one of internal, proxy and url`
+    )
+  else if (only !== 'url') {
+    const extra = keys.find(key => key !== only)
+    if (extra !== undefined)
+      findings.report(
+        'BG_CONFIG_UPSTREAM',
+        [...path, extra],
+        `found ${extra} beside ${only}; allowed: ${extra} only beside url`,
+        'key'
+      )
+  }
+}
+
+/** A bundle takes the place of a price. */
+export function checkMeterAlone(
+  route: { readonly meter?: unknown; readonly price?: unknown; readonly priceGrace?: number },
+  path: Path,
+  findings: Findings
+): void {
+  if (route.meter !== undefined && route.price !== undefined)
+    findings.report(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'price'],
+      'found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter',
+      'key'
+    )
+}
+
+/** Two routes for the same host, method and path; parameters with other names match the same requests. */
+export function checkDuplicates(
+  routes: readonly { readonly route: RouteConfig; readonly index: number }[],
+  findings: Findings
+): void {
+  const seen = new Map<string, RouteConfig>()
+  const names = new Map<string, RouteConfig>()
+  for (const { route, index } of routes) {
+    const { host, method, path } = route.match
+    for (const verb of method ?? ['*']) {
+      for (const pattern of path) {
+        const key = `${host?.toLowerCase() ?? '*'} ${verb} ${pattern.replace(/:[^/]+/g, ':')}`
+        const earlier = seen.get(key)
+        if (earlier === undefined) seen.set(key, route)
+        else
+          findings.report(
+            'BG_ROUTE_TWICE',
+            ['routes', index, 'match'],
+            `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern)}; allowed: one (the first stands on line ${earlier.at.line})`,
+            'key'
+          )
+      }
+    }
+    const earlier = names.get(route.name)
+    if (earlier === undefined) names.set(route.name, route)
+    else if (findings.isSound(['routes', index]))
+      findings.report(
+        'BG_ROUTE_TWICE',
+        ['routes', index, 'name'],
+        `found the name ${quote(route.name)} a second time; allowed: each name once (the first stands on line ${earlier.at.line})`
+      )
+  }
+}
+
+/**
+ * What only concerns one route: the parameter of a proxy, TLS beside plain HTTP, a price that nothing would ask for.
+ */
+export function checkRoute(
+  route: RouteConfig,
+  index: number,
+  chain: readonly ReadEntry[] | undefined,
+  internals: readonly string[] | undefined,
+  findings: Findings
+): void {
+  const path: Path = ['routes', index]
+  const { upstream } = route
+  if (upstream.kind === 'proxy') {
+    const lacking = route.match.path.find(pattern => !pattern.split('/').includes(`:${upstream.param}`))
+    if (lacking !== undefined)
+      findings.report(
+        'BG_ROUTE_MISMATCH',
+        [...path, 'upstream', 'proxy'],
+        `found ${quote(`:${upstream.param}`)}, which the path ${quote(lacking)} does not have; allowed: a parameter of every path of the route`
+      )
+  }
+  if (upstream.kind === 'proxy' && route.priceGrace > 0) {
+    findings.report(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'priceGrace'],
+      "found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy",
+      'key'
+    )
+  }
+  if (upstream.kind === 'internal' && internals !== undefined && !internals.includes(upstream.name)) {
+    findings.report(
+      'BG_CONFIG_REFERENCE',
+      [...path, 'upstream', 'internal'],
+      `found the unknown internal upstream ${quote(upstream.name)}; allowed: ${formatNames([...internals].sort())}${didYouMean(nearest(upstream.name, internals))}`
+    )
+  }
+  const last = chain?.findLast(({ entry }) => !entry.disabled)
+  if (
+    last?.facts?.terminal === true &&
+    (last.entry.plugin === internalPlugin.name) !== (upstream.kind === 'internal')
+  ) {
+    findings.report(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'upstream'],
+      `found ${upstream.kind === 'internal' ? 'an internal upstream' : 'an HTTP upstream'}, but the chain ${quote(route.chain)} ends with ${last.entry.plugin}; allowed: a chain that leaves its end to the route, or ends with ${upstream.kind === 'internal' ? 'internal' : 'forward'}`
+    )
+  }
+  if (chain === undefined || chain.some(({ facts }) => facts === undefined)) return
+  const provides = (fact: string): boolean =>
+    chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes(fact) === true)
+  // A limit that nothing enforces would be believed.
+  if (route.bodyLimit !== undefined && !provides('body-limit')) {
+    findings.report(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'bodyLimit'],
+      `found a body limit, but the chain ${quote(route.chain)} has nothing that enforces it; allowed: a chain with the entry body-limit`,
+      'key'
+    )
+  }
+  if (route.meter !== undefined && upstream.kind === 'proxy')
+    findings.report(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'meter'],
+      "found a meter on a route of merchants' proxies, whose prices are theirs; allowed: meter of an endpoint, over /api/proxy",
+      'key'
+    )
+  else if (route.meter !== undefined) checkMeter(route, path, chain, findings)
+  checkSale(route, index, chain, findings)
+  checkPrice(route, index, chain, findings)
+  checkPrefix(route, index, findings)
+}
+
+/** What is sold as a balance is taken from it at every request, or nothing would reach the upstream (decision 181). */
+function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
+  const taking = chain.filter(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('metering') === true)
+  if (taking.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) return
+  const [idle] = taking
+  const found =
+    idle === undefined
+      ? `the chain ${quote(route.chain)} has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge`
+      : `${quote(idle.entry.plugin)} (line ${idle.entry.at.line}) of the chain ${quote(route.chain)} ${idle.entry.mode === 'observe' ? 'only observes' : 'takes part only under its "when"'}; allowed: the entry without ${idle.entry.mode === 'observe' ? 'mode' : 'when, or with one that covers every request of the route'}`
+  findings.report('BG_ROUTE_MISMATCH', [...path, 'meter'], `found a meter, but ${found}`, 'key')
+}
+
+/** A prefix that a request does not begin with would be left where it is without a word. */
+function checkPrefix({ match, upstream }: RouteConfig, index: number, findings: Findings): void {
+  if (upstream.kind !== 'url' || upstream.stripPrefix === undefined) return
+  const prefix = upstream.stripPrefix.replace(/\/$/, '')
+  const other = match.path.find(path => path !== prefix && !path.startsWith(`${prefix}/`))
+  if (other === undefined) return
+  const path: Path = ['routes', index, 'upstream', ...(upstream.name === undefined ? ['stripPrefix'] : [])]
+  findings.report(
+    'BG_ROUTE_MISMATCH',
+    path,
+    `found the stripPrefix ${quote(upstream.stripPrefix)}, with which the path ${quote(other)} does not begin; allowed: the beginning of every path of the route`
+  )
+}
+
+/**
+ * The order of a chain by what its plugins say of themselves: a terminal one only at the end, what an entry needs
+ * provided before it, and `before` and `after` kept. Disabled entries count for nothing.
+ */
+export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWithNeeds>, findings: Findings): void {
+  const active = chain.filter(({ entry }) => !entry.disabled)
+  const provided = new Set<string>()
+  for (const [index, { entry, facts, path }] of active.entries()) {
+    const last = index === active.length - 1
+    if (facts === undefined) continue
+    if (facts.terminal === true && !last)
+      findings.report(
+        'BG_CHAIN_ORDER',
+        path,
+        `found ${quote(entry.plugin)} before the end of the chain; allowed: ${entry.plugin} as the last entry only, because it answers the request`
+      )
+    else if (facts.terminal === true && (entry.when !== undefined || entry.mode === 'observe'))
+      findings.report(
+        'BG_CHAIN_ORDER',
+        path,
+        `found ${entry.when === undefined ? 'mode: observe' : 'a condition'} at ${quote(entry.plugin)}, which answers the request; allowed: the end of a chain without when and mode`
+      )
+    for (const need of facts.needs ?? []) {
+      if (provided.has(need)) continue
+      // Behind a terminal one nothing stands.
+      const providers = [...known]
+        .filter(plugin => plugin.provides?.includes(need) === true && plugin.terminal !== true)
+        .map(plugin => plugin.name)
+      findings.report(
+        'BG_CHAIN_ORDER',
+        path,
+        `found ${quote(entry.plugin)}, which needs the ${need}, without an earlier entry that provides it; allowed: ${entry.plugin} after ${providers.length === 0 ? `a plugin that provides the ${need}` : providers.join(' or ')}`
+      )
+    }
+    // One report for one wrong pair, whichever of the two plugins says so.
+    // An earlier entry that needs what this one provides has been reported already.
+    const wrong = active
+      .slice(0, index)
+      .find(
+        earlier =>
+          (facts.before?.includes(earlier.entry.plugin) === true ||
+            earlier.facts?.after?.includes(entry.plugin) === true) &&
+          earlier.facts?.needs?.some(need => facts.provides?.includes(need) === true) !== true
+      )
+    if (wrong !== undefined)
+      findings.report(
+        'BG_CHAIN_ORDER',
+        path,
+        `found ${quote(entry.plugin)} after ${wrong.entry.plugin}; allowed: ${entry.plugin} before ${wrong.entry.plugin}`
+      )
+    if (facts.provides?.includes('challenge') === true && entry.mode === 'enforce' && !provided.has('throttle')) {
+      findings.warn(
+        'BG_CHAIN_UNTHROTTLED',
+        path,
+        `found ${quote(entry.plugin)} without an earlier throttle: anybody can have invoices made without limit`
+      )
+    }
+    for (const fact of facts.provides ?? []) provided.add(fact)
+  }
+}
+
+/** The part of a plugin's facts that order is judged by. */
+export type PluginWithNeeds = Pick<PluginFacts, 'name' | 'provides' | 'terminal'>

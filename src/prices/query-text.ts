@@ -1,0 +1,49 @@
+import { folded, type FieldRead } from './json-text.ts'
+
+/**
+ * One parameter of a raw query. It is a fault where it stands twice, in other letters, as a list (`name[]`), or behind a
+ * semicolon, which some servers take for an ampersand.
+ */
+export function queryParameter(query: string, name: string): FieldRead {
+  const called = JSON.stringify(name)
+  let raw: string | null = null
+  for (const part of query.split('&')) {
+    if (part.includes(';') && part.split(';').some(piece => names(piece, name)))
+      return { kind: 'fault', message: `a semicolon stands beside ${called} in the query; write it as %3B` }
+    if (!names(part, name)) continue
+    const key = decoded(keyOf(part))
+    if (key !== name)
+      return {
+        kind: 'fault',
+        message: `${JSON.stringify(key)} stands in the query; ${called} must be written as it is here`
+      }
+    if (raw !== null) return { kind: 'fault', message: `${called} stands twice in the query` }
+    raw = part.slice(keyOf(part).length + 1)
+  }
+  if (raw === null) return { kind: 'missing' }
+  const value = decoded(raw)
+  return value === null
+    ? { kind: 'fault', message: `${called} in the query is not percent-encoded UTF-8` }
+    : { kind: 'value', value }
+}
+
+function keyOf(part: string): string {
+  const equals = part.indexOf('=')
+  return equals < 0 ? part : part.slice(0, equals)
+}
+
+/** Whether somebody may read this part as the parameter. */
+function names(part: string, name: string): boolean {
+  const key = decoded(keyOf(part))
+  return key !== null && folded(key.trim()).replace(/\[.*$/, '') === folded(name)
+}
+
+/** Null for what is no UTF-8 in percent signs. */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch (error) {
+    if (error instanceof URIError) return null
+    throw error
+  }
+}

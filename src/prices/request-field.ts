@@ -1,0 +1,67 @@
+import type { FieldSelector } from '../config/price.ts'
+import type { Context } from '../gateway/context.ts'
+import { LongError } from '../gateway/errors.ts'
+import { otherCharset, requireJson } from '../gateway/json-type.ts'
+import type { Maybe } from '../state/state.ts'
+import { headerValue } from './header-value.ts'
+import { JsonText, type FieldRead, type Scalar } from './json-text.ts'
+import { queryParameter } from './query-text.ts'
+
+/** Bytes of a body that are read where the chain has no limit. */
+const MAX_BODY = 1_048_576
+
+/** The name of a field in its part of the request. */
+export function nameOf(field: FieldSelector): string {
+  if ('json' in field) return field.json
+  if ('header' in field) return field.header
+  return 'query' in field ? field.query : field.path
+}
+
+/**
+ * Reads the field of a request that something hangs on; null where it is missing. What the upstream could read
+ * otherwise than we is refused and never guessed. A promise only where the body has to be read, which is kept for the
+ * upstream.
+ * @throws LongError 400 that names the field, 413, 415
+ */
+export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | null> {
+  if ('json' in field) return bodyField(field, ctx)
+  if ('header' in field) return taken(headerValue(ctx.headers, field.header))
+  if ('query' in field) return taken(queryParameter(ctx.query, field.query))
+  return ctx.params[field.path] ?? null
+}
+
+function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {
+  const { body } = ctx
+  if (body.length === 0) return null
+  requireJson(ctx.headers)
+  requireUtf8(ctx)
+  const names = json.split('.')
+  if (body.collected !== null) return member(body.collected, names)
+  body.limit = Math.min(body.limit, Number.isFinite(body.limit) ? body.limit : MAX_BODY)
+  body.ofStranger = true
+  return body.bytes().then(bytes => member(bytes, names))
+}
+
+function member(bytes: Uint8Array, names: readonly string[]): Scalar | null {
+  if (bytes.byteLength === 0) return null
+  const text = JsonText.of(bytes)
+  if (typeof text === 'string')
+    throw unreadable(`the body ${text}, so that ${JSON.stringify(names.join('.'))} cannot be read`)
+  return taken(text.member(names))
+}
+
+/** JSON is UTF-8 (RFC 8259, 8.1); an upstream that believes another charset would read other names. */
+function requireUtf8(ctx: Context): void {
+  if (ctx.headers.all('content-type').length > 1 || otherCharset(ctx.headers) !== null)
+    throw new LongError(415, 'Unsupported media type', 'The body must be JSON in UTF-8, with one Content-Type.')
+}
+
+function taken(read: FieldRead): Scalar | null {
+  if (read.kind === 'fault') throw unreadable(read.message)
+  return read.kind === 'missing' ? null : read.value
+}
+
+/** 400: what the request costs cannot be told, and why. */
+export function unreadable(message: string): LongError {
+  return new LongError(400, 'Price unknown', `What this request costs cannot be told: ${message}. Nothing was charged.`)
+}

@@ -1,0 +1,68 @@
+import t from 'tap'
+import { Money } from '../../src/config/units.ts'
+import { TableBy } from '../../src/config/price.ts'
+import { readConfig } from '../../src/config/read.ts'
+import { HeaderList } from '../../src/gateway/headers.ts'
+import { headerValue } from '../../src/prices/header-value.ts'
+import { queryParameter } from '../../src/prices/query-text.ts'
+
+t.test('a parameter of the query is read once decoded', async t => {
+  for (const [query, value] of [
+    ['size=small', 'small'],
+    ['a=1&size=small&b=2', 'small'],
+    ['size=sm%61ll', 'small'],
+    ['s%69ze=a+b', 'a b'],
+    ['size=', ''],
+    ['size', '']
+  ] as const)
+    t.strictSame(queryParameter(query, 'size'), { kind: 'value', value }, query)
+  for (const query of ['', 'a=size', 'sizes=1', 'a;b=1'])
+    t.strictSame(queryParameter(query, 'size'), { kind: 'missing' })
+})
+
+t.test('a parameter that somebody may read otherwise is a fault', async t => {
+  for (const query of [
+    'size=small&size=large',
+    'size=small&s%69ze=large',
+    'size=small&size[]=large',
+    'size[]=large',
+    'size=small&SIZE=large',
+    'SIZE=large',
+    'a=1;size=large',
+    'size=small;size=large',
+    'size=%ff',
+    'size=%zz'
+  ])
+    t.equal(queryParameter(query, 'size').kind, 'fault', query)
+})
+
+t.test('a header is read where it stands once and goes on to the upstream', async t => {
+  const read = (...pairs: string[]): unknown => headerValue(new HeaderList(pairs), 'X-Tier')
+  t.strictSame(read('x-tier', ' gold '), { kind: 'value', value: 'gold' })
+  t.strictSame(read('Connection', 'close'), { kind: 'missing' })
+  for (const pairs of [
+    ['X-Tier', 'gold', 'x-tier', 'gold'],
+    ['X-Tier', 'gold', 'X_Tier', 'iron'],
+    ['X_Tier', 'gold'],
+    ['X-Tier', 'gold', 'Connection', 'close, X-Tier']
+  ])
+    t.match(read(...pairs), { kind: 'fault' }, pairs.join(' '))
+})
+
+t.test('a table of the file says where it is nonsense', async t => {
+  const schema = TableBy(Money())
+  const good = readConfig(schema, { by: { json: 'model' }, of: { small: '5 sats', large: '$0.04' } })
+  t.strictSame(good.problems, [])
+  t.strictSame(good.value, { by: { json: 'model' }, of: { small: 5, large: 'USD 0.04' }, else: 'refuse' })
+  const wrong = (value: unknown): string =>
+    readConfig(schema, value)
+      .problems.map(({ message, path }) => `${path}: ${message}`)
+      .join('\n')
+  t.match(wrong({ by: { json: 'model', header: 'x' }, of: { a: 1 } }), /unknown key/)
+  t.match(wrong({ by: {}, of: { a: 1 } }), /by/)
+  t.match(wrong({ by: { json: 'model' }, of: { a: '-1 sats' } }), /of\.a: .*"10 sats", "1500 msat", "\$0\.002"/)
+  t.match(wrong({ by: { json: 'model' }, of: { a: '$0' } }), /of\.a/)
+  t.match(wrong({ by: { json: 'model' }, of: { a: 1 }, else: 'refused' }), /else/)
+  t.match(wrong({ by: { json: 'model' }, of: {} }), /of/)
+  t.match(wrong({ by: { json: 'model' } }), /of/)
+})
