@@ -5,7 +5,7 @@ import type { UpstreamTarget } from '../gateway/target.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import { gate } from '../merchants/gate.ts'
 import { providerOf } from '../providers/account.ts'
-import type { Offer, Renewal } from '../challenges/offer.ts'
+import { BALANCE_VALIDITY, type Offer, type Renewal } from '../challenges/offer.ts'
 import type { Clock } from '../system/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { graceOf, pathAllowed, priceOfEither } from './pricing.ts'
@@ -51,6 +51,7 @@ interface Prepared {
   readonly responseHeaders: readonly string[]
   readonly members: Readonly<Record<string, unknown>>
   readonly service: string
+  readonly meteredService: string
   readonly place: string
 }
 
@@ -121,8 +122,11 @@ export class ProxyAdmission {
     const bound = price.pattern === null ? whole : comparablePath(whole)
     const offer: Offer = {
       amountSats: price.amountSats,
+      fiat: null,
+      asked: null,
       source: 'proxy',
-      service: prepared.service,
+      meter: price.meter,
+      service: price.meter === null ? prepared.service : prepared.meteredService,
       merchantId: String(merchant.id),
       proxyId: row.proxyId,
       place: prepared.place,
@@ -131,11 +135,12 @@ export class ProxyAdmission {
       wildcard: price.pattern?.endsWith('/*') ?? false,
       method: ctx.method,
       query: ctx.query,
-      tokenValiditySeconds: price.tokenValiditySeconds ?? row.tokenValiditySeconds,
+      tokenValiditySeconds:
+        price.tokenValiditySeconds ?? (price.meter === null ? row.tokenValiditySeconds : BALANCE_VALIDITY / 1000),
       invoiceExpirySeconds: this.#settings.invoiceExpirySeconds(),
       description: row.description ?? row.name,
       payee: 'merchant',
-      bindsDigest: true,
+      bindsDigest: price.meter === null,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
       order,
       grace: graceOf(row.formerPrices, row.priceGraceSeconds, ctx.method, path, merged),
@@ -176,6 +181,7 @@ export class ProxyAdmission {
         responseHeaders: ['X-L402-Proxy-Id', row.proxyId, 'X-L402-Proxy', 'true'],
         members: Object.freeze({ proxy_id: row.proxyId }),
         service: serviceCaveat(row.proxyId),
+        meteredService: serviceCaveat(row.proxyId, true),
         place: `proxy:${row.proxyId}`
       }
       this.#prepared.set(proxy, prepared)

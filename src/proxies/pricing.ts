@@ -1,8 +1,10 @@
 import type { PriceGrace } from '../challenges/price-grace.ts'
+import type { MeterConfig } from '../config/meter.ts'
+import { meterOf } from './meter.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
 /** Of a former price nobody asks for how long its tokens were good. */
-type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>
+type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds' | 'meter'>>
 
 // Each is evaluated for a request that was paid at another price than that of now, and every process reads all of them
 // every few seconds with the proxies that it holds.
@@ -17,6 +19,8 @@ export interface ProxyPrice {
   readonly pattern: string | null
   /** Seconds for which its token is good; null where the proxy says it. */
   readonly tokenValiditySeconds: number | null
+  /** Where the price buys a balance. */
+  readonly meter: MeterConfig | null
 }
 
 /** `/a/*` takes what begins with `/a/`, and not `/a` itself (decision 114); other patterns take the very path. */
@@ -42,11 +46,12 @@ export function priceOf(
     if (!matches(endpoint.pathPattern, path)) continue
     if (best === null || isMoreSpecific(endpoint, best)) best = endpoint
   }
-  if (best === null) return { amountSats: defaultPriceSats, pattern: null, tokenValiditySeconds: null }
+  if (best === null) return { amountSats: defaultPriceSats, pattern: null, tokenValiditySeconds: null, meter: null }
   return {
     amountSats: best.priceSats,
     pattern: best.tokenPath === 'pattern' ? best.pathPattern : null,
-    tokenValiditySeconds: best.tokenValiditySeconds ?? null
+    tokenValiditySeconds: best.tokenValiditySeconds ?? null,
+    meter: best.meter === undefined ? null : meterOf(best.meter, best.priceSats)
   }
 }
 
@@ -96,8 +101,8 @@ export function graceOf(
   return {
     duration: graceSeconds * 1000,
     // The latest comes first.
-    until: amountSats =>
-      former.find(prices => priceOfEither(prices, method, path, merged).amountSats === amountSats)?.until ?? null
+    until: paid =>
+      former.find(prices => priceOfEither(prices, method, path, merged).amountSats === paid.amountSats)?.until ?? null
   }
 }
 

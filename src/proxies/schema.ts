@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { EndpointMeter, EndpointMeterView } from './meter.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 
 /** Highest price of one request, in satoshis (decision 105). */
@@ -56,7 +57,8 @@ const EndpointInput = Type.Object(
     tokenPath: Type.Optional(tokenPath),
     tokenValiditySeconds: Type.Optional(
       tokenValiditySeconds("Seconds for which a token that was paid here is good; the proxy's when left out.")
-    )
+    ),
+    meter: Type.Optional(EndpointMeter)
   },
   { title: 'ProxyEndpointInput' }
 )
@@ -140,6 +142,8 @@ export interface ProxyEndpoint {
   readonly tokenPath: 'exact' | 'pattern'
   /** Seconds for which a token that was paid here is good; null where the proxy says it. */
   readonly tokenValiditySeconds: number | null
+  /** Where its price buys a balance; left out where it buys a request or a token. */
+  readonly meter?: EndpointMeter
 }
 
 const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> =>
@@ -175,7 +179,8 @@ export const ProxyView = Type.Object(
         tokenValiditySeconds: Type.Unsafe<number | null>({
           type: ['integer', 'null'],
           description: "Null where the proxy's own is meant."
-        })
+        }),
+        meter: Type.Optional(EndpointMeterView)
       })
     ),
     tokenValiditySeconds: Type.Integer(),

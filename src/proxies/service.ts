@@ -265,13 +265,21 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
         'BG_PROXY_ENDPOINT_TWICE'
       )
     seen.add(key)
+    if (input.meter !== undefined && input.priceSats === 0)
+      throw new ShortError(
+        400,
+        `endpoints[${index}] has a meter and no price; priceSats is what a balance costs.`,
+        [],
+        'BG_PROXY_METER_WITHOUT_PRICE'
+      )
     return {
       method: input.method ?? null,
       pathPattern,
       priceSats: input.priceSats,
       description: input.description ?? null,
       tokenPath: input.tokenPath ?? 'exact',
-      tokenValiditySeconds: input.tokenValiditySeconds ?? null
+      tokenValiditySeconds: input.tokenValiditySeconds ?? null,
+      ...(input.meter === undefined ? {} : { meter: input.meter })
     }
   })
 }

@@ -64,7 +64,8 @@ async function told(t: T, made: KillableGateway, id: string): Promise<number> {
 
 onEach(
   'killed when the provider has made an invoice and the payment is not written: who was answered loses nothing',
-  {},
+  // Each challenge waits for an invoice of its own.
+  { invoicesAhead: 0 },
   async (t, made) => {
     const orphans: Array<{ readonly orderId: string; readonly at: number }> = []
     for (let kills = 0; kills < TIMES; kills++) {

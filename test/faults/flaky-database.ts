@@ -62,6 +62,10 @@ export function flaky(database: Database): FlakyDatabase {
         ? { status: 'unhealthy', ms: 1, error: 'The database is not reachable (ECONNREFUSED)' }
         : database.health()
     },
+    async verify() {
+      check()
+      await database.verify()
+    },
     close: () => database.close()
   }
   return wrapped

@@ -252,6 +252,8 @@ export interface KillableOptions {
   readonly answer?: (received: Received) => ReceiverAnswer
   /** Where the rows are; the embedded database unless said. */
   readonly env?: Readonly<Record<string, string>>
+  /** How many invoices of one price may be made ahead; the default of the kind unless said. */
+  readonly invoicesAhead?: number
 }
 
 /** Starts one, with its merchant's key and webhook set, and the receivers of both accounts registered. */
@@ -263,9 +265,13 @@ export async function killableGateway(t: T, options: KillableOptions): Promise<K
   const upstream = await countingUpstream(t, (_req, res) => {
     if (made.sells) res.end('sold')
   })
+  const ahead = options.invoicesAhead === undefined ? '' : `, invoicesAhead: ${options.invoicesAhead}`
   const yaml = shopYaml(upstream.origin, {
     replace: [
-      ['primary:   { kind: sandbox }', `primary:   { kind: strike, url: "${strike.url}", key: ${OPERATOR_KEY} }`],
+      [
+        'primary:   { kind: sandbox }',
+        `primary:   { kind: strike, url: "${strike.url}", key: ${OPERATOR_KEY}${ahead} }`
+      ],
       ['mode: development', `payment: { leaseTimeout: ${LEASE_TIMEOUT / 1000}s }\nmode: development`]
     ]
   })

@@ -184,6 +184,7 @@ void t.test(
         listen: (channel, heard) => database.listen(channel, heard),
         notify: (channel, payload, tx) => database.notify(channel, payload, tx),
         health: () => database.health(),
+        verify: () => database.verify(),
         close: () => database.close()
       },
       { supervise: 1_000 }

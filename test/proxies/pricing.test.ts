@@ -38,7 +38,7 @@ t.test('a pattern with a method goes before one without, then the longest, else 
   t.equal(priceOf([], 9, 'GET', '/').amountSats, 9)
   t.same(
     priceOf([endpoint('/free', 0)], 9, 'GET', '/free'),
-    { amountSats: 0, pattern: null, tokenValiditySeconds: null },
+    { amountSats: 0, pattern: null, tokenValiditySeconds: null, meter: null },
     '0 is free'
   )
 })
@@ -69,12 +69,14 @@ t.test('a token is good for as long as its endpoint says; of two spellings, as t
   t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/a//x', '/b'), {
     amountSats: 7,
     pattern: null,
-    tokenValiditySeconds: 90
+    tokenValiditySeconds: 90,
+    meter: null
   })
   t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/b', '/c'), {
     amountSats: 7,
     pattern: null,
-    tokenValiditySeconds: 90
+    tokenValiditySeconds: 90,
+    meter: null
   })
 })
 

@@ -1,0 +1,53 @@
+import { definePlugin, Type, type Context, type HookResult, type MeteredRequest, type Reply } from '../src/index.ts'
+
+/**
+ * Takes what paid requests of a route with `meter` use from the balance that was bought: reserves it before the request
+ * goes on, reads the usage while the response passes, and settles when it is over. Elsewhere it does nothing.
+ */
+export default definePlugin({
+  name: 'meter',
+  description:
+    'Takes what a request used from the balance that its credential is the key to, on routes and proxies that are metered. Answers 402 with a fresh challenge where the balance is used up.',
+  config: Type.Object({}, { additionalProperties: false }),
+  uses: ['balances'],
+  needs: ['challenge'],
+  provides: ['metering'],
+  after: ['credential', 'challenge'],
+  setup(_config, { services, route, slot }) {
+    if (route.config === null) throw new TypeError('the plugin meter needs a route of the configuration')
+    const isMetered = route.config.meter !== undefined || route.config.upstream.kind === 'proxy'
+    if (!isMetered) return {}
+    const { balances } = services
+    const metered = slot<MeteredRequest>('metered')
+
+    const taken = (ctx: Context, begun: MeteredRequest | Reply | null): void | Reply => {
+      if (begun === null) return
+      if ('status' in begun) return begun
+      ctx.set(metered, begun)
+    }
+
+    return {
+      request(ctx): HookResult {
+        const begun = balances.begin(ctx)
+        return begun instanceof Promise ? begun.then(later => taken(ctx, later)) : taken(ctx, begun)
+      },
+      // What an entry that only observes lets through takes from no balance.
+      observe() {},
+      upstream(ctx, out) {
+        ctx.get(metered)?.forwarding(out)
+      },
+      response(ctx, head) {
+        return ctx.get(metered)?.head(head)
+      },
+      chunk(ctx, bytes) {
+        return ctx.get(metered)?.chunk(bytes)
+      },
+      last(ctx) {
+        return ctx.get(metered)?.last() ?? null
+      },
+      done(ctx, outcome) {
+        ctx.get(metered)?.done(outcome)
+      }
+    }
+  }
+})

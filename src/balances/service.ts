@@ -1,0 +1,150 @@
+import type { MeterConfig } from '../config/meter.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Context, RequestPayment } from '../gateway/context.ts'
+import { GatewayError, LongError, Unavailable } from '../gateway/errors.ts'
+import type { Reply } from '../gateway/reply.ts'
+import type { Quotes } from '../money/prices.ts'
+import type { Maybe } from '../state/state.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Ledger, Refused, BalanceReservation } from './ledger.ts'
+import { Meter, type Metering } from './meter.ts'
+import { MeteredRequest } from './metered-request.ts'
+import type { BalanceStore } from './store.ts'
+
+declare module '../gateway/services.ts' {
+  interface Services {
+    readonly balances: Balances
+  }
+}
+
+/** What the service is built from. */
+export interface BalancesParts {
+  readonly store: BalanceStore
+  readonly ledger: Ledger
+  readonly challenges: Pick<Challenges, 'find' | 'answer'>
+  readonly quotes: Quotes
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Meters requests that take from a balance: reserves before they are forwarded, settles when they are over. */
+export class Balances {
+  readonly #parts: BalancesParts
+  readonly #meters = new WeakMap<MeterConfig, Meter>()
+
+  constructor(parts: BalancesParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Reserves what a paid request of a metered route may use. A reply where the balance cannot bear it: 402, with a fresh
+   * challenge; null where the request buys something else than a balance, or was not paid for. At once where this
+   * gateway has a slice of the balance and the request says what it may use without its body.
+   * @throws LongError 400, 413, 415 where that cannot be read, or an upgrade cannot be metered; Unavailable when the database or a rate is away
+   */
+  begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
+    const { offer, payment } = ctx
+    if (payment === null || offer === null || offer.meter === null) return null
+    const { usage } = offer.meter
+    if (ctx.upgrade !== null && usage !== 'requests' && usage !== 'seconds')
+      throw new LongError(
+        400,
+        'Bad request',
+        'What is sold here is told by responses, and after an upgrade there is none; send the request without Upgrade.'
+      )
+    const meter = this.#meterOf(offer.meter)
+    const metering = meter.begin(ctx)
+    return metering instanceof Promise
+      ? metering.then(later => this.#reserve(ctx, payment, meter, later))
+      : this.#reserve(ctx, payment, meter, metering)
+  }
+
+  #meterOf(config: MeterConfig): Meter {
+    let meter = this.#meters.get(config)
+    if (meter === undefined) {
+      meter = new Meter(config, this.#parts.quotes)
+      this.#meters.set(config, meter)
+    }
+    return meter
+  }
+
+  #reserve(ctx: Context, payment: RequestPayment, meter: Meter, metering: Metering): Maybe<MeteredRequest | Reply> {
+    const reserved = this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
+    return reserved instanceof Promise
+      ? this.#later(reserved, ctx, payment, meter, metering)
+      : this.#metered(ctx, meter, metering, reserved)
+  }
+
+  async #later(
+    pending: Promise<BalanceReservation | Refused>,
+    ctx: Context,
+    payment: RequestPayment,
+    meter: Meter,
+    metering: Metering
+  ): Promise<MeteredRequest | Reply> {
+    let answer: BalanceReservation | Refused
+    try {
+      answer = await pending
+      if (answer.kind === 'refused' && answer.why === 'unknown' && (await this.#open(payment, meter)))
+        answer = await this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
+    } catch (error) {
+      throw error instanceof GatewayError ? error : away(error)
+    }
+    if (answer.kind === 'reserved') return this.#metered(ctx, meter, metering, answer)
+    const { offer } = ctx
+    if (offer === null) throw new TypeError('a metered request has an offer')
+    return await this.#parts.challenges.answer(ctx, offer, {
+      kind: 'used-up',
+      scheme: payment.scheme,
+      balanceMsat: answer.leftMsat,
+      requiredMsat: metering.reservedMsat
+    })
+  }
+
+  /** Opens the balance that a payment bought, once for all time: what was paid is its first deposit. */
+  async #open(payment: RequestPayment, meter: Meter): Promise<boolean> {
+    const challenge = await this.#parts.challenges.find(payment.paymentHash)
+    const now = this.#parts.clock.now()
+    if (challenge === null || challenge.scheme === null || challenge.tokenExpiresAt <= now) return false
+    await this.#parts.store.open({
+      id: challenge.paymentHash,
+      kind: 'bundle',
+      merchantId: challenge.merchantId,
+      proxyId: challenge.proxyId,
+      place: challenge.place,
+      unit: meter.config.unit,
+      depositedMsat: challenge.amountSats * 1000,
+      openedAt: now,
+      expiresAt: challenge.tokenExpiresAt
+    })
+    return true
+  }
+
+  #metered(ctx: Context, meter: Meter, metering: Metering, reservation: BalanceReservation | Refused): MeteredRequest {
+    if (reservation.kind !== 'reserved') throw new TypeError('a refusal comes with a promise')
+    ctx.isReserved = true
+    return new MeteredRequest({
+      ctx,
+      ledger: this.#parts.ledger,
+      clock: this.#parts.clock,
+      metering,
+      reservation,
+      usage: meter.config.usage,
+      form: meter.form,
+      warn: (facts, text) => {
+        this.#parts.log.warn(facts, text)
+      }
+    })
+  }
+}
+
+function away(cause: unknown): Unavailable {
+  return new Unavailable(
+    'Balance unavailable',
+    'The balance could not be asked at the moment; nothing was taken from it. Send the same request again.',
+    5,
+    {},
+    cause
+  )
+}

@@ -1,0 +1,98 @@
+import { overRows } from '../database/given-rows.ts'
+import { SLICES, type Grab, type SliceWrite } from './store.ts'
+
+/**
+ * Every statement locks the balance first and its slices behind it, so that no two wait for each other; `found` is
+ * where that happens, and what it answers are the rows as they stand once they are locked.
+ */
+
+/** Takes parts of balances for slices. */
+export const GRAB = overRows<Grab>(
+  {
+    balance: ['text', row => row.balanceId],
+    slice: ['text', row => row.sliceId],
+    gateway: ['text', row => row.gateway],
+    need: ['bigint', row => row.need],
+    want: ['bigint', row => row.want],
+    kept: ['timestamptz', row => row.keptUntil],
+    at: ['timestamptz', row => row.now]
+  },
+  given => `
+    with given as materialized (select given.* from ${given}),
+    found as materialized (
+      select given.*, deposited_msat, deposited_msat - spent_msat - refunded_msat as remaining, held_msat, state, expires_at
+      from given join balances on id = given.balance order by id for update of balances),
+    granted as materialized (
+      select found.*, case when state = 'open' and expires_at > at and remaining - held_msat >= need
+        then least(remaining - held_msat, greatest(need, want, deposited_msat / ${SLICES})) else 0 end as msat
+      from found),
+    taken as (
+      update balances set held_msat = balances.held_msat + granted.msat from granted
+      where id = granted.balance and granted.msat > 0),
+    sliced as (
+      insert into balance_slices (id, balance_id, gateway, amount_msat, kept_until)
+      select slice, balance, gateway, msat, kept from granted where msat > 0
+      on conflict (id) do update
+      set amount_msat = balance_slices.amount_msat + excluded.amount_msat, kept_until = excluded.kept_until)
+    select nth, msat, remaining, held_msat, state, expires_at from granted`,
+  { locks: true }
+)
+
+/** Writes what slices have done. The row of a slice that was written already changes nothing and is answered alike. */
+export const WRITE = overRows<SliceWrite>(
+  {
+    balance: ['text', row => row.balanceId],
+    slice: ['text', row => row.sliceId],
+    write: ['integer', row => row.nth],
+    spent: ['bigint', row => row.spent],
+    back: ['bigint', row => row.back],
+    reserved: ['bigint', row => row.reserved],
+    last: ['integer', row => (row.isLast ? 1 : 0)],
+    kept: ['timestamptz', row => row.keptUntil],
+    entries: ['text', row => entriesText(row)]
+  },
+  given => `
+    with given as materialized (select given.* from ${given}),
+    locked as materialized (
+      select given.*, deposited_msat - spent_msat - refunded_msat as remaining
+      from given join balances on id = given.balance order by id for update of balances),
+    found as materialized (
+      select locked.*, amount_msat as amount, writes
+      from locked join balance_slices on id = locked.slice for update of balance_slices),
+    fresh as materialized (select * from found where writes < write),
+    ended as (delete from balance_slices using fresh where id = fresh.slice and fresh.last = 1),
+    kept_on as (
+      update balance_slices
+      set amount_msat = fresh.amount - fresh.spent - fresh.back, reserved_msat = fresh.reserved, writes = fresh.write,
+        kept_until = fresh.kept
+      from fresh where id = fresh.slice and fresh.last = 0),
+    paid as (
+      update balances
+      set spent_msat = spent_msat + fresh.spent,
+        held_msat = held_msat - case fresh.last when 1 then fresh.amount else fresh.spent + fresh.back end
+      from fresh where id = fresh.balance),
+    noted as (
+      insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis)
+      select fresh.balance, to_timestamp(entry.at / 1000.0), entry.request, entry.model, entry.input, entry.output, entry.msat, entry.unpaid, entry.basis
+      from fresh cross join lateral jsonb_to_recordset(fresh.entries::jsonb)
+        as entry (at double precision, request text, model text, input bigint, output bigint, msat bigint, unpaid bigint, basis text))
+    select nth, remaining - case when writes < write then spent else 0 end as remaining from found`,
+  { locks: true }
+)
+
+/** Entries as the statement reads them; nothing where there are none, which is most heartbeats. */
+function entriesText({ entries }: SliceWrite): string {
+  if (entries.length === 0) return '[]'
+  return JSON.stringify(
+    entries.map(({ at, request, model, input, output, msat, unpaidMsat, basis }) => ({
+      at,
+      request,
+      model,
+      input,
+      output,
+      msat,
+      unpaid: unpaidMsat,
+      basis
+    }))
+  )
+}

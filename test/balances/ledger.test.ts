@@ -1,0 +1,321 @@
+import { randomInt } from 'node:crypto'
+import t, { type Test as T } from 'tap'
+import { Ledger, type BalanceReservation } from '../../src/balances/ledger.ts'
+import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
+import { SLICES, type SliceWrite } from '../../src/balances/store.ts'
+import type { Database } from '../../src/database/database.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { eachDatabase } from '../support/database.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { isReserved, killableLedger, newBalance, passing, reserved, settled, use, written } from './fixture.ts'
+
+interface Setting {
+  readonly clock: ManualClock
+  readonly store: SqlBalanceStore
+  ledger(gateway: string): Ledger
+}
+
+function setting(t: T, database: Database): Setting {
+  const clock = new ManualClock()
+  const store = new SqlBalanceStore(database)
+  return {
+    clock,
+    store,
+    ledger: gateway => {
+      const ledger = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog, gateway })
+      t.teardown(() => ledger.close())
+      return ledger
+    }
+  }
+}
+
+/** Of a balance what its rows say; throws where they contradict each other. */
+async function sound(database: Database, id: string): Promise<{ left: number; spent: number; held: number }> {
+  const [row] = await database.sql`
+    select deposited_msat, spent_msat, refunded_msat, held_msat,
+      (select coalesce(sum(amount_msat), 0)::bigint from balance_slices where balance_id = ${id}) as sliced,
+      (select coalesce(sum(msat), 0)::bigint from balance_deposits where balance_id = ${id}) as deposits,
+      (select coalesce(sum(msat), 0)::bigint from balance_entries where balance_id = ${id}) as entered,
+      (select count(*) - count(distinct request) from balance_entries where balance_id = ${id} and basis <> 'crash') as twice
+    from balances where id = ${id}`
+  const of = (name: string): number => Number(row?.[name])
+  const left = of('deposited_msat') - of('spent_msat') - of('refunded_msat')
+  const wrong = [
+    of('deposits') === of('deposited_msat') ? '' : 'deposits',
+    of('entered') === of('spent_msat') ? '' : 'entries',
+    of('sliced') === of('held_msat') ? '' : 'slices',
+    of('twice') === 0 ? '' : 'a request twice',
+    left >= of('held_msat') && of('held_msat') >= 0 ? '' : 'below zero'
+  ].filter(text => text !== '')
+  if (wrong.length > 0)
+    throw new Error(
+      `${wrong.join(', ')}: ${JSON.stringify(row, (_k, v: unknown) => (typeof v === 'bigint' ? Number(v) : v))}`
+    )
+  return { left, spent: of('spent_msat'), held: of('held_msat') }
+}
+
+void eachDatabase(t, 'what is reserved is settled once, and the balance has what is left', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const gateway = ledger('a')
+  const balance = newBalance(clock)
+  await store.open(balance)
+  await store.open(balance)
+  const first = await reserved(gateway, balance.id, 5_000)
+  t.equal(first.msat, 5_000)
+  t.equal(gateway.left(balance.id), 995_000)
+  const again = gateway.reserve(balance.id, 5_000)
+  t.notOk('then' in again, 'a warm slice answers at once')
+  t.match(await settled(gateway, first, 1_234), { chargedMsat: 1_234, unpaidMsat: 0, leftMsat: 993_766 })
+  t.match(await settled(gateway, first, 1_234), { chargedMsat: 0 }, 'a second time changes nothing')
+  if (!('then' in again) && isReserved(again)) await settled(gateway, again, 0)
+  await written(clock, [gateway])
+  t.same(await sound(database, balance.id), { left: 998_766, spent: 1_234, held: 1_000_000 / SLICES - 1_234 })
+  await written(clock, [gateway], 20_000)
+  t.equal((await sound(database, balance.id)).held, 0, 'a slice that nobody uses goes back')
+  t.equal((await store.entries(balance.id, { skip: 0, take: 10 })).length, 2)
+})
+
+void eachDatabase(t, 'a balance that nobody has opened, that ended or was closed is refused', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const gateway = ledger('a')
+  t.match(await gateway.reserve('0'.repeat(64), 1), { kind: 'refused', why: 'unknown' })
+  const ended = newBalance(clock, { expiresAt: clock.now() })
+  await store.open(ended)
+  t.match(await gateway.reserve(ended.id, 1), { kind: 'refused', why: 'expired' })
+  const closed = newBalance(clock)
+  await store.open(closed)
+  t.equal(await store.close(closed.id), true)
+  t.equal(await store.close(closed.id), false)
+  t.match(await gateway.reserve(closed.id, 1), { kind: 'refused', why: 'closed' })
+  t.equal(await store.topUp(closed.id, '1'.repeat(64), 5, clock.now()), false)
+  t.same([await store.refund(closed.id), await store.refund(closed.id)], [1_000_000, null], 'refunded once')
+  t.equal((await sound(database, closed.id)).left, 0)
+})
+
+void eachDatabase(
+  t,
+  'fifty at once are admitted as far as the balance goes, with a few statements',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const gateway = ledger('a')
+    const balance = newBalance(clock, { depositedMsat: 10_000 })
+    await store.open(balance)
+    const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.reserve(balance.id, 1_000)))
+    t.equal(answers.filter(isReserved).length, 10)
+    t.match(
+      answers.find(answer => !isReserved(answer)),
+      { why: 'insufficient', leftMsat: 0 }
+    )
+    for (const answer of answers) if (isReserved(answer)) await settled(gateway, answer, 999)
+    t.match(await gateway.reserve(balance.id, 11), { why: 'insufficient', leftMsat: 10 })
+    const last = await reserved(gateway, balance.id, 10)
+    t.match(await settled(gateway, last, 50), { chargedMsat: 10, unpaidMsat: 40, leftMsat: 0 })
+    await written(clock, [gateway])
+    t.equal((await sound(database, balance.id)).left, 0)
+    t.match((await store.entries(balance.id, { skip: 0, take: 1 }))[0], { msat: 10, unpaidMsat: 40 })
+  }
+)
+
+void eachDatabase(t, 'usage beyond the reservation is taken as far as the balance has it', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const gateway = ledger('a')
+  const balance = newBalance(clock, { depositedMsat: 100_000 })
+  await store.open(balance)
+  const one = await reserved(gateway, balance.id, 1_000)
+  t.match(await settled(gateway, one, 60_000), { chargedMsat: 60_000, unpaidMsat: 0, leftMsat: 40_000 })
+  const other = await reserved(gateway, balance.id, 1_000)
+  t.match(await settled(gateway, other, 60_000), { chargedMsat: 40_000, unpaidMsat: 20_000, leftMsat: 0 })
+  await written(clock, [gateway])
+  t.equal((await sound(database, balance.id)).left, 0)
+})
+
+void eachDatabase(
+  t,
+  'usage beyond the reservation is taken from the own slice too where the database has nothing left to grant',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const gateway = ledger('a')
+    const balance = newBalance(clock, { depositedMsat: 10_000 })
+    await store.open(balance)
+    // The whole of it is granted.
+    await settled(gateway, await reserved(gateway, balance.id, 10_000), 10)
+    const small = await reserved(gateway, balance.id, 10)
+    t.match(await settled(gateway, small, 50_000), { chargedMsat: 9_990, unpaidMsat: 40_010, leftMsat: 0 })
+    t.match(await gateway.reserve(balance.id, 1), { why: 'insufficient', leftMsat: 0 }, 'it is used up')
+    await written(clock, [gateway])
+    t.equal((await sound(database, balance.id)).left, 0)
+  }
+)
+
+void eachDatabase(
+  t,
+  'what another gateway holds and does not need comes back when it is asked for',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const [a, b] = [ledger('a'), ledger('b')]
+    await a.start()
+    const balance = newBalance(clock, { depositedMsat: 32_000 })
+    await store.open(balance)
+    const held = await reserved(a, balance.id, 500)
+    t.match(await passing(t, clock, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
+    t.match(
+      await passing(t, clock, b.reserve(balance.id, 1)),
+      { kind: 'refused', why: 'insufficient', leftMsat: 0 },
+      'the rest is in use'
+    )
+    await settled(a, held, 500)
+    await written(clock, [a, b])
+    await sound(database, balance.id)
+  }
+)
+
+void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
+  const { clock, store } = setting(t, database)
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const slice = { balanceId: balance.id, sliceId: 's' }
+  await store.grab({ ...slice, gateway: 'a', need: 1_000, want: 0, keptUntil: clock.now() + 1, now: clock.now() })
+  const write: SliceWrite = {
+    ...slice,
+    nth: 1,
+    spent: 400,
+    back: 100,
+    reserved: 200,
+    isLast: false,
+    keptUntil: clock.now() + 60_000,
+    entries: [{ ...use(), msat: 400, unpaidMsat: 0 }]
+  }
+  t.same([await store.write(write), await store.write(write)], [999_600, 999_600])
+  t.same(await sound(database, balance.id), { left: 999_600, spent: 400, held: 1_000_000 / SLICES - 500 })
+  t.match(await store.find(balance.id), { reservedMsat: 200 })
+  const last: SliceWrite = { ...write, nth: 2, spent: 0, back: 0, reserved: 0, isLast: true, entries: [] }
+  t.same([await store.write(last), await store.write(last)], [999_600, null])
+  t.equal((await sound(database, balance.id)).held, 0)
+})
+
+void eachDatabase(
+  t,
+  'of a gateway that died what it had reserved is charged, and the rest is free',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const dead = killableLedger(database, clock, 'dead')
+    const balance = newBalance(clock)
+    await store.open(balance)
+    await reserved(dead.ledger, balance.id, 7_000)
+    const short = await reserved(dead.ledger, balance.id, 2_000)
+    await written(clock, [dead.ledger])
+    await settled(dead.ledger, short, 1_500)
+    dead.kill()
+    const other = ledger('other')
+    t.equal(await other.sweep(), 0, 'not before its time')
+    clock.advance(61_000)
+    t.equal(await other.sweep(), 1)
+    t.equal(await other.sweep(), 0)
+    t.same(await sound(database, balance.id), { left: 991_000, spent: 9_000, held: 0 })
+    t.match(await store.entries(balance.id, { skip: 0, take: 5 }), [{ basis: 'crash', msat: 9_000, request: 'dead' }])
+  }
+)
+
+void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const [sleeper, other] = [ledger('sleeper'), ledger('other')]
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const held = await reserved(sleeper, balance.id, 7_000)
+  await written(clock, [sleeper])
+  // Nothing of it runs meanwhile.
+  clock.leap(61_000)
+  await other.sweep()
+  await settled(sleeper, held, 6_000)
+  await written(clock, [sleeper])
+  t.same(await sound(database, balance.id), { left: 993_000, spent: 7_000, held: 0 })
+  await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
+  await written(clock, [sleeper])
+  t.equal((await sound(database, balance.id)).left, 992_990, 'and it goes on with another slice')
+})
+
+/** Gateways that reserve, settle, die and come anew, over a few balances, in an order of chance. */
+async function anyOrder(t: T, database: Database, seed: () => number): Promise<void> {
+  const { clock, store } = setting(t, database)
+  const balances = Array.from({ length: 3 }, () => newBalance(clock, { depositedMsat: 20_000 }))
+  for (const balance of balances) await store.open(balance)
+  let names = 0
+  const begin = () => ({ ...killableLedger(database, clock, `gateway ${++names}`), open: [] as BalanceReservation[] })
+  const gateways = [begin(), begin()]
+  /** Of each balance what the gateways said they charged, and the most that deaths may have added or lost. */
+  const told = new Map(balances.map(({ id }) => [id, { charged: 0, doubt: 0, refunded: 0, deposits: 1 }]))
+  const of = (id: string) => told.get(id) ?? { charged: 0, doubt: 0, refunded: 0, deposits: 0 }
+  const some = <E>(all: readonly E[]): E => all[seed() % all.length] as E
+  for (let step = 0; step < 120; step++) {
+    const gateway = some(gateways)
+    const { id } = some(balances)
+    const choice = seed() % 100
+    if (choice < 45) {
+      const answer = await passing(t, clock, gateway.ledger.reserve(id, 1 + (seed() % 3_000)))
+      if (isReserved(answer)) gateway.open.push(answer)
+    } else if (choice < 80 && gateway.open.length > 0) {
+      const [reservation] = gateway.open.splice(seed() % gateway.open.length, 1)
+      if (reservation === undefined) continue
+      const { chargedMsat } = await settled(gateway.ledger, reservation, seed() % 4_000)
+      of(reservation.balanceId).charged += chargedMsat
+    } else if (choice < 86) clock.advance(seed() % 400)
+    else if (choice < 90) {
+      const deposit = of(id).deposits++
+      const hash = `${deposit}`.padStart(4, '0') + id.slice(4)
+      const added = await Promise.all([1, 2].map(() => store.topUp(id, hash, 500, clock.now())))
+      t.equal(added[0], added[1])
+    } else if (choice < 92) await store.close(id)
+    else if (choice < 94) of(id).refunded += (await store.refund(id)) ?? 0
+    else if (choice < 97) {
+      gateway.kill()
+      for (const { id } of balances) of(id).doubt = Infinity
+      gateways[gateways.indexOf(gateway)] = begin()
+    } else {
+      await written(
+        clock,
+        gateways.map(each => each.ledger),
+        61_000
+      )
+      await some(gateways).ledger.sweep()
+    }
+    for (const { id } of balances) await sound(database, id)
+  }
+  for (const { ledger, open } of gateways) {
+    for (const reservation of open)
+      of(reservation.balanceId).charged += (await settled(ledger, reservation, 1)).chargedMsat
+    await ledger.close()
+  }
+  clock.advance(61_000)
+  await begin().ledger.sweep()
+  for (const { id } of balances) {
+    const { spent, held } = await sound(database, id)
+    t.equal(held, 0, 'nobody holds anything any more')
+    if (of(id).doubt === 0) t.equal(spent, of(id).charged, 'what was told is what was spent')
+    await store.close(id)
+    of(id).refunded += (await store.refund(id)) ?? 0
+    const now = await store.find(id)
+    t.equal(now?.refundedMsat, of(id).refunded, 'each refund once')
+    t.equal((now?.depositedMsat ?? 0) - (now?.spentMsat ?? 0) - (now?.refundedMsat ?? 0), 0)
+  }
+}
+
+void eachDatabase(
+  t,
+  'in any order of reserving, settling, deposits, closing and deaths the sums hold',
+  async (t, database) => {
+    for (let round = 0; round < 6; round++) {
+      // xorshift: a failure says with what it can be had again.
+      let state = randomInt(1, 0x7fffffff)
+      const begun = state
+      const seed = (): number => {
+        state ^= state << 13
+        state ^= state >>> 17
+        state ^= state << 5
+        return state >>> 0
+      }
+      await t.test(`seed ${begun}`, async t => {
+        await anyOrder(t, database, seed)
+      })
+    }
+  }
+)

@@ -1,0 +1,49 @@
+import t from 'tap'
+import { startModelServer } from '../fakes/model.ts'
+import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway-process.ts'
+
+t.test("a merchant's endpoint is metered, and its merchant sees who used what", async t => {
+  const model = await startModelServer(t)
+  const gateway = await startGateway(t)
+  const endpoint = {
+    method: 'POST',
+    pathPattern: '/v1/chat/completions',
+    priceSats: 100,
+    meter: { unit: 'token', outputMsat: 0, models: { small: { inputMsat: 2, outputMsat: 8 } }, usage: 'openai' }
+  }
+  const make = (each: object) =>
+    gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Model',
+      targetBaseUrl: model.url,
+      defaultPriceSats: 10,
+      allowedMethods: ['GET', 'POST'],
+      endpoints: [each]
+    })
+  t.equal((await make({ ...endpoint, priceSats: 0 })).status, 400)
+  t.equal((await make({ ...endpoint, meter: { usage: 'tokens', outputMsat: 1 } })).status, 400)
+  const made = await make(endpoint)
+  t.equal(made.status, 201, made.text)
+  t.match(made.json(), { endpoints: [endpoint] })
+  const { proxyUrl } = made.json() as { proxyUrl: string }
+  const ask = (authorization: string | null, model = 'small') =>
+    gateway.send('POST', `${new URL(proxyUrl).pathname}v1/chat/completions`, {
+      headers: authorization === null ? {} : { authorization },
+      body: { model, messages: [{ role: 'user', content: 'hello' }], max_tokens: 20 }
+    })
+  const challenge = challengeOf(await ask(null), 'payment')
+  const key = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  for (let time = 0; time < 3; time++) t.equal((await ask(key)).status, 200)
+  t.equal((await ask(key, 'large')).status, 400)
+  const spent = model.calls.reduce((sum, { prompt, completion }) => sum + 2 * prompt + 8 * completion, 0)
+  const [balance] = await eventually('it is written', 5_000, async () => {
+    const list = (await gateway.merchantSend('GET', '/api/merchant/balances')).json() as Array<{
+      id: string
+      spentMsat: number
+    }>
+    return list[0]?.spentMsat === spent ? list : null
+  })
+  t.match(balance, { kind: 'bundle', unit: 'token', depositedMsat: 100_000, merchantId: String(gateway.merchant.id) })
+  const entries = await gateway.merchantSend('GET', `/api/merchant/balances/${balance?.id}/entries`)
+  t.match(entries.json(), [{ model: 'small' }, { model: 'small' }, { model: 'small', input: 5, output: 5, msat: 50 }])
+})
