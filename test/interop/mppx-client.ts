@@ -85,11 +85,11 @@ export async function loadMppx(): Promise<MppxModule> {
   return { ...((await load('mppx')) as Exports), ...((await load('mppx/client')) as ClientExports) }
 }
 
-/** A client with one method, lightning, that pays through `pay`: invoice in, preimage out. */
-export function lightningClient(
-  { Method, Credential, Mppx, z }: MppxModule,
+/** The lightning method, that pays through `pay`: invoice in, preimage out. */
+export function lightningMethod(
+  { Method, Credential, z }: MppxModule,
   pay: (invoice: string) => Promise<string>
-): MppxClient {
+): object {
   const charge = Method.from({
     name: 'lightning',
     intent: 'charge',
@@ -102,7 +102,7 @@ export function lightningClient(
       })
     }
   })
-  const lightning = Method.toClient(charge, {
+  return Method.toClient(charge, {
     async createCredential({ challenge }) {
       return Credential.serialize({
         challenge,
@@ -110,5 +110,9 @@ export function lightningClient(
       })
     }
   })
-  return Mppx.create({ methods: [lightning], polyfill: false })
+}
+
+/** A client with one method, lightning, that pays through `pay`. */
+export function lightningClient(mppx: MppxModule, pay: (invoice: string) => Promise<string>): MppxClient {
+  return mppx.Mppx.create({ methods: [lightningMethod(mppx, pay)], polyfill: false })
 }

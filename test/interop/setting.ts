@@ -11,6 +11,7 @@ import { delimiter, join } from 'node:path'
 import type { Test as T } from 'tap'
 import { defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
 import { temporaryFolder } from '../support/database.ts'
+import { freePort } from '../support/free-port.ts'
 
 /** A request as the upstream received it. */
 export interface Received {
@@ -204,16 +205,6 @@ export async function directDoor(t: T, gateway: TestGateway): Promise<Door> {
 export function programPath(name: string): string | null {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
   return folders.map(folder => join(folder, name)).find(path => existsSync(path)) ?? null
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const port = portOf(server)
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /**

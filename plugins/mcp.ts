@@ -1,0 +1,51 @@
+import { CallPricesSchema, definePlugin, endRpc, RpcSale, type RpcUnderWay } from '../src/index.ts'
+
+/**
+ * Sells calls inside JSON-RPC messages and sends the rest on: it stands at the end of a chain in the place of
+ * `credential`, `challenge` and `forward`.
+ */
+export default definePlugin({
+  name: 'mcp',
+  description:
+    'Prices tools, resources and prompts of an MCP server, or the methods of any JSON-RPC server, by name. Asks for payment inside the messages, takes credentials there and in headers, puts receipts into results, and passes what is free as it came. Stands last in a chain, behind `throttle` and `body-limit`, in the place of `credential` and `challenge`.',
+  config: CallPricesSchema,
+  uses: ['challenges', 'forwarder', 'clock'],
+  // Whole messages are read before anybody has paid, and invoices are made.
+  needs: ['body-limit'],
+  provides: ['offer', 'payment', 'challenge'],
+  after: ['throttle', 'body-limit'],
+  terminal: true,
+  async setup(prices, { services, route, slot }) {
+    const { challenges, forwarder, clock } = services
+    const upstream = route.config?.upstream
+    if (route.config === null || upstream?.kind !== 'url')
+      throw new TypeError('the plugin mcp needs a route with an upstream that has a url')
+    const underWay = slot<RpcUnderWay>('calls under way')
+    const own = await forwarder.open(upstream)
+    try {
+      const sale = new RpcSale({
+        challenges,
+        clock,
+        route: route.config,
+        prices,
+        forward: (ctx, responder, body) => forwarder.forwardTo(ctx, responder, own, body)
+      })
+      return {
+        handle: (ctx, responder) =>
+          sale.handle(ctx, responder, begun => {
+            ctx.set(underWay, begun)
+          }),
+        done(ctx, outcome) {
+          const begun = ctx.get(underWay)
+          if (begun !== undefined) endRpc(begun, outcome)
+        },
+        close() {
+          own.release()
+        }
+      }
+    } catch (error) {
+      own.release()
+      throw error
+    }
+  }
+})

@@ -1,0 +1,199 @@
+/** Event streams: receipts are put in while the events pass, and nothing is held back. */
+import { request, type IncomingMessage, type ServerResponse } from 'node:http'
+import t from 'tap'
+import { openRpcShop, paying, RECEIPT, results, toolCall, type Rpc } from './setting.ts'
+
+const call = toolCall('cheap')
+
+/** A response that is read piece by piece. */
+class Reader {
+  readonly response: IncomingMessage
+  /** The response is over, whole or not. */
+  readonly closed: Promise<void>
+  #text = ''
+  #wake: (() => void) | null = null
+  #ended = false
+
+  constructor(response: IncomingMessage) {
+    this.response = response
+    response.setEncoding('utf8')
+    response.on('data', piece => {
+      this.#text += String(piece)
+      this.#wake?.()
+    })
+    this.closed = new Promise(resolve => {
+      response.on('close', () => {
+        this.#ended = true
+        this.#wake?.()
+        resolve()
+      })
+    })
+  }
+
+  /** Waits for a text; all that has come until then, and takes it away. */
+  async until(text: string): Promise<string> {
+    for (;;) {
+      const at = this.#text.indexOf(text)
+      if (at >= 0) {
+        const found = this.#text.slice(0, at + text.length)
+        this.#text = this.#text.slice(at + text.length)
+        return found
+      }
+      if (this.#ended) throw new Error(`the stream has ended without ${JSON.stringify(text)}: ${this.#text}`)
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+  }
+}
+
+t.test('event streams', async t => {
+  const shop = await openRpcShop(t)
+
+  /** Sends a paid call and answers the server's side and the client's, both open. */
+  async function open(body: object): Promise<{ server: ServerResponse; client: Reader }> {
+    const server = Promise.withResolvers<ServerResponse>()
+    shop.respond = (_body, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' })
+      response.flushHeaders()
+      server.resolve(response)
+    }
+    const client = Promise.withResolvers<Reader>()
+    const asking = request(`${shop.gateway.url}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+    })
+    asking.on('response', response => {
+      client.resolve(new Reader(response))
+    })
+    asking.on('error', () => {})
+    asking.end(JSON.stringify(body))
+    return { server: await server.promise, client: await client.promise }
+  }
+
+  const ok = (): void => {
+    shop.respond = (body, response) => {
+      response.setHeader('Content-Type', 'application/json')
+      response.end(results(body))
+    }
+  }
+  const redeem = async (credential: unknown): Promise<Rpc> => {
+    ok()
+    return shop.call(paying(call, credential))
+  }
+  const result = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+
+  t.test('each event goes on when it is there, and the result has the receipt', async t => {
+    const credential = await shop.buy(call)
+    const { server, client } = await open(paying(call, credential))
+    t.equal(client.response.headers['content-type'], 'text/event-stream')
+    t.equal(client.response.headers['cache-control'], 'private, no-cache')
+    const progress = 'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}\n\n'
+    server.write(progress)
+    t.equal(await client.until('\n\n'), progress, 'unchanged')
+    server.write(': still there\n')
+    t.equal(await client.until('\n'), ': still there\n', 'comments too')
+    server.write('data: {"jsonrpc":"2.0","id":9,"method":"ping"}\r\n\r\n')
+    t.match(await client.until('\r\n\r\n'), '"ping"', 'requests of the server, even with an id')
+    server.write('event: message\nda')
+    server.write(`ta: ${result.slice(0, 20)}`)
+    server.write(`${result.slice(20)}\n`)
+    server.write('\n')
+    const event = await client.until('\n\n')
+    t.match(event, /^event: message\ndata: \{/)
+    const message = JSON.parse(event.replace(/^event: message\ndata: /, '')) as Rpc
+    t.match(message, { id: 1, result: { content: [], _meta: { [RECEIPT]: { challengeId: credential.challenge.id } } } })
+    server.write(progress)
+    t.equal(await client.until('\n\n'), progress, 'and what follows')
+    server.end()
+    t.match(await redeem(credential), { error: { code: -32043, data: { failure: { reason: 'redeemed' } } } })
+  })
+
+  t.test('data of several lines is one message', async t => {
+    const credential = await shop.buy(call)
+    const { server, client } = await open(paying(call, credential))
+    server.end('id: 7\ndata: {"jsonrpc":"2.0","id":1,\ndata: "result":{}}\n\n')
+    const event = await client.until('\n\n')
+    t.match(event, /^id: 7\ndata: /)
+    const data = event
+      .split('\n')
+      .filter(line => line.startsWith('data: '))
+      .map(line => line.slice(6))
+      .join('\n')
+    t.match(JSON.parse(data), { result: { _meta: { [RECEIPT]: {} } } })
+  })
+
+  t.test('an error, and an end without a result, give the payment back', async t => {
+    const credential = await shop.buy(call)
+    const first = await open(paying(call, credential))
+    first.server.write('data: {"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}\n\n')
+    t.match(await first.client.until('\n\n'), '"error"')
+    first.server.end()
+    const second = await open(paying(call, credential))
+    second.server.end('data: {"jsonrpc":"2.0","method":"notifications/x"}\n\n')
+    await second.client.until('\n\n')
+    const third = await open(paying(call, credential))
+    third.server.write('data: {"jsonrpc"')
+    setImmediate(() => third.server.destroy())
+    await third.client.closed
+    let again = await redeem(credential)
+    for (let tries = 0; tries < 50 && again.result === undefined; tries++) again = await redeem(credential)
+    t.match(again, { result: { _meta: { [RECEIPT]: {} } } })
+  })
+
+  t.test('a stream that can be resumed has sold its call, for its rest may be had elsewhere', async t => {
+    const credential = await shop.buy(call)
+    const { server, client } = await open(paying(call, credential))
+    server.end('id: stream_1\ndata:\n\n')
+    await client.until('\n\n')
+    await client.closed
+    t.match(await redeem(credential), { error: { code: -32043 } })
+    const left = await shop.buy(call)
+    const gone = await open(paying(call, left))
+    gone.server.write('id: stream_1\ndata:\n\n')
+    await gone.client.until('\n\n')
+    const closed = new Promise(resolve => gone.server.on('close', resolve))
+    gone.client.response.destroy()
+    await closed
+    t.match(await redeem(left), { error: { code: -32043 } }, 'also when its client leaves')
+  })
+
+  t.test('an event above the limit passes in pieces, and has sold its call', async t => {
+    const small = await openRpcShop(t, { prices: 'tools: { cheap: 2 sats }\n          messageLimit: 1KiB' })
+    const credential = await small.buy(call)
+    const text = `event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{"content":"${'x'.repeat(400_000)}"}}\n\ndata: {"after":1}\n\n`
+    small.respond = (_body, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+      response.end(text)
+    }
+    t.equal((await small.post(paying(call, credential))).text, text)
+    t.match(await small.call(paying(call, credential)), { error: { code: -32043 } })
+  })
+
+  t.test('a client that reads slowly gets all of it', async t => {
+    const credential = await shop.buy(call)
+    const { server, client } = await open(paying(call, credential))
+    client.response.pause()
+    const event = `data: {"jsonrpc":"2.0","method":"notifications/x","params":"${'y'.repeat(10_000)}"}\n\n`
+    for (let count = 0; count < 800; count++) server.write(event)
+    server.end(`data: ${result}\n\n`)
+    await new Promise(resolve => setImmediate(resolve))
+    client.response.resume()
+    const text = await client.until(`"content":[]}}\n\n`)
+    t.equal(text.split('notifications/x').length - 1, 800)
+    t.match(text, RECEIPT)
+  })
+
+  t.test('initialize tells of payments in a stream, too', async t => {
+    shop.respond = (body, response) => {
+      response.setHeader('Content-Type', 'text/event-stream')
+      response.end(`data: ${results(body)}\n\n`)
+    }
+    const { text } = await shop.post({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} })
+    t.match(JSON.parse(text.replace('data: ', '')), {
+      result: {
+        capabilities: { tools: {}, experimental: { payment: { methods: { lightning: { intents: ['charge'] } } } } }
+      }
+    })
+  })
+})
