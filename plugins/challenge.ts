@@ -1,4 +1,13 @@
-import { definePlugin, Type, UNPAID, type Context, type RequestOffer, type HookResult } from '../src/index.ts'
+import {
+  definePlugin,
+  Type,
+  UNPAID,
+  type Context,
+  type Head,
+  type HookResult,
+  type LimitVerdict,
+  type RequestOffer
+} from '../src/index.ts'
 
 /**
  * Asks for payment: whatever has a price and has not been paid ends here with a 402 and a fresh invoice.
@@ -15,20 +24,44 @@ export default definePlugin({
   // Anonymous requests make invoices here (contract, Limits), bound to bodies that a limit behind would refuse after
   // payment.
   after: ['throttle', 'body-limit'],
-  setup(_config, { services, route }) {
+  setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
     const { challenges } = services
     const offers = challenges.routeOffers(route.config)
-    const unpaid = (ctx: Context): RequestOffer | null => (ctx.payment === null ? offers.due(ctx) : null)
-    return {
-      request(ctx): HookResult {
-        const offer = unpaid(ctx)
-        if (offer !== null) return challenges.answer(ctx, offer, UNPAID)
-      },
-      observe(ctx): HookResult {
-        const offer = unpaid(ctx)
-        if (offer !== null) return challenges.observe(offer, UNPAID)
+    const free = challenges.freeCalls(route.config)
+    const freeSlot = slot<LimitVerdict>('free call')
+
+    /** Gives a free call where there is one, else answers. */
+    const unlessFree = (ctx: Context, offer: RequestOffer, observes: boolean, answer: () => HookResult): HookResult => {
+      if (free === null) return answer()
+      const given = (call: LimitVerdict | null): HookResult => {
+        if (call !== null) ctx.set(freeSlot, call)
+        if (call?.allowed !== true) return answer()
+        ctx.offer = { ...offer, amountSats: 0, fiat: null, meter: null }
       }
+      const call = free.take(ctx, offer, observes)
+      return call instanceof Promise ? call.then(given) : given(call)
+    }
+
+    const ask = (ctx: Context, answer: (offer: RequestOffer) => HookResult): HookResult => {
+      if (ctx.payment !== null) return
+      const due = offers.due(ctx)
+      if (due instanceof Promise) return due.then(offer => (offer === null ? undefined : answer(offer)))
+      if (due !== null) return answer(due)
+    }
+    return {
+      request: ctx => ask(ctx, offer => unlessFree(ctx, offer, false, () => challenges.answer(ctx, offer, UNPAID))),
+      observe: ctx => ask(ctx, offer => unlessFree(ctx, offer, true, () => challenges.observe(offer, UNPAID))),
+      ...(free === null
+        ? {}
+        : {
+            response(ctx: Context, head: Head): void {
+              const call = ctx.get(freeSlot)
+              if (call === undefined) return
+              head.headers.set('X-Free-Calls-Remaining', String(call.allowed ? call.remaining : 0))
+              if (!call.allowed) head.headers.set('X-Free-Calls-Reset', String(Math.ceil(call.retryAfterMs / 1000)))
+            }
+          })
     }
   }
 })

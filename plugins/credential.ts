@@ -38,8 +38,13 @@ export default definePlugin({
     }
 
     const decide = (ctx: Context, observes: boolean): HookResult => {
-      const offer = offers.due(ctx)
-      if (offer === null) return
+      const due = offers.due(ctx)
+      if (due instanceof Promise)
+        return due.then(offer => (offer === null ? undefined : decideOn(ctx, offer, observes)))
+      if (due !== null) return decideOn(ctx, due, observes)
+    }
+
+    const decideOn = (ctx: Context, offer: RequestOffer, observes: boolean): HookResult => {
       const verdict = challenges.verify(ctx, offer)
       return 'then' in verdict
         ? verdict.then(later => judge(ctx, offer, later, observes))

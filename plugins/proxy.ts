@@ -2,8 +2,7 @@ import { definePlugin, prefixSegments, Type } from '../src/index.ts'
 
 /**
  * Resolves a merchant's proxy: who it belongs to, what the request would cost, where it would go. Routes whose upstream
- * is
- * `{ proxy: ":proxyId" }` need it before `credential`.
+ * is `{ proxy: ":proxyId" }` need it before `credential`.
  */
 export default definePlugin({
   name: 'proxy',

@@ -33,6 +33,7 @@ export interface Preparation {
  */
 export async function prepare(parts: Preparation): Promise<void> {
   const { config, database, secrets, clock, log } = parts
+  await database.verify()
   await migrate(database, migrations, { clock, log })
   if (config.mode === 'production' || !parts.firstMerchant) return
   const keys = readKeys(config.data)

@@ -12,6 +12,8 @@ import credential from '../plugins/credential.ts'
 import dashboardAuth from '../plugins/dashboard-auth.ts'
 import forward from '../plugins/forward.ts'
 import idempotency from '../plugins/idempotency.ts'
+import mcp from '../plugins/mcp.ts'
+import meter from '../plugins/meter.ts'
 import metrics from '../plugins/metrics.ts'
 import proxy from '../plugins/proxy.ts'
 import subscriptionGate from '../plugins/subscription-gate.ts'
@@ -34,6 +36,8 @@ export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
     proxy,
     credential,
     challenge,
+    mcp,
+    meter,
     forward
   ].map(plugin => {
     // Each was checked where it was defined; here only what all have in common is used.

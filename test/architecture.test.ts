@@ -58,6 +58,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   upstream: ['gateway', 'config', 'system'],
   providers: ['lightning', 'money', 'upstream', 'gateway', ...BELOW],
   money: ['gateway', ...BELOW],
+  prices: ['money', 'gateway', 'config', ...BELOW],
   merchants: ['providers', 'upstream', 'gateway', ...BELOW],
   payments: ['money', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
   refunds: ['payments', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
@@ -66,7 +67,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['money', 'payments', 'challenges', 'merchants', 'upstream', 'gateway', ...BELOW],
   notifications: ['payments', 'refunds', 'challenges', 'merchants', 'providers', 'gateway', ...BELOW],
   mail: ['payments', 'money', 'merchants', 'pages', 'config', 'gateway', ...BELOW],
-  challenges: ['lightning', 'providers', 'merchants', 'gateway', 'config', ...BELOW],
+  challenges: ['lightning', 'prices', 'money', 'providers', 'merchants', 'gateway', 'config', ...BELOW],
+  rpc: ['challenges', 'prices', 'lightning', 'gateway', 'config', 'system'],
+  usage: [],
+  balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],
   proxies: ['challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
   storefront: [
     'challenges',
@@ -98,7 +102,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...BELOW
   ],
   'sign-in': ['merchants', 'mail', 'pages', 'gateway', ...BELOW],
-  discovery: ['gateway'],
+  discovery: ['gateway', 'config'],
   demo: ['gateway'],
   plugins: ['src/index.ts']
 }
@@ -145,7 +149,10 @@ t.test('the engine, the listener and the forwarder know no domain, not even its 
   const domains = new Set([
     'lightning',
     'money',
+    'prices',
     'challenges',
+    'balances',
+    'usage',
     'providers',
     'merchants',
     'proxies',

@@ -1,3 +1,4 @@
+import { isFree, priceWords } from '../config/price.ts'
 import { takes } from '../config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
@@ -15,10 +16,10 @@ export function forSale(config: GatewayConfig, publicUrl: string, operations: re
   return config.routes.flatMap(route => {
     const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
     const price = route.price ?? (asks ? config.payment.defaultPrice : 0)
-    if (route.upstream.kind === 'proxy' || price === 0) return []
+    if (route.upstream.kind === 'proxy' || isFree(price)) return []
     return [
       {
-        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${price} ${price === 1 ? 'sat' : 'sats'}`,
+        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' a balance'}`,
         order: orderOf(route, publicUrl, operations)
       }
     ]

@@ -23,6 +23,7 @@ const noDatabase: Database = {
   listen: async () => unasked(),
   notify: async () => unasked(),
   health: async () => unasked(),
+  verify: async () => unasked(),
   close: async () => {}
 }
 
@@ -40,7 +41,7 @@ export async function rehearse({
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))
   const warnings: Problem[] = []
   try {
-    const rehearsed = { ...config, data, state: { url: 'memory:' } }
+    const rehearsed = { ...config, data, state: { url: 'memory:', cluster: false } }
     const app = await compose(rehearsed, {
       clock: systemClock,
       log: silentLog,

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
+import { routeCallPrices } from '../config/call-prices.ts'
+import { isFree, priceWords } from '../config/price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 import { spelledOut } from '../config/spelled-out.ts'
 import { presets } from '../presets.ts'
@@ -48,7 +50,7 @@ function rowsOf(config: GatewayConfig, route: RouteConfig): string[][] {
     route.match.method?.join(',') ?? 'any',
     route.match.host ?? 'any',
     path,
-    priceOf(route),
+    routeCallPrices(config, route) === null ? priceOf(route) : 'by call',
     upstreamOf(route),
     route.at.file === config.file ? `line ${route.at.line}` : `use: ${basename(route.at.file, '.yaml')}`,
     `${route.chain}: ${chain}`
@@ -57,7 +59,8 @@ function rowsOf(config: GatewayConfig, route: RouteConfig): string[][] {
 
 function priceOf(route: RouteConfig): string {
   if (route.upstream.kind === 'proxy') return 'varies'
-  return route.price === undefined || route.price === 0 ? '-' : `${route.price} sat${route.price === 1 ? '' : 's'}`
+  if (route.price === undefined || isFree(route.price)) return '-'
+  return `${priceWords(route.price)}${route.meter === undefined ? '' : ' a balance'}`
 }
 
 function upstreamOf({ upstream }: RouteConfig): string {

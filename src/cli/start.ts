@@ -8,7 +8,7 @@ import type { AnyOperation } from '../gateway/operation.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../system/clock.ts'
 import { BufferCollector, keepYoung, youngCollector } from '../system/collector.ts'
-import { isConnectionFault, openDatabase, type Database } from '../database/database.ts'
+import { isConnectionFault, openDatabase, type Database, type DatabaseOptions } from '../database/database.ts'
 import { keysPath } from '../keys/keyfile.ts'
 import { createLog, type Log } from '../telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
@@ -58,14 +58,7 @@ async function run(file: string, out: Output): Promise<number> {
 async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
   const secrets = loadSecrets(config)
   const { prepare } = await import('../first-start.ts')
-  const database = await openDatabase({
-    url: config.database.url,
-    dataDir: config.data,
-    log,
-    clock: systemClock,
-    connections: 1,
-    image: ownImage()
-  })
+  const database = await openDatabase({ ...databaseOf(config), log, clock: systemClock, connections: 1 })
   try {
     await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
     work.done()
@@ -76,6 +69,11 @@ async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Pr
   } finally {
     await database.close()
   }
+}
+
+/** The database as a configuration has it. */
+function databaseOf(config: GatewayConfig): Omit<DatabaseOptions, 'log' | 'clock'> {
+  return { ...config.database, dataDir: config.data, image: ownImage() }
 }
 
 function prepareLater(config: GatewayConfig, log: Log, work: FirstWork): void {
@@ -115,14 +113,7 @@ class Process {
     const secrets = loadSecrets(config)
     // The embedded database starts in its own process while this one reads the rest of the program.
     const [database, { compose }] = await Promise.all([
-      openDatabase({
-        url: config.database.url,
-        dataDir: config.data,
-        log: this.#log,
-        clock: this.#clock,
-        connections: config.database.connections,
-        image: ownImage()
-      }),
+      openDatabase({ ...databaseOf(config), log: this.#log, clock: this.#clock }),
       import('../compose.ts'),
       import('../first-start.ts')
     ])

@@ -1,4 +1,5 @@
 import { openAdmin } from '../admin/open.ts'
+import { openBalances } from '../balances/open.ts'
 import { openBilling } from '../billing/open.ts'
 import { countEndpoints, hasChallenge, openChallenges } from '../challenges/open.ts'
 import type { Problem } from '../config/diagnose.ts'
@@ -74,7 +75,9 @@ async function openGround(running: Running, around: Surroundings, closers: Close
   const production = config.mode === 'production'
   const metrics = new Metrics()
   if (config.metrics.process) metrics.measureProcess()
-  const state = closers.add(await openState(config.state.url, { clock, log }), part => part.close())
+  const state = closers.add(await openState(config.state.url, { clock, log, cluster: config.state.cluster }), part =>
+    part.close()
+  )
   const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
   const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
   return {
@@ -139,6 +142,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     })
   )
   const { challenges } = sale
+  const { balances, ledger } = opened(openBalances({ ...known, challenges }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
   const { gate } = billing
   const signIn = opened(openSignIn({ ...known, outbox: mail.outbox }))
@@ -198,6 +202,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   const services: SteadyServices = {
     adminKey,
     authThrottle,
+    balances,
     challenges,
     clock,
     forwarder,
@@ -221,6 +226,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     async start(): Promise<void> {
       await proxies.start()
       await challenges.start()
+      await ledger.start()
       // What the others find out at once may have to be told by a job.
       await jobs.start()
       await payments.start()

@@ -1,3 +1,4 @@
+import { priceWords } from '../config/price.ts'
 import type { PricedRoute } from '../gateway/openapi/paid.ts'
 
 /** A store that wants to be found (`listInRegistry`). */
@@ -20,8 +21,7 @@ export interface LlmsFacts {
 export function llmsText({ serviceName, description, publicUrl, pricedRoutes, stores }: LlmsFacts): string {
   const routes = pricedRoutes.map(route => {
     const methods = route.methods.length === 0 ? 'any method' : route.methods.join(', ').toUpperCase()
-    const price =
-      route.amountSats === null ? 'price varies' : `${route.amountSats} sat${route.amountSats === 1 ? '' : 's'}`
+    const price = route.price === null ? 'price varies' : priceWords(route.price)
     return `- ${route.path} (${methods}): ${price}. ${route.description}`
   })
   const shops = stores.map(

@@ -1,4 +1,5 @@
 import type { PriceList } from '../challenges/schema.ts'
+import { priceWords } from '../config/price.ts'
 import type { PricedRoute } from '../gateway/openapi/paid.ts'
 
 /** What the manifest tells of. */
@@ -41,7 +42,9 @@ export function l402Manifest(facts: ManifestFacts): string {
         summary: route.description,
         l402_enabled: true,
         pricing:
-          route.amountSats === null ? { model: 'varies' } : { model: 'per-request', base_price_sats: route.amountSats }
+          typeof route.price === 'number'
+            ? { model: route.meter === undefined ? 'per-request' : 'balance', base_price_sats: route.price }
+            : { model: 'varies', ...(route.price === null ? {} : { price: priceWords(route.price) }) }
       }))
     )
   })

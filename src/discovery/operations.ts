@@ -52,7 +52,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     const priced = pricedRoutes(config)
     // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
     const isForSale = (operation: AnyOperation): boolean =>
-      operation.access === 'credential' && (priceOf(operation)?.amountSats ?? null) !== null
+      operation.access === 'credential' && (priceOf(operation)?.price ?? null) !== null
     const operations =
       which === 'whole'
         ? facts.operations()
@@ -65,7 +65,8 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       title: payment.serviceName,
       description: which === 'whole' ? DESCRIPTION : `${DESCRIPTION} ${WHERE_THE_REST_IS}`,
       publicUrl: facts.publicUrl(),
-      pricedRoutes: which === 'whole' ? priced : priced.filter(route => route.amountSats !== null),
+      pricedRoutes:
+        which === 'whole' ? priced : priced.filter(route => route.price !== null || route.calls !== undefined),
       priceOf,
       service: service(),
       ...(which === 'whole' ? { webhooks: facts.webhooks } : {})

@@ -61,7 +61,11 @@ export const configurationErrors = {
   },
   BG_CONFIG_PROVIDER_KEY: {
     cause: 'The key of a payment provider is missing or has not the form of its kind.',
-    cure: 'Copy the whole key from the provider; of lnd it is an `lndconnect://` address.'
+    cure: 'Copy the whole key from the provider; of a node it is an address, such as `lndconnect://` for lnd.'
+  },
+  BG_CONFIG_PROVIDER_RECEIVES: {
+    cause: 'The kind of a provider can receive payments and pay nothing out, so that refunds through it are refused.',
+    cure: 'Nothing, where nobody is to be refunded; else name a kind that pays out.'
   },
   BG_ROUTE_TWICE: {
     cause: 'Two routes take the same requests, or have the same name.',

@@ -61,6 +61,19 @@ export const responseErrors = {
     cause: 'The body is not of the type that the operation takes, or is compressed.',
     cure: 'Send `Content-Type: application/json` and no `Content-Encoding`.'
   },
+  BG_PRICE_UNKNOWN: {
+    status: 400,
+    error: 'Price unknown',
+    cause:
+      'The field that the price hangs on is missing, has a value without a price, stands twice, or cannot be read.',
+    cure: '`message` names the field; send it once, in plain letters, with one of the values that it names.'
+  },
+  BG_PRICE_UNAVAILABLE: {
+    status: 503,
+    error: 'Price unavailable',
+    cause: 'The price server of the route is away, was too slow, or named no price. Nothing was charged.',
+    cure: 'Try again after `Retry-After`; the log has what the price server did.'
+  },
   BG_CLIENT_GONE: {
     status: 499,
     cause: 'The client closed the connection before its request was whole. It is only logged.',
@@ -221,6 +234,12 @@ export const responseErrors = {
     error: 'Plan endpoint limit reached',
     cause: "The plan's endpoints are used up.",
     cure: 'Retire one with `POST /api/l402/endpoints/retire`, or take a larger plan.'
+  },
+  BG_BALANCE_USED_UP: {
+    status: 402,
+    error: 'Balance used up',
+    cause: 'A metered response used up the balance while it was sent, and was ended there.',
+    cure: 'Pay for a further bundle and send the request again.'
   },
   BG_PLAN_NOT_SOLD: {
     status: 400,
@@ -464,6 +483,12 @@ export const responseErrors = {
     cause: 'The use of the payment could not be written in time; it was not used up.',
     cure: 'Send the same request again.'
   },
+  BG_BALANCE_UNAVAILABLE: {
+    status: 503,
+    error: 'Balance unavailable',
+    cause: 'The balance that pays for the request could not be asked; nothing was taken from it.',
+    cure: 'Send the same request again.'
+  },
   BG_REVOCATION_UNAVAILABLE: {
     status: 503,
     error: 'Revocation unavailable',
@@ -534,6 +559,11 @@ export const responseErrors = {
     status: 400,
     cause: 'Two prices for one method and path.',
     cure: 'Remove one.'
+  },
+  BG_PROXY_METER_WITHOUT_PRICE: {
+    status: 400,
+    cause: 'An endpoint with `meter` has the price 0, so nobody could have a balance to use it.',
+    cure: 'Give `priceSats`, what a balance costs, or leave `meter` out.'
   },
   BG_PROXY_AUTH_HEADER_MISSING: {
     status: 400,

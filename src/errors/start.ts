@@ -22,6 +22,11 @@ export const startErrors = {
     cause: '`database.url` names no database that is known here.',
     cure: 'Use `postgres://user:password@host:5432/name`, or `pglite:database` for the embedded one.'
   },
+  BG_DATABASE_SESSION: {
+    cause:
+      'A pooler stands before PostgreSQL, and its sessions lack what the gateway needs of them: time limits, prepared statements, or notifications.',
+    cure: 'Do what the message says; docs/scaling.md has a whole `pgbouncer.ini`.'
+  },
   BG_DATABASE_IN_USE: {
     cause: 'Another gateway has the folder of the embedded database.',
     cure: 'Stop that one, or give this one another `data` folder; several gateways on one database need PostgreSQL.'

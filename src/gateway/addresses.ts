@@ -21,6 +21,18 @@ export function normalAddress(address: string): string {
 }
 
 /**
+ * The network around an address that one provider usually gives to one customer of some size: IPv4 by /24, IPv6 by /48.
+ * Text that is no address stays as it is.
+ */
+export function widerNetwork(address: string): string {
+  const parsed = parseAddress(address)
+  if (parsed === null) return address
+  if (parsed instanceof ipaddr.IPv4) return `${parsed.octets.slice(0, 3).join('.')}.0/24`
+  const [a = 0, b = 0, c = 0] = parsed.parts
+  return `${a.toString(16)}:${b.toString(16)}:${c.toString(16)}::/48`
+}
+
+/**
  * What counts as one client among addresses: an IPv4 address as it is, IPv6 by its /64, since one household or server
  * has all of that (decision 32), and an IPv4 address inside IPv6 as the IPv4 address. Text that is no address stays as
  * it is.

@@ -7,6 +7,7 @@ type RequestHook = (ctx: Context) => HookResult
 type ResponseHook = (ctx: Context, head: Head) => void | Promise<void>
 type UpstreamHook = (ctx: Context, out: UpstreamRequest) => void
 type ChunkHook = (ctx: Context, bytes: Uint8Array) => void
+type LastHook = (ctx: Context) => Uint8Array | null
 type DoneHook = (ctx: Context, outcome: Outcome) => void
 type Handle = (ctx: Context, responder: Responder) => HookResult
 
@@ -29,12 +30,15 @@ export class Chain {
   readonly slotCount: number
   /** Slots without a value; a copy for each request costs a quarter of what making them one by one does. */
   readonly emptySlots: readonly unknown[]
+  /** Some plugin of the route may have a last word. */
+  readonly hasLast: boolean
   /** Some plugin of the route watches chunks. */
   readonly watchesChunks: boolean
   readonly #request: ReadonlyArray<RequestHook | null>
   readonly #response: ReadonlyArray<ResponseHook | null>
   readonly #upstream: readonly UpstreamHook[]
   readonly #chunk: ReadonlyArray<ChunkHook | null>
+  readonly #last: ReadonlyArray<LastHook | null>
   readonly #done: ReadonlyArray<DoneHook | null>
   readonly #handle: Handle
   readonly #close: ReadonlyArray<() => void | Promise<void>>
@@ -49,9 +53,11 @@ export class Chain {
     this.#response = hooks.map(h => h.response?.bind(h) ?? null)
     this.#upstream = hooks.flatMap(h => (h.upstream === undefined ? [] : [h.upstream.bind(h)]))
     this.#chunk = hooks.map(h => h.chunk?.bind(h) ?? null)
+    this.#last = hooks.map(h => h.last?.bind(h) ?? null)
     this.#done = hooks.map(h => h.done?.bind(h) ?? null)
     this.#handle = terminal.handle.bind(terminal)
     this.#close = hooks.flatMap(h => (h.close === undefined ? [] : [h.close.bind(h)]))
+    this.hasLast = this.#last.some(hook => hook !== null)
     this.watchesChunks = this.#chunk.some(hook => hook !== null)
   }
 
@@ -98,9 +104,24 @@ export class Chain {
     }
   }
 
-  /** Shows a piece of the response to those who watch. */
-  chunk(ctx: Context, bytes: Uint8Array, progress: ChainProgress): void {
-    for (let at = progress.next - 1; at >= 0; at--) this.#chunk[at]?.(ctx, bytes)
+  /** Shows a piece of the response to those who watch; a promise while one of them lets the upstream wait. */
+  chunk(ctx: Context, bytes: Uint8Array, progress: ChainProgress): void | Promise<void> {
+    let all: Array<Promise<void>> | null = null
+    for (let at = progress.next - 1; at >= 0; at--) {
+      const pending = this.#chunk[at]?.(ctx, bytes)
+      if (pending !== undefined) (all ??= []).push(pending)
+    }
+    if (all !== null) return Promise.all(all).then(() => undefined)
+  }
+
+  /** What follows the last piece of an upstream's response; null for nothing. */
+  last(ctx: Context, progress: ChainProgress): Uint8Array | null {
+    const all: Uint8Array[] = []
+    for (let at = progress.next - 1; at >= 0; at--) {
+      const bytes = this.#last[at]?.(ctx) ?? null
+      if (bytes !== null) all.push(bytes)
+    }
+    return all.length === 0 ? null : Buffer.concat(all)
   }
 
   /**

@@ -1,3 +1,5 @@
+import type { MeterConfig } from '../config/meter.ts'
+import type { FiatText } from '../config/money-text.ts'
 import type { RequestBody } from './body.ts'
 import type { ReadonlyHeaders } from './headers.ts'
 import type { Idempotency } from './idempotency.ts'
@@ -27,7 +29,12 @@ export interface RequestPayment {
  * declaration merging; the engine knows only that there is a price.
  */
 export interface RequestOffer {
-  readonly amountSats: number
+  /** Satoshis, 0 for what is free; null where the price is `fiat`, which becomes satoshis with the challenge. */
+  readonly amountSats: number | null
+  /** The price where it is no bitcoin. */
+  readonly fiat: FiatText | null
+  /** Where the payment buys a balance, how the request takes from it; null where it buys the request. */
+  readonly meter: MeterConfig | null
 }
 
 /** The place of a plugin's own value on the context; made by `scope.slot` when the chain is built. */
@@ -58,6 +65,17 @@ export interface RequestFacts {
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 const NO_SLOTS: unknown[] = []
+
+/** A response that flows, or is about to. */
+export interface RunningResponse {
+  /**
+   * Ends it before its end. Without `last` the connection is broken off, so that nobody takes what came for the whole;
+   * before the head the error is answered. With `last` that is the end, for a body which says by itself that more would
+   * have come; only from a plugin that has a `last` hook, and it is broken off where Content-Length was announced. A
+   * response that is over stays as it is.
+   */
+  cut(error: Error, last: Uint8Array | null): void
+}
 
 /**
  * One request on its way: the only thing that plugins and domains see of it. Node's own request and response stay in
@@ -101,8 +119,12 @@ export class Context {
   idempotency: Idempotency | null
   /** What this request would buy; null on what is free or not priced yet. */
   offer: RequestOffer | null
+  /** A part of the payment's balance is reserved for this request; the plugin `meter` says so. */
+  isReserved: boolean
   /** Where `forward` sends the request; null takes the route's own upstream. */
   upstreamTarget: UpstreamTarget | null
+  /** What the engine lets a plugin do with the response while it flows; null where no engine runs the request. */
+  response: RunningResponse | null
   /** The values of plugins' slots; use `get` and `set`. */
   slots: unknown[]
 
@@ -130,7 +152,9 @@ export class Context {
     this.payment = null
     this.idempotency = null
     this.offer = null
+    this.isReserved = false
     this.upstreamTarget = null
+    this.response = null
     this.slots = NO_SLOTS
   }
 

@@ -59,8 +59,9 @@ export function conditional(hooks: Hooks, condition: Condition, taken: Slot<bool
     }
   if (hooks.chunk !== undefined)
     out.chunk = (ctx, bytes) => {
-      if (ctx.get(taken) === true) hooks.chunk?.(ctx, bytes)
+      if (ctx.get(taken) === true) return hooks.chunk?.(ctx, bytes)
     }
+  if (hooks.last !== undefined) out.last = ctx => (ctx.get(taken) === true ? (hooks.last?.(ctx) ?? null) : null)
   if (hooks.done !== undefined)
     out.done = (ctx, outcome) => {
       if (ctx.get(taken) === true) hooks.done?.(ctx, outcome)
@@ -125,7 +126,12 @@ export function observing(hooks: Hooks, entry: ChainEntryConfig, log: Log): Hook
   if (hooks.chunk !== undefined) {
     out.chunk = (ctx, bytes) => {
       try {
-        hooks.chunk?.(ctx, bytes)
+        const pending = hooks.chunk?.(ctx, bytes)
+        // Nobody waits for one that only observes.
+        if (pending !== undefined)
+          pending.catch((error: unknown) => {
+            refused(ctx, error)
+          })
       } catch (error) {
         refused(ctx, error)
       }

@@ -1,5 +1,5 @@
 import type { Chain, ChainProgress } from './chain.ts'
-import type { Context } from './context.ts'
+import type { Context, RunningResponse } from './context.ts'
 import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
 import type { UpstreamRequest } from './plugin.ts'
@@ -50,7 +50,7 @@ function replyHeaders({ status, headers: given, body }: Reply): HeaderList {
  * late is still given back, and the response of an operation whose client left still goes up the chain, where
  * `idempotency` keeps it.
  */
-export class Exchange implements Responder, WireListener {
+export class Exchange implements Responder, RunningResponse, WireListener {
   readonly ctx: Context
   onDrain: (() => void) | null = null
   onClose: (() => void) | null = null
@@ -61,10 +61,16 @@ export class Exchange implements Responder, WireListener {
   #status = 0
   #source: HeadSource = 'reply'
   #headSent = false
+  /** The length of the body was announced, or there is none. */
+  #isMeasured = false
   #leaving = false
   #ended = false
   /** The connection is done with this response; `#complete` says whether it took all of it. */
   #closed = false
+  /** The client's connection takes nothing at the moment. */
+  #isFull = false
+  /** Watchers that let the upstream wait. */
+  #waits = 0
   #complete = false
   /** Asynchronous steps under way. */
   #working = 0
@@ -79,6 +85,7 @@ export class Exchange implements Responder, WireListener {
     this.#chain = chain
     this.#events = events
     wire.listener = this
+    ctx.response = this
   }
 
   get gone(): boolean {
@@ -143,22 +150,71 @@ export class Exchange implements Responder, WireListener {
 
   write(bytes: Uint8Array): boolean {
     if (this.#closed || this.#ended || !this.#headSent) return true
+    let pending: void | Promise<void> = undefined
     if (this.#chain.watchesChunks) {
       try {
-        this.#chain.chunk(this.ctx, bytes, this.#progress)
+        pending = this.#chain.chunk(this.ctx, bytes, this.#progress)
       } catch (error) {
         // The caller is the upstream's reader and could not tell a watcher's fault from its own.
         this.#refuse(error)
         return true
       }
     }
-    return this.#wire.write(bytes)
+    this.#isFull = !this.#wire.write(bytes)
+    if (pending !== undefined) void this.#wait(pending)
+    return !this.#isFull && this.#waits === 0
+  }
+
+  /** Lets the writer wait for a watcher. Never rejects. */
+  async #wait(pending: Promise<void>): Promise<void> {
+    this.#waits++
+    try {
+      await pending
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#waits--
+    }
+    if (this.#waits === 0 && !this.#isFull && !this.#closed && !this.#ended) this.onDrain?.()
+  }
+
+  cut(error: Error, last: Uint8Array | null): void {
+    if (this.#closed || this.#ended) return
+    const isFramed = this.#headSent && this.#chain.hasLast && !this.#isMeasured && this.ctx.upgrade === null
+    if (last === null || !isFramed) {
+      this.#refuse(error)
+      return
+    }
+    this.#error ??= error
+    this.#ended = true
+    // The upstream is let go at once: a client that does not read must not keep it.
+    const close = this.onClose
+    this.onClose = null
+    this.#wire.end(last, null)
+    try {
+      close?.()
+    } catch (fault) {
+      this.#fault(fault)
+    }
   }
 
   end(trailers: readonly string[] | null): void {
     if (this.#closed || this.#ended || !this.#headSent) return
+    const last = this.#lastWord()
     this.#ended = true
-    this.#wire.end(null, trailers)
+    this.#wire.end(last, trailers)
+  }
+
+  /** What plugins add behind the upstream's last piece; a fault there takes nothing of the response away. */
+  #lastWord(): Uint8Array | null {
+    if (!this.#chain.hasLast || this.#source !== 'upstream') return null
+    try {
+      const last = this.#chain.last(this.ctx, this.#progress)
+      return this.#isMeasured ? null : last
+    } catch (error) {
+      this.#fault(error)
+      return null
+    }
   }
 
   fail(error: Error): void {
@@ -197,7 +253,8 @@ export class Exchange implements Responder, WireListener {
   }
 
   drained(): void {
-    this.onDrain?.()
+    this.#isFull = false
+    if (this.#waits === 0) this.onDrain?.()
   }
 
   stopping(): void {
@@ -338,6 +395,9 @@ export class Exchange implements Responder, WireListener {
     this.#status = head.status
     // It throws when a name or value cannot be written; then nothing has been, and the error can still be answered.
     this.#wire.head(head.status, head.headers.pairs)
+    if (this.#chain.hasLast)
+      this.#isMeasured =
+        this.ctx.method === 'HEAD' || EMPTY_BODY_STATUS.has(head.status) || head.headers.has('content-length')
     this.#headSent = true
   }
 
@@ -350,8 +410,15 @@ export class Exchange implements Responder, WireListener {
     this.#write(head)
     if (this.#settled || this.#ended) return
     const whole = empty || isStreamBody(body) ? null : body
-    if (this.#chain.watchesChunks && whole !== null)
-      this.#chain.chunk(this.ctx, typeof whole === 'string' ? Buffer.from(whole) : whole, this.#progress)
+    if (this.#chain.watchesChunks && whole !== null) {
+      const bytes = typeof whole === 'string' ? Buffer.from(whole) : whole
+      const pending = this.#chain.chunk(this.ctx, bytes, this.#progress)
+      // It is all there: nobody can be made to wait.
+      if (pending !== undefined)
+        pending.catch((error: unknown) => {
+          this.#fault(error)
+        })
+    }
     if (this.#closed) return
     this.#ended = true
     this.#wire.end(whole, null)

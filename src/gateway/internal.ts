@@ -1,7 +1,8 @@
 import fastJson from 'fast-json-stringify'
 import type { TSchema } from 'typebox'
 import type { Context } from './context.ts'
-import { LongError, methodNotAllowed, notFound, ValidationError } from './errors.ts'
+import { methodNotAllowed, notFound, ValidationError } from './errors.ts'
+import { requireJson } from './json-type.ts'
 import type { OperationResponse, AnyOperation, Result } from './operation.ts'
 import { isStreamBody, type Reply } from './reply.ts'
 import { Router } from './router.ts'
@@ -142,9 +143,9 @@ export class InternalUpstream {
   ): Promise<Reply> {
     // Only a chunked body can turn out to be empty; then that is what is wrong, and not the type it does not name.
     const unsure = ctx.body.length === null && !ctx.headers.has('content-type')
-    if (!unsure) requireJson(ctx)
+    if (!unsure && ctx.body.length !== 0) requireJson(ctx.headers)
     const bytes = await ctx.body.bytes()
-    if (unsure && bytes.byteLength > 0) requireJson(ctx)
+    if (unsure && bytes.byteLength > 0) requireJson(ctx.headers)
     const body = mounted.readBody === null ? undefined : read(mounted, mounted.readBody, bytes)
     return await finish(mounted, mounted.operation.handle(input(ctx, params, query, body)))
   }
@@ -189,33 +190,6 @@ function requireCaller(ctx: Context, { access, id }: AnyOperation): void {
   if (access !== 'merchant' && access !== 'admin') return
   if (ctx.principal?.kind !== access)
     throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
-}
-
-/**
- * 415 for a body that is there and does not say that it is JSON, or that is compressed, which none of ours needs
- * (decision 5).
- */
-function requireJson(ctx: Context): void {
-  if (ctx.body.length === 0) return
-  const coding = ctx.headers.get('content-encoding')?.trim().toLowerCase()
-  if (coding !== undefined && coding !== '' && coding !== 'identity') {
-    throw new LongError(
-      415,
-      'Unsupported media type',
-      'The body must be sent as it is, without a Content-Encoding.',
-      {},
-      ['Accept-Encoding', 'identity']
-    )
-  }
-  const type = ctx.headers.get('content-type')
-  const essence = type?.split(';', 1)[0]?.trim().toLowerCase()
-  if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence)))
-    return
-  throw new LongError(
-    415,
-    'Unsupported media type',
-    `The body must be JSON with Content-Type: application/json${type === undefined ? '' : `, not ${essence ?? type}`}.`
-  )
 }
 
 function mount(operation: AnyOperation): Mounted {

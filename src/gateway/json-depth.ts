@@ -9,12 +9,12 @@ const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
 /**
- * Whether lists and objects stand inside each other deeper than `MAX_DEPTH`, told from the bytes in one walk, which
+ * Whether lists and objects stand inside each other deeper than `most` levels, told from the bytes in one walk, which
  * ends there:
  * `JSON.parse` takes fifty times as long over half a million levels as over the same number of items. Of what is no
  * JSON it may say either; the parser refuses that.
  */
-export function tooDeep(bytes: Uint8Array): boolean {
+export function tooDeep(bytes: Uint8Array, most = MAX_DEPTH): boolean {
   let depth = 0
   let inside = false
   for (let at = 0; at < bytes.length; at++) {
@@ -24,7 +24,7 @@ export function tooDeep(bytes: Uint8Array): boolean {
       else if (byte === QUOTE) inside = false
     } else if (byte === QUOTE) inside = true
     else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
-      if (++depth > MAX_DEPTH) return true
+      if (++depth > most) return true
     } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth--
   }
   return false

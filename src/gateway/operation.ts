@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import type { PresetName } from '../config/presets.ts'
 import type { Context } from './context.ts'
+import type { DocumentedPrice } from './openapi/paid.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
 
 /**
@@ -122,7 +123,7 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
    */
   readonly bodyOptional?: true
   /** What its own 402 asks for, where it sells something by itself and not by the price of a route. */
-  readonly sells?: { readonly amountSats: number | null; readonly description: string }
+  readonly sells?: DocumentedPrice
   /** A body that the operation reads by itself: a form, or the bytes of whoever signs them; for OpenAPI. */
   readonly form?: { readonly mediaType: string; readonly schema: TSchema }
   /** Request headers that the operation reads, for OpenAPI: a description, or more. */

@@ -35,8 +35,16 @@ export interface Hooks {
   /** Just before forwarding; synchronous. */
   upstream?(ctx: Context, out: UpstreamRequest): void
   response?(ctx: Context, head: Head): void | Promise<void>
-  /** Watches the bytes of the response; must neither keep nor change them. */
-  chunk?(ctx: Context, bytes: Uint8Array): void
+  /**
+   * Watches the bytes of the response; must neither keep nor change them. A promise lets these bytes go on and asks the
+   * upstream to wait until it has resolved; one that rejects breaks the response off, as does what is thrown.
+   */
+  chunk?(ctx: Context, bytes: Uint8Array): void | Promise<void>
+  /**
+   * Bytes that follow the last piece of an upstream's response; asked once, of those that were entered, and nothing is
+   * added where Content-Length has been announced.
+   */
+  last?(ctx: Context): Uint8Array | null
   done?(ctx: Context, outcome: Outcome): void
   /** This generation of the configuration retires: end timers, give back pools. */
   close?(): void | Promise<void>

@@ -1,3 +1,4 @@
+import { amountWords, isFree, priceWords } from '../config/price.ts'
 import { alwaysHolds } from '../config/sale.ts'
 import type { ChainEntryConfig, RouteConfig } from '../config/schema.ts'
 import type { Context } from './context.ts'
@@ -20,7 +21,7 @@ export function asksAlways(
   plugins: ReadonlyMap<string, Plugin>
 ): boolean {
   return (
-    route.price !== 0 &&
+    (route.price === undefined || !isFree(route.price)) &&
     asking(entries, plugins).some(entry => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))
   )
 }
@@ -42,16 +43,22 @@ export function requirePayment(
   if (ask.length > 0 && ask.every(entry => entry.mode === 'observe')) return null
   const proxied = route.upstream.kind === 'proxy'
   const price = route.price ?? 0
-  const isFree = (ctx: Context): boolean =>
-    ctx.offer !== null ? ctx.offer.amountSats === 0 : proxied ? ctx.upstreamTarget !== null : price === 0
+  const routeIsFree = isFree(price)
+  const costsNothing = (ctx: Context): boolean =>
+    ctx.offer !== null ? ctx.offer.amountSats === 0 : proxied ? ctx.upstreamTarget !== null : routeIsFree
   return {
     request(ctx) {
-      if (ctx.payment !== null || isFree(ctx)) return
+      if (ctx.payment !== null && (ctx.offer === null || ctx.offer.meter === null || ctx.isReserved)) return
+      if (ctx.payment === null && costsNothing(ctx)) return
       const costs =
-        ctx.offer === null && proxied ? 'a price that nobody looked up' : `${ctx.offer?.amountSats ?? price} sats`
+        ctx.offer === null
+          ? proxied
+            ? 'a price that nobody looked up'
+            : priceWords(price)
+          : amountWords(ctx.offer.amountSats ?? ctx.offer.fiat ?? 0)
       throw new Error(
         `the chain "${route.chain}" of the route "${route.name}" let a request through that costs ${costs} and was not paid for; nothing was sent on. ` +
-          'It needs credential and challenge, both for every request of the route'
+          `It needs credential and challenge${route.meter === undefined ? '' : ' and meter'}, each for every request of the route`
       )
     }
   }

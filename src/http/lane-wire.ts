@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
+import { isToken, NameTable } from '../gateway/header-names.ts'
 import type { TunnelResult, Wire, WireListener } from '../gateway/wire.ts'
-import { headerKind, NOT_A_TOKEN } from './header-kinds.ts'
 import type { Lane } from './lane.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from './allowance.ts'
@@ -17,12 +17,15 @@ const LINE_BREAKER = /[^\t\x20-\x7e\x80-\xff]/
 
 const statusLines = new Map<number, string>()
 
-/** Throws `RangeError` as Node does for what is no status. */
+/** How the line of a header begins, after the line before it; empty for what is no name. */
+const starts = new NameTable(name => (isToken(name) ? `\r\n${name}: ` : ''))
+
+/** The first line, without its end. Throws `RangeError` as Node does for what is no status. */
 function statusLine(status: number): string {
   const known = statusLines.get(status)
   if (known !== undefined) return known
   if (!Number.isInteger(status) || status < 100 || status > 999) throw new RangeError(`Invalid status code: ${status}`)
-  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n`
+  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}`
   statusLines.set(status, line)
   return line
 }
@@ -94,7 +97,7 @@ export class LaneWire implements Wire {
 
   interim(status: number, headers: readonly string[]): void {
     if (this.#stage !== FRESH || this.gone || (status !== 102 && status !== 103)) return
-    let head = statusLine(status)
+    let head = `${statusLine(status)}\r\n`
     for (let at = 0; at < headers.length; at += 2) head += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
     this.#send(`${head}\r\n`)
   }
@@ -107,19 +110,24 @@ export class LaneWire implements Wire {
     this.#silent = silent || (seen & EMPTY) !== 0
     const close = lane.closing || lane.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
     if (close) lane.lastResponse()
+    // Each line begins with the end of the one before: two pieces a line in the place of four, of which a tree is made
+    // that is made flat when it is written.
     let head = statusLine(status)
     for (let at = 0; at < headers.length; at += 2) {
       const name = headers[at] ?? ''
       const value = headers[at + 1] ?? ''
+      const start = starts.of(name)
       // Throws on what would break a line; nothing is written then, and another head may follow.
-      head +=
-        headerKind(name) === NOT_A_TOKEN || LINE_BREAKER.test(value) ? headerLine(name, value) : `${name}: ${value}\r\n`
+      if (start === '' || LINE_BREAKER.test(value)) headerLine(name, value)
+      head = head + start + value
     }
-    if (close) head += 'Connection: close\r\n'
+    if (close) head += '\r\nConnection: close'
     if ((seen & DATED) === 0) head += lane.dateLine()
-    if (!close) head += this.#last ? 'Connection: close\r\n' : 'Connection: keep-alive\r\n'
     this.#chunked = (seen & FRAMED) === 0 && !silent
-    this.#head = this.#chunked ? `${head}Transfer-Encoding: chunked\r\n\r\n` : `${head}\r\n`
+    this.#head =
+      head +
+      (close ? '' : this.#last ? '\r\nConnection: close' : '\r\nConnection: keep-alive') +
+      (this.#chunked ? '\r\nTransfer-Encoding: chunked\r\n\r\n' : '\r\n\r\n')
     this.#stage = HEAD
     // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
     // packet.

@@ -252,7 +252,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const second = Math.floor(this.now() / 1000)
     if (second !== this.#second) {
       this.#second = second
-      this.#dateLine = `Date: ${new Date(second * 1000).toUTCString()}\r\n`
+      this.#dateLine = `\r\nDate: ${new Date(second * 1000).toUTCString()}`
     }
     return this.#dateLine
   }

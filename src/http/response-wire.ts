@@ -87,6 +87,8 @@ export class ResponseWire implements Wire {
   #keeps = 0
   #finished = false
   #broken = false
+  /** A tunnel has the connection; breaking it off is still asked of us. */
+  #isTunnel = false
   #closed = false
 
   /** `method` and `httpVersion` decide which responses have a body and how it is framed. */
@@ -216,7 +218,7 @@ export class ResponseWire implements Wire {
   }
 
   destroy(): void {
-    if (this.#stage === OVER || this.#closed) return
+    if (this.#closed || (this.#stage === OVER && !this.#isTunnel)) return
     this.#stage = OVER
     this.#broken = true
     // A reset and not a FIN: an HTTP/1.0 client would take the end of the connection for the end of the body.
@@ -257,6 +259,7 @@ export class ResponseWire implements Wire {
    */
   handOver(): void {
     this.#stage = OVER
+    this.#isTunnel = true
     this.#begun = true
     this.#res.detachSocket(this.#connection.socket)
   }
@@ -281,13 +284,13 @@ export class ResponseWire implements Wire {
   }
 
   /** The end of the response, however it came; counts once. `complete` is told by a tunnel alone. */
-  closed(complete = this.#finished && !this.#broken): void {
+  closed(complete = this.#finished): void {
     if (this.#closed) return
     this.#closed = true
     this.#stage = OVER
     if (this.#keeps > 0) this.#caughtUp()
     this.body.done()
-    this.listener?.closed(complete)
+    this.listener?.closed(complete && !this.#broken)
     this.#connection.settled(this)
   }
 }

@@ -9,11 +9,10 @@ type Values = NonNullable<Parameters<Sql['unsafe']>[1]>
 
 /**
  * The database as pg-boss takes it, the same on PostgreSQL and the embedded one. Statements of several texts bring
- * their own
- * `BEGIN` and `COMMIT`, which a pool of connections cannot run: what is between runs in a transaction of ours instead.
- * `heard` is called with the name of a queue to which a job was added, by whatever process; `slow` says whether tables are being
- * made, which may take longer than a request would wait. At all other times a statement of the queue that stands must
- * not let others wait with it.
+ * their own `BEGIN` and `COMMIT`, which a pool of connections cannot run: what is between runs in a transaction of ours
+ * instead. `heard` is called with the name of a queue to which a job was added, by whatever process; `slow` says
+ * whether tables are being made, which may take longer than a request would wait. At all other times a statement of the
+ * queue that stands must not let others wait with it.
  */
 export function bossDatabase(database: Database, heard: (queue: string) => void, slow: () => boolean): BossDatabase {
   return {

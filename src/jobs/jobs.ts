@@ -342,7 +342,8 @@ export class PgBossJobs implements Jobs {
     })
     try {
       await boss.start()
-      for (const declared of this.#declared.values()) await this.#make(boss, declared)
+      const known = new Map((await boss.getQueues([...this.#declared.keys()])).map(queue => [queue.name, queue]))
+      for (const declared of this.#declared.values()) await this.#make(boss, declared, known.get(declared.name))
       for (const { name, every } of this.#declared.values()) {
         if (every !== null) await this.#send(boss, database.sql, name, {}, { key: PERIODIC })
       }
@@ -371,7 +372,8 @@ export class PgBossJobs implements Jobs {
     if (!this.#closed) looks.soon(0)
   }
 
-  async #make(boss: PgBoss, { name, options, every }: JobDeclaration): Promise<void> {
+  /** Makes a queue, or sets the one that is `known` right. */
+  async #make(boss: PgBoss, { name, options, every }: JobDeclaration, known: object | undefined): Promise<void> {
     const settings = {
       retryLimit: every === null ? (options.retries ?? 0) + LOSSES : MANY,
       retryDelay: (options.retries ?? 0) === 0 ? 0 : RETRY_DELAY,
@@ -380,8 +382,7 @@ export class PgBossJobs implements Jobs {
       deleteAfterSeconds: every === null ? KEEP_DONE : KEEP_PERIODIC,
       notify: true
     }
-    const known = await boss.getQueue(name)
-    if (known === null) {
+    if (known === undefined) {
       // `short`: one waiting job a key. `exclusive`: one that waits or runs. (pg-boss would also have `stately`, of
       // which it remembers for minutes which keys are running.)
       await boss.createQueue(name, { ...settings, policy: every === null ? 'short' : 'exclusive' })

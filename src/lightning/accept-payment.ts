@@ -20,17 +20,45 @@ export type Scheme = 'l402' | 'payment'
 
 /** Reads Accept-Payment; `value` is null without the header, and several lines are joined with commas. */
 export function paymentPreference(value: string | null): PaymentPreference {
-  if (value === null || value.length > MAX_CHARS) return 'neutral'
+  const best = bestRange(value, 'charge')
+  if (best === null) return 'neutral'
+  if (best.weight === 0) return 'suppress'
+  return best.rank >= 3 ? 'prefer' : 'neutral'
+}
+
+/**
+ * Where the line of a session stands in a 402 that has one: after the line of the charge, before all others when the
+ * client names `lightning/session` with a higher weight than it gives a charge, or nowhere when it gives it q=0.
+ */
+export type SessionPlace = 'after' | 'first' | 'nowhere'
+
+/** Reads Accept-Payment for `lightning/session`, as `paymentPreference` does for a charge. */
+export function sessionPlace(value: string | null): SessionPlace {
+  const session = bestRange(value, 'session')
+  if (session === null) return 'after'
+  if (session.weight === 0) return 'nowhere'
+  // A range such as lightning/* asks for both alike.
+  return session.rank === EXACT && session.weight > (bestRange(value, 'charge')?.weight ?? 0) ? 'first' : 'after'
+}
+
+interface Range {
+  readonly rank: number
+  readonly weight: number
+}
+
+/** The most specific range that lightning with this intent matches; null without one, and where the header is malformed. */
+function bestRange(value: string | null, intent: 'charge' | 'session'): Range | null {
+  if (value === null || value.length > MAX_CHARS) return null
   let bestRank = 0
   let bestWeight = 0
   for (const element of value.split(',')) {
     const text = element.trim()
     if (text === '') continue
     const range = RANGE.exec(text)
-    if (range === null) return 'neutral'
+    if (range === null) return null
     const weightText = WEIGHT.exec(range[3] ?? '')?.[1] ?? '1'
-    if (!QVALUE.test(weightText)) return 'neutral'
-    const rank = specificity(range[1] ?? '', range[2] ?? '')
+    if (!QVALUE.test(weightText)) return null
+    const rank = specificity(range[1] ?? '', range[2] ?? '', intent)
     const weight = Number(weightText)
     // Of two equal ranges the friendlier one counts: a contradiction must not hide a way to pay.
     if (rank > bestRank || (rank === bestRank && weight > bestWeight)) {
@@ -38,16 +66,16 @@ export function paymentPreference(value: string | null): PaymentPreference {
       bestWeight = weight
     }
   }
-  if (bestRank === 0) return 'neutral'
-  if (bestWeight === 0) return 'suppress'
-  return bestRank >= 3 ? 'prefer' : 'neutral'
+  return bestRank === 0 ? null : { rank: bestRank, weight: bestWeight }
 }
 
-// 4 lightning/charge, 3 lightning/*, 2 */charge, 1 */*, 0 no match.
-function specificity(method: string, intent: string): number {
+const EXACT = 4
+
+// 4 lightning/<intent>, 3 lightning/*, 2 */<intent>, 1 */*, 0 no match.
+function specificity(method: string, intent: string, wanted: string): number {
   const named = method.toLowerCase() === 'lightning'
   if (!named && method !== '*') return 0
-  if (intent.toLowerCase() === 'charge') return named ? 4 : 2
+  if (intent.toLowerCase() === wanted) return named ? EXACT : 2
   if (intent === '*') return named ? 3 : 1
   return 0
 }

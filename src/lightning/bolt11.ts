@@ -97,7 +97,7 @@ const CURRENCIES: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
   signet: 'tbs',
   regtest: 'bcrt'
 })
-const HUMAN_PART = /^ln(bcrt|bc|tbs|tb)(?:([1-9][0-9]{0,19})([munp]?))?$/
+const HUMAN_PART = /^ln(bcrt|bc|tbs|tb)(?:(0|[1-9][0-9]{0,19})([munp]?))?$/
 const MAX_MSAT = 2_100_000_000_000_000_000n
 
 // Tenths of a millisatoshi (pico-bitcoin) in one unit.
@@ -113,15 +113,20 @@ const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
  * Decodes an invoice in lower or upper case, without a `lightning:` in front.
  * @param options.signature `false` leaves the signature unchecked, for an invoice that this process has just made;
  *   checking recovers the payee's public key, which takes most of a millisecond
+ * @param options.zeroAmount `true` admits an amount of zero, which some write where the payer is to choose
  * @throws InvoiceError
  */
-export function decodeInvoice(text: string, options: { readonly signature?: boolean } = {}): Invoice {
+export function decodeInvoice(
+  text: string,
+  options: { readonly signature?: boolean; readonly zeroAmount?: boolean } = {}
+): Invoice {
   if (text.length > MAX_INVOICE_CHARS)
     throw new InvoiceError('length', `The invoice has ${text.length} characters; the limit is ${MAX_INVOICE_CHARS}`)
   const { prefix, words } = readBech32(text)
   const human = HUMAN_PART.exec(prefix)
   const network = PREFIXES[human?.[1] ?? '']
-  if (human === null || network === undefined) {
+  const isZero = human?.[2] === '0'
+  if (human === null || network === undefined || (isZero && options.zeroAmount !== true)) {
     if (!/^ln(?:bc|tb)/.test(prefix))
       throw new InvoiceError('prefix', 'An invoice begins with lnbc, lntb, lntbs or lnbcrt')
     throw new InvoiceError(

@@ -17,12 +17,14 @@ export interface GrantTerms {
   readonly merchantId: string | null
   readonly chargeId: string
   readonly amountSats: number
+  /** What was asked where that is no bitcoin, such as `USD 0.002`; else there is no such caveat. */
+  readonly price?: string | null
   /** Unix seconds after which the token is invalid. */
   readonly expires: number
 }
 
 /** Names of the caveats, in the order in which a failure of one hides the failure of the next (decision 112). */
-export type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'charge_id'
+export type CaveatName = 'merchant_id' | 'expires' | 'path' | 'services' | 'amount_sats' | 'price' | 'charge_id'
 
 /** The intersection of a token's caveats. Frozen; a caveat that was not there is null. */
 export interface Grant {
@@ -32,6 +34,8 @@ export interface Grant {
   readonly merchantId: string | null
   readonly chargeId: string | null
   readonly amountSats: number | null
+  /** What was asked where that was no bitcoin. A holder can add it: only the payment's row says that it was so. */
+  readonly price: string | null
   /** Unix seconds. */
   readonly expires: number | null
   /** Caveats that no request can satisfy: malformed, or repeated and wider than before. Null for a sound token. */
@@ -50,8 +54,10 @@ export interface GrantRequirement {
   readonly merchantId: string | null
   /** The provider's charge id when the payment's row is at hand; null leaves the caveat unchecked. */
   readonly chargeId: string | null
-  /** The current price. */
-  readonly amountSats: number
+  /** The current price in satoshis; null where it is `price`. */
+  readonly amountSats: number | null
+  /** The current price where that is no bitcoin. */
+  readonly price?: string | null
 }
 
 /** Why a token does not satisfy a request. 403 for merchant, expiry and path, else 401 (decision 111). */
@@ -73,9 +79,19 @@ export type MerchantMessage =
   | 'Token requires merchant context but none was provided'
   | 'Token missing required merchant_id caveat'
 
-/** The value of `services` for a service of ours: tier 0 (decision 113). */
-export function serviceCaveat(name: string): string {
-  return `${name}:0`
+const BALANCE_TIER = ':1'
+
+/**
+ * The value of `services` for a service of ours: tier 0 (decision 113), and tier 1 where a payment buys a balance, so
+ * that neither is taken for the other (decision 257).
+ */
+export function serviceCaveat(name: string, isMetered = false): string {
+  return `${name}${isMetered ? BALANCE_TIER : ':0'}`
+}
+
+/** Whether a value of `services` is of what is paid from a balance. */
+export function isOfBalance(service: string): boolean {
+  return service.endsWith(BALANCE_TIER)
 }
 
 /**
@@ -85,11 +101,9 @@ export function serviceCaveat(name: string): string {
 export function issueCaveats(terms: GrantTerms): string[] {
   const caveats = [`services=${terms.service}`, `path=${terms.wildcard ? terms.path : exactPath(terms.path)}`]
   if (terms.merchantId !== null) caveats.push(`merchant_id=${terms.merchantId}`)
-  caveats.push(
-    `charge_id=${terms.chargeId}`,
-    `amount_sats=${wholeNumber('price', terms.amountSats)}`,
-    `expires=${wholeNumber('expiry', terms.expires)}`
-  )
+  caveats.push(`charge_id=${terms.chargeId}`, `amount_sats=${wholeNumber('price', terms.amountSats)}`)
+  if (typeof terms.price === 'string') caveats.push(`price=${terms.price}`)
+  caveats.push(`expires=${wholeNumber('expiry', terms.expires)}`)
   return caveats
 }
 
@@ -137,6 +151,7 @@ class GrantReader {
   #merchantId: string | null = null
   #chargeId: string | null = null
   #amountSats: number | null = null
+  #price: string | null = null
   #expires: number | null = null
   #flaws: Partial<Record<CaveatName, string>> | null = null
   #unknown: string | null = null
@@ -161,6 +176,9 @@ class GrantReader {
         break
       case 'charge_id':
         this.#chargeId = this.#same('charge_id', this.#chargeId, value)
+        break
+      case 'price':
+        this.#price = this.#same('price', this.#price, value)
         break
       case 'path':
         this.#narrowPath(value)
@@ -187,6 +205,7 @@ class GrantReader {
       merchantId: this.#merchantId,
       chargeId: this.#chargeId,
       amountSats: this.#amountSats,
+      price: this.#price,
       expires: this.#expires,
       flaws: this.#flaws === null ? null : Object.freeze(this.#flaws),
       unknown: this.#unknown
@@ -247,7 +266,7 @@ function printable(name: string): string {
 
 /**
  * Whether the grant satisfies the request: null, or the first failure in the order merchant_id, expires, path,
- * services, amount_sats, charge_id, unknown (decision 112). A caveat that every token of ours carries must be there.
+ * services, amount_sats, price, charge_id, unknown (decision 112). A caveat that every token of ours carries must be there.
  * @param now unix seconds, fractions allowed; there is no leeway (decision 174)
  */
 export function checkGrant(grant: Grant, requirement: GrantRequirement, now: number): CaveatFailure | null {
@@ -276,7 +295,16 @@ export function checkGrant(grant: Grant, requirement: GrantRequirement, now: num
 
   if (flaws?.amount_sats !== undefined) return invalid('amount_sats', flaws.amount_sats)
   if (grant.amountSats === null) return missing('amount_sats')
-  if (grant.amountSats !== requirement.amountSats) {
+  if (flaws?.price !== undefined) return invalid('price', flaws.price)
+  if (typeof requirement.price === 'string') {
+    if (grant.price !== requirement.price) {
+      const paid = grant.price ?? `${grant.amountSats} sats`
+      return invalid(
+        'price',
+        `Token price does not match the current price: it was bought at ${paid}, ${requirement.price} is asked`
+      )
+    }
+  } else if (grant.amountSats !== requirement.amountSats) {
     return invalid(
       'amount_sats',
       `Token price does not match the current price: ${grant.amountSats} sats were paid, ${requirement.amountSats} are asked`
@@ -307,7 +335,7 @@ export function checkStanding(grant: Grant, now: number): CaveatFailure | null {
   return grant.unknown === null ? null : invalid('unknown', grant.unknown)
 }
 
-const AFTER_EXPIRY: readonly CaveatName[] = ['path', 'services', 'amount_sats', 'charge_id']
+const AFTER_EXPIRY: readonly CaveatName[] = ['path', 'services', 'amount_sats', 'price', 'charge_id']
 
 function checkExpiry(grant: Grant, now: number): CaveatFailure | null {
   const flaw = grant.flaws?.expires

@@ -26,9 +26,9 @@ export type Credential =
   /** `Payment <token>`. The token has only base64url characters; read it with `parsePaymentToken`. */
   | { readonly kind: 'modern'; readonly token: string }
   /**
-   * A credential that cannot be read. `classic` and `request` (more than one credential, or too
-   * long) are answered with 400; `legacy` with the ordinary 402 body
-   * (decision 120); `modern` with the problem `invalid-challenge` (decision 119).
+   * A credential that cannot be read. `classic` and `request` (more than one credential, or too long) are answered with
+   * 400; `legacy` with the ordinary 402 body (decision 120); `modern` with the problem `invalid-challenge` (decision
+   * 119).
    */
   | {
       readonly kind: 'malformed'

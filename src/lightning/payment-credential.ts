@@ -3,12 +3,15 @@
  * (legacy). A token that cannot be read is refused, never taken for legacy.
  */
 import type { Credential } from './credential.ts'
+import { canonicalize, JcsError, type JcsValue } from './jcs.ts'
+import { asObject, decodeJsonObject, type JsonFields, member, optionalTextIn, textIn } from './json-object.ts'
 import type { PaymentIdSlots } from './payment-challenge.ts'
 import type { PaymentFailureSlug } from './payment-problem.ts'
 import { isHex32 } from './preimage.ts'
 import { parseTimestamp } from './timestamp.ts'
 
-const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
+/** What a token, and the `request` in it, may look like. */
+export const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
 const PARAMETER =
   /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
 
@@ -92,28 +95,45 @@ function readParameters(value: string): Map<string, string> | null {
  */
 export function parsePaymentToken(token: string): ParsedPayment {
   if (!TOKEN.test(token)) return undecodable('The token is not base64url')
-  const credential = readJson(token)
+  const credential = decodeJsonObject(token)
   if (credential === null) return undecodable('The token does not hold a JSON object')
-  const challenge = member(credential, 'challenge')
-  if (challenge === null) return undecodable('The token has no challenge object')
+  return readPayment(credential, challenge => textIn(challenge, 'request'))
+}
 
-  const id = text(challenge, 'id')
-  const realm = text(challenge, 'realm')
-  const method = text(challenge, 'method')
-  const intent = text(challenge, 'intent')
-  const request = text(challenge, 'request')
-  const expires = text(challenge, 'expires')
-  if (id === null) return undecodable('The challenge has no id')
-  if (realm === null) return undecodable('The challenge has no realm')
-  if (method === null || intent === null) return undecodable('The challenge has no method or no intent')
-  if (request === null) return undecodable('The challenge has no request')
+/**
+ * Reads a modern credential that stands as JSON in a JSON-RPC message: the same object, in which `request` is an object
+ * too. Its wire form, over which the id is made, is that of its canonical text, as in the challenge line.
+ */
+export function parsePaymentObject(value: unknown): ParsedPayment {
+  const credential = asObject(value)
+  if (credential === null) return undecodable('The credential is not a JSON object')
+  return readPayment(credential, challenge => {
+    const request = member(challenge, 'request')
+    return request === null ? textIn(challenge, 'request') : wireForm(request)
+  })
+}
+
+/** Null for what JSON cannot say. */
+function wireForm(request: JsonFields): string | null {
+  try {
+    // Its members were parsed from JSON.
+    return Buffer.from(canonicalize(request as JcsValue), 'utf8').toString('base64url')
+  } catch (error) {
+    if (error instanceof JcsError) return null
+    throw error
+  }
+}
+
+function readPayment(credential: JsonFields, requestOf: (challenge: JsonFields) => string | null): ParsedPayment {
+  const challenge = member(credential, 'challenge')
+  if (challenge === null) return undecodable('The credential has no challenge object')
+
+  const echo = readEcho(challenge, requestOf(challenge))
+  if (typeof echo === 'string') return undecodable(echo)
+  const { method, intent, request, expires } = echo
   if (expires === null) return undecodable('The challenge has no expires')
   const expiresAt = parseTimestamp(expires)
-  if (expiresAt === null) return undecodable("The challenge's expires is not an RFC 3339 time in UTC")
-  const digest = optionalText(challenge, 'digest')
-  const opaque = optionalText(challenge, 'opaque')
-  if (digest === undefined || opaque === undefined)
-    return undecodable("The challenge's digest or opaque is not a string")
+  if (expiresAt === null) return undecodable(BAD_EXPIRES)
 
   if (method !== 'lightning' || intent !== 'charge') {
     return failed('The credential is for another payment method or intent; this resource takes lightning/charge')
@@ -122,13 +142,39 @@ export function parsePaymentToken(token: string): ParsedPayment {
   if (typeof charge === 'string') return undecodable(charge)
   const edited = editedEcho(challenge, charge)
   if (edited !== null) return undecodable(`The challenge's ${edited} is not the one that was sent`)
-  const preimage = text(member(credential, 'payload') ?? {}, 'preimage')
+  const preimage = textIn(member(credential, 'payload') ?? {}, 'preimage')
   if (preimage === null || !isHex32(preimage))
     return failed('The preimage must be exactly 64 lower-case hex characters')
   return {
     ok: true,
-    credential: { id, realm, method, intent, request, expires, digest, opaque, expiresAt, charge, preimage }
+    credential: { ...echo, expires, expiresAt, charge, preimage }
   }
+}
+
+/** What a credential echoes of a challenge of any intent. Nothing in it is trusted. */
+export interface ChallengeEcho extends Omit<PaymentIdSlots, 'expires'> {
+  readonly id: string
+  /** Null when the client did not echo it. */
+  readonly expires: string | null
+}
+
+/** What is wrong with an `expires` that is there. */
+export const BAD_EXPIRES = "The challenge's expires is not an RFC 3339 time in UTC"
+
+/** Reads the echo; a string says what is wrong with it. @param request in its wire form, null where there is none */
+export function readEcho(challenge: JsonFields, request: string | null): ChallengeEcho | string {
+  const id = textIn(challenge, 'id')
+  const realm = textIn(challenge, 'realm')
+  const method = textIn(challenge, 'method')
+  const intent = textIn(challenge, 'intent')
+  if (id === null) return 'The challenge has no id'
+  if (realm === null) return 'The challenge has no realm'
+  if (method === null || intent === null) return 'The challenge has no method or no intent'
+  if (request === null) return 'The challenge has no request'
+  const digest = optionalTextIn(challenge, 'digest')
+  const opaque = optionalTextIn(challenge, 'opaque')
+  if (digest === undefined || opaque === undefined) return "The challenge's digest or opaque is not a string"
+  return { id, realm, method, intent, request, expires: textIn(challenge, 'expires'), digest, opaque }
 }
 
 /**
@@ -136,13 +182,13 @@ export function parsePaymentToken(token: string): ParsedPayment {
  * when there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment
  * scheme). Clients need not echo them: what is not there, or null, is not missed (decision 180).
  */
-function editedEcho(challenge: JsonObject, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
+function editedEcho(challenge: JsonFields, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
   if (differs(challenge, 'invoice', charge.invoice)) return 'invoice'
   if (differs(challenge, 'amount', String(charge.amountSats))) return 'amount'
   return differs(challenge, 'currency', 'sat') ? 'currency' : null
 }
 
-function differs(challenge: JsonObject, name: string, sent: string | null): boolean {
+function differs(challenge: JsonFields, name: string, sent: string | null): boolean {
   const echoed = Object.hasOwn(challenge, name) ? challenge[name] : null
   return echoed !== null && echoed !== undefined && echoed !== sent
 }
@@ -150,57 +196,22 @@ function differs(challenge: JsonObject, name: string, sent: string | null): bool
 /** Decodes the `request` of a challenge; a string says what is wrong with it. */
 function readChargeRequest(request: string): ChallengeRequest | string {
   if (!TOKEN.test(request)) return "The challenge's request is not base64url"
-  const object = readJson(request)
+  const object = decodeJsonObject(request)
   if (object === null) return "The challenge's request does not hold a JSON object"
-  if (text(object, 'currency') !== 'sat') return 'The currency must be sat'
-  const amount = text(object, 'amount')
+  if (textIn(object, 'currency') !== 'sat') return 'The currency must be sat'
+  const amount = textIn(object, 'amount')
   if (amount === null || !/^[1-9][0-9]{0,14}$/.test(amount))
     return 'The amount must be a positive whole number of satoshis, as a string'
   const details = member(object, 'methodDetails') ?? {}
-  const paymentHash = text(details, 'paymentHash')
+  const paymentHash = textIn(details, 'paymentHash')
   if (paymentHash === null || !isHex32(paymentHash))
     return 'The payment hash is missing or is not 64 lower-case hex characters'
   return {
     amountSats: Number(amount),
-    invoice: text(details, 'invoice'),
-    network: text(details, 'network'),
+    invoice: textIn(details, 'invoice'),
+    network: textIn(details, 'network'),
     paymentHash
   }
-}
-
-type JsonObject = Readonly<Record<string, unknown>>
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-function readJson(base64url: string): JsonObject | null {
-  try {
-    return asObject(JSON.parse(utf8.decode(Buffer.from(base64url, 'base64url'))))
-  } catch (error) {
-    // Bad UTF-8 is a TypeError, bad JSON a SyntaxError; both mean that there is no object.
-    if (error instanceof TypeError || error instanceof SyntaxError) return null
-    throw error
-  }
-}
-
-function asObject(value: unknown): JsonObject | null {
-  // A JSON object has string keys and unknown values; each member is checked where it is read.
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
-}
-
-function member(object: JsonObject, name: string): JsonObject | null {
-  return Object.hasOwn(object, name) ? asObject(object[name]) : null
-}
-
-function text(object: JsonObject, name: string): string | null {
-  const value = Object.hasOwn(object, name) ? object[name] : undefined
-  return typeof value === 'string' && value !== '' ? value : null
-}
-
-// Undefined for a member that is there with a wrong type; null and '' read as absent.
-function optionalText(object: JsonObject, name: string): string | null | undefined {
-  const value = Object.hasOwn(object, name) ? object[name] : null
-  if (value === null || value === '') return null
-  return typeof value === 'string' ? value : undefined
 }
 
 function undecodable(detail: string): ParsedPayment {

@@ -16,6 +16,20 @@ export type PaymentProblemSlug =
 /** Why a modern credential was refused. */
 export type PaymentFailureSlug = Exclude<PaymentProblemSlug, 'payment-required'>
 
+/**
+ * Why a credential of the session intent was refused (draft-lightning-session-00, Error Responses). The types stand
+ * below the method's name.
+ */
+export type SessionFailureSlug =
+  | 'lightning/malformed-credential'
+  | 'lightning/unknown-challenge'
+  | 'lightning/invalid-preimage'
+  | 'lightning/session-not-found'
+  | 'lightning/session-closed'
+  | 'lightning/insufficient-balance'
+  | 'lightning/challenge-expired'
+  | 'lightning/invalid-return-invoice'
+
 /** The body of a problem. `challengeId` is the id of the fresh challenge that travels with it. */
 export interface PaymentProblem {
   readonly type: string
@@ -25,12 +39,20 @@ export interface PaymentProblem {
   readonly challengeId?: string
 }
 
-const TITLES: Readonly<Record<PaymentProblemSlug, string>> = Object.freeze({
+const TITLES: Readonly<Record<PaymentProblemSlug | SessionFailureSlug, string>> = Object.freeze({
   'payment-required': 'Payment Required',
   'invalid-challenge': 'Invalid Challenge',
   'verification-failed': 'Verification Failed',
   'payment-insufficient': 'Payment Insufficient',
-  'method-unsupported': 'Method Unsupported'
+  'method-unsupported': 'Method Unsupported',
+  'lightning/malformed-credential': 'Malformed Credential',
+  'lightning/unknown-challenge': 'Unknown Challenge',
+  'lightning/invalid-preimage': 'Invalid Preimage',
+  'lightning/session-not-found': 'Session Not Found',
+  'lightning/session-closed': 'Session Closed',
+  'lightning/insufficient-balance': 'Insufficient Balance',
+  'lightning/challenge-expired': 'Challenge Expired',
+  'lightning/invalid-return-invoice': 'Invalid Return Invoice'
 })
 
 /**
@@ -39,7 +61,7 @@ const TITLES: Readonly<Record<PaymentProblemSlug, string>> = Object.freeze({
  * `base` is the configured problem base; a slash at its end is dropped.
  */
 export function paymentProblem(
-  slug: PaymentProblemSlug,
+  slug: PaymentProblemSlug | SessionFailureSlug,
   detail: string,
   challengeId: string | null = null,
   base: string = PROBLEM_BASE

@@ -49,6 +49,12 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
           description:
             'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.'
         })
+      ),
+      token: Type.Optional(
+        Type.String({
+          maxLength: 100,
+          description: 'For a provider that signs nothing: what its own address of the receiver holds as proof.'
+        })
       )
     }),
     // The signature is over the bytes, in whatever type the provider writes them.
@@ -67,7 +73,7 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
     bodyLimit: BODY_LIMIT,
     handle: async ({ ctx, query }) => {
       notifications.requireReceiver(slot)
-      await notifications.receive(slot, query.account ?? null, ctx.headers, await ctx.body.bytes())
+      await notifications.receive(slot, query, ctx.headers, await ctx.body.bytes())
       return { status: 200, body: { received: true } }
     }
   })

@@ -28,6 +28,14 @@ export interface NotificationsParts {
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
+/** What the address of a receiver holds that was called. */
+export interface CalledReceiver {
+  /** Whose receiver it is. */
+  readonly account?: string | null
+  /** What a kind wrote into the address that signs nothing. */
+  readonly token?: string | null
+}
+
 /** What a job of ours is about. */
 interface Reread extends JsonObject {
   readonly slot: ProviderSlot
@@ -87,15 +95,20 @@ export class Notifications {
   }
 
   /**
-   * Takes a notification in; resolves once what follows from it is written. `account` is what the called address says
-   * of whose receiver it is, if anything.
+   * Takes a notification in; resolves once what follows from it is written. `called` is what the called address says:
+   * whose receiver it is, and a token of ours, if anything.
    * @throws ProviderNotificationError 400 for one that cannot be read, LongError 401 for one that is not signed by whom
    *   it should be, 404 as `requireReceiver`; Unavailable 503 when it cannot be written, so that it is sent again
    */
-  async receive(slot: ProviderSlot, account: string | null, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+  async receive(
+    slot: ProviderSlot,
+    { account = null, token = null }: CalledReceiver,
+    headers: ReadonlyHeaders,
+    body: Uint8Array
+  ): Promise<void> {
     const provider = this.#parts.payees.provider(slot)
     if (provider.readNotification === undefined) throw notFound()
-    const notification = provider.readNotification(headers, body)
+    const notification = provider.readNotification(headers, body, token)
     if (notification === null) return
     await this.#take(slot, account, provider, notification)
   }

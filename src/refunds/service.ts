@@ -50,8 +50,7 @@ const FOLLOW_UP_LIMIT = 100
  * The rules of refunds (contract, Refunds; decisions 54 to 63). A refund's row is reserved under a lock on its
  * payment's row, then the provider is asked outside the transaction, once, then the row is written. What happens in
  * between leaves a pending row, which is looked up by its id and never asked for again. Every method that answers a
- * merchant throws
- * `Unavailable` 503 while the database is away.
+ * merchant throws `Unavailable` 503 while the database is away.
  */
 export class Refunds {
   readonly #parts: RefundsParts
@@ -390,10 +389,13 @@ function requireSameKind(payee: Payee, source: RefundSource): void {
 
 function requireCapable(payee: Payee, refund: Refund): void {
   const can = refund.type === 'ln' ? payee.capabilities.payout.lightning : payee.capabilities.payout.chain
+  const { lightning, chain } = payee.capabilities.payout
   if (!can)
     throw new ShortError(
       400,
-      `The payment provider cannot send refunds of type ${refund.type}.`,
+      lightning || chain
+        ? `The payment provider cannot send refunds of type ${refund.type}.`
+        : `The ${payee.slot} provider, ${payee.kind}, only receives: it can send no refunds.`,
       [],
       'BG_REFUND_TYPE_UNSUPPORTED'
     )

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Challenges } from '../challenges/service.ts'
 import { UNROUTED, type Offer } from '../challenges/offer.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { Challenge, SentChallenge } from '../challenges/store.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
 import type { Context } from '../gateway/context.ts'
 import { ConfigurationMissing, LongError, Unavailable } from '../gateway/errors.ts'
@@ -44,7 +44,7 @@ export interface StoreCheckoutInput {
 
 /** What a checkout comes to: an order to be paid, or one that is. */
 export type CheckedOut =
-  | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: Challenge }
+  | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: SentChallenge }
   /** `challengeId` for the receipt of a modern credential; null for the others. */
   | {
       readonly kind: 'paid'

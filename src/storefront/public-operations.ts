@@ -154,7 +154,7 @@ function buying({
       path: `${BASE}/checkout`,
       summary:
         "Order a cart: 402 with its invoice, and 200 once the same request carries the paid invoice's credential",
-      sells: { amountSats: null, description: 'Goods of the store, at the price of the cart' },
+      sells: { price: null, description: 'Goods of the store, at the price of the cart' },
       headers: {
         [LOCATION_HEADER]: {
           description: '{country}-{state}-{zip}, such as US-CA-94103; the state may be empty.',

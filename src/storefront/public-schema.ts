@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../gateway/iso-time.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { SentChallenge } from '../challenges/store.ts'
 import type { RawJson } from '../money/decimal.ts'
 import { CART_LIMITS } from './cart.ts'
 import { OrderView } from './orders/views.ts'
@@ -127,7 +127,7 @@ export const CheckoutChallenge = Type.Object(
 )
 
 /** What a checkout asks for. */
-export function challengeView(order: Order, challenge: Challenge): Static<typeof CheckoutChallenge> {
+export function challengeView(order: Order, challenge: SentChallenge): Static<typeof CheckoutChallenge> {
   return {
     orderId: order.id,
     items: order.items.map(({ variantId, productTitle, variantTitle, quantity, priceCents }) => ({

@@ -207,7 +207,8 @@ function timeOfLine(): string {
   return timeText
 }
 
-const secretParameters = /([?&](?:adminKey|apiKey|key|token|claimToken|access_token|preimage)=)[^&#]*/gi
+const secretParameters =
+  /([?&](?:adminKey|apiKey|key|token|claimToken|access_token|preimage|password|rune|macaroon|secret)=)[^&#]*/gi
 
 /** A request target as it may be logged: the values of query parameters that carry keys are replaced (decision 38). */
 export function cleanTarget(target: string): string {

@@ -135,16 +135,22 @@ export class Forwarder {
 
   /**
    * Forwards to an operator's upstream: its base path, then the raw target of the request (decision 100 on
-   * credentials).
+   * credentials). `body` goes in the place of the request's own, which must have been collected.
    */
-  forwardTo(ctx: Context, responder: Responder, route: RouteUpstream): void | Promise<void> {
+  forwardTo(
+    ctx: Context,
+    responder: Responder,
+    route: RouteUpstream,
+    body: Uint8Array | null = null
+  ): void | Promise<void> {
     return this.#send(
       ctx,
       responder,
       route.target,
       route.upstream,
       routePath(ctx, route),
-      route.preserveHost && ctx.host !== '' ? ctx.host : route.upstream.authority
+      route.preserveHost && ctx.host !== '' ? ctx.host : route.upstream.authority,
+      body
     )
   }
 
@@ -178,7 +184,8 @@ export class Forwarder {
     target: UpstreamTarget,
     upstream: Upstream,
     wanted: string,
-    host: string
+    host: string,
+    body: Uint8Array | null = null
   ): void | Promise<void> {
     if (responder.gone) return
     const headers = new HeaderList(
@@ -186,33 +193,46 @@ export class Forwarder {
     )
     if (circular(headers.get('via')))
       throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
-    const out = { method: ctx.method, path: wanted, headers }
-    responder.forwarding(out)
-    const { path } = out
-    const refusal = refusedByClient(path, headers)
-    if (refusal !== null) {
-      if (refusal.startsWith('the path'))
-        throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
-      throw new Error(`the request cannot be forwarded: ${refusal}`)
-    }
-    if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
-    const gathering = ctx.body.gather()
-    if (gathering === null) this.#dispatch(ctx, responder, target, upstream, path, headers)
-    else return this.#gathered(gathering, ctx, responder, target, upstream, path, headers)
+    if (body !== null) describe(body, headers)
+    const gathering = body === null && ctx.upgrade === null ? ctx.body.gather() : null
+    if (gathering === null) return this.#leave(ctx, responder, target, upstream, wanted, headers, body)
+    // What nobody would forward need not be waited for.
+    refuseUnsendable(wanted, headers, target)
+    return this.#gathered(gathering, ctx, responder, target, upstream, wanted, headers)
   }
 
-  /** The client still sends: no connection is taken up before as much of it has come as may wait here. */
+  /**
+   * The client still sends: no connection is taken up before as much of it has come as may wait here, and no plugin is
+   * told that the request leaves.
+   */
   async #gathered(
     gathering: Promise<void>,
     ctx: Context,
     responder: Responder,
     target: UpstreamTarget,
     upstream: Upstream,
-    path: string,
+    wanted: string,
     headers: HeaderList
   ): Promise<void> {
     await gathering
-    if (!responder.gone) this.#dispatch(ctx, responder, target, upstream, path, headers)
+    if (!responder.gone) await this.#leave(ctx, responder, target, upstream, wanted, headers, null)
+  }
+
+  #leave(
+    ctx: Context,
+    responder: Responder,
+    target: UpstreamTarget,
+    upstream: Upstream,
+    wanted: string,
+    headers: HeaderList,
+    body: Uint8Array | null
+  ): void | Promise<void> {
+    const out = { method: ctx.method, path: wanted, headers }
+    responder.forwarding(out)
+    const { path } = out
+    refuseUnsendable(path, headers, target)
+    if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
+    this.#dispatch(ctx, responder, target, upstream, path, headers, body)
   }
 
   #dispatch(
@@ -221,9 +241,10 @@ export class Forwarder {
     target: UpstreamTarget,
     upstream: Upstream,
     path: string,
-    headers: HeaderList
+    headers: HeaderList,
+    other: Uint8Array | null
   ): void {
-    const body = bodyOf(ctx)
+    const body = other ?? bodyOf(ctx)
     const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
     new Sink(ctx, responder, target, upstream, this.#deadlines, request, isStream(body) ? body : null).start()
   }
@@ -249,6 +270,15 @@ export class Forwarder {
       new UpgradePolicy(target)
     )
   }
+}
+
+/** Throws for what may not be sent: 400 for a path, which is the client's fault, and a fault of ours for headers. */
+function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTarget): void {
+  const refusal = refusedByClient(path, headers)
+  if (refusal === null) return
+  if (refusal.startsWith('the path'))
+    throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
+  throw new Error(`the request cannot be forwarded: ${refusal}`)
 }
 
 /** The header policy and the error bodies of a target, for the response to an upgrade. */
@@ -286,6 +316,12 @@ function bodyOf(ctx: Context): Uint8Array | Readable | null {
   const body = ctx.body
   if (body.length === 0) return null
   return body.collected ?? body.stream()
+}
+
+/** The fields of a request that say something about its body's bytes, for another one. */
+function describe(body: Uint8Array, headers: HeaderList): void {
+  for (const name of ['content-digest', 'repr-digest', 'digest', 'content-md5']) headers.delete(name)
+  headers.set('Content-Length', String(body.byteLength))
 }
 
 /** A quarter, so that one client leaves most of them to the others. */

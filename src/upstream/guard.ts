@@ -201,8 +201,7 @@ export class AddressGuard {
 
   /**
    * The addresses of a host, all of them checked; one bad one among them refuses the whole name. Throws
-   * `AddressRefused` or
-   * `NameUnresolved`.
+   * `AddressRefused` or `NameUnresolved`.
    */
   async addresses(host: string): Promise<readonly string[]> {
     const hostname = bare(host).toLowerCase()

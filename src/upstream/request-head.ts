@@ -46,7 +46,16 @@ const KINDS: ReadonlyMap<string, number> = new Map([
   ['keep-alive', HOP],
   ['transfer-encoding', HOP]
 ])
-const kinds = new NameTable(name => (isToken(name) ? (KINDS.get(name.toLowerCase()) ?? SENT) : INVALID))
+/** What is done with a header, and how its line begins, after the end of the line before. */
+interface Line {
+  readonly kind: number
+  readonly start: string
+}
+
+const lines = new NameTable((name): Line => ({
+  kind: isToken(name) ? (KINDS.get(name.toLowerCase()) ?? SENT) : INVALID,
+  start: `\r\n${name}: `
+}))
 
 /** What a field's value may not hold (RFC 9110 5.5). Characters beyond Latin-1 would be cut to other bytes. */
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
@@ -66,17 +75,18 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
   if (method === 'CONNECT' || !isToken(method)) throw new RequestRefused('the method is not valid')
   const fault = pathFault(path)
   if (fault !== null) throw new RequestRefused(fault)
-  let lines = ''
+  let sent = ''
   let host: string | null = null
   let announced = -1
   for (let at = 0; at < headers.length; at += 2) {
     // An even flat list: both exist.
     const name = headers[at] as string
     const value = headers[at + 1] as string
-    const kind = kinds.of(name)
+    const { kind, start } = lines.of(name)
     if (kind === INVALID) throw new RequestRefused('the name of a header is not valid')
     if (NO_VALUE.test(value)) throw new RequestRefused('the value of a header is not valid')
-    if (kind === SENT) lines += `${name}: ${value}\r\n`
+    // Two pieces a line: see the lane's head.
+    if (kind === SENT) sent = sent + start + value
     else if (kind === HOST) {
       if (host !== null) throw new RequestRefused('there is more than one Host')
       host = value
@@ -94,13 +104,13 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
       throw new RequestRefused('Content-Length is not the length of the body')
   } else if (body !== null) length = announced
   const payload = PAYLOAD.has(method)
-  if (length < 0) framing = 'transfer-encoding: chunked\r\n'
-  else if (length > 0 || payload) framing = `content-length: ${length}\r\n`
+  if (length < 0) framing = '\r\ntransfer-encoding: chunked'
+  else if (length > 0 || payload) framing = `\r\ncontent-length: ${length}`
   // The response to HEAD is read without a body; one that has one all the same, or a server that does not read the body
   // of a method without one, would put the next request out of step.
   const last = method === 'HEAD' || (length !== 0 && !payload)
   return {
-    text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}\r\nconnection: ${last ? 'close' : 'keep-alive'}\r\n${lines}${framing}\r\n`,
+    text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}${last ? '\r\nconnection: close' : '\r\nconnection: keep-alive'}${sent}${framing}\r\n\r\n`,
     length,
     last
   }

@@ -40,6 +40,22 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
     /^gateway\.yaml:4:41: .*"challenge" \(line 2\) of the chain "c" takes part only under its "when"/
   ],
   [
+    'a meter that only observes',
+    file(
+      'throttle, credential, challenge, { meter: {}, mode: observe }',
+      `meter: { bundle: 9 sats, prices: 1 sat }, ${up}`
+    ),
+    /^gateway\.yaml:4:41: routes\[0\]\.meter: found a meter, but "meter" \(line 2\) of the chain "c" only observes; allowed: the entry without mode \[BG_ROUTE_MISMATCH\]$/
+  ],
+  [
+    'a meter for one method alone',
+    file(
+      'throttle, credential, challenge, { meter: {}, when: { method: GET } }',
+      `meter: { bundle: 9 sats, prices: 1 sat }, ${up}`
+    ),
+    /"meter" \(line 2\) of the chain "c" takes part only under its "when"; allowed: the entry without when, or with/
+  ],
+  [
     'a challenge for one method alone',
     file('throttle, credential, { challenge: {}, when: { method: GET } }', `price: 10, ${up}`),
     /takes part only under its "when"/

@@ -71,13 +71,13 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
     code: 1,
     err: /upstream\.url: found "api\.example\.com"; allowed: an http or https address/
   })
-  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '1 USD', '-c', file), {
+  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '1 shell', '-c', file), {
     code: 1,
-    err: /price: found "1 USD"/
+    err: /price: found "1 shell"/
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
     code: 2,
-    err: /--provider is sandbox, strike, opennode or lnd, not "cash"/
+    err: /--provider is sandbox, strike, opennode, lnd, phoenixd, cln or lnbits, not "cash"/
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
     code: 0,

@@ -135,6 +135,7 @@ const rows: Readonly<Record<string, Row>> = {
   getRobots: plain(anyone(200), '/robots.txt'),
   getPricing: plain(anyone(200), '/api/l402/pricing'),
   getTokenStatus: plain(anyone(200), '/api/l402/status'),
+  getBalance: { ...plain(anyone(401), '/l402/balance'), refusal: 'Unauthorized' },
   getPing: plain(anyone(402), '/l402/test/ping'),
   getDemoQuote: plain(anyone(402), '/demo/quote'),
   getDemoCharge: plain(anyone(402), '/demo/charge'),
@@ -404,6 +405,10 @@ const rows: Readonly<Record<string, Row>> = {
     body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
   })),
 
+  listBalances: plain(merchant(200), '/api/merchant/balances'),
+  listBalanceEntries: plain(merchant(404), `/api/merchant/balances/${'0'.repeat(64)}/entries`),
+  adminListBalances: plain(admin(200), '/api/admin/balances'),
+  adminListBalanceEntries: plain(admin(200), `/api/admin/balances/${'0'.repeat(64)}/entries`),
   adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({

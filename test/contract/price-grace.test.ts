@@ -213,7 +213,7 @@ t.test('a database that is away leaves the price of now, and the former ones of 
   await database.sql`alter table offered_prices_away rename to offered_prices`
   clock.advance(30_000)
   const written = async (): Promise<number> =>
-    (await database.sql`select 1 from offered_prices where amount_sats = 8 and place like '%/paid/%'`).length
+    (await database.sql`select 1 from offered_prices where price = '8' and place like '%/paid/%'`).length
   while ((await written()) === 0) await new Promise(setImmediate)
   t.pass('it is written when the database is there again')
 })

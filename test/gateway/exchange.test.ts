@@ -203,6 +203,48 @@ t.test('a watcher that throws breaks the answer off', async t => {
   }
 })
 
+t.test('a watcher lets the upstream wait until it is done', async t => {
+  const gate = Promise.withResolvers<void>()
+  const told: unknown[] = []
+  const chain = await chainOf([{ chunk: () => gate.promise }], (_ctx, responder) => {
+    void responder.head(200, new HeaderList())
+    responder.onDrain = () => {
+      told.push('drain')
+      responder.end(null)
+    }
+    told.push(responder.write(Buffer.from('a')), responder.write(Buffer.from('b')))
+  })
+  const running = chain.run()
+  t.same(told, [false, false])
+  gate.resolve()
+  const result = await running
+  t.same([told.length, told[2], result.text, result.outcome.delivered], [3, 'drain', 'ab', true])
+})
+
+t.test('a response that is cut ends with the last bytes, and is broken off where they have no place', async t => {
+  const error = new LongError(402, 'Payment Required', 'No more.')
+  for (const [length, last, text] of [
+    [null, 'end', 'aend'],
+    [null, null, null],
+    ['5', 'end', null]
+  ] as const) {
+    let closed = 0
+    const hooks: Hooks = { last: () => null }
+    const chain = await chainOf([hooks], (ctx, responder) => {
+      responder.onClose = () => closed++
+      void responder.head(200, new HeaderList(length === null ? [] : ['Content-Length', length]))
+      responder.write(Buffer.from('a'))
+      for (let time = 0; time < 2; time++) ctx.response?.cut(error, last === null ? null : Buffer.from(last))
+      t.equal(responder.write(Buffer.from('b')), true, 'what comes later is dropped')
+      responder.end(null)
+    })
+    const result = await chain.run()
+    t.same([result.destroyed, closed, result.faults.length], [text === null, 1, 0])
+    if (text !== null) t.equal(result.text, text)
+    t.equal(result.outcome.error, error)
+  }
+})
+
 t.test('watchers see the bytes of replies and of upstreams', async t => {
   for (const answer of [() => ok('abc'), { body: ['a', 'bc'] }] as HarnessAnswer[]) {
     const seen: string[] = []

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { eachDatabase } from '../support/database.ts'
+import type { Sql } from '../../src/database/database.ts'
+import { eachDatabase, withSql } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
 
@@ -145,4 +146,32 @@ await eachDatabase(t, 'mistakes of the program are told', async (t, database) =>
   t.throws(() => {
     declareQueue(jobs, 'late', plain, async () => {})
   }, /after the start/)
+})
+
+await eachDatabase(t, 'a start asks for all queues with one statement', async (t, database) => {
+  let looks = 0
+  const counting = withSql(
+    database,
+    new Proxy(database.sql, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name)
+        if (name !== 'unsafe') return member
+        return (...given: Parameters<Sql['unsafe']>) => {
+          if (/^\s*SELECT[^;]*FROM\s+\S*queue\b/i.test(given[0])) looks++
+          return target.unsafe(...given)
+        }
+      }
+    })
+  )
+  const start = async (queues: number): Promise<number> => {
+    const jobs = openJobs(t, counting)
+    for (let at = 0; at < queues; at++) declareQueue(jobs, `queue-${at}`, plain, async () => {})
+    looks = 0
+    await jobs.start()
+    const asked = looks
+    await jobs.close()
+    return asked
+  }
+  await start(8)
+  t.equal(await start(8), await start(1))
 })

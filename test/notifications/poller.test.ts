@@ -445,7 +445,7 @@ void t.test(
           guard: new AddressGuard({ production: false }),
           timeout: 10_000,
           clock,
-          operatorKey: null,
+          ownKey: null,
           url: null
         })
         t.teardown(async () => {

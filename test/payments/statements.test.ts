@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Database, Sql } from '../../src/database/database.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
-import { eachDatabase } from '../support/database.ts'
+import { eachDatabase, withSql } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { anInput } from './fixture.ts'
 
@@ -19,16 +19,11 @@ function counted(database: Database): { readonly database: Database; readonly st
       }
     })
   const noted: Database = {
-    kind: database.kind,
-    sql: noting(database.sql),
+    ...withSql(database, noting(database.sql)),
     transaction: (run, options) => {
       statements.push('begin', 'commit')
       return database.transaction(tx => run(noting(tx)), options)
-    },
-    listen: (channel, heard) => database.listen(channel, heard),
-    notify: (channel, payload, tx) => database.notify(channel, payload, tx),
-    health: () => database.health(),
-    close: () => database.close()
+    }
   }
   return { database: noted, statements }
 }

@@ -2,6 +2,7 @@ import t, { type Test as T } from 'tap'
 import challenge from '../../plugins/challenge.ts'
 import type { ChallengeSettings } from '../../src/challenges/settings.ts'
 import { boundQuery, type Offer } from '../../src/challenges/offer.ts'
+import { sentAgain } from '../../src/challenges/wording.ts'
 import type { RouteConfig } from '../../src/config/schema.ts'
 import { ConfigurationMissing, harness, type HarnessRequest, type HarnessResult } from '../../src/index.ts'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
@@ -94,7 +95,10 @@ t.test("the 402 has the contract's body and one line for each scheme, with one i
 t.test('what was sent is in the database before it is sent', async t => {
   const s = await shop(t)
   const { invoice, macaroon } = l402Parameters((await s.ask()).headers.all('www-authenticate'))
-  t.match(await s.challenges.find(decodeInvoice(invoice).paymentHash), {
+  const row = await s.challenges.find(decodeInvoice(invoice).paymentHash)
+  if (row === null) throw new Error('there is no row')
+  // With what is made again of it (decision 248).
+  t.match(sentAgain(row, s.challenges.keys), {
     source: 'route',
     service: 'boltgate:0',
     merchantId: null,

@@ -6,7 +6,8 @@
 import { randomBytes } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import postgres from 'postgres'
-import { databaseOn, openDatabase, type Database } from '../../src/database/database.ts'
+import type { Test as T } from 'tap'
+import { databaseOn, openDatabase, type Database, type DatabaseOptions } from '../../src/database/database.ts'
 import { PgliteServer } from '../../src/database/pglite/pglite.ts'
 import { systemClock, type Clock } from '../../src/system/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
@@ -96,15 +97,39 @@ async function embeddedPlace(image: string): Promise<Place> {
 
 const made = new Set<Place>()
 
+/** The address of a new, empty database of the server at `url`, dropped when the test ends. */
+export async function testServerDatabase(t: T, url: string): Promise<string> {
+  const name = `boltgate_test_${randomBytes(6).toString('hex')}`
+  await maintain(url, sql => sql`create database ${sql(name)}`)
+  t.teardown(() => maintain(url, sql => sql`drop database ${sql(name)} with (force)`))
+  return within(url, name)
+}
+
+function within(url: string, database: string): string {
+  const own = new URL(url)
+  own.pathname = `/${database}`
+  return own.href
+}
+
+/**
+ * How a database of the server is reached: with `TEST_POOLER_URL`, the address of a pooler in the mode `transaction`
+ * before the same server, over that.
+ */
+export function wayTo(url: string, name: string): Pick<DatabaseOptions, 'url' | 'pooler' | 'listenUrl'> {
+  const pooler = process.env['TEST_POOLER_URL'] ?? ''
+  const direct = within(url, name)
+  if (pooler === '') return { url: direct }
+  return { url: within(pooler, name), pooler: 'transaction', listenUrl: direct }
+}
+
 async function serverPlace(url: string, template: string): Promise<Place> {
   const name = `boltgate_test_${randomBytes(6).toString('hex')}`
   await maintain(url, sql => sql`create database ${sql(name)} template ${sql(template)}`)
-  const own = new URL(url)
-  own.pathname = `/${name}`
+  const way = wayTo(url, name)
   const place: Place = {
     fresh: null,
     open: async (clock, left) => {
-      const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock })
+      const database = await openDatabase({ ...way, dataDir: tmpdir(), log: silentLog, clock })
       const close = database.close.bind(database)
       let closed: Promise<void> | null = null
       database.close = () => (closed ??= close().then(left))

@@ -6,7 +6,7 @@ import type postgres from 'postgres'
 import type { Test as T } from 'tap'
 import { makeImage, makeTables } from '../../src/image-making.ts'
 import { systemClock, type Clock } from '../../src/system/clock.ts'
-import { openDatabase, type Database } from '../../src/database/database.ts'
+import { openDatabase, type Database, type Sql } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { migrate, shapeOf, type Migration } from '../../src/database/migrations.ts'
 import { migrations as allMigrations } from '../../src/database/migrations/list.ts'
@@ -111,6 +111,20 @@ async function prepare(t: T, database: Database, options: TestDatabaseOptions): 
   return database
 }
 
+/** The same database with another outer handle, such as one that notes what is sent. */
+export function withSql(database: Database, sql: Sql): Database {
+  return {
+    kind: database.kind,
+    sql,
+    transaction: (run, options) => database.transaction(run, options),
+    listen: (channel, heard) => database.listen(channel, heard),
+    notify: (channel, payload, tx) => database.notify(channel, payload, tx),
+    health: () => database.health(),
+    verify: () => database.verify(),
+    close: () => database.close()
+  }
+}
+
 const startServer = PgliteServer.start
 
 /** Hands out the servers that `openDatabase` starts, so that a test can reach their processes. */
@@ -139,8 +153,7 @@ export function serversOnly(): boolean {
 /**
  * Runs a test on the embedded database, and on PostgreSQL too where `TEST_DATABASE_URL` names one (a superuser's or one
  * that may create databases). Each run begins with an empty database, migrated as `options` say; call it one after the
- * other. With
- * `TEST_SERVERS_ONLY`, where the embedded one has had its run, on PostgreSQL alone.
+ * other. With `TEST_SERVERS_ONLY`, where the embedded one has had its run, on PostgreSQL alone.
  */
 export async function eachDatabase(
   outer: T,

@@ -3,15 +3,34 @@ import { Redis } from 'ioredis'
 import type { Test as T } from 'tap'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { MemoryState } from '../../src/state/memory.ts'
-import { openRedisState, type RedisState } from '../../src/state/redis.ts'
+import { openRedisState, redisAddresses, type RedisState } from '../../src/state/redis.ts'
 import type { State } from '../../src/state/state.ts'
 import { serversOnly } from './database.ts'
 import { ManualClock } from './manual-clock.ts'
 
+/**
+ * The addresses of some nodes of a Redis Cluster, with commas between them, or null. With them the tests of the state
+ * take the cluster in the place of the one Redis.
+ */
+export function testClusterUrl(): string | null {
+  const url = process.env['TEST_REDIS_CLUSTER_URL']
+  return url === undefined || url === '' ? null : url
+}
+
 /** The address of a Redis to test with, or null. */
 export function testRedisUrl(): string | null {
   const url = process.env['TEST_REDIS_URL']
-  return url === undefined || url === '' ? null : url
+  return testClusterUrl() ?? (url === undefined || url === '' ? null : url)
+}
+
+/** Removes the keys with this beginning, on whichever node they are. */
+async function removeKeys(url: string, prefix: string): Promise<void> {
+  const nodes = testClusterUrl() === null ? [url] : redisAddresses(url)
+  for (const node of nodes) {
+    const redis = new Redis(node)
+    for (const key of await redis.keys(`${prefix}*`)) await redis.del(key)
+    await redis.quit()
+  }
 }
 
 /**
@@ -24,13 +43,11 @@ export async function openTestRedis(
   clock: ManualClock,
   prefix = `test:${randomBytes(6).toString('hex')}:`
 ): Promise<RedisState> {
-  const state = await openRedisState(url, { clock, log: silentLog, prefix, time: 'clock' })
+  const cluster = testClusterUrl() !== null
+  const state = await openRedisState(url, { clock, log: silentLog, prefix, time: 'clock', cluster })
   t.teardown(async () => {
     await state.close()
-    const redis = new Redis(url)
-    const keys = await redis.keys(`${prefix}*`)
-    if (keys.length > 0) await redis.del(...keys)
-    await redis.quit()
+    await removeKeys(url, prefix)
   })
   return state
 }

@@ -149,8 +149,7 @@ export class BitcoinPlans {
   /**
    * An administrator has approved a subscription: if it is one of ours, it is the account's from here on, and renewed.
    * Its months count from now, behind what the account has paid for meanwhile: nobody could use them while they waited.
-   * For the hook
-   * `OnApproved`, in its transaction.
+   * For the hook `OnApproved`, in its transaction.
    */
   async approved(
     sql: TransactionSql,

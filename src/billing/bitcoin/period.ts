@@ -46,8 +46,7 @@ export function monthAfter(from: number, anchorDay: number): number {
 
 /**
  * The period that one more payment gives. What is left of the one that runs is kept; one that is over, or none, begins
- * anew at
- * `now`, milliseconds since the epoch.
+ * anew at `now`, milliseconds since the epoch.
  */
 export function extended(running: Period | null, now: number): Period {
   return added(running !== null && running.end > now ? running : { end: now, anchorDay: new Date(now).getUTCDate() })

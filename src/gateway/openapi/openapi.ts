@@ -250,7 +250,8 @@ function paid(route: PricedRoute, method: string): Json {
         description: 'What was paid for.',
         headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } }
       },
-      402: shared('PaymentRequired'),
+      // Calls are asked for payment in a JSON-RPC error with 200.
+      ...(route.calls === undefined ? { 402: shared('PaymentRequired') } : {}),
       default: { $ref: '#/components/responses/Upstream' }
     }
   }

@@ -1,4 +1,8 @@
+import { routeCallPrices, type CallPrice } from '../../config/call-prices.ts'
+import { meterWords, type MeterConfig } from '../../config/meter.ts'
+import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../../config/price.ts'
 import { routePrice, type Priced } from '../../config/sale.ts'
+import type { FiatText } from '../../config/money-text.ts'
 import type { RouteConfig } from '../../config/schema.ts'
 import type { Json } from './errors.ts'
 import type { AnyOperation } from '../operation.ts'
@@ -6,9 +10,13 @@ import { Router } from '../router.ts'
 
 /** What a request costs, as agents look for it (Payment discovery draft). */
 export interface DocumentedPrice {
-  /** Satoshis; null when it depends on the request. */
-  readonly amountSats: number | null
+  /** Null where merchants set it. */
+  readonly price: PriceConfig | null
   readonly description: string
+  /** What is sold inside the messages of a JSON-RPC server; left out where whole requests are sold. */
+  readonly calls?: readonly CallPrice[]
+  /** What is taken from the balance that the price buys; left out where the price is for one request. */
+  readonly meter?: MeterConfig
 }
 
 /** A route that costs something. */
@@ -26,7 +34,7 @@ export function openApiPath(path: string): string {
   return path.replaceAll(/:([A-Za-z_][A-Za-z0-9_]*)/g, '{$1}').replace(/\*$/, '{path}')
 }
 
-function priceOf(config: Priced, route: RouteConfig): number | null {
+function priceOf(config: Priced, route: RouteConfig): PriceConfig | null {
   return route.upstream.kind === 'proxy' ? null : (routePrice(config, route) ?? 0)
 }
 
@@ -34,19 +42,35 @@ function priceOf(config: Priced, route: RouteConfig): number | null {
 export function pricedRoutes(config: Priced): PricedRoute[] {
   const out: PricedRoute[] = []
   for (const route of config.routes) {
-    const amountSats = priceOf(config, route)
-    if (amountSats === 0) continue
+    const calls = routeCallPrices(config, route)
+    const price = calls === null ? priceOf(config, route) : null
+    if (price !== null && isFree(price)) continue
+    const about = route.description ?? route.name
+    const methods = calls === null ? (route.match.method ?? []) : ['POST']
     for (const path of route.match.path) {
       out.push({
         path: openApiPath(path),
-        methods: (route.match.method ?? []).map(name => name.toLowerCase()),
-        amountSats,
-        description: route.description ?? route.name,
+        methods: methods.map(name => name.toLowerCase()),
+        price,
+        description:
+          calls !== null
+            ? `${about}. ${callsInWords(calls)}`
+            : route.meter === undefined
+              ? about
+              : `${about}. The price buys ${meterWords(route.meter)}`,
+        ...(calls === null ? {} : { calls }),
+        ...(route.meter === undefined ? {} : { meter: route.meter }),
         own: route.upstream.kind === 'internal'
       })
     }
   }
   return out
+}
+
+/** The prices of calls inside JSON-RPC messages, for people. */
+function callsInWords(calls: readonly CallPrice[]): string {
+  const each = calls.map(({ operation, amount }) => `${operation} ${priceWords(amount)}`)
+  return `JSON-RPC messages, paid inside them (error -32042): ${each.join(', ')}; other calls are free`
 }
 
 /** Tells what the route that an operation is reached by costs; null where it is free. */
@@ -60,13 +84,56 @@ export function operationPrices(config: Priced): (operation: AnyOperation) => Do
     const path = operation.path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x')
     const route = router.find('', operation.method, path)?.value
     if (route === undefined) return null
-    const amountSats = priceOf(config, route)
-    return amountSats === 0 ? null : { amountSats, description: operation.summary }
+    const price = priceOf(config, route)
+    return price !== null && isFree(price) ? null : { price, description: operation.summary }
   }
 }
 
-/** `x-payment-info` of a priced operation; the amount is null where it depends on the request. */
-export function paymentInfo({ amountSats, description }: DocumentedPrice): Json {
-  const amount = amountSats === null ? null : String(amountSats)
-  return { offers: [{ intent: 'charge', method: 'lightning', amount, currency: 'sat', description }] }
+/** Satoshis, where each request costs as many. */
+export function fixedSats(price: PriceConfig | null): number | null {
+  return typeof price === 'number' ? price : null
+}
+
+/**
+ * `x-payment-info` of a priced operation: one offer, or one for each call that is sold inside it. The amount is null
+ * where it is no fixed number of satoshis; `price` says then what it hangs on, as far as it is known.
+ */
+export function paymentInfo({ price, description, calls, meter }: DocumentedPrice): Json {
+  return {
+    offers: calls?.map(call => offerJson(call.amount, call.operation)) ?? [
+      { ...offerJson(price, description), ...(meter === undefined ? {} : { buys: 'balance', unit: meter.unit }) }
+    ]
+  }
+}
+
+function offerJson(price: PriceConfig | null, description: string): Json {
+  const sats = fixedSats(price)
+  const offer = { intent: 'charge', method: 'lightning', amount: sats === null ? null : String(sats), currency: 'sat' }
+  if (price === null || sats !== null) return { ...offer, description }
+  return { ...offer, description: `${description} (${priceWords(price)})`, price: toldPrice(price) }
+}
+
+/** A price that is no fixed number of satoshis, for programs. */
+function toldPrice(price: PriceConfig): Json {
+  if (typeof price !== 'object') return { mode: 'fixed', ...amountAndCurrency(price) }
+  if (!isTable(price)) return { mode: 'asked' }
+  const { by, of, else: rest } = price
+  const sats = amountsOf(price).filter(amount => typeof amount === 'number')
+  const range =
+    sats.length === amountsOf(price).length
+      ? { min: String(Math.min(...sats)), max: String(Math.max(...sats)), currency: 'sat' }
+      : {}
+  return {
+    mode: 'by-field',
+    by: { ...by },
+    ...range,
+    of: Object.fromEntries(Object.entries(of).map(([value, amount]) => [value, amountAndCurrency(amount)])),
+    else: rest === 'refuse' ? 'refuse' : amountAndCurrency(rest)
+  }
+}
+
+function amountAndCurrency(amount: number | FiatText): { amount: string; currency: string } {
+  return typeof amount === 'number'
+    ? { amount: String(amount), currency: 'sat' }
+    : { amount: amount.slice(4), currency: amount.slice(0, 3) }
 }
