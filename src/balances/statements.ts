@@ -4,6 +4,10 @@ import { SLICES, type Grab, type SliceWrite } from './store.ts'
 /**
  * Every statement locks the balance first and its slices behind it, so that no two wait for each other; `found` is
  * where that happens, and what it answers are the rows as they stand once they are locked.
+ *
+ * PostgreSQL lets an UPDATE begin with the row as it was when the statement began, and checks that before it looks for
+ * the row of now. So each sets all four amounts that the table's check compares, from the row that was locked: with one
+ * of them old a write that is right would be refused.
  */
 
 /** Takes parts of balances for slices. */
@@ -20,14 +24,18 @@ export const GRAB = overRows<Grab>(
   given => `
     with given as materialized (select given.* from ${given}),
     found as materialized (
-      select given.*, deposited_msat, deposited_msat - spent_msat - refunded_msat as remaining, held_msat, state, expires_at
+      select given.*, deposited_msat, spent_msat, refunded_msat, deposited_msat - spent_msat - refunded_msat as remaining,
+        held_msat, state, expires_at
       from given join balances on id = given.balance order by id for update of balances),
     granted as materialized (
       select found.*, case when state = 'open' and expires_at > at and remaining - held_msat >= need
         then least(remaining - held_msat, greatest(need, want, deposited_msat / ${SLICES})) else 0 end as msat
       from found),
     taken as (
-      update balances set held_msat = balances.held_msat + granted.msat from granted
+      update balances
+      set deposited_msat = granted.deposited_msat, spent_msat = granted.spent_msat,
+        refunded_msat = granted.refunded_msat, held_msat = granted.held_msat + granted.msat
+      from granted
       where id = granted.balance and granted.msat > 0),
     sliced as (
       insert into balance_slices (id, balance_id, gateway, amount_msat, kept_until)
@@ -54,7 +62,8 @@ export const WRITE = overRows<SliceWrite>(
   given => `
     with given as materialized (select given.* from ${given}),
     locked as materialized (
-      select given.*, deposited_msat - spent_msat - refunded_msat as remaining
+      select given.*, deposited_msat, spent_msat, refunded_msat, held_msat,
+        deposited_msat - spent_msat - refunded_msat as remaining
       from given join balances on id = given.balance order by id for update of balances),
     found as materialized (
       select locked.*, amount_msat as amount, writes
@@ -68,8 +77,9 @@ export const WRITE = overRows<SliceWrite>(
       from fresh where id = fresh.slice and fresh.last = 0),
     paid as (
       update balances
-      set spent_msat = spent_msat + fresh.spent,
-        held_msat = held_msat - case fresh.last when 1 then fresh.amount else fresh.spent + fresh.back end
+      set deposited_msat = fresh.deposited_msat, spent_msat = fresh.spent_msat + fresh.spent,
+        refunded_msat = fresh.refunded_msat,
+        held_msat = fresh.held_msat - case fresh.last when 1 then fresh.amount else fresh.spent + fresh.back end
       from fresh where id = fresh.balance),
     noted as (
       insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis)

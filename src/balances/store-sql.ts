@@ -134,7 +134,7 @@ export class SqlBalanceStore implements BalanceStore {
       with dead as materialized (
         select balance_id from balance_slices where kept_until < ${at} order by balance_id limit ${limit}),
       locked as materialized (
-        select id from balances where id in (select balance_id from dead) order by id for update skip locked),
+        select balances.* from balances where id in (select balance_id from dead) order by id for update skip locked),
       found as materialized (
         select balance_slices.* from locked join balance_slices on balance_id = locked.id
         where kept_until < ${at} for update of balance_slices),
@@ -143,8 +143,10 @@ export class SqlBalanceStore implements BalanceStore {
         select balance_id, sum(reserved_msat)::bigint as spent, sum(amount_msat)::bigint as held
         from found group by balance_id),
       paid as (
-        update balances set spent_msat = spent_msat + summed.spent, held_msat = held_msat - summed.held
-        from summed where id = summed.balance_id),
+        update balances
+        set deposited_msat = locked.deposited_msat, spent_msat = locked.spent_msat + summed.spent,
+          refunded_msat = locked.refunded_msat, held_msat = locked.held_msat - summed.held
+        from summed join locked on locked.id = summed.balance_id where balances.id = summed.balance_id),
       noted as (
         insert into balance_entries (balance_id, made_at, request, msat, unpaid_msat, basis)
         select balance_id, ${at}::timestamptz, gateway, reserved_msat, 0, 'crash' from found where reserved_msat > 0)
