@@ -1,6 +1,7 @@
 import { check, checkUsage } from './cli/check.ts'
 import { docs, docsUsage } from './cli/docs.ts'
 import { init, initUsage } from './cli/init.ts'
+import { key, keyUsage } from './cli/key.ts'
 import { keys, keysUsage } from './cli/keys.ts'
 import { mint, mintUsage } from './cli/mint.ts'
 import { openapi, openapiUsage } from './cli/openapi.ts'
@@ -27,6 +28,7 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ['pay', { usage: payUsage, run: pay }],
   ['mint', { usage: mintUsage, run: mint }],
   ['revoke', { usage: revokeUsage, run: revoke }],
+  ['key', { usage: keyUsage, run: key }],
   ['keys', { usage: keysUsage, run: keys }],
   ['openapi', { usage: openapiUsage, run: openapi }],
   ['docs', { usage: docsUsage, run: docs }]

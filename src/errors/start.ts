@@ -56,6 +56,10 @@ export const startErrors = {
     cause: "The file of the sandbox's node key holds something else.",
     cure: 'Remove it to have a new one made; invoices of the old node can then not be paid.'
   },
+  BG_NODE_FOLDER: {
+    cause: "`boltgate key` found no certificate or macaroon in the node's folder, or one that is not enough.",
+    cure: 'Do what the message says: name the folder, the file or the network, or bake a macaroon with the command in it.'
+  },
   BG_FILE_ACCESS: {
     cause: 'A file or folder cannot be made, read or written; mostly it is in the `data` folder.',
     cure: "Give it to the gateway's user, or name another folder with `data`; look whether the disk is full."

@@ -1,0 +1,165 @@
+import { X509Certificate } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { AddressKeyError } from '../address-key.ts'
+import { readLndConnect } from './lndconnect.ts'
+import { permissionsOf } from './permissions.ts'
+
+/** What a key is made from. */
+export interface LndFolder {
+  /** lnd's own folder, such as `~/.lnd`. */
+  readonly dir: string
+  /** The macaroon's file; one that is found in the folder where it is left out. */
+  readonly macaroon: string | null
+  /** Name of the network, as lnd's folders have it; only needed where there are several. */
+  readonly network: string | null
+  /** `host:port`, or one of the two, under which the gateway reaches the REST API. */
+  readonly address: string | null
+  /** A public authority signed the certificate that is shown there, so that none is pinned. */
+  readonly isPublic: boolean
+}
+
+/** A key, and what its owner should know of it. */
+export interface LndKey {
+  readonly key: string
+  readonly remarks: readonly string[]
+}
+
+/** A folder that no key can be made of. The message says what is missing and where. */
+export class LndFolderError extends Error {
+  override name = 'LndFolderError'
+  readonly code = 'BG_NODE_FOLDER'
+}
+
+const REST_PORT = '8080'
+/** The gateway's own name for one that was baked for it, and then what lnd makes; the first that is there is taken. */
+const OWN_MACAROON = 'boltgate.macaroon'
+const LND_MACAROONS = ['invoice.macaroon', 'admin.macaroon']
+const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
+const REFUNDING = ['offchain:write', 'onchain:read', 'onchain:write']
+const NEEDED = ['invoices:read', 'invoices:write']
+/** Harmless, and used where it is there. */
+const ALSO_USED = ['info:read']
+
+/** The command that bakes a macaroon of the least rights. */
+const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')}`
+
+/**
+ * Makes the text of an lnd key from what lies in lnd's folder: `tls.cert`, a macaroon, and the port of REST in
+ * `lnd.conf`. @throws LndFolderError
+ */
+export function keyOfFolder({ dir, macaroon, network, address, isPublic }: LndFolder): LndKey {
+  const file = macaroon ?? findMacaroon(dir, network)
+  const bytes = read(file, 'A macaroon')
+  const remarks = [`The macaroon is ${file}.`, ...remarksOn(bytes, basename(file))]
+  const host = hostOf(address, portOf(dir))
+  if (host.isLocal)
+    remarks.push(
+      `The key names ${host.text}, which is right where the gateway runs beside lnd; else say --address host:port.`
+    )
+  const certificate = isPublic ? '' : `cert=${certificateOf(dir).toString('base64url')}&`
+  const key = `lndconnect://${host.text}?${certificate}macaroon=${bytes.toString('base64url')}`
+  try {
+    readLndConnect(key)
+  } catch (error) {
+    if (error instanceof AddressKeyError) throw new LndFolderError(error.message)
+    throw error
+  }
+  return { key, remarks }
+}
+
+/** @throws LndFolderError */
+function read(file: string, what: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    throw new LndFolderError(
+      `${what} cannot be read at ${file}: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}.`
+    )
+  }
+}
+
+/** DER of `tls.cert`. @throws LndFolderError */
+function certificateOf(dir: string): Buffer {
+  const file = join(dir, 'tls.cert')
+  if (!existsSync(file))
+    throw new LndFolderError(
+      `There is no tls.cert in ${dir}. Name lnd's own folder with --dir; where a public authority signed the certificate of the host, say --public, and none is put into the key.`
+    )
+  try {
+    return new X509Certificate(read(file, 'The certificate')).raw
+  } catch (error) {
+    if (error instanceof LndFolderError) throw error
+    // OpenSSL's own text says nothing that helps.
+    throw new LndFolderError(`${file} is not an X.509 certificate.`)
+  }
+}
+
+/** @throws LndFolderError where there is none, or several networks have some */
+function findMacaroon(dir: string, network: string | null): string {
+  const own = join(dir, OWN_MACAROON)
+  if (existsSync(own)) return own
+  const chains = join(dir, 'data', 'chain', 'bitcoin')
+  const networks = (existsSync(chains) ? readdirSync(chains) : []).filter(name => network === null || name === network)
+  const found = networks.flatMap(name => {
+    const file = [OWN_MACAROON, ...LND_MACAROONS].map(each => join(chains, name, each)).find(each => existsSync(each))
+    return file === undefined ? [] : [{ name, file }]
+  })
+  const [first, ...others] = found
+  if (first === undefined)
+    throw new LndFolderError(
+      `No macaroon was found in ${dir}${network === null ? '' : ` for ${network}`}. Name its file with --macaroon; this makes one that is enough to receive: ${BAKE}`
+    )
+  if (others.length > 0)
+    throw new LndFolderError(
+      `There are macaroons of several networks in ${dir}: say --network ${found.map(({ name }) => name).join(', or --network ')}.`
+    )
+  return first.file
+}
+
+/** @throws LndFolderError for one that cannot make invoices */
+function remarksOn(macaroon: Uint8Array, name: string): string[] {
+  const permissions = permissionsOf(macaroon)
+  if (permissions === null)
+    return name === 'admin.macaroon'
+      ? [`By its name it may do everything that the node can. One that is enough to receive: ${BAKE}`]
+      : []
+  const missing = NEEDED.filter(one => !permissions.includes(one))
+  if (missing.length > 0)
+    throw new LndFolderError(
+      `The macaroon ${name} lacks ${missing.join(' and ')}, without which no invoice is made. This makes one that is enough: ${BAKE}`
+    )
+  const used = [...RECEIVING, ...REFUNDING, ...ALSO_USED]
+  const more = permissions.filter(one => !used.includes(one))
+  const remarks = []
+  if (more.length > 0) {
+    const who =
+      name === 'admin.macaroon'
+        ? 'It is admin.macaroon, which may do everything that the node can'
+        : 'It may do more than the gateway uses'
+    remarks.push(`${who} (${shortened(more)}). One that is enough to receive: ${BAKE}`)
+  }
+  if (!permissions.includes('offchain:write'))
+    remarks.push(`It can receive and not refund; for that bake one with ${REFUNDING.join(' ')} too.`)
+  else if (more.length === 0) remarks.push('It may also pay, which refunds need.')
+  if (!permissions.includes('offchain:read'))
+    remarks.push('Without offchain:read all invoices name the unannounced channels of the node.')
+  return remarks
+}
+
+function shortened(names: readonly string[]): string {
+  const shown = names.slice(0, 4).join(', ')
+  return names.length > 4 ? `${shown} and ${names.length - 4} more` : shown
+}
+
+/** The port of `restlisten` in `lnd.conf`, or lnd's own. */
+function portOf(dir: string): string {
+  const file = join(dir, 'lnd.conf')
+  const lines = existsSync(file) ? read(file, 'The settings').toString('utf8') : ''
+  return /^\s*restlisten\s*=\s*\S*?:?(\d{1,5})\s*$/m.exec(lines)?.[1] ?? REST_PORT
+}
+
+function hostOf(address: string | null, port: string): { readonly text: string; readonly isLocal: boolean } {
+  if (address === null) return { text: `127.0.0.1:${port}`, isLocal: true }
+  return { text: /:\d+$/.test(address) ? address : `${address}:${port}`, isLocal: false }
+}
