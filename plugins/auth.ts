@@ -4,6 +4,7 @@ import {
   ConfigurationMissing,
   definePlugin,
   LongError,
+  principalOfKey,
   Type,
   type AdminPrincipal,
   type Context,
@@ -57,7 +58,7 @@ export default definePlugin({
     const find = async (key: string): Promise<Principal | null> => {
       if (config.as === 'admin') return adminKey.matches(key) ? admin : null
       const merchant = await merchants.byApiKey(key)
-      return merchant === null ? null : { kind: 'merchant', id: String(merchant.id), merchant }
+      return merchant === null ? null : principalOfKey(merchant)
     }
 
     const fail = async (address: string, verdict: LongError): Promise<never> => {

@@ -38,6 +38,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
     }),
     defineOperation({
       id: 'createBillingCheckout',
+      role: 'owner',
       method: 'POST',
       path: '/api/billing/create-checkout-session',
       mount: { use: 'merchant-api', chain: 'checkout-create' },
@@ -66,6 +67,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
     }),
     defineOperation({
       id: 'createCustomerPortal',
+      role: 'owner',
       method: 'POST',
       path: '/api/billing/customer-portal',
       mount: { use: 'merchant-api', chain: 'settings-write' },

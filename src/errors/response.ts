@@ -145,6 +145,12 @@ export const responseErrors = {
     cause: 'There is no session, or it has ended.',
     cure: 'Ask for a new link.'
   },
+  BG_ROLE_REQUIRED: {
+    status: 403,
+    error: 'Role required',
+    cause: 'Whoever is signed in, or a key that only reads, may not do this in the account.',
+    cure: 'An owner of the account changes the role; `required_role` says which one it takes.'
+  },
   BG_FORBIDDEN: {
     status: 403,
     error: 'Forbidden',

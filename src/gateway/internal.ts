@@ -5,6 +5,7 @@ import { methodNotAllowed, notFound, ValidationError } from './errors.ts'
 import { requireJson } from './json-type.ts'
 import type { OperationResponse, AnyOperation, Result } from './operation.ts'
 import { isStreamBody, type Reply } from './reply.ts'
+import { isRoleEnough, neededRole, RoleRequired } from './roles.ts'
 import { Router } from './router.ts'
 import { bodyReader, paramsFit, queryReader } from './validation.ts'
 
@@ -186,10 +187,16 @@ function toReply(mounted: Mounted, result: Result): Reply {
  * The chain in front authenticates; a route that leads here without that is a fault of the configuration, answered 500
  * and logged, so that an operation mounted later is never open by a catch-all route.
  */
-function requireCaller(ctx: Context, { access, id }: AnyOperation): void {
-  if (access !== 'merchant' && access !== 'admin') return
-  if (ctx.principal?.kind !== access)
+function requireCaller(ctx: Context, operation: AnyOperation): void {
+  const { access, id } = operation
+  const { principal } = ctx
+  if ((access === 'merchant' || access === 'admin') && principal?.kind !== access)
     throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
+  if (principal?.kind !== 'merchant') return
+  const needed = neededRole(operation)
+  // What anybody may do asks for a role where it says one itself.
+  if (access !== 'merchant' && operation.role === undefined) return
+  if (!isRoleEnough(principal.role, needed)) throw new RoleRequired(principal.role, needed)
 }
 
 function mount(operation: AnyOperation): Mounted {

@@ -3,6 +3,7 @@ import type { PresetName } from '../config/presets.ts'
 import type { Context } from './context.ts'
 import type { DocumentedPrice } from './openapi/paid.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
+import type { Role } from './roles.ts'
 
 /**
  * Who may call an operation; the chain that leads to it enforces it, OpenAPI and the authorisation tests read it here.
@@ -104,6 +105,11 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly example?: OperationExample
   readonly tag: string
   readonly access: Access
+  /**
+   * What its caller must be in the account, where `access` is merchant; left out, viewer to GET and editor for the rest
+   * (`roles.ts`). Keys, members and billing say owner.
+   */
+  readonly role?: Role
   /** Left out: only routes of the file lead to it. */
   readonly mount?: OperationMount
   /** Its response says what was paid, so it cannot be served for nothing. */

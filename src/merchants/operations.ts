@@ -185,6 +185,7 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
   return defineOperation({
     ...common,
     id: `set${word}Key`,
+    role: 'owner',
     method: 'PUT',
     path: `/api/merchant/${slot}-key`,
     mount: { use: 'merchant-api', chain: 'settings-keys' },
@@ -214,6 +215,7 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
     id: 'setPaymentProvider',
+    role: 'owner',
     method: 'PUT',
     path: '/api/merchant/payment-provider',
     mount: { use: 'merchant-api', chain: 'settings-write' },
@@ -353,6 +355,7 @@ function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
     id: 'regenerateKey',
+    role: 'owner',
     method: 'POST',
     path: '/api/merchant/regenerate-key',
     mount: { use: 'merchant-api', chain: 'settings-write' },

@@ -13,6 +13,7 @@ import type { Database } from '../../src/database/database.ts'
 import { pluginFacts } from '../config/plugin-facts.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { fixture, fixtureOn, type Fixture } from './fixture.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 const yaml = `
 chains:
@@ -102,7 +103,7 @@ export async function producer(
         target,
         headers,
         ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-        ...(merchant === null ? {} : { principal: { kind: 'merchant' as const, id: String(merchant.id), merchant } })
+        ...(merchant === null ? {} : { principal: principalOfKey(merchant) })
       })
       return { ...result, data: result.text === '' ? {} : (result.json() as Json) }
     }

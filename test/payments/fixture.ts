@@ -22,6 +22,7 @@ import { Payees } from '../../src/providers/payees.ts'
 import type { Charge, ChargeRequest, ChargeState, Payout, Provider, KindName } from '../../src/providers/provider.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 const nodeKey = Buffer.alloc(32, 7)
 
@@ -232,7 +233,7 @@ export async function caller(payments: Payments): Promise<Call> {
       target,
       headers: { 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-      ...(merchant === null ? {} : { principal: { kind: 'merchant' as const, id: String(merchant.id), merchant } })
+      ...(merchant === null ? {} : { principal: principalOfKey(merchant) })
     })
     return {
       status,

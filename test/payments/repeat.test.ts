@@ -8,6 +8,7 @@ import { paymentOperations } from '../../src/payments/operations.ts'
 import type { Payments } from '../../src/payments/service.ts'
 import { testServices } from '../support/plugin-harness.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 interface Answer {
   readonly status: number
@@ -34,7 +35,7 @@ async function started(
       target: path,
       headers: { 'content-type': 'application/json', 'idempotency-key': key },
       body: JSON.stringify(body),
-      principal: { kind: 'merchant', id: String(merchant.id), merchant }
+      principal: principalOfKey(merchant)
     })
     const data = answer.json() as Record<string, unknown>
     return { status: answer.status, replayed: answer.headers.all('x-idempotency-replayed').join() === 'true', data }

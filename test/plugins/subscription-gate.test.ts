@@ -5,9 +5,10 @@ import { gate, type GatedFeature } from '../../src/merchants/gate.ts'
 import type { Merchant } from '../../src/merchants/schema.ts'
 import { aMerchant } from '../merchants/a-merchant.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 function principal(merchant: Merchant): Principal {
-  return { kind: 'merchant', id: String(merchant.id), merchant }
+  return principalOfKey(merchant)
 }
 
 /** `later` answers with a promise, as when billing is asked. */

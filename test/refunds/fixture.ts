@@ -22,6 +22,7 @@ import { paymentSources } from '../../src/refunds/source.ts'
 import { SqlRefundStore, type RefundStore } from '../../src/refunds/store.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 const nodeKey = Buffer.alloc(32, 7)
@@ -189,7 +190,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       principal: target.startsWith('/api/admin/')
         ? { kind: 'admin', id: 'admin' }
-        : { kind: 'merchant', id: String(as.id), merchant: as }
+        : principalOfKey(as)
     })
     return {
       status: result.status,

@@ -7,6 +7,7 @@ import type { Refunds } from '../../src/refunds/service.ts'
 import { eachDatabase } from '../support/database.ts'
 import { testServices } from '../support/plugin-harness.ts'
 import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 interface Answer {
   readonly status: number
@@ -27,7 +28,7 @@ async function started(f: Fixture, refunds: Refunds): Promise<(key: string, body
       target: '/api/refunds',
       headers: { 'content-type': 'application/json', 'x-idempotency-key': key },
       body: JSON.stringify(body),
-      principal: { kind: 'merchant', id: String(f.merchant.id), merchant: f.merchant }
+      principal: principalOfKey(f.merchant)
     })
     return {
       status: answer.status,

@@ -21,6 +21,7 @@ import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { accountsOf, anAccount } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
+import { principalOfKey } from '../../src/merchants/principal.ts'
 
 /** Writes a payment as if it had been made, unpaid and good for an hour. */
 export async function insertPayment(
@@ -177,7 +178,7 @@ export async function fixture(
       const { status, headers, text } = await chain.run({
         method,
         target,
-        principal: { kind: 'merchant', id: String(merchant.id), merchant }
+        principal: principalOfKey(merchant)
       })
       return { status, data: JSON.parse(text) as Record<string, unknown>, total: headers.get('x-total-count') }
     }

@@ -23,6 +23,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
     }),
     defineOperation({
       id: 'createBitcoinSubscription',
+      role: 'owner',
       method: 'POST',
       path: '/api/bitcoin/create-subscription',
       mount: { use: 'merchant-api', chain: 'checkout-create' },

@@ -1,4 +1,5 @@
 import type { AnyOperation } from '../operation.ts'
+import { ROLES } from '../roles.ts'
 
 /** JSON of the document. */
 export type Json = Record<string, unknown>
@@ -65,6 +66,12 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
     { type: { type: 'string', format: 'uri' }, title: text, status: { type: 'integer', enum: [402] }, detail: text },
     { challengeId: text }
   ),
+  RoleError: object({
+    error: only('Role required'),
+    message: text,
+    role: { type: 'string', enum: [...ROLES] },
+    required_role: { type: 'string', enum: [...ROLES] }
+  }),
   PlanCapProblem: object({
     type: { type: 'string', format: 'uri' },
     title: text,
@@ -167,8 +174,9 @@ export const refusals = Object.freeze({
     forms: problem('PlanCapProblem')
   },
   AccountRefused: {
-    description: 'The account, its subscription or a feature does not allow it; action_required says what to do.',
-    forms: json('AccountError')
+    description:
+      'The account, its subscription or a feature does not allow it, as action_required says; or whoever is signed in may not do it in this account.',
+    forms: json('AccountError', 'RoleError')
   },
   Forbidden: { description: 'The caller may not do this.', forms: json('LongError') },
   TokenForbidden: {
