@@ -47,6 +47,10 @@ export function merchantOf(ctx: Context): Merchant {
 }
 
 /** Who acts for a merchant with the API key `keyId`. */
-export function principalOfKey(merchant: Merchant, keyId: string = merchant.keyId, role: Role = 'owner'): MerchantPrincipal {
+export function principalOfKey(
+  merchant: Merchant,
+  keyId: string = merchant.keyId,
+  role: Role = 'owner'
+): MerchantPrincipal {
   return { kind: 'merchant', id: String(merchant.id), merchant, role, by: { kind: 'key', keyId } }
 }

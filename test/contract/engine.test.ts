@@ -279,7 +279,7 @@ t.test(
     ] as const) {
       const upstream = new InternalUpstream([{ ...echo, access }])
       const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-      const principal = { kind: 'merchant', id: '1' } as never /* of another kind */
+      const principal = { kind: 'merchant', id: '1', role: 'owner' } as never /* of another kind */
       const send = (size: number, chunked: boolean) =>
         chain.run({
           method: 'POST',

@@ -188,9 +188,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       target,
       headers: { 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      principal: target.startsWith('/api/admin/')
-        ? { kind: 'admin', id: 'admin' }
-        : principalOfKey(as)
+      principal: target.startsWith('/api/admin/') ? { kind: 'admin', id: 'admin' } : principalOfKey(as)
     })
     return {
       status: result.status,
