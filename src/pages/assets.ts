@@ -33,11 +33,11 @@ const HEADERS: readonly string[] = Object.freeze([
 
 /** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
 export class PageAssets {
-  readonly #style = readAsset('pay', 'css', 'base')
-  readonly #shopStyle = readAsset('shop', 'css', 'base')
-  readonly #jobsStyle = readAsset('jobs', 'css')
-  readonly #script = readAsset('pay', 'js')
-  readonly #shopScript = readAsset('shop', 'js')
+  readonly #style = readAsset('css', 'tokens', 'base', 'pay')
+  readonly #shopStyle = readAsset('css', 'tokens', 'base', 'shop')
+  readonly #jobsStyle = readAsset('css', 'tokens', 'jobs')
+  readonly #script = readAsset('js', 'invoice', 'pay')
+  readonly #shopScript = readAsset('js', 'shop')
 
   get names(): AssetNames {
     return {
@@ -74,13 +74,18 @@ export class PageAssets {
   }
 }
 
-/** With what it has in common with others in front, where `base` names a file for that: one file is one request. */
-function readAsset(name: string, ending: string, base?: string): Asset {
-  const text = [base, name]
-    .filter(file => file !== undefined)
-    .map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8'))
-    .join('\n')
-  const stem = `${name}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
+/**
+ * Files of the folder `assets` as one text, in this order: what several pages have in common (`tokens` for all of them)
+ * before what is the page's own. One text is one request.
+ */
+export function assetText(ending: 'css' | 'js', ...files: readonly string[]): string {
+  return files.map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
+}
+
+/** The same under the name of its last file. */
+function readAsset(ending: 'css' | 'js', ...files: readonly string[]): Asset {
+  const text = assetText(ending, ...files)
+  const stem = `${files.at(-1)}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
   return { stem, name: `${stem}.${ending}`, text }
 }
 

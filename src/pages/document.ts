@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { html as template } from 'htm/preact'
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
@@ -15,38 +16,55 @@ export const HTML_TYPE = 'text/html; charset=utf-8'
 
 const ONE_UP = '../'
 
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'"
-].join('; ')
+/**
+ * What a page may load and send: its own program and style from this gateway, or those whose hashes stand in `script`
+ * and `style` (CSP Level 3, 6.7.2.3), and nothing of anybody else.
+ */
+function policyOf(script: string, style: string, form: 'none' | 'self'): string {
+  return [
+    "default-src 'none'",
+    `script-src ${script}`,
+    `style-src ${style}`,
+    "connect-src 'self'",
+    "img-src 'self' data:",
+    "base-uri 'none'",
+    `form-action '${form}'`,
+    "frame-ancestors 'none'"
+  ].join('; ')
+}
+
+function headersOf(policy: string): readonly string[] {
+  return Object.freeze([
+    'Content-Security-Policy',
+    policy,
+    'Cache-Control',
+    'no-store',
+    'Referrer-Policy',
+    'no-referrer',
+    'X-Robots-Tag',
+    'noindex, nofollow',
+    'X-Content-Type-Options',
+    'nosniff'
+  ])
+}
 
 /**
  * Headers of every page, flat. The address of a pay page is a secret: nobody may keep it, index it or learn it as a
  * referrer (decision 53).
  */
-export const PAGE_HEADERS: readonly string[] = Object.freeze([
-  'Content-Security-Policy',
-  CONTENT_SECURITY_POLICY,
-  'Cache-Control',
-  'no-store',
-  'Referrer-Policy',
-  'no-referrer',
-  'X-Robots-Tag',
-  'noindex, nofollow',
-  'X-Content-Type-Options',
-  'nosniff'
-])
+export const PAGE_HEADERS: readonly string[] = headersOf(policyOf("'self'", "'self'", 'none'))
 
 /** The same for a page with a form, which is sent to this gateway and to nobody else. */
-export const FORM_PAGE_HEADERS: readonly string[] = Object.freeze(
-  PAGE_HEADERS.map(value => value.replace("form-action 'none'", "form-action 'self'"))
-)
+export const FORM_PAGE_HEADERS: readonly string[] = headersOf(policyOf("'self'", "'self'", 'self'))
+
+/** The same for a page that has its program and its style within itself: these very texts run, and no others. */
+export function inlinePageHeaders({ script, style }: InlineAssets): readonly string[] {
+  return headersOf(policyOf(hashOf(script), hashOf(style), 'none'))
+}
+
+function hashOf(text: string): string {
+  return `'sha256-${hash('sha256', text, 'base64')}'`
+}
 
 /** The gateway's picture. */
 export const ICON_SVG =
@@ -54,12 +72,26 @@ export const ICON_SVG =
 /** The same as an address. */
 export const ICON = 'data:image/svg+xml,' + encodeURIComponent(ICON_SVG)
 
+/** What a page loads from the gateway, by name. */
+export type LinkedAssets = Pick<AssetNames, 'style' | 'script'>
+
+/**
+ * What a page has within itself, for one that stands where nothing else of the gateway may be: ready texts of our own,
+ * with no `</` in them.
+ */
+export interface InlineAssets {
+  readonly inline: true
+  readonly style: string
+  readonly script: string
+}
+
 /** One page. */
 export interface HtmlPage {
   readonly title: string
   /** Its `<main>`. */
   readonly main: VNode
-  readonly assets: Pick<AssetNames, 'style' | 'script'>
+  /** The names of what it loads, or the texts themselves. */
+  readonly assets: LinkedAssets | InlineAssets
   /** The way up from the page's address to that of the gateway; `../` unless said, as from `/pay/<token>`. */
   readonly root?: string
   /**
@@ -82,9 +114,8 @@ export interface HtmlPage {
  */
 export function document(page: HtmlPage): string {
   const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', script, refresh } = page
-  return (
-    '<!doctype html>' +
-    renderToString(html`
+  const inline = 'inline' in assets
+  const text = renderToString(html`
     <html lang="en">
       <head>
         <meta charset="utf-8" />
@@ -94,8 +125,8 @@ export function document(page: HtmlPage): string {
         <meta name="referrer" content=${referrer} />
         <meta name="color-scheme" content="light dark" />
         <link rel="icon" href=${ICON} />
-        <link rel="stylesheet" href=${`${root}assets/${assets.style}`} />
-        ${script ? html`<script type="module" src=${`${root}assets/${assets.script}`}></script>` : null}
+        ${inline ? null : html`<link rel="stylesheet" href=${`${root}assets/${assets.style}`} />`}
+        ${script && !inline ? html`<script type="module" src=${`${root}assets/${assets.script}`}></script>` : null}
         ${refresh === null ? null : html`<noscript><meta http-equiv="refresh" content=${refresh} /></noscript>`}
       </head>
       <body>
@@ -104,5 +135,9 @@ export function document(page: HtmlPage): string {
         <footer class="footer">Lightning payment by <span class="brand">boltgate</span></footer>
       </body>
     </html>`)
-  )
+  if (!inline) return `<!doctype html>${text}`
+  // The renderer escapes what stands in these two elements, which browsers read as it is (HTML, 13.1.2.6).
+  const end = text.indexOf('</head>')
+  const program = script ? `<script type="module">${assets.script}</script>` : ''
+  return `<!doctype html>${text.slice(0, end)}<style>${assets.style}</style>${program}${text.slice(end)}`
 }

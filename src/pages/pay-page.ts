@@ -2,11 +2,12 @@ import type { VNode } from 'preact'
 import { document, html } from './document.ts'
 import type { PaymentStatus } from '../payments/schema.ts'
 import type { AssetNames } from './assets.ts'
+import { codeToScan, copyField, timeLeft, waiting, walletLink } from './invoice-parts.ts'
 import { merchantLine } from './merchant-line.ts'
 import { momentText } from './moments.ts'
 import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.ts'
 import { pictures } from './pictures.ts'
-import { bitcoinUri, qrCode, qrContent } from './qr-code.ts'
+import { bitcoinUri, qrContent } from './qr-code.ts'
 
 /** Seconds between two looks of a browser that runs no program. */
 const REFRESH_SECONDS = 10
@@ -86,18 +87,15 @@ function due(view: PayView): VNode {
   const { payment, demo, heading, words } = view
   return html`
     <section class="panel" aria-labelledby="state">
-      <div class="state">
-        <h2 id="state" class="state-heading" tabindex="-1"><span class="pulse" aria-hidden="true"></span>${heading}</h2>
-        ${demo ? null : clock(view)}
-      </div>
+      ${waiting(heading, demo ? null : timeLeft({ ...payment, now: view.now }))}
       ${demo ? html`<p class="notice"><strong>This is a demo.</strong> ${words}</p>` : null}
-      <div class="code">${qrCode(qrContent(payment), 'QR code of the invoice')}</div>
+      ${codeToScan(qrContent(payment), 'QR code of the invoice')}
       ${
         demo
           ? null
           : html`
         <p class="hint">${words}</p>
-        <a class="button" href=${`lightning:${payment.invoice}`}>Open in wallet</a>`
+        ${walletLink(payment.invoice)}`
       }
       ${copyField('Lightning invoice', payment.invoice)}
       ${
@@ -119,29 +117,6 @@ function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode
       <p><strong>Sandbox: no real money.</strong> ${sandboxAction === null ? 'Pay this invoice from a terminal on the gateway’s machine:' : 'Pay this invoice here, or from a terminal:'}</p>
       ${sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in the sandbox</button></form>`}
       ${copyField('Command', sandboxCommand)}
-    </div>`
-}
-
-function clock({ payment, now }: PayView): VNode {
-  const left = Math.max(0, payment.expiresAt - now)
-  const until = new Date(payment.expiresAt).toISOString()
-  return html`
-    <p class="clock" role="timer" aria-live="off">
-      <span class="unseen">Expires </span>
-      <time datetime=${until} data-left=${left}>until ${until.slice(11, 16)} UTC</time>
-    </p>
-    <progress class="remaining" aria-hidden="true" max=${Math.max(1, payment.expiresAt - payment.createdAt)} value=${left}></progress>`
-}
-
-/** A text in one line to select, with a button to copy it where a program can. */
-function copyField(label: string, text: string): VNode {
-  return html`
-    <div class="field">
-      <span class="field-label">${label}</span>
-      <div class="field-row">
-        <code class="field-text" tabindex="0" dir="ltr">${text}</code>
-        <button class="copy" type="button" aria-label=${`Copy: ${label}`} hidden>Copy</button>
-      </div>
     </div>`
 }
 
@@ -172,7 +147,7 @@ function rest({ payment, restSats }: PayView): VNode | null {
   const uri = restSats === null ? null : bitcoinUri({ ...payment, invoice: null, amountSats: restSats })
   if (uri === null) return null
   return html`
-    <div class="code">${qrCode(uri, 'QR code of the rest')}</div>
+    ${codeToScan(uri, 'QR code of the rest')}
     <a class="button" href=${uri}>Open in a wallet</a>
     ${copyField('Bitcoin address', payment.onchainAddress ?? '')}`
 }

@@ -4,7 +4,6 @@
 const POLL_EVERY = 3000
 const TRY_AGAIN_AFTER = 1000
 
-const announcement = document.getElementById('announcement')
 let page = document.getElementById('payment')
 
 follow()
@@ -12,11 +11,7 @@ prepare()
 
 /** Puts life into the part of the page that the server has just given. */
 function prepare() {
-  for (const button of page.querySelectorAll('button.copy')) {
-    button.hidden = false
-    button.addEventListener('click', () => copy(button))
-  }
-  countDown(page.querySelector('time[data-left]'), page.querySelector('progress'))
+  prepareInvoice(page)
   goOn(document.getElementById('continue'))
 }
 
@@ -105,59 +100,10 @@ async function renew() {
   return true
 }
 
-/** Shows the time that is left. It is counted from when the page came, so that a wrong clock does no harm. */
-function countDown(shown, bar) {
-  if (shown === null) return
-  const end = Date.now() + Number(shown.dataset.left)
-  const show = () => {
-    const left = Math.max(0, end - Date.now())
-    shown.textContent = clockText(Math.ceil(left / 1000))
-    shown.classList.toggle('soon', left < 60_000)
-    bar.value = left
-    if (left === 0 || !shown.isConnected) clearInterval(ticking)
-  }
-  const ticking = setInterval(show, 1000)
-  show()
-}
-
-function clockText(seconds) {
-  const two = number => String(number).padStart(2, '0')
-  const hours = Math.floor(seconds / 3600)
-  const minutes = Math.floor(seconds / 60) % 60
-  if (hours >= 48) return `${Math.floor(hours / 24)} days`
-  return hours > 0 ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`
-}
-
-async function copy(button) {
-  const field = button.parentElement.querySelector('.field-text')
-  const copied = await toClipboard(field)
-  button.textContent = copied ? 'Copied' : 'Select it'
-  announcement.textContent = copied ? 'Copied.' : 'The text is selected: copy it with your keyboard.'
-  await wait(2000)
-  button.textContent = 'Copy'
-}
-
-async function toClipboard(field) {
-  try {
-    await navigator.clipboard.writeText(field.textContent)
-    return true
-  } catch {
-    // Only pages of https and this machine have a clipboard, and the reader may refuse it: select the text instead.
-    getSelection().selectAllChildren(field)
-    return document.execCommand('copy')
-  }
-}
-
 /** Goes on to the merchant after a moment. */
 function goOn(link) {
   // The server gives no other scheme; a page that moves by itself checks it twice.
   if (link === null || !/^https?:$/.test(link.protocol)) return
   // In place of this page, or the way back would lead here and on again.
   setTimeout(() => location.replace(link.href), Number(link.dataset.after))
-}
-
-function wait(milliseconds) {
-  return new Promise(resolve => {
-    setTimeout(resolve, milliseconds)
-  })
 }
