@@ -273,7 +273,7 @@ export class Mint {
 
   /** The offer with its price in satoshis, at the rate of this moment. @throws Unavailable when there is no rate */
   async #inSatoshis(offer: Offer): Promise<PricedOffer> {
-    const { amountSats, fiat, errorMembers } = offer
+    const { amountSats, fiat, errorMembers, mostSats = MAX_PRICE_SATS } = offer
     if (fiat === null) {
       if (amountSats === null) throw new TypeError('an offer has a price in satoshis or in fiat')
       // Its price has just been seen to be there.
@@ -281,7 +281,14 @@ export class Mint {
     }
     const { currency, amount } = fiatOf(fiat)
     const satoshis = await this.#parts.prices.satoshis(currency, amount)
-    if (satoshis <= MAX_PRICE_SATS) return { ...offer, amountSats: satoshis }
+    if (satoshis <= mostSats) return { ...offer, amountSats: satoshis }
+    if (satoshis <= MAX_PRICE_SATS)
+      throw new Unavailable(
+        'Price over its limit',
+        'At the present rate this would cost more than its seller allows.',
+        60,
+        errorMembers
+      )
     throw new Unavailable(
       'Price feed unavailable',
       'What this currency is worth in bitcoin is not known at the moment.',

@@ -31,6 +31,8 @@ export type Renewal = 'contract' | 402
 declare module '../gateway/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
+    /** The most satoshis that fiat may come to; left out where nobody has said. */
+    readonly mostSats?: number
     /** What a price server was asked, as a digest; null where none was (decision 254). */
     readonly asked: string | null
     /** Value of the services caveat: `<name>:0`, and `<name>:1` of what is metered (decisions 113 and 257). */

@@ -112,6 +112,7 @@ function atBest(issuedAt: number): number {
   return issuedAt === -Infinity ? Infinity : issuedAt
 }
 
-function amountOf(amount: number | FiatText): { amountSats: number | null; fiat: FiatText | null } {
+/** An amount as offers say it. */
+export function amountOf(amount: number | FiatText): { amountSats: number | null; fiat: FiatText | null } {
   return typeof amount === 'number' ? { amountSats: amount, fiat: null } : { amountSats: null, fiat: amount }
 }

@@ -340,6 +340,12 @@ export const responseErrors = {
     cause: 'What this currency is worth in bitcoin is not known at the moment.',
     cure: 'Try again after `Retry-After`, or send an amount in BTC.'
   },
+  BG_PRICE_OVER_LIMIT: {
+    status: 503,
+    error: 'Price over its limit',
+    cause: "A price in fiat comes to more satoshis than the proxy's `priceSats` or `defaultPriceSats` allows.",
+    cure: 'The merchant raises that limit, or lowers the price; nothing was charged.'
+  },
   BG_SANDBOX_DISABLED: {
     status: 403,
     error: 'Sandbox disabled',

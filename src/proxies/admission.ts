@@ -5,10 +5,12 @@ import type { UpstreamTarget } from '../gateway/target.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import { gate } from '../merchants/gate.ts'
 import { providerOf } from '../providers/account.ts'
+import { amountOf } from '../challenges/request-price.ts'
 import { BALANCE_VALIDITY, type Offer, type Renewal } from '../challenges/offer.ts'
 import type { Clock } from '../system/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
-import { graceOf, pathAllowed, priceOfEither } from './pricing.ts'
+import { choosePrice, type ChosenAmount } from './price.ts'
+import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
 import { proxyNotFound } from './service.ts'
 
 declare module '../gateway/services.ts' {
@@ -55,6 +57,19 @@ interface Prepared {
   readonly place: string
 }
 
+/** A request that a proxy serves, and what it has to pay by. */
+interface Asked {
+  readonly proxy: ListedProxy
+  readonly prepared: Prepared
+  readonly price: ProxyPrice
+  /** Of the raw path, what goes upstream. */
+  readonly rest: string
+  /** The same made comparable, and with doubled slashes as one. */
+  readonly path: string
+  readonly merged: string
+  readonly closed: boolean
+}
+
 /**
  * Turns a request for `/l402/proxy/{proxyId}/…` into what it would buy and where it would go, before any charge:
  * unknown and inactive proxies, refused paths and methods are answered here (decisions 91 to 95).
@@ -72,28 +87,24 @@ export class ProxyAdmission {
   }
 
   /**
-   * Sets `ctx.offer` and `ctx.upstreamTarget`. A promise only for a proxy that this process has not seen yet. Throws
-   * 404, 403, 405 and 503.
+   * Sets `ctx.offer` and `ctx.upstreamTarget`. A promise only for a proxy that this process has not seen yet, and where
+   * the price hangs on the body. Throws 404, 403, 405 and 503, and 400 where the price cannot be told.
    */
   admit(ctx: Context, proxyId: string, terms: RouteTerms): void | Promise<void> {
     const found = this.#directory.find(proxyId)
     if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
-    this.#admit(ctx, found, terms)
+    return this.#admit(ctx, found, terms)
   }
 
   async #admitLater(ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {
-    this.#admit(ctx, await found, terms)
+    await this.#admit(ctx, await found, terms)
   }
 
-  #admit(
-    ctx: Context,
-    proxy: ListedProxy | null,
-    { prefixSegments, renewal, order, releaseOn, afterCrash }: RouteTerms
-  ): void {
+  #admit(ctx: Context, proxy: ListedProxy | null, terms: RouteTerms): void | Promise<void> {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
     const prepared = this.#prepare(proxy)
-    const rest = restOf(ctx.path, prefixSegments)
+    const rest = restOf(ctx.path, terms.prefixSegments)
     const path = comparablePath(rest)
     if (row.allowedMethods.length > 0 && !allowsMethod(row.allowedMethods, ctx.method)) {
       throw new LongError(405, 'Method not allowed', `This proxy does not take ${ctx.method}.`, prepared.members, [
@@ -111,9 +122,36 @@ export class ProxyAdmission {
     const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
     // Many upstreams take both for the same; a request that could be either costs the dearer.
     const price = priceOfEither(row, ctx.method, path, merged)
+    if (price === null)
+      throw new LongError(
+        403,
+        'Path not allowed',
+        'This path can be read in two ways that differ in price. Write it without doubled slashes.',
+        prepared.members
+      )
     ctx.upstreamTarget = this.#target(ctx, proxy, prepared, rest)
     if (price.amountSats === 0) {
-      if (closed) throw new LongError(503, CLOSED.error, CLOSED.message, prepared.members, ['Retry-After', '60'])
+      if (closed) throw unavailable(prepared)
+      return
+    }
+    const request: Asked = { proxy, prepared, price, rest, path, merged, closed }
+    if (price.price === null) {
+      this.#sell(ctx, request, { amount: price.amountSats, by: null, value: null }, terms)
+      return
+    }
+    const chosen = choosePrice(price.price, ctx)
+    if (chosen instanceof Promise) return chosen.then(later => this.#sell(ctx, request, later, terms))
+    this.#sell(ctx, request, chosen, terms)
+  }
+
+  #sell(
+    ctx: Context,
+    { proxy: { row, merchant }, prepared, price, rest, path, merged, closed }: Asked,
+    chosen: ChosenAmount,
+    { renewal, order, releaseOn, afterCrash }: RouteTerms
+  ): void {
+    if (chosen.amount === 0) {
+      if (closed) throw unavailable(prepared)
       return
     }
     // Without a slash the request is the same as with one (decision 95), so its token is too.
@@ -121,8 +159,8 @@ export class ProxyAdmission {
     // A pattern covers every spelling of what it sells, the one that was asked for first.
     const bound = price.pattern === null ? whole : comparablePath(whole)
     const offer: Offer = {
-      amountSats: price.amountSats,
-      fiat: null,
+      ...amountOf(chosen.amount),
+      mostSats: price.amountSats,
       asked: null,
       source: 'proxy',
       meter: price.meter,
@@ -143,7 +181,7 @@ export class ProxyAdmission {
       bindsDigest: price.meter === null,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
       order,
-      grace: graceOf(row.formerPrices, row.priceGraceSeconds, ctx.method, path, merged),
+      grace: graceOf(row.formerPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
       releaseOn,
       afterCrash,
       closed: closed ? CLOSED : null,
@@ -188,6 +226,10 @@ export class ProxyAdmission {
     }
     return prepared
   }
+}
+
+function unavailable({ members }: Prepared): LongError {
+  return new LongError(503, CLOSED.error, CLOSED.message, members, ['Retry-After', '60'])
 }
 
 /** What Allow lists: HEAD goes wherever GET does (decision 6). */

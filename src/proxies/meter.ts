@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import type { MeterConfig } from '../config/meter.ts'
+import type { FiatText } from '../config/money-text.ts'
 
 const strict = { additionalProperties: false } as const
 const msat = (description: string) => Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, description })
@@ -43,16 +44,16 @@ export type EndpointMeter = Static<typeof EndpointMeter>
 const read = new WeakMap<EndpointMeter, MeterConfig>()
 
 /** The same as a route would have it; one object for as long as the proxy is held. */
-export function meterOf(meter: EndpointMeter, priceSats: number): MeterConfig {
+export function meterOf(meter: EndpointMeter, bundle: number | FiatText): MeterConfig {
   let config = read.get(meter)
   if (config === undefined) {
-    config = configOf(meter, priceSats)
+    config = configOf(meter, bundle)
     read.set(meter, config)
   }
   return config
 }
 
-function configOf(meter: EndpointMeter, bundle: number): MeterConfig {
+function configOf(meter: EndpointMeter, bundle: number | FiatText): MeterConfig {
   const { usage, models, estimateMember } = meter
   const both = ({ inputMsat = 0, outputMsat }: Pick<EndpointMeter, 'inputMsat' | 'outputMsat'>) => ({
     input: inputMsat,

@@ -1,6 +1,8 @@
-import type { PriceGrace } from '../challenges/price-grace.ts'
+import { isOfPrice, type PriceGrace } from '../challenges/price-grace.ts'
+import { amountOf } from '../challenges/request-price.ts'
 import type { MeterConfig } from '../config/meter.ts'
 import { meterOf } from './meter.ts'
+import { amountsIn, amountOfText, sameRequestIn, type ChosenAmount, type ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
 /** Of a former price nobody asks for how long its tokens were good. */
@@ -14,7 +16,9 @@ const LONGEST_GRACE = 30 * 86_400_000
 
 /** What a request to a proxy costs and for which path its token is good. */
 export interface ProxyPrice {
+  /** Where `price` says what it costs, the most that it may. */
   readonly amountSats: number
+  readonly price: ProxyPriceText | null
   /** The endpoint's pattern when it sells the whole of it; null when the token is good for the request's own path. */
   readonly pattern: string | null
   /** Seconds for which its token is good; null where the proxy says it. */
@@ -34,8 +38,7 @@ export function matches(pattern: string, path: string): boolean {
  * and of two that fit as well its own. 0 is free.
  */
 export function priceOf(
-  endpoints: readonly PricedEndpoint[],
-  defaultPriceSats: number,
+  { endpoints, defaultPriceSats, defaultPrice = null }: Priced,
   method: string,
   path: string
 ): ProxyPrice {
@@ -46,12 +49,24 @@ export function priceOf(
     if (!matches(endpoint.pathPattern, path)) continue
     if (best === null || isMoreSpecific(endpoint, best)) best = endpoint
   }
-  if (best === null) return { amountSats: defaultPriceSats, pattern: null, tokenValiditySeconds: null, meter: null }
+  if (best === null)
+    return {
+      amountSats: defaultPriceSats,
+      price: defaultPrice,
+      pattern: null,
+      tokenValiditySeconds: null,
+      meter: null
+    }
+  const { price = null } = best
   return {
     amountSats: best.priceSats,
+    price,
     pattern: best.tokenPath === 'pattern' ? best.pathPattern : null,
     tokenValiditySeconds: best.tokenValiditySeconds ?? null,
-    meter: best.meter === undefined ? null : meterOf(best.meter, best.priceSats)
+    meter:
+      best.meter === undefined
+        ? null
+        : meterOf(best.meter, typeof price === 'string' ? amountOfText(price) : best.priceSats)
   }
 }
 
@@ -75,17 +90,20 @@ export function pathAllowed(allowed: readonly string[], blocked: readonly string
 
 interface Priced {
   readonly defaultPriceSats: number
+  readonly defaultPrice?: ProxyPriceText | null
   readonly endpoints: readonly PricedEndpoint[]
 }
 
 /**
  * The dearer of two spellings of a path that upstreams may take for the same, `path` and `merged` (decision 91): a
- * request that could be either costs that, and buys no pattern.
+ * request that could be either costs that, and buys no pattern. Null where which is dearer cannot be told, since one
+ * of them is no plain number of satoshis.
  */
-export function priceOfEither(prices: Priced, method: string, path: string, merged: string): ProxyPrice {
-  const price = priceOf(prices.endpoints, prices.defaultPriceSats, method, path)
+export function priceOfEither(prices: Priced, method: string, path: string, merged: string): ProxyPrice | null {
+  const price = priceOf(prices, method, path)
   if (merged === path) return price
-  const other = priceOf(prices.endpoints, prices.defaultPriceSats, method, merged)
+  const other = priceOf(prices, method, merged)
+  if (JSON.stringify(price.price) !== JSON.stringify(other.price)) return null
   return { ...(other.amountSats > price.amountSats ? other : price), pattern: null }
 }
 
@@ -93,20 +111,24 @@ export function priceOfEither(prices: Priced, method: string, path: string, merg
 export function graceOf(
   former: readonly FormerPrices[],
   graceSeconds: number,
-  method: string,
-  path: string,
-  merged: string
+  { method, path, merged }: { readonly method: string; readonly path: string; readonly merged: string },
+  chosen: ChosenAmount
 ): PriceGrace | null {
   if (graceSeconds === 0) return null
   return {
     duration: graceSeconds * 1000,
     // The latest comes first.
     until: paid =>
-      former.find(prices => priceOfEither(prices, method, path, merged).amountSats === paid.amountSats)?.until ?? null
+      former.find(prices => {
+        const price = priceOfEither(prices, method, path, merged)
+        if (price === null) return false
+        const amount = price.price === null ? price.amountSats : sameRequestIn(price.price, chosen)
+        return amount !== null && isOfPrice(amountOf(amount), paid.amountSats, paid.fiat)
+      })?.until ?? null
   }
 }
 
-type Prices = Pick<FormerPrices, 'endpoints' | 'defaultPriceSats'>
+type Prices = Pick<FormerPrices, 'endpoints' | 'defaultPriceSats' | 'defaultPrice'>
 
 /**
  * The list of former prices after a change at `now`, latest first; the same list where no price has changed. It holds
@@ -131,17 +153,19 @@ function isSame(one: Prices, other: Prices): boolean {
   return JSON.stringify(pricesIn(one)) === JSON.stringify(pricesIn(other))
 }
 
-function countOf({ endpoints }: Prices): number {
-  return endpoints.length + 1
+function countOf({ defaultPrice, endpoints }: Prices): number {
+  return endpoints.reduce((count, { price }) => count + amountsIn(price), amountsIn(defaultPrice))
 }
 
-function pricesIn({ defaultPriceSats, endpoints }: Prices): Prices {
+function pricesIn({ defaultPriceSats, defaultPrice = null, endpoints }: Prices): Prices {
   return {
     defaultPriceSats,
-    endpoints: endpoints.map(({ method, pathPattern, priceSats, tokenPath }) => ({
+    ...(defaultPrice === null ? {} : { defaultPrice }),
+    endpoints: endpoints.map(({ method, pathPattern, priceSats, price, tokenPath }) => ({
       method,
       pathPattern,
       priceSats,
+      ...(price === undefined ? {} : { price }),
       tokenPath
     }))
   }

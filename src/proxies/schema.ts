@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { EndpointMeter, EndpointMeterView } from './meter.ts'
+import { DefaultPriceInput, PriceInput, PriceView, type ProxyPriceText } from './price.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 
 /** Highest price of one request, in satoshis (decision 105). */
@@ -53,6 +54,7 @@ const EndpointInput = Type.Object(
     method: Type.Optional(method),
     pathPattern,
     priceSats,
+    price: Type.Optional(PriceInput),
     description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
     tokenPath: Type.Optional(tokenPath),
     tokenValiditySeconds: Type.Optional(
@@ -64,6 +66,7 @@ const EndpointInput = Type.Object(
 )
 
 const settings = {
+  defaultPrice: Type.Optional(DefaultPriceInput),
   description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
   endpoints: Type.Optional(
     Type.Array(EndpointInput, {
@@ -137,7 +140,10 @@ export interface ProxyEndpoint {
   /** Null takes any method. */
   readonly method: string | null
   readonly pathPattern: string
+  /** What a request costs; where `price` says that, the most that it may. */
   readonly priceSats: number
+  /** Left out where satoshis say it. */
+  readonly price?: ProxyPriceText
   readonly description: string | null
   readonly tokenPath: 'exact' | 'pattern'
   /** Seconds for which a token that was paid here is good; null where the proxy says it. */
@@ -154,7 +160,8 @@ export interface FormerPrices {
   /** Milliseconds since the epoch. */
   readonly until: number
   readonly defaultPriceSats: number
-  readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'tokenPath'>>
+  readonly defaultPrice?: ProxyPriceText | null
+  readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'price' | 'tokenPath'>>
 }
 
 /** The proxy as its merchant sees it (decision 89). */
@@ -169,11 +176,13 @@ export const ProxyView = Type.Object(
     description: nullable('string'),
     targetBaseUrl: Type.String(),
     defaultPriceSats: Type.Integer(),
+    defaultPrice: Type.Optional(PriceView),
     endpoints: Type.Array(
       Type.Object({
         method: nullable('string'),
         pathPattern: Type.String(),
         priceSats: Type.Integer(),
+        price: Type.Optional(PriceView),
         description: nullable('string'),
         tokenPath: Type.String(),
         tokenValiditySeconds: Type.Unsafe<number | null>({

@@ -10,6 +10,7 @@ import type { Random } from '../system/ids.ts'
 import type { Sealer } from '../keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../upstream/guard.ts'
 import type { ProxyEndpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
+import { mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
 import { withFormer } from './pricing.ts'
 import { isProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 
@@ -84,6 +85,7 @@ export class ProxyService {
       description: input.description ?? null,
       targetBaseUrl: this.#target(input.targetBaseUrl),
       defaultPriceSats: input.defaultPriceSats,
+      defaultPrice: priceOfInput(input.defaultPrice ?? null, '/defaultPrice'),
       endpoints: endpointsOf(input.endpoints ?? []),
       tokenValiditySeconds: input.tokenValiditySeconds ?? defaults.tokenValiditySeconds,
       timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
@@ -100,6 +102,7 @@ export class ProxyService {
       updatedAt: now
     }
     checkAuth(row)
+    checkMost(row)
     const caps = this.#parts.caps(merchant)
     const held = await this.#parts.store.insert(row, caps.endpoints, (sql, merchantId) =>
       this.#parts.countOtherEndpoints(sql, merchantId)
@@ -157,6 +160,8 @@ export class ProxyService {
       description: change.description ?? row.description,
       targetBaseUrl: change.targetBaseUrl === undefined ? row.targetBaseUrl : this.#target(change.targetBaseUrl),
       defaultPriceSats: change.defaultPriceSats ?? row.defaultPriceSats,
+      defaultPrice:
+        change.defaultPrice === undefined ? row.defaultPrice : priceOfInput(change.defaultPrice, '/defaultPrice'),
       endpoints: change.endpoints === undefined ? row.endpoints : endpointsOf(change.endpoints),
       tokenValiditySeconds: change.tokenValiditySeconds ?? row.tokenValiditySeconds,
       timeoutSeconds: change.timeout ?? row.timeoutSeconds,
@@ -171,6 +176,7 @@ export class ProxyService {
       updatedAt: this.#parts.clock.now()
     }
     checkAuth(next)
+    checkMost(next)
     return { ...next, formerPrices: withFormer(row.formerPrices, row, next, next.updatedAt) }
   }
 
@@ -212,6 +218,7 @@ export class ProxyService {
       description: row.description,
       targetBaseUrl: row.targetBaseUrl,
       defaultPriceSats: row.defaultPriceSats,
+      ...(row.defaultPrice === null ? {} : { defaultPrice: row.defaultPrice }),
       endpoints: [...row.endpoints],
       tokenValiditySeconds: row.tokenValiditySeconds,
       timeout: row.timeoutSeconds,
@@ -265,6 +272,12 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
         'BG_PROXY_ENDPOINT_TWICE'
       )
     seen.add(key)
+    const price = priceOfInput(input.price ?? null, `/endpoints/${index}/price`)
+    if (input.meter !== undefined && price !== null && typeof price !== 'string')
+      throw invalidField(
+        `/endpoints/${index}/price`,
+        'Must be one amount where there is a meter: it is what a balance costs, whatever a request will take from it.'
+      )
     if (input.meter !== undefined && input.priceSats === 0)
       throw new ShortError(
         400,
@@ -276,12 +289,40 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
       method: input.method ?? null,
       pathPattern,
       priceSats: input.priceSats,
+      ...(price === null ? {} : { price }),
       description: input.description ?? null,
       tokenPath: input.tokenPath ?? 'exact',
       tokenValiditySeconds: input.tokenValiditySeconds ?? null,
       ...(input.meter === undefined ? {} : { meter: input.meter })
     }
   })
+}
+
+/** @throws ShortError 400 for an amount that is too large, or finer than can be counted */
+function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceText | null {
+  if (input === null) return null
+  const read = priceFrom(input)
+  if ('wrong' in read) throw invalidField(field, `${JSON.stringify(read.wrong)} is no amount that can be asked for.`)
+  return read.price
+}
+
+/** No price may name more than the satoshis beside it, which caps of plans and clients that know them alone go by. */
+function checkMost({ defaultPrice, defaultPriceSats, endpoints }: ProxyRow): void {
+  const all = [
+    { price: defaultPrice, most: defaultPriceSats, field: '/defaultPrice', beside: 'defaultPriceSats' },
+    ...endpoints.map(({ price = null, priceSats }, index) => ({
+      price,
+      most: priceSats,
+      field: `/endpoints/${index}/price`,
+      beside: 'priceSats'
+    }))
+  ]
+  for (const { price, most, field, beside } of all) {
+    if (price === null) continue
+    if (most === 0)
+      throw invalidField(field, `${beside} is the most that a request may cost, and must not be 0 beside a price.`)
+    if (mostSatoshis(price) > most) throw invalidField(field, `Must not ask more than ${beside}, ${most} sats.`)
+  }
 }
 
 function authHeaderOf(name: string | null): string | null {

@@ -14,6 +14,7 @@ import {
   type Records
 } from '../database/rows.ts'
 import type { Renewal } from '../challenges/offer.ts'
+import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
 /** A proxy as it is stored. Times are milliseconds since the epoch. */
@@ -24,6 +25,8 @@ export interface ProxyRow {
   readonly description: string | null
   readonly targetBaseUrl: string
   readonly defaultPriceSats: number
+  /** Null where satoshis say it. */
+  readonly defaultPrice: ProxyPriceText | null
   readonly endpoints: readonly ProxyEndpoint[]
   readonly tokenValiditySeconds: number
   readonly timeoutSeconds: number
@@ -99,6 +102,7 @@ const proxyRows: Records<ProxyRow> = records({
   description: optional(text()),
   targetBaseUrl: text(),
   defaultPriceSats: amount(),
+  defaultPrice: optional(json((stored: ProxyPriceText) => stored)),
   // Rows of older versions lack members.
   endpoints: json(
     (

@@ -21,6 +21,7 @@ function aRow(proxyId: string, merchantId: number, members: Partial<ProxyRow> = 
     description: null,
     targetBaseUrl: 'https://api.example.com',
     defaultPriceSats: 1,
+    defaultPrice: null,
     endpoints: [],
     tokenValiditySeconds: 3600,
     timeoutSeconds: 30,

@@ -1,8 +1,23 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { comparablePath as comparable } from '../../src/gateway/path.ts'
-import { matches, pathAllowed, priceOf, priceOfEither } from '../../src/proxies/pricing.ts'
+import {
+  matches,
+  pathAllowed,
+  priceOf as priceOfProxy,
+  priceOfEither,
+  type ProxyPrice
+} from '../../src/proxies/pricing.ts'
 import type { ProxyEndpoint } from '../../src/proxies/schema.ts'
+
+function priceOf(
+  endpoints: readonly ProxyEndpoint[],
+  defaultPriceSats: number,
+  method: string,
+  path: string
+): ProxyPrice {
+  return priceOfProxy({ endpoints, defaultPriceSats }, method, path)
+}
 
 function endpoint(pathPattern: string, priceSats: number, more: Partial<ProxyEndpoint> = {}): ProxyEndpoint {
   return {
@@ -38,7 +53,7 @@ t.test('a pattern with a method goes before one without, then the longest, else 
   t.equal(priceOf([], 9, 'GET', '/').amountSats, 9)
   t.same(
     priceOf([endpoint('/free', 0)], 9, 'GET', '/free'),
-    { amountSats: 0, pattern: null, tokenValiditySeconds: null, meter: null },
+    { amountSats: 0, price: null, pattern: null, tokenValiditySeconds: null, meter: null },
     '0 is free'
   )
 })
@@ -68,12 +83,14 @@ t.test('a token is good for as long as its endpoint says; of two spellings, as t
   t.equal(priceOf(endpoints, 9, 'GET', '/elsewhere').tokenValiditySeconds, null)
   t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/a//x', '/b'), {
     amountSats: 7,
+    price: null,
     pattern: null,
     tokenValiditySeconds: 90,
     meter: null
   })
   t.same(priceOfEither({ endpoints, defaultPriceSats: 1 }, 'GET', '/b', '/c'), {
     amountSats: 7,
+    price: null,
     pattern: null,
     tokenValiditySeconds: 90,
     meter: null

@@ -29,6 +29,7 @@ import { purgeIndexes } from './0031-purge-indexes.ts'
 import { challengePages } from './0032-challenge-pages.ts'
 import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
+import { proxyPrices } from './0054-proxy-prices.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -64,5 +65,6 @@ export const migrations: readonly Migration[] = [
   purgeIndexes,
   challengePages,
   balances,
-  prices
+  prices,
+  proxyPrices
 ]
