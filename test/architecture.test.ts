@@ -71,7 +71,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   rpc: ['challenges', 'prices', 'lightning', 'gateway', 'config', 'system'],
   usage: [],
   balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],
-  proxies: ['challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
+  proxies: ['config', 'prices', 'challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
   storefront: [
     'challenges',
     'lightning',
