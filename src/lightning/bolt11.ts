@@ -359,6 +359,8 @@ export interface InvoiceTerms {
   readonly expirySeconds?: number
   /** At most 639 bytes of UTF-8; `shortDescription` cuts. */
   readonly description: string
+  /** 64 lower-case hex characters, which the invoice then holds in the place of the description. */
+  readonly descriptionHash?: string
   /** Blocks; 18 when left out. */
   readonly minFinalCltvExpiry?: number
   /** Feature bits; when left out var_onion_optin and payment_secret are required and basic_mpp is supported. */
@@ -401,7 +403,9 @@ export function encodeInvoice(terms: InvoiceTerms, privateKey: Uint8Array): stri
   const words: number[] = numberWords(timestamp, TIMESTAMP_WORDS)
   pushField(words, FIELD_SECRET, wordsOf(Buffer.from(paymentSecret, 'hex')))
   pushField(words, FIELD_PAYMENT_HASH, wordsOf(Buffer.from(paymentHash, 'hex')))
-  pushField(words, FIELD_DESCRIPTION, wordsOf(Buffer.from(description, 'utf8')))
+  if (terms.descriptionHash === undefined)
+    pushField(words, FIELD_DESCRIPTION, wordsOf(Buffer.from(description, 'utf8')))
+  else pushField(words, FIELD_DESCRIPTION_HASH, wordsOf(Buffer.from(terms.descriptionHash, 'hex')))
   pushField(words, FIELD_EXPIRY, numberWords(terms.expirySeconds ?? DEFAULT_EXPIRY))
   pushField(words, FIELD_CLTV, numberWords(terms.minFinalCltvExpiry ?? DEFAULT_CLTV))
   const features = featureWords(terms.features ?? [8, 14, 17])

@@ -37,7 +37,7 @@ export interface KeyedOptions {
 /** How the servers of a kind are called. */
 export interface KeyedKind<Server extends KeyedServer> extends Pick<
   ProviderHttpOptions,
-  'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf'
+  'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf' | 'largest'
 > {
   readonly kind: string
   /** What a server of it is called, such as `lnd node`. */
@@ -109,31 +109,45 @@ export class KeyedCalls<Server extends KeyedServer> {
   }
 
   /**
-   * Runs calls with a key under one time limit; `standing` says for whom.
+   * Runs calls with a key under one time limit; `standing` says for whom. `elsewhere` calls another host, given as
+   * `scheme://host:port`, that the server has named: nobody vouches for it but the public authorities, and only a public
+   * one may be called.
    * @throws ProviderRefused 'key' for a key of another form, an address that must not be called and another
    *   certificate; what `run` throws
    */
   async within<T>(
     key: Secret<string> | null,
-    run: (call: CallProvider, server: Server) => Promise<T>,
+    run: (call: CallProvider, server: Server, elsewhere: (origin: string) => CallProvider) => Promise<T>,
     standing?: CallStanding
   ): Promise<T> {
     const server = readKeyForCall(key, this.#kind.kind, text => this.#kind.read(text))
     // A host that gateway.yaml names is the operator's own.
     const isTrusted = (key !== null && key === this.#options.ownKey) || server.origin === this.#ownOrigin
-    const name = createHash('sha256')
-      .update(JSON.stringify([server.base ?? server.origin, server.certificate, server.servername, isTrusted]))
-      .digest('base64')
-    const called = this.#servers.get(name) ?? { http: this.#open(server, isTrusted), calls: 0 }
-    this.#servers.delete(name)
-    this.#servers.set(name, called)
-    called.calls++
+    const secret = this.#kind.secretOf(server)
+    const used: Called[] = []
+    const httpOf = (wanted: KeyedServer, trusted: boolean, place: string): ProviderHttp => {
+      const called = this.#called(wanted, trusted, place)
+      called.calls++
+      used.push(called)
+      return called.http
+    }
+    const elsewhere =
+      (limit: AbortSignal) =>
+      (origin: string): CallProvider => {
+        const trusted = (isTrusted && origin === server.origin) || origin === this.#ownOrigin
+        const named = { origin, certificate: null, servername: null }
+        return httpOf(named, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, standing)
+      }
     try {
-      return await called.http.within(this.#kind.secretOf(server), call => run(call, server), standing)
+      return await httpOf(server, isTrusted, `in the ${this.#kind.kind} key`).within(
+        secret,
+        (call, limit) => run(call, server, elsewhere(limit)),
+        standing
+      )
     } catch (error) {
       throw error instanceof KeyUnusable ? error.refusal : (this.#kind.explained?.(error, server) ?? error)
     } finally {
-      called.calls--
+      for (const called of used) called.calls--
       this.#trim()
     }
   }
@@ -145,9 +159,20 @@ export class KeyedCalls<Server extends KeyedServer> {
     await Promise.all(servers.map(({ http }) => http.close()))
   }
 
-  #open({ origin, base, certificate, servername }: Server, trusted: boolean): ProviderHttp {
+  /** The connections to a server, which is now the one used last. `place` says for people where its host stands. */
+  #called(server: KeyedServer, isTrusted: boolean, place: string): Called {
+    const name = createHash('sha256')
+      .update(JSON.stringify([server.base ?? server.origin, server.certificate, server.servername, isTrusted]))
+      .digest('base64')
+    const called = this.#servers.get(name) ?? { http: this.#open(server, isTrusted, place), calls: 0 }
+    this.#servers.delete(name)
+    this.#servers.set(name, called)
+    return called
+  }
+
+  #open({ origin, base, certificate, servername }: KeyedServer, trusted: boolean, place: string): ProviderHttp {
     const { guard, timeout, clock } = this.#options
-    const { authorize, messageOf, hasTexts, refusals, meaningOf } = this.#kind
+    const { authorize, messageOf, hasTexts, refusals, meaningOf, largest } = this.#kind
     const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
     const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
     return new ProviderHttp({
@@ -160,32 +185,32 @@ export class KeyedCalls<Server extends KeyedServer> {
       ...(hasTexts === undefined ? {} : { hasTexts }),
       ...(refusals === undefined ? {} : { refusals }),
       ...(meaningOf === undefined ? {} : { meaningOf }),
-      connect: this.#inOurTerms(connector, certificate !== null)
+      ...(largest === undefined ? {} : { largest }),
+      connect: this.#inOurTerms(connector, certificate !== null, place)
     })
   }
 
   /** Whatever fails before the connection stands, nothing was sent. */
-  #inOurTerms(connector: Connector, isPinned: boolean): Connector {
+  #inOurTerms(connector: Connector, isPinned: boolean, place: string): Connector {
     return (wanted, callback) => {
       connector(wanted, (...result) => {
         const [error, socket] = result
         if (error === null) callback(null, socket)
-        else callback(this.#faultOf(error, isPinned), null)
+        else callback(this.#faultOf(error, isPinned, place), null)
       })
     }
   }
 
   /** `isPinned`: the key holds a certificate, which alone is trusted. */
-  #faultOf(error: Error, isPinned: boolean): Error {
-    const { kind, server, untrusted } = this.#kind
+  #faultOf(error: Error, isPinned: boolean, place: string): Error {
+    const { server, untrusted } = this.#kind
     if (error instanceof AddressRefused && error.reason === 'scheme')
       return new KeyUnusable(
-        `The ${kind} key names its host without TLS, which only a host in gateway.yaml may be called by; put TLS in front of it, and +https:// into the key.`
+        `The host ${place} is named without TLS, by which only a host in gateway.yaml may be called; put TLS in front of it, and +https:// into the key.`
       )
-    if (error instanceof AddressRefused)
-      return new KeyUnusable(`The host in the ${kind} key cannot be called: ${error.message}`)
+    if (error instanceof AddressRefused) return new KeyUnusable(`The host ${place} cannot be called: ${error.message}`)
     if (error instanceof NameUnresolved)
-      return new NothingSent(`The host name in the ${kind} key has no address.`, 5, undefined, 'network')
+      return new NothingSent(`The host name ${place} has no address.`, 5, undefined, 'network')
     const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
     if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? untrusted.pinned : untrusted.public)
     if (code === 'CERT_HAS_EXPIRED')

@@ -1,5 +1,6 @@
 import type { Database } from '../database/database.ts'
 import type { Secret } from '../keys/secrets.ts'
+import type { JobDeclaration } from '../jobs/jobs.ts'
 import type { Clock } from '../system/clock.ts'
 import type { AddressGuard } from '../upstream/guard.ts'
 import type { CallBudget, CallLimits } from './budgets.ts'
@@ -34,6 +35,8 @@ export interface ProviderKind {
   keyFault(key: string): string | undefined
   /** @throws what says that the options cannot be, such as a key of another form */
   open(options: KindOptions): Provider
+  /** Background jobs of a kind that keeps something in our database; declared once, however many slots it stands in. */
+  jobs?(options: Pick<KindOptions, 'clock' | 'database'>): readonly JobDeclaration[]
 }
 
 /** How a kind is called. */

@@ -2,10 +2,11 @@ import type { ProviderKind } from './kind.ts'
 import { cln } from './cln/kind.ts'
 import { lnbits } from './lnbits/kind.ts'
 import { lnd } from './lnd/kind.ts'
+import { lnurl } from './lnurl/kind.ts'
 import { phoenixd } from './phoenixd/kind.ts'
 import { opennode } from './opennode/kind.ts'
 import { sandbox } from './sandbox/kind.ts'
 import { strike } from './strike/kind.ts'
 
 /** Every kind of provider, in the order in which people are told of them. A new one is a folder and a line here. */
-export const providerKinds: readonly ProviderKind[] = [sandbox, strike, opennode, lnd, phoenixd, cln, lnbits]
+export const providerKinds: readonly ProviderKind[] = [sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl]

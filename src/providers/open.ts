@@ -39,7 +39,7 @@ export function openProviders({
   const { data, lightning, mode } = config()
   const budgets = new Budgets({ state, clock, metrics })
   const news = new InvoiceNews()
-  const { seats, sandbox, close } = openSeats({
+  const { seats, sandbox, jobs, close } = openSeats({
     kinds: kinds ?? providerKinds,
     mode,
     lightning,
@@ -65,7 +65,7 @@ export function openProviders({
       onSettled: paymentHash => news.paid(paymentHash),
       onChanged: paymentHash => news.changed(paymentHash)
     }),
-    jobs: sandbox?.jobs ?? [],
+    jobs,
     close
   }
 }

@@ -35,6 +35,8 @@ export interface ProviderHttpOptions {
    */
   meaningOf?(answer: ProviderAnswer, scope: string | null): ProviderRefused | ProviderUnavailable | null
   readonly connect?: ConnectHow
+  /** Bytes of an answer that are read; 1 MiB where it is left out. */
+  readonly largest?: number
 }
 
 /** One call. */
@@ -154,7 +156,7 @@ export class ProviderHttp {
     this.#pool = new Pool(url.origin, {
       connections: CONNECTIONS,
       allowH2: false,
-      maxResponseSize: MAX_ANSWER,
+      maxResponseSize: options.largest ?? MAX_ANSWER,
       // The time limit of the whole is the clock's.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -164,26 +166,34 @@ export class ProviderHttp {
 
   /**
    * Runs calls with one key under one time limit; `standing` says for whom, and so how much of the budget they leave to
-   * others.
+   * others. `limit` ends when the time is over.
    * @throws ProviderRefused 'key' for a key that cannot be sent at all
    */
   async within<T>(
     key: Secret<string> | null,
-    run: (call: CallProvider) => Promise<T>,
+    run: (call: CallProvider, limit: AbortSignal) => Promise<T>,
     standing: CallStanding = 'keyed'
   ): Promise<T> {
-    const text = key?.reveal() ?? null
-    if (text !== null && !HEADER_SAFE.test(text))
-      throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
     const limit = new AbortController()
     const timer = this.#options.clock.after(this.#options.timeout, () => {
       limit.abort()
     })
     try {
-      return await run(call => this.#call(call, text, limit.signal, standing))
+      return await run(this.under(limit.signal, key, standing), limit.signal)
     } finally {
       timer.cancel()
     }
+  }
+
+  /**
+   * Calls with one key until the limit of another host's `within` is over.
+   * @throws ProviderRefused as `within`
+   */
+  under(limit: AbortSignal, key: Secret<string> | null, standing: CallStanding = 'keyed'): CallProvider {
+    const text = key?.reveal() ?? null
+    if (text !== null && !HEADER_SAFE.test(text))
+      throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
+    return call => this.#call(call, text, limit, standing)
   }
 
   /** Ends the connections; calls under way fail with `ProviderUnavailable`. */

@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Database } from '../database/database.ts'
 import { Secret } from '../keys/secrets.ts'
+import type { JobDeclaration } from '../jobs/jobs.ts'
 import type { Clock } from '../system/clock.ts'
 import { AddressGuard } from '../upstream/guard.ts'
 import type { ProviderSlot } from './account.ts'
@@ -40,6 +41,8 @@ export interface OpenedSeats {
   readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
   /** The sandbox, where a slot has it. */
   readonly sandbox: SandboxProvider | null
+  /** What the kinds of the slots do by themselves. */
+  readonly jobs: readonly JobDeclaration[]
   close(): Promise<void>
 }
 
@@ -58,6 +61,7 @@ export function openSeats(options: SeatOptions): OpenedSeats {
   const { kinds, lightning, mode, clock, database, dataDir } = options
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
+  const seated = new Set<ProviderKind>()
   const seat = (slot: ProviderSlot): ProviderSeat => {
     const { kind: name, key, url: configured, timeout, callsPerMinute = null, invoicesAhead } = lightning[slot]
     const kind = kinds.find(known => known.name === name)
@@ -71,6 +75,7 @@ export function openSeats(options: SeatOptions): OpenedSeats {
         `lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`
       )
     }
+    seated.add(kind)
     const { calls } = kind
     const url = configured ?? null
     const ownKey = key === undefined ? null : new Secret(key)
@@ -109,9 +114,11 @@ export function openSeats(options: SeatOptions): OpenedSeats {
     return { provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
   }
   const seats = { primary: seat('primary'), alternate: seat('alternate') }
+  const sandbox = [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null
   return {
     seats,
-    sandbox: [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null,
+    sandbox,
+    jobs: [...(sandbox?.jobs ?? []), ...[...seated].flatMap(kind => kind.jobs?.({ clock, database }) ?? [])],
     close: async () => {
       await Promise.all(
         [...new Set([seats.primary.provider, seats.alternate.provider])].map(provider => provider.close())

@@ -61,6 +61,8 @@ export class NodeWallet {
     readonly expirySeconds: number
     readonly label?: string
     readonly webhook?: string
+    /** Stands in the invoice in the place of the description. */
+    readonly descriptionHash?: string
   }): WalletInvoice {
     const { lie } = this
     this.lie = null
@@ -75,7 +77,8 @@ export class NodeWallet {
         paymentSecret: randomBytes(32).toString('hex'),
         timestamp,
         expirySeconds: wanted.expirySeconds,
-        description: wanted.description
+        description: wanted.description,
+        ...(wanted.descriptionHash === undefined ? {} : { descriptionHash: wanted.descriptionHash })
       },
       nodeKey
     )

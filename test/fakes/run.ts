@@ -3,6 +3,7 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { startFakeCln } from './cln.ts'
 import { startFakeLnbits } from './lnbits.ts'
 import { startFakeLnd, type FakeLnd } from './lnd.ts'
+import { startFakeLnurl } from './lnurl.ts'
 import type { NodeWallet } from './node-wallet.ts'
 import { startFakeOpenNode, type FakeOpenNode } from './opennode.ts'
 import { startFakePhoenixd } from './phoenixd.ts'
@@ -34,7 +35,8 @@ const shopify = await startFakeShopify({ port: port(4) })
 const phoenixd = await startFakePhoenixd({ port: port(5) })
 const cln = await startFakeCln({ port: port(6) })
 const lnbits = await startFakeLnbits({ port: port(7) })
-const wallets = { phoenixd: phoenixd.wallet, cln: cln.wallet, lnbits: lnbits.wallet }
+const lnurl = await startFakeLnurl({ port: port(8) })
+const wallets = { phoenixd: phoenixd.wallet, cln: cln.wallet, lnbits: lnbits.wallet, lnurl: lnurl.wallet }
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
     say(`webhook: ${method} ${path} ${text}`)
@@ -57,6 +59,7 @@ lnd       ${lnd.url}   key ${lnd.key()}
 phoenixd  ${phoenixd.url}   key ${phoenixd.key('full', true)}
 cln       ${cln.url}   key ${cln.key()}
 lnbits    ${lnbits.url}   key ${lnbits.key()}
+lnurl     ${lnurl.url}   key ${lnurl.key()}
 prices    ${prices.url}
 shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
@@ -77,7 +80,7 @@ storefront:
   kind: shopify
   url: ${shopify.url}
 
-# or, for a node of your own, here lnd; phoenixd, cln and lnbits likewise:
+# or, for a node of your own, here lnd; phoenixd, cln, lnbits and lnurl likewise:
 #   primary:
 #     kind: lnd
 #     url: ${lnd.url}
@@ -107,7 +110,9 @@ process.once('SIGTERM', () => {
 async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
-  await Promise.all([strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, receiver].map(fake => fake.close()))
+  await Promise.all(
+    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, receiver].map(fake => fake.close())
+  )
   process.stdin.destroy()
 }
 

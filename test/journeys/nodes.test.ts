@@ -5,6 +5,7 @@ import { main } from '../../src/main.ts'
 import type { ProviderNotification } from '../../src/providers/provider.ts'
 import { startFakeCln } from '../fakes/cln.ts'
 import { startFakeLnbits } from '../fakes/lnbits.ts'
+import { startFakeLnurl } from '../fakes/lnurl.ts'
 import type { NodeServer } from '../fakes/node-server.ts'
 import type { NodeWallet } from '../fakes/node-wallet.ts'
 import { startFakePhoenixd } from '../fakes/phoenixd.ts'
@@ -29,7 +30,8 @@ async function written(t: T, kind: string, upstream: string): Promise<string> {
 const nodes: Readonly<Record<string, () => Promise<Node>>> = {
   phoenixd: () => startFakePhoenixd(),
   cln: () => startFakeCln(),
-  lnbits: () => startFakeLnbits()
+  lnbits: () => startFakeLnbits(),
+  lnurl: () => startFakeLnurl()
 }
 
 for (const [kind, start] of Object.entries(nodes)) {

@@ -29,6 +29,7 @@ import { purgeIndexes } from './0031-purge-indexes.ts'
 import { challengePages } from './0032-challenge-pages.ts'
 import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
+import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 
 /**
@@ -66,5 +67,6 @@ export const migrations: readonly Migration[] = [
   challengePages,
   balances,
   prices,
+  lnurlCharges,
   proxyPrices
 ]

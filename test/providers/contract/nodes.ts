@@ -4,40 +4,7 @@ import { phoenixd } from '../../../src/providers/phoenixd/kind.ts'
 import { startFakeCln } from '../../fakes/cln.ts'
 import { startFakeLnbits } from '../../fakes/lnbits.ts'
 import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
-import type { NodeServer } from '../../fakes/node-server.ts'
-import type { NodeWallet } from '../../fakes/node-wallet.ts'
-import { openKind, secret, TIMEOUT, type Paying, type Subject, type SubjectKind, type Wire } from './subject.ts'
-
-/** What fakes over the same wallet have in common. */
-function ofNode(
-  fake: NodeServer & { readonly wallet: NodeWallet },
-  on: Wire['on'],
-  more: Pick<Paying, 'receiveOnly' | 'paysAmountless'>
-): Pick<Subject, 'wire' | 'settle' | 'pays'> {
-  const { wallet } = fake
-  return {
-    wire: {
-      requests: () => fake.requests.length,
-      fail: (fault, where) => {
-        fake.fail(fault, where)
-      },
-      stop: () => fake.close(),
-      on,
-      lie: what => {
-        wallet.lie = what
-      },
-      tooMuch: wallet.largest + 1
-    },
-    settle: async charge => wallet.settle(charge.paymentHash),
-    pays: {
-      outcome: next => {
-        wallet.outcome = next
-      },
-      sendings: () => wallet.sendings,
-      ...more
-    }
-  }
-}
+import { ofNode, openKind, secret, TIMEOUT, type SubjectKind } from './subject.ts'
 
 /** The kinds that are nodes and wallets at a host of their owner's, but for lnd. */
 export const nodes: readonly SubjectKind[] = [

@@ -6,6 +6,8 @@ import type { Budgets } from '../../../src/providers/budgets.ts'
 import type { ProviderKind } from '../../../src/providers/kind.ts'
 import type { Charge, PayoutRequest, Provider } from '../../../src/providers/provider.ts'
 import { AddressGuard } from '../../../src/upstream/guard.ts'
+import type { NodeServer } from '../../fakes/node-server.ts'
+import type { NodeWallet } from '../../fakes/node-wallet.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 
 /** What goes wrong with one request at every fake; those with `after` have acted before it does. */
@@ -94,6 +96,37 @@ export function openKind(
   })
   t.teardown(() => provider.close())
   return provider
+}
+
+/** What fakes over the same wallet have in common. */
+export function ofNode(
+  fake: NodeServer & { readonly wallet: NodeWallet },
+  on: Wire['on'],
+  more: Pick<Paying, 'receiveOnly' | 'paysAmountless'>
+): Pick<Subject, 'wire' | 'settle' | 'pays'> {
+  const { wallet } = fake
+  return {
+    wire: {
+      requests: () => fake.requests.length,
+      fail: (fault, where) => {
+        fake.fail(fault, where)
+      },
+      stop: () => fake.close(),
+      on,
+      lie: what => {
+        wallet.lie = what
+      },
+      tooMuch: wallet.largest + 1
+    },
+    settle: async charge => wallet.settle(charge.paymentHash),
+    pays: {
+      outcome: next => {
+        wallet.outcome = next
+      },
+      sendings: () => wallet.sendings,
+      ...more
+    }
+  }
 }
 
 let made = 0

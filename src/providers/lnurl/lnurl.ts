@@ -1,0 +1,258 @@
+import { LRUCache } from 'lru-cache'
+import type { Database } from '../../database/database.ts'
+import type { Secret } from '../../keys/secrets.ts'
+import { decodeInvoice, InvoiceError, type Invoice } from '../../lightning/bolt11.ts'
+import { ProviderRefused } from '../errors.ts'
+import { readKeyForCall } from '../address-key.ts'
+import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
+import { unusableAnswer, type CallProvider } from '../provider-call.ts'
+import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Provider } from '../provider.ts'
+import {
+  isLnurlError,
+  lnurlMessage,
+  readLnurlInvoice,
+  readLnurlTerms,
+  readLnurlVerify,
+  type LnurlTerms
+} from './answers.ts'
+import { lnurlPlace, readLnurlKey, type LnurlKey, type LnurlPlace } from './key.ts'
+import { LnurlStore } from './store.ts'
+
+/** What the kind needs. */
+export interface LnurlOptions extends KeyedOptions {
+  readonly database: Database
+}
+
+const capabilities: Capabilities = Object.freeze({
+  onchain: false,
+  hostedCheckout: false,
+  notifies: false,
+  payout: Object.freeze({ lightning: false, chain: false })
+})
+
+const calls: KeyedKind<LnurlKey> = {
+  kind: 'lnurl',
+  server: 'server of the Lightning address',
+  read: readLnurlKey,
+  secretOf: ({ address }) => address,
+  // Whoever it pays, nobody need prove who asks.
+  authorize: () => ({}),
+  messageOf: lnurlMessage,
+  // It is a stranger, and says little.
+  largest: 64 * 1024,
+  untrusted: {
+    pinned: 'The server of the Lightning address shows another TLS certificate than is trusted.',
+    public: 'No authority that is trusted here signed the TLS certificate of the server of the Lightning address.'
+  }
+}
+
+/** Milliseconds for which the terms of an address are believed, and of how many addresses. */
+const TERMS_KEPT = 120_000
+const MAX_TERMS = 1_000
+/** Milliseconds that an invoice must at least be good for: the server chooses how long it is. */
+const LEAST_TIME = 30_000
+/** Characters of a comment, however many more a server takes. */
+const MAX_COMMENT = 200
+
+/** What a server said; `refusal` is its reason where it does not know something or will not do it, mostly with status 200. */
+interface LnurlAnswer {
+  readonly body: unknown
+  readonly refusal: string | null
+}
+
+/** Calls a place, at the host of the address or at one that it has named. */
+type CallPlace = (place: LnurlPlace) => Promise<LnurlAnswer>
+
+/** An invoice, and where is asked whether it was paid. */
+interface Made {
+  readonly charge: Charge
+  readonly verify: LnurlPlace
+}
+
+/**
+ * A Lightning address, or an LNURL to pay (LUD-06, -16), whose server says whether an invoice was paid (LUD-21): it only
+ * receives. The key is the address itself (decision 276); the id of a charge is its payment hash (decision 116). Where is
+ * asked whether it was paid is kept in our database and shown to nobody, since the preimage stands there afterwards.
+ *
+ * Known gaps:
+ * - a server that hands out somebody else's invoices cannot be told from an honest one; its word on them counts for its
+ *   own account alone;
+ * - it chooses how long an invoice is good, and shows what is paid, not when: that is when it was first seen;
+ * - addresses of Tor are not called.
+ */
+export class LnurlProvider implements Provider {
+  readonly kind = 'lnurl'
+  readonly keyless = false
+  readonly capabilities = capabilities
+  readonly #options: LnurlOptions
+  readonly #calls: KeyedCalls<LnurlKey>
+  readonly #store: LnurlStore
+  readonly #terms = new LRUCache<string, { readonly terms: LnurlTerms; readonly until: number }>({ max: MAX_TERMS })
+
+  /** @throws AddressKeyError for an operator's key that is none */
+  constructor(options: LnurlOptions) {
+    this.#options = options
+    this.#calls = new KeyedCalls(calls, options)
+    this.#store = new LnurlStore(options.database.sql)
+  }
+
+  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+    requireSats(request.amountSats)
+    return await this.#within(
+      key,
+      async (call, server) => {
+        const { charge, verify } = await this.#newInvoice(call, server, request)
+        const { paymentHash, expiresAt } = charge
+        const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
+        if (!(await this.#store.insert(account))) throw unusableAnswer('an invoice that it gave before')
+        return charge
+      },
+      request
+    )
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    if (!PAYMENT_HASH.test(chargeId)) return null
+    const { account } = readKeyForCall(key, 'lnurl', readLnurlKey)
+    const charge = await this.#store.find(account, chargeId)
+    if (charge === null) return null
+    const { expiresAt, settledAt, verify } = charge
+    if (settledAt !== null) return { status: 'paid', receivedSats: null, settledAt }
+    const place = lnurlPlace(verify)
+    if (place === null) throw new Error('an address to verify with was stored that is none')
+    const isSettled = await this.#within(key, call => settlement(call, place, chargeId))
+    const now = this.#options.clock.now()
+    if (isSettled === true)
+      return { status: 'paid', receivedSats: null, settledAt: await this.#store.settled(charge, now) }
+    if (expiresAt <= now) return { status: 'expired', receivedSats: 0, settledAt: null }
+    return isSettled === null ? null : { status: 'unpaid', receivedSats: 0, settledAt: null }
+  }
+
+  /** Goes the whole way: the terms, an invoice over the least amount, and the question whether it was paid. */
+  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
+    try {
+      return await this.#within(key, async (call, server) => {
+        this.#terms.delete(server.account)
+        const { least, most } = await this.#termsOf(call, server)
+        const wanted = { amountSats: least, description: 'Key check', expirySeconds: 60 }
+        const { charge, verify } = await this.#newInvoice(call, server, wanted)
+        if ((await settlement(call, verify, charge.paymentHash)) !== false)
+          throw new ProviderRefused(
+            'key',
+            'The server of the Lightning address does not say of a new invoice that it is unpaid, so that nobody could know when one is paid.'
+          )
+        return {
+          isValid: true,
+          message: `The Lightning address makes invoices of ${least} to ${most} satoshis, and says when they are paid. It only receives: what is paid to it cannot be refunded through it.`
+        }
+      })
+    } catch (error) {
+      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#calls.close()
+  }
+
+  async #within<T>(
+    key: Secret<string> | null,
+    run: (call: CallPlace, server: LnurlKey) => Promise<T>,
+    { standing }: Pick<ChargeRequest, 'standing'> = {}
+  ): Promise<T> {
+    return await this.#calls.within(
+      key,
+      (call, server, elsewhere) =>
+        run(({ origin, path }) => asked(origin === server.origin ? call : elsewhere(origin), path), server),
+      standing
+    )
+  }
+
+  async #termsOf(call: CallPlace, server: LnurlKey): Promise<LnurlTerms> {
+    const now = this.#options.clock.now()
+    const known = this.#terms.get(server.account)
+    if (known !== undefined && known.until > now) return known.terms
+    const terms = readLnurlTerms(accepted(await call(server)))
+    if (terms === null) throw unusableAnswer('no terms of payments')
+    this.#terms.set(server.account, { terms, until: now + TERMS_KEPT })
+    return terms
+  }
+
+  async #newInvoice(call: CallPlace, server: LnurlKey, request: ChargeRequest): Promise<Made> {
+    const terms = await this.#termsOf(call, server)
+    const { amountSats } = request
+    const { least, most, demands, callback } = terms
+    if (demands !== null)
+      throw new ProviderRefused(
+        'key',
+        `The Lightning address wants to know the ${demands.slice(0, 40)} of each payer, which is not known here.`
+      )
+    if (amountSats < least || amountSats > most)
+      throw new ProviderRefused(
+        'request',
+        `The Lightning address takes ${least} to ${most} satoshis, not ${amountSats}.`
+      )
+    const query = `amount=${amountSats * 1000}${comment(request.description, terms.comment)}`
+    const path = `${callback.path}${callback.path.includes('?') ? '&' : '?'}${query}`
+    const made = await call({ origin: callback.origin, path })
+    // It may have other terms by now.
+    if (made.refusal !== null) this.#terms.delete(server.account)
+    const answer = readLnurlInvoice(accepted(made))
+    if (answer === null) throw unusableAnswer('no invoice in the answer')
+    const invoice = readInvoice(answer.invoice)
+    const charge = lightningCharge(answer.invoice, invoice.paymentHash, amountSats)
+    // Left out by some, which LUD-06 has come to allow; one of another text is another's invoice.
+    if (invoice.descriptionHash !== null && invoice.descriptionHash !== terms.descriptionHash)
+      throw unusableAnswer('an invoice for something else')
+    if (charge.expiresAt < this.#options.clock.now() + LEAST_TIME)
+      throw unusableAnswer('an invoice that is about to end')
+    if (answer.verify === null)
+      throw new ProviderRefused(
+        'key',
+        'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
+      )
+    const verify = lnurlPlace(answer.verify)
+    if (verify === null) throw unusableAnswer('an address to verify with that is none')
+    return { charge, verify }
+  }
+}
+
+async function asked(call: CallProvider, path: string): Promise<LnurlAnswer> {
+  const { status, body, said } = await call({ method: 'GET', path, answers: [200, 400, 404] })
+  const isRefusal = status !== 200 || isLnurlError(body)
+  return { body, refusal: isRefusal ? (said ?? `status ${status}`) : null }
+}
+
+/** @throws ProviderRefused with the server's reason */
+function accepted({ body, refusal }: LnurlAnswer): unknown {
+  if (refusal === null) return body
+  throw new ProviderRefused('request', `The server of the Lightning address refused: ${refusal}`)
+}
+
+/** Whether an invoice was paid; null where the server says that it knows of none. */
+async function settlement(call: CallPlace, verify: LnurlPlace, paymentHash: string): Promise<boolean | null> {
+  const { body, refusal } = await call(verify)
+  if (refusal !== null) return null
+  const answer = readLnurlVerify(body, paymentHash)
+  if (answer === null) throw unusableAnswer('no word on an invoice')
+  return answer.isSettled
+}
+
+/** What a server shows to its owner beside a payment, if it takes a comment (LUD-12). */
+function comment(description: string, most: number): string {
+  const text = [...description.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')]
+    .slice(0, Math.min(most, MAX_COMMENT))
+    .join('')
+  return text.trim() === '' ? '' : `&comment=${encodeURIComponent(text)}`
+}
+
+function readInvoice(text: string): Invoice {
+  try {
+    return decodeInvoice(text)
+  } catch (error) {
+    if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
+    throw error
+  }
+}
