@@ -68,6 +68,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   notifications: ['payments', 'refunds', 'challenges', 'merchants', 'providers', 'gateway', ...BELOW],
   mail: ['payments', 'money', 'merchants', 'pages', 'config', 'gateway', ...BELOW],
   challenges: ['lightning', 'prices', 'money', 'providers', 'merchants', 'gateway', 'config', ...BELOW],
+  sales: ['challenges', 'merchants', 'gateway', ...BELOW],
   rpc: ['challenges', 'prices', 'lightning', 'gateway', 'config', 'system'],
   usage: [],
   balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],

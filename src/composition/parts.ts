@@ -23,6 +23,7 @@ import { openProviders } from '../providers/open.ts'
 import { countProxies, openProxies, ownerOfProxy } from '../proxies/open.ts'
 import { openRefunds } from '../refunds/open.ts'
 import type { Secrets } from '../secrets.ts'
+import { openSales } from '../sales/open.ts'
 import { openSignIn } from '../sign-in/open.ts'
 import { openState } from '../state/url.ts'
 import { openPlatform, openStorefront } from '../storefront/open.ts'
@@ -142,6 +143,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     })
   )
   const { challenges } = sale
+  opened(openSales(ground))
   const { balances, ledger } = opened(openBalances({ ...known, challenges }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
   const { gate } = billing

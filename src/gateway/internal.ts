@@ -174,6 +174,12 @@ function finish(mounted: Mounted, result: Result | Promise<Result>): Reply | Pro
 function toReply(mounted: Mounted, result: Result): Reply {
   const headers = result.headers ?? []
   if (result.body === null) return { status: result.status, headers, body: null }
+  const { mediaType } = result
+  if (mediaType !== undefined) {
+    if (mounted.operation.responses[result.status]?.also !== mediaType)
+      throw new TypeError(`operation ${mounted.operation.id} declares no ${mediaType}`)
+    return { status: result.status, headers: ['Content-Type', mediaType, ...headers], body: ready(result.body) }
+  }
   const writer = mounted.write.get(result.status)
   if (writer === undefined) throw new TypeError(`operation ${mounted.operation.id} declares no answer ${result.status}`)
   return {

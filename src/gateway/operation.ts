@@ -36,6 +36,8 @@ export interface Result {
   readonly body: unknown
   /** Further headers, flat. */
   readonly headers?: readonly string[]
+  /** The body is ready, in this other form of the response (`OperationResponse.also`). */
+  readonly mediaType?: string
 }
 
 /** What a handler is given: everything checked against the operation's schemas. */
@@ -56,6 +58,8 @@ export interface OperationResponse {
    * (text/event-stream).
    */
   readonly mediaType?: string
+  /** Media type of another form, which the handler gives ready: to clients that ask for it in Accept. */
+  readonly also?: string
   /**
    * A bare array that can be read page by page: X-Total-Count says how many there are, and Link where the next page is.
    */

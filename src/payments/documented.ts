@@ -32,6 +32,24 @@ const made = {
 const paid = { ...made, status: 'paid', paidAt: '2026-11-22T10:16:30.000Z' }
 const byInvoice = { invoiceId: made.invoiceId }
 
+const listedPayment = { ...paid, amountSats: 12_500, receivedSats: 12_500 }
+
+/** What OpenAPI says of the lists of payments. */
+export const paymentListTexts: Readonly<Record<string, OperationText>> = {
+  listPayments: {
+    description:
+      'Your own alone, also while no subscription is active. A status is as it reads now: what nobody paid in time is ' +
+      'expired. With `Accept: text/csv` all that fit, as they are read; amounts stand there as they were given.',
+    example: { responses: { 200: { payments: [listedPayment], next: '1795515420000-482910573648201' } } }
+  },
+  adminListPayments: {
+    description: 'The same over all merchants, or of the one that merchantId names.',
+    example: {
+      responses: { 200: { payments: [{ merchantId: 7, ...listedPayment }], next: null } }
+    }
+  }
+}
+
 /** What OpenAPI says of the operations of payments. */
 export const paymentTexts: Readonly<Record<string, OperationText>> = {
   createPayment: {

@@ -7,6 +7,7 @@ import type { InvoiceNews } from '../providers/invoice-news.ts'
 import type { OnPaymentChange } from './schema.ts'
 import { checkoutOperations } from './checkout-sessions.ts'
 import { openDemoInvoices } from './demo.ts'
+import { paymentListOperations } from './listing.ts'
 import { paymentOperations } from './operations.ts'
 import { Payments, type PaymentsParts } from './service.ts'
 import { SqlPaymentStore, type ProviderSeatName } from './store.ts'
@@ -62,7 +63,7 @@ export function openPayments(parts: OpenPaymentsParts) {
     store,
     /** Begins to hear changes and to sweep. Rejects when the database is away, and may be called again then. */
     start: () => payments.start(),
-    operations: [...paymentOperations(payments), ...checkoutOperations(payments)],
+    operations: [...paymentOperations(payments), ...paymentListOperations(payments), ...checkoutOperations(payments)],
     jobs: payments.jobs,
     close: () => payments.close()
   }

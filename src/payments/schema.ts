@@ -115,7 +115,8 @@ export const PaymentInput = Type.Object(
 )
 export type PaymentInput = Static<typeof PaymentInput>
 
-const statuses = [
+/** In the order of a payment's life. */
+export const PAYMENT_STATUSES = [
   'unpaid',
   'processing',
   'paid',
@@ -129,7 +130,7 @@ export const PaymentView = Type.Object(
   {
     invoiceId: Type.String({ description: '15 digits.' }),
     orderId: Type.String(),
-    status: Type.Enum([...statuses]),
+    status: Type.Enum([...PAYMENT_STATUSES]),
     // Open, because the writer would print a number of a schema through a double (decision 8).
     amount: Type.Unsafe<RawJson>({ 'x-type': 'number', description: 'A number in `currency`, in plain notation.' }),
     currency: Type.Enum([...CURRENCIES]),
@@ -166,7 +167,7 @@ export const PaymentView = Type.Object(
 export type PaymentView = Static<typeof PaymentView>
 
 /** Response of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
-export const PaymentStatusView = Type.Object({ status: Type.Enum([...statuses]) }, { title: 'PaymentStatus' })
+export const PaymentStatusView = Type.Object({ status: Type.Enum([...PAYMENT_STATUSES]) }, { title: 'PaymentStatus' })
 
 /** The payment as clients see it. `payment` must be as it reads now (`asOf`). */
 export function paymentView(payment: Payment, publicUrl: string): PaymentView {

@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { idempotencyKeyReused, requestInProgress, ShortError, type GateError } from '../gateway/errors.ts'
 import { once, type Idempotency } from '../gateway/idempotency.ts'
+import type { KeysetPage } from '../gateway/keyset.ts'
 import { decodeInvoice, InvoiceError, shortDescription } from '../lightning/bolt11.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import type { Merchant } from '../merchants/schema.ts'
@@ -23,6 +24,7 @@ import {
   isInvoiceId,
   type DuePayment,
   type CreateOutcome,
+  type PaymentFilter,
   type PaymentKeyUse,
   type PaymentMaker,
   type ProviderSeatName,
@@ -245,6 +247,12 @@ export class Payments {
     tellMerchant: boolean
   ): Promise<Payment> {
     return this.#changes.apply(sql, payment, to, facts, tellMerchant)
+  }
+
+  /** The payments of a filter, newest first, as they read now. @throws Unavailable when the database is away */
+  async list(filter: Omit<PaymentFilter, 'now'>, page: KeysetPage): Promise<Payment[]> {
+    const now = this.#parts.clock.now()
+    return (await this.#parts.store.list({ ...filter, now }, page)).map(payment => asOf(payment, now))
   }
 
   /** The payment as clients see it now. */

@@ -1,3 +1,4 @@
+import type { KeysetPage, TimeSpan } from '../gateway/keyset.ts'
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/idempotency.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
@@ -56,6 +57,20 @@ export type Unexpired =
 /** A slot and the kind of provider in it. */
 export type ProviderSeatName = `${ProviderSlot} ${KindName}`
 
+/** Which payments are listed. */
+export interface PaymentFilter {
+  /** Null for those of all merchants. */
+  readonly merchantId: number | null
+  /** As it reads at `now`. */
+  readonly status: PaymentStatus | null
+  /** When they were made. */
+  readonly period: TimeSpan
+  /** Stands in the order id, the description, or the customer's name or address, in either case; or is the invoice id. */
+  readonly text: string | null
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
 /** Where payments are kept. */
 export interface PaymentStore {
   /**
@@ -79,6 +94,8 @@ export interface PaymentStore {
   /** Whoever's it is. */
   byId(invoiceId: string): Promise<Payment | null>
   byOrder(merchantId: number, orderId: string): Promise<Payment | null>
+  /** Newest first. */
+  list(filter: PaymentFilter, page: KeysetPage): Promise<Payment[]>
   /** What an idempotency key has made; null for nothing. */
   byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
   byPayToken(payToken: string): Promise<Payment | null>
@@ -345,8 +362,10 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async update(sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
+    // When it was written as paid, which sums go by; of rows of versions before, when the provider says.
+    const sold = paidAt === null ? sql`` : sql`, sold_at = coalesce(sold_at, paid_at, ${new Date(now)}::timestamptz)`
     await sql`
-      update payments set ${sql({ ...paymentRows.write(sql, { status, paidAt, receivedSats }), updated_at: new Date(now) })}
+      update payments set ${sql({ ...paymentRows.write(sql, { status, paidAt, receivedSats }), updated_at: new Date(now) })} ${sold}
       where invoice_id = ${invoiceId}`
   }
 
@@ -360,6 +379,34 @@ export class SqlPaymentStore implements PaymentStore {
 
   byOrder(merchantId: number, orderId: string): Promise<Payment | null> {
     return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
+  }
+
+  async list(
+    { merchantId, status, period, text, now }: PaymentFilter,
+    { after, limit }: KeysetPage
+  ): Promise<Payment[]> {
+    const { sql } = this.#database
+    const at = new Date(now)
+    const like = text === null ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+    // As `statusAt` has it.
+    const reads = sql`case
+      when status = 'unpaid' and confirms_at <= ${at} then 'paid'
+      when status = 'unpaid' and expires_at <= ${at} then 'expired'
+      else status end`
+    return await paymentRows.all(sql`
+      select * from payments where true
+        ${merchantId === null ? sql`` : sql`and merchant_id = ${merchantId}`}
+        ${status === null ? sql`` : sql`and ${reads} = ${status}`}
+        ${period.from === null ? sql`` : sql`and created_at >= ${new Date(period.from)}`}
+        ${period.to === null ? sql`` : sql`and created_at < ${new Date(period.to)}`}
+        ${after === null ? sql`` : sql`and (created_at, invoice_id) < (${new Date(after.at)}, ${after.id})`}
+        ${
+          like === null
+            ? sql``
+            : sql`and (order_id ilike ${like} or description ilike ${like} or customer_name ilike ${like}
+                or customer_email ilike ${like} or invoice_id = ${text})`
+        }
+      order by created_at desc, invoice_id desc limit ${limit}`)
   }
 
   async byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {

@@ -227,6 +227,7 @@ const rows: Readonly<Record<string, Row>> = {
     path: '/api/payments',
     body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }
   })),
+  listPayments: row(merchant(200), async f => ({ path: '/api/payments', mine: (await f.payment()).invoiceId })),
   getPayment: row(merchant(200, 404), async f => {
     const { invoiceId } = await f.payment()
     return { path: `/api/payments/${invoiceId}`, mine: invoiceId }
@@ -405,6 +406,15 @@ const rows: Readonly<Record<string, Row>> = {
     body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
   })),
 
+  // The owner's proxy has sold nothing; test/sales shows whose is whose.
+  listSales: plain(merchant(200), '/api/merchant/sales'),
+  getEarnings: plain(merchant(200), '/api/merchant/earnings'),
+  adminListPayments: row(admin(200), async f => ({
+    path: `/api/admin/payments?merchantId=${f.owner.id}`,
+    mine: (await f.payment()).invoiceId
+  })),
+  adminListSales: plain(admin(200), '/api/admin/sales'),
+  adminGetEarnings: plain(admin(200), '/api/admin/earnings'),
   listBalances: plain(merchant(200), '/api/merchant/balances'),
   listBalanceEntries: plain(merchant(404), `/api/merchant/balances/${'0'.repeat(64)}/entries`),
   adminListBalances: plain(admin(200), '/api/admin/balances'),

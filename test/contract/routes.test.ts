@@ -45,6 +45,8 @@ const RULES: readonly Rule[] = [
   [/POST/, /^\/api\/checkout\/sessions$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
   [/POST/, /^\/api\/refunds$/, { policy: 'payment-create', gate: 'refunds', idempotent: true }],
   [/GET/, /^\/api\/payments\/:invoiceId\/status$/, { policy: 'read' }],
+  // A merchant reads what was paid also when it has no plan any more.
+  [/GET/, /^\/api\/payments$/, { policy: 'read' }],
   [/GET/, /^\/api\/(payments|refunds)/, { policy: 'read', gate: 'account' }],
   [/POST/, /^\/api\/(payments|refunds)\/.*\/sync$/, { policy: 'global', gate: 'account' }],
   [/POST/, /^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, { policy: 'checkout-create' }],

@@ -172,7 +172,7 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
   })
 
   await t.test('methods and bodies that the paths do not take', async t => {
-    t.equal((await merchantSend('GET', '/api/payments')).status, 405)
+    t.equal((await merchantSend('DELETE', '/api/payments')).status, 405)
     t.equal((await merchantSend('POST', '/api/payments/order/status')).status, 405)
     const text = await send('POST', '/api/payments', {
       headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' },

@@ -30,6 +30,7 @@ import { challengePages } from './0032-challenge-pages.ts'
 import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
+import { soldRows } from './0042-sales.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 
 /**
@@ -68,5 +69,6 @@ export const migrations: readonly Migration[] = [
   balances,
   prices,
   lnurlCharges,
+  soldRows,
   proxyPrices
 ]

@@ -147,7 +147,10 @@ class Writer {
         out[status] = {
           description: response.description,
           headers,
-          content: contentOf([own], operation.example?.responses?.[status])
+          content: {
+            ...contentOf([own], operation.example?.responses?.[status]),
+            ...(response.also === undefined ? {} : contentOf([[response.also, { type: 'string' }]]))
+          }
         }
     }
     for (const status of implied) {

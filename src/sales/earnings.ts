@@ -1,0 +1,175 @@
+import type postgres from 'postgres'
+import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import { amount, moment, optional, records, text } from '../database/rows.ts'
+import type { SalesOwner } from './store.ts'
+
+/** What earnings are told apart by; `merchant` over all of them only. */
+export type Dimension = 'proxy' | 'endpoint' | 'scheme' | 'source' | 'merchant'
+/** How long one sum is. */
+export type Step = 'hour' | 'day' | 'month'
+
+/** Sums of one step. */
+export interface Earned {
+  /** Begin of the step in UTC, in milliseconds since the epoch. */
+  readonly at: number
+  /** Id of the proxy or merchant, resource, scheme or source; empty for what has none, null for the rest of many. */
+  readonly key: string | null
+  /** Of the proxy or merchant, as it is now. */
+  readonly name: string | null
+  readonly sales: number
+  readonly sats: number
+}
+
+/** Which sums are asked for. */
+export interface EarningsQuery {
+  readonly owner: SalesOwner
+  readonly by: Step
+  readonly of: Dimension
+  /** Both begin a step, in milliseconds since the epoch; `to` is not among them. */
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * Milliseconds after which a sale is added to the sums, so that none is written later with an earlier moment. Until
+ * then it is read where it stands, so sums are never late.
+ */
+const LAG = 120_000
+/** Milliseconds of sales that one statement adds. */
+const AT_ONCE = 3_600_000
+/** Most characters of a resource that sums are kept by: an index takes no more. */
+const KEY_CHARS = 300
+/** Keys that are told apart in one answer; the others are summed. */
+const KEYS = 50
+
+/** A part of a statement. */
+type Fragment = postgres.PendingQuery<postgres.Row[]>
+
+const earnedRows = records({
+  at: moment(),
+  key: optional(text()),
+  name: optional(text()),
+  sales: amount(),
+  sats: amount()
+})
+
+/**
+ * What was sold from a moment on: of all, or of one owner, by the indexes of migration 0042. `at` is what its sums stand
+ * under, `since` what it is found by. A payment costs what its invoice asked for; what was paid for demos is nothing.
+ */
+function sold(sql: Sql, owner: SalesOwner, since: Fragment, until: Fragment | null): Fragment {
+  const window = (at: Fragment): Fragment =>
+    until === null ? sql`${at} >= ${since}` : sql`${at} >= ${since} and ${at} < ${until}`
+  const challengeOf =
+    owner === 'all'
+      ? sql``
+      : owner === 'gateway'
+        ? sql`and merchant_id is null`
+        : sql`and merchant_id = ${String(owner.merchantId)}`
+  const paymentOf =
+    owner === 'all' ? sql`` : owner === 'gateway' ? sql`and false` : sql`and merchant_id = ${owner.merchantId}`
+  return sql`
+    select coalesce(merchant_id, '') as merchant, least(paid_at, settled_at) as at, source,
+      coalesce(proxy_id, '') as proxy, left(resource, ${KEY_CHARS}) as endpoint, coalesce(scheme, 'none') as scheme, amount_sats as sats
+    from challenges where ${window(sql`least(paid_at, settled_at)`)} ${challengeOf}
+    union all
+    select merchant_id::text, paid_at, 'payment', '', '', 'invoice', amount_sats
+    from payments where ${window(sql`coalesce(sold_at, paid_at)`)} ${paymentOf} and amount_sats is not null`
+}
+
+/**
+ * Sums of what was sold, by hour and by day, so that a year is read in some thousand rows whatever was sold. They are
+ * exact at any moment: what is not in them yet is added as it is read, in the same statement. They stay when the sales
+ * themselves are purged.
+ */
+export class Earnings {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /**
+   * Adds what was sold up to two minutes before `now` to the sums; once, however many processes do so. Begins where
+   * the last one ended, with an hour at once. Ends early when the signal says so.
+   */
+  async roll(now: number, signal?: AbortSignal): Promise<void> {
+    const end = now - LAG
+    for (;;) {
+      if (signal?.aborted === true) return
+      if (!(await this.#database.transaction(tx => this.#rollOnce(tx, end)))) return
+    }
+  }
+
+  /** Whether there is more to add. */
+  async #rollOnce(tx: TransactionSql, end: number): Promise<boolean> {
+    await tx`insert into earnings_until (at) values (${new Date(0)}) on conflict do nothing`
+    const [held] = await tx<Array<{ at: Date }>>`select at from earnings_until for update`
+    const [found] = await tx<Array<{ at: Date | null }>>`
+      select least(
+        (select min(least(paid_at, settled_at)) from challenges where least(paid_at, settled_at) >= (select at from earnings_until)),
+        (select min(coalesce(sold_at, paid_at)) from payments where coalesce(sold_at, paid_at) >= (select at from earnings_until))
+      ) as at`
+    if (held === undefined) return false
+    const first = found?.at?.getTime() ?? Number.POSITIVE_INFINITY
+    if (end <= held.at.getTime()) return false
+    const until = Math.min(end, first + AT_ONCE)
+    if (first < until) await this.#add(tx, new Date(first), new Date(until))
+    await tx`update earnings_until set at = ${new Date(until)}`
+    return until < end
+  }
+
+  async #add(tx: TransactionSql, from: Date, until: Date): Promise<void> {
+    await tx`
+      with sold as (${sold(tx, 'all', tx`${from}::timestamptz`, tx`${until}::timestamptz`)}),
+      summed as (
+        select merchant, date_trunc('hour', at, 'UTC') as at, source, proxy, endpoint, scheme, count(*) as sales, sum(sats)::bigint as sats
+        from sold group by 1, 2, 3, 4, 5, 6)
+      insert into earnings as held (owner, dimension, grain, at, key, sales, sats)
+      select owner, dimension, grain, date_trunc(grain, at, 'UTC'), key, sum(sales)::bigint, sum(sats)::bigint
+      from summed
+        cross join (values ('hour'), ('day')) as grains (grain)
+        cross join lateral (values
+          (merchant, 'proxy', proxy), (merchant, 'endpoint', endpoint), (merchant, 'scheme', scheme), (merchant, 'source', source),
+          ('*', 'merchant', merchant), ('*', 'proxy', proxy), ('*', 'scheme', scheme), ('*', 'source', source)) as told (owner, dimension, key)
+      group by 1, 2, 3, 4, 5
+      order by 1, 2, 3, 4, 5
+      on conflict (owner, dimension, grain, at, key) do update set sales = held.sales + excluded.sales, sats = held.sats + excluded.sats`
+  }
+
+  /** Sums in the order of their steps, those that earned most first. @throws Unavailable when the database is away */
+  async sums({ owner, by, of, from, to }: EarningsQuery): Promise<Earned[]> {
+    const { sql } = this.#database
+    const key = {
+      proxy: sql`proxy`,
+      endpoint: sql`endpoint`,
+      scheme: sql`scheme`,
+      source: sql`source`,
+      merchant: sql`merchant`
+    }[of]
+    const held = owner === 'all' ? '*' : owner === 'gateway' ? '' : String(owner.merchantId)
+    const until = sql`(select coalesce(max(at), 'epoch') from earnings_until)`
+    const step = sql`date_trunc(${by}, at, 'UTC')`
+    const name =
+      of === 'proxy'
+        ? sql`(select name from proxies where proxy_id = key)`
+        : of === 'merchant'
+          ? sql`(select name from merchants where id::text = key)`
+          : sql`null::text`
+    return await earnedRows.all(sql`
+      with parts as (
+        select ${step} as at, key, sum(sales) as sales, sum(sats) as sats from earnings
+        where owner = ${held} and dimension = ${of} and grain = ${by === 'hour' ? 'hour' : 'day'}
+          and at >= ${new Date(from)} and at < ${new Date(to)}
+        group by 1, 2
+        union all
+        select ${step}, ${key}, count(*), sum(sats) from (${sold(sql, owner, until, null)}) as fresh
+        where at >= ${new Date(from)} and at < ${new Date(to)}
+        group by 1, 2),
+      most as (select key from parts group by key order by sum(sats) desc, key limit ${KEYS}),
+      shown as (
+        select at, case when key in (select key from most) then key end as key, sum(sales)::bigint as sales, sum(sats)::bigint as sats
+        from parts group by 1, 2)
+      select at, key, ${name} as name, sales, sats from shown order by at, sats desc, key`)
+  }
+}

@@ -1,0 +1,128 @@
+import type { ChallengeSource } from '../challenges/offer.ts'
+import type { ClaimScheme } from '../challenges/store.ts'
+import type { Database } from '../database/database.ts'
+import { amount, flag, moment, optional, records, text, type Records } from '../database/rows.ts'
+import type { KeysetPage, TimeSpan } from '../gateway/keyset.ts'
+
+/**
+ * How a sale stands: paid at its provider and never shown here; shown here, and good for more; held by a request that
+ * is under way; used up.
+ */
+export const SALE_STATES = ['settled', 'paid', 'leased', 'spent'] as const
+export type SaleState = (typeof SALE_STATES)[number]
+
+/** What a sale was of: who made its challenge, or that it bought a balance. */
+export const SALE_SOURCES = [
+  'route',
+  'proxy',
+  'ping',
+  'producer',
+  'storefront',
+  'subscription',
+  'bundle',
+  'session'
+] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session'>
+export type SoldSource = (typeof SALE_SOURCES)[number]
+
+/** One paid challenge. */
+export interface SoldChallenge {
+  readonly paymentHash: string
+  /** When it was first known to be paid, in milliseconds since the epoch. */
+  readonly soldAt: number
+  /** Null for the gateway's own routes. */
+  readonly merchantId: string | null
+  readonly source: SoldSource
+  readonly proxyId: string | null
+  readonly resource: string
+  readonly description: string
+  /** Null while no credential was shown. */
+  readonly scheme: ClaimScheme | null
+  readonly sats: number
+  /** What was asked where that was no bitcoin, such as `USD 0.002`. */
+  readonly price: string | null
+  readonly state: SaleState
+  readonly isRevoked: boolean
+}
+
+/** Whose sales are meant: one merchant's, the gateway's own, or all there are. */
+export type SalesOwner = { readonly merchantId: number } | 'gateway' | 'all'
+
+/** Which sales are listed. */
+export interface SaleFilter {
+  readonly owner: SalesOwner
+  readonly period: TimeSpan
+  readonly source: SoldSource | null
+  readonly scheme: ClaimScheme | null
+  readonly state: SaleState | null
+  readonly proxyId: string | null
+  /** Stands in the resource or the description, in either case; or is the payment hash. */
+  readonly text: string | null
+}
+
+const saleRows: Records<SoldChallenge> = records({
+  paymentHash: text(),
+  soldAt: moment(),
+  merchantId: optional(text()),
+  source: text<SoldSource>(),
+  proxyId: optional(text()),
+  resource: text(),
+  description: text(),
+  scheme: optional(text<ClaimScheme>()),
+  sats: amount(),
+  price: optional(text()),
+  state: text<SaleState>(),
+  isRevoked: flag()
+})
+
+/** What was sold by challenges. Those of routes and proxies are kept for a month after their token has ended. */
+export class SaleStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** Newest first. */
+  async list({ owner, period, ...which }: SaleFilter, { after, limit }: KeysetPage): Promise<SoldChallenge[]> {
+    const { sql } = this.#database
+    const soldAt = sql`least(paid_at, settled_at)`
+    const like = which.text === null ? null : `%${which.text.replaceAll(/[\\%_]/g, '\\$&')}%`
+    const whose =
+      owner === 'all'
+        ? sql``
+        : owner === 'gateway'
+          ? sql`and challenges.merchant_id is null`
+          : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
+    return await saleRows.all(sql`
+      select * from (
+        select challenges.payment_hash, ${soldAt} as sold_at, challenges.merchant_id,
+          coalesce(balances.kind, source) as source, challenges.proxy_id, resource, description, scheme,
+          amount_sats as sats, price,
+          case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end as state,
+          exists (
+            select from revocations where (kind, id) = ('payment', challenges.payment_hash)
+              or (kind, id) = ('proxy', challenges.proxy_id) and revoked_at >= created_at
+              or (kind, id) = ('merchant', challenges.merchant_id) and revoked_at >= created_at) as is_revoked
+        from challenges
+          left join balance_deposits using (payment_hash)
+          left join balances on balances.id = balance_deposits.balance_id
+        where ${soldAt} is not null ${whose}
+          ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}
+          ${period.to === null ? sql`` : sql`and ${soldAt} < ${new Date(period.to)}`}
+          ${after === null ? sql`` : sql`and (${soldAt}, challenges.payment_hash) < (${new Date(after.at)}, ${after.id})`}
+          ${which.scheme === null ? sql`` : sql`and scheme = ${which.scheme}`}
+          ${which.proxyId === null ? sql`` : sql`and challenges.proxy_id = ${which.proxyId}`}
+          ${
+            like === null
+              ? sql``
+              : sql`and (resource ilike ${like} or description ilike ${like} or challenges.payment_hash = ${which.text})`
+          }
+        order by ${soldAt} desc, challenges.payment_hash desc
+      ) as sold
+      where true
+        ${which.source === null ? sql`` : sql`and source = ${which.source}`}
+        ${which.state === null ? sql`` : sql`and state = ${which.state}`}
+      order by sold_at desc, payment_hash desc
+      limit ${limit}`)
+  }
+}
