@@ -1,17 +1,21 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { keyOfFolder } from '../providers/lnd/folder.ts'
+import { providerKinds } from '../providers/kinds.ts'
 import { UsageError, type Output } from './output.ts'
 
-export const keyUsage = `boltgate key lnd [--dir FOLDER] [--macaroon FILE] [--network NAME] [--address HOST[:PORT]] [--public]
+const KINDS = providerKinds.flatMap(({ name, onMachine }) => (onMachine === undefined ? [] : [{ name, ...onMachine }]))
+const NAMES = KINDS.map(({ name }) => name).join('|')
+const FOLDERS = KINDS.map(({ folder }) => `~/${folder}`).join(', ')
 
-Prints the key of an lnd node, for gateway.yaml or a merchant's account, made from lnd's folder (~/.lnd unless said): its
+export const keyUsage = `boltgate key ${NAMES} [--dir FOLDER] [--macaroon FILE] [--network NAME] [--address HOST[:PORT]] [--public]
+
+Prints the key of a node, for gateway.yaml or a merchant's account, made from the node's folder (${FOLDERS} unless said): its
 tls.cert, and boltgate.macaroon, invoice.macaroon or admin.macaroon, the first that is there. What the macaroon may do is
-said on standard error, so that LIGHTNING_KEY=$(boltgate key lnd) takes the key alone. --address is where the gateway reaches
+said on standard error, so that LIGHTNING_KEY=$(boltgate key ${NAMES}) takes the key alone. --address is where the gateway reaches
 the REST API; --public leaves the certificate out, where a public authority signed what is shown there.`
 
-/** Makes the key of a node from its folder. @throws UsageError, LndFolderError */
+/** Makes the key of a node from its folder. @throws UsageError, NodeFolderError */
 export async function key(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -24,10 +28,11 @@ export async function key(args: readonly string[], out: Output): Promise<number>
       public: { type: 'boolean', default: false }
     }
   })
-  if (positionals.length !== 1 || positionals[0] !== 'lnd') throw new UsageError(keyUsage)
-  const made = keyOfFolder({
-    dir: values.dir ?? join(homedir(), '.lnd'),
-    macaroon: values.macaroon ?? null,
+  const kind = KINDS.find(({ name }) => name === positionals[0])
+  if (positionals.length !== 1 || kind === undefined) throw new UsageError(keyUsage)
+  const made = kind.keyOf({
+    dir: values.dir ?? join(homedir(), kind.folder),
+    credential: values.macaroon ?? null,
     network: values.network ?? null,
     address: values.address ?? null,
     isPublic: values.public

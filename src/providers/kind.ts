@@ -33,10 +33,43 @@ export interface ProviderKind {
    * The text says what would be right, and repeats nothing of the key.
    */
   keyFault(key: string): string | undefined
+  /** How a key is made from what a node of this kind keeps on its own machine; left out where it keeps nothing. */
+  readonly onMachine?: {
+    /** The folder in its owner's home, such as `.lnd`. */
+    readonly folder: string
+    /** @throws NodeFolderError */
+    keyOf(folder: NodeFolder): NodeKey
+  }
   /** @throws what says that the options cannot be, such as a key of another form */
   open(options: KindOptions): Provider
   /** Background jobs of a kind that keeps something in our database; declared once, however many slots it stands in. */
   jobs?(options: Pick<KindOptions, 'clock' | 'database'>): readonly JobDeclaration[]
+}
+
+/** What a key is made from, on the machine of the node. */
+export interface NodeFolder {
+  /** The node's own folder, such as `~/.lnd`. */
+  readonly dir: string
+  /** The file of what authorizes; one that is found in the folder where it is null. */
+  readonly credential: string | null
+  /** Name of the network, as the node's folders have it; only needed where there are several. */
+  readonly network: string | null
+  /** `host:port`, or the host alone, under which the gateway reaches the node. */
+  readonly address: string | null
+  /** A public authority signed the certificate that is shown there, so that none is pinned. */
+  readonly isPublic: boolean
+}
+
+/** A key, and what its owner should know of it. */
+export interface NodeKey {
+  readonly key: string
+  readonly remarks: readonly string[]
+}
+
+/** A folder that no key can be made of. The message says what is missing and where. */
+export class NodeFolderError extends Error {
+  override name = 'NodeFolderError'
+  readonly code = 'BG_NODE_FOLDER'
 }
 
 /** How a kind is called. */

@@ -2,34 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { AddressKeyError } from '../address-key.ts'
+import { NodeFolderError, type NodeFolder, type NodeKey } from '../kind.ts'
 import { readLndConnect } from './lndconnect.ts'
 import { permissionsOf } from './permissions.ts'
-
-/** What a key is made from. */
-export interface LndFolder {
-  /** lnd's own folder, such as `~/.lnd`. */
-  readonly dir: string
-  /** The macaroon's file; one that is found in the folder where it is left out. */
-  readonly macaroon: string | null
-  /** Name of the network, as lnd's folders have it; only needed where there are several. */
-  readonly network: string | null
-  /** `host:port`, or one of the two, under which the gateway reaches the REST API. */
-  readonly address: string | null
-  /** A public authority signed the certificate that is shown there, so that none is pinned. */
-  readonly isPublic: boolean
-}
-
-/** A key, and what its owner should know of it. */
-export interface LndKey {
-  readonly key: string
-  readonly remarks: readonly string[]
-}
-
-/** A folder that no key can be made of. The message says what is missing and where. */
-export class LndFolderError extends Error {
-  override name = 'LndFolderError'
-  readonly code = 'BG_NODE_FOLDER'
-}
 
 const REST_PORT = '8080'
 /** The gateway's own name for one that was baked for it, and then what lnd makes; the first that is there is taken. */
@@ -46,10 +21,10 @@ const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')
 
 /**
  * Makes the text of an lnd key from what lies in lnd's folder: `tls.cert`, a macaroon, and the port of REST in
- * `lnd.conf`. @throws LndFolderError
+ * `lnd.conf`. @throws NodeFolderError
  */
-export function keyOfFolder({ dir, macaroon, network, address, isPublic }: LndFolder): LndKey {
-  const file = macaroon ?? findMacaroon(dir, network)
+export function keyOfFolder({ dir, credential, network, address, isPublic }: NodeFolder): NodeKey {
+  const file = credential ?? findMacaroon(dir, network)
   const bytes = read(file, 'A macaroon')
   const remarks = [`The macaroon is ${file}.`, ...remarksOn(bytes, basename(file))]
   const host = hostOf(address, portOf(dir))
@@ -62,40 +37,40 @@ export function keyOfFolder({ dir, macaroon, network, address, isPublic }: LndFo
   try {
     readLndConnect(key)
   } catch (error) {
-    if (error instanceof AddressKeyError) throw new LndFolderError(error.message)
+    if (error instanceof AddressKeyError) throw new NodeFolderError(error.message)
     throw error
   }
   return { key, remarks }
 }
 
-/** @throws LndFolderError */
+/** @throws NodeFolderError */
 function read(file: string, what: string): Buffer {
   try {
     return readFileSync(file)
   } catch (error) {
-    throw new LndFolderError(
+    throw new NodeFolderError(
       `${what} cannot be read at ${file}: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}.`
     )
   }
 }
 
-/** DER of `tls.cert`. @throws LndFolderError */
+/** DER of `tls.cert`. @throws NodeFolderError */
 function certificateOf(dir: string): Buffer {
   const file = join(dir, 'tls.cert')
   if (!existsSync(file))
-    throw new LndFolderError(
+    throw new NodeFolderError(
       `There is no tls.cert in ${dir}. Name lnd's own folder with --dir; where a public authority signed the certificate of the host, say --public, and none is put into the key.`
     )
   try {
     return new X509Certificate(read(file, 'The certificate')).raw
   } catch (error) {
-    if (error instanceof LndFolderError) throw error
+    if (error instanceof NodeFolderError) throw error
     // OpenSSL's own text says nothing that helps.
-    throw new LndFolderError(`${file} is not an X.509 certificate.`)
+    throw new NodeFolderError(`${file} is not an X.509 certificate.`)
   }
 }
 
-/** @throws LndFolderError where there is none, or several networks have some */
+/** @throws NodeFolderError where there is none, or several networks have some */
 function findMacaroon(dir: string, network: string | null): string {
   const own = join(dir, OWN_MACAROON)
   if (existsSync(own)) return own
@@ -107,17 +82,17 @@ function findMacaroon(dir: string, network: string | null): string {
   })
   const [first, ...others] = found
   if (first === undefined)
-    throw new LndFolderError(
+    throw new NodeFolderError(
       `No macaroon was found in ${dir}${network === null ? '' : ` for ${network}`}. Name its file with --macaroon; this makes one that is enough to receive: ${BAKE}`
     )
   if (others.length > 0)
-    throw new LndFolderError(
+    throw new NodeFolderError(
       `There are macaroons of several networks in ${dir}: say --network ${found.map(({ name }) => name).join(', or --network ')}.`
     )
   return first.file
 }
 
-/** @throws LndFolderError for one that cannot make invoices */
+/** @throws NodeFolderError for one that cannot make invoices */
 function remarksOn(macaroon: Uint8Array, name: string): string[] {
   const permissions = permissionsOf(macaroon)
   if (permissions === null)
@@ -126,7 +101,7 @@ function remarksOn(macaroon: Uint8Array, name: string): string[] {
       : []
   const missing = NEEDED.filter(one => !permissions.includes(one))
   if (missing.length > 0)
-    throw new LndFolderError(
+    throw new NodeFolderError(
       `The macaroon ${name} lacks ${missing.join(' and ')}, without which no invoice is made. This makes one that is enough: ${BAKE}`
     )
   const used = [...RECEIVING, ...REFUNDING, ...ALSO_USED]

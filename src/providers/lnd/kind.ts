@@ -1,5 +1,6 @@
 import { addressKeyFault } from '../address-key.ts'
 import type { ProviderKind } from '../kind.ts'
+import { keyOfFolder } from './folder.ts'
 import { lndHost, LndProvider } from './lnd.ts'
 import { readLndConnect } from './lndconnect.ts'
 
@@ -19,5 +20,6 @@ export const lnd: ProviderKind = {
     hostOf: lndHost
   },
   keyFault: addressKeyFault(readLndConnect),
+  onMachine: { folder: '.lnd', keyOf: keyOfFolder },
   open: options => new LndProvider(options)
 }
