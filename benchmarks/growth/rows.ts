@@ -71,9 +71,10 @@ export async function fillMerchants(sql: Sql, now: Date): Promise<void> {
  */
 export async function fill(sql: Sql, { table, insert }: Filling, rows: number, now: Date): Promise<void> {
   const indexes = await sql<Array<{ name: string; definition: string; kind: string | null; method: string }>>`
-    select c.relname as name, pg_get_indexdef(c.oid) as definition, k.contype::text as kind, am.amname as method
+    select c.relname as name, coalesce(case k.contype when 'x' then pg_get_constraintdef(k.oid) end, pg_get_indexdef(c.oid)) as definition,
+      k.contype::text as kind, am.amname as method
     from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am am on am.oid = c.relam
-      left join pg_constraint k on k.conindid = c.oid and k.contype in ('p', 'u')
+      left join pg_constraint k on k.conindid = c.oid and k.contype in ('p', 'u', 'x')
     where i.indrelid = ${table}::regclass`
   const foreign = await sql<Array<{ name: string; of: string; definition: string }>>`
     select conname as name, conrelid::regclass::text as of, pg_get_constraintdef(oid) as definition
@@ -88,6 +89,10 @@ export async function fill(sql: Sql, { table, insert }: Filling, rows: number, n
   for (let from = 1; from <= rows; from += CHUNK)
     await sql.unsafe(insert, [from, Math.min(rows, from + CHUNK - 1), now])
   for (const { name, definition, kind, method } of indexes) {
+    if (kind === 'x') {
+      await sql.unsafe(`alter table ${table} add constraint ${name} ${definition}`)
+      continue
+    }
     const [, before = definition, where = ''] = /^(.*?)( WHERE .*)?$/.exec(definition) ?? []
     await sql.unsafe(`${before}${method === 'btree' ? ' with (fillfactor = 75)' : ''}${where}`)
     if (kind !== null)

@@ -61,9 +61,13 @@ function codeOf(error: unknown): string | null {
   return typeof error.code === 'string' ? error.code : null
 }
 
-/** Whether a unique index refused the row (SQLSTATE 23505), or, with `constraint`, that one index did. */
+/**
+ * Whether a unique index refused the row (SQLSTATE 23505) or an exclusion constraint that makes something unique
+ * (23P01), or, with `constraint`, that one did.
+ */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
-  if (codeOf(error) !== '23505') return false
+  const code = codeOf(error)
+  if (code !== '23505' && code !== '23P01') return false
   return (
     constraint === undefined ||
     (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)

@@ -31,6 +31,7 @@ import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { soldRows } from './0042-sales.ts'
+import { smallIndexes } from './0048-small-indexes.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 
 /**
@@ -70,5 +71,6 @@ export const migrations: readonly Migration[] = [
   prices,
   lnurlCharges,
   soldRows,
+  smallIndexes,
   proxyPrices
 ]
