@@ -1,4 +1,4 @@
-import type { ChallengeCharges } from '../challenges/charges.ts'
+import type { ChallengeCharges, OpenChallenges } from '../challenges/charges.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
@@ -35,6 +35,8 @@ export interface PollerParts {
 
 /** Polls of one run at once. */
 const AT_ONCE = 4
+/** Times that a look at open challenges counts for as long as it took. */
+const LOOKED_OF = 50
 
 /**
  * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
@@ -46,6 +48,8 @@ export class Poller {
   readonly #parts: PollerParts
   /** The operator's own key can have changed with a start of the gateway. */
   #isFirstRun = true
+  /** What was found of challenges, and until when it counts, in monotonic milliseconds. */
+  #ofChallenges: { readonly found: readonly OpenChallenges[]; readonly until: number } | null = null
 
   constructor(parts: PollerParts) {
     this.#parts = parts
@@ -88,7 +92,7 @@ export class Poller {
 
   /** Accounts with something open. */
   async #candidates(provider: Provider): Promise<Candidate[]> {
-    const { slot, clock, ofPayments, ofChallenges, rules } = this.#parts
+    const { slot, clock, ofPayments, rules } = this.#parts
     const now = clock.now()
     const found = new Map<string, Candidate>()
     for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, provider.kind, now)) {
@@ -101,7 +105,7 @@ export class Poller {
       })
     }
     // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
-    for (const { merchantId, since } of rules.hasList ? await ofChallenges.open(slot, provider.kind, now) : []) {
+    for (const { merchantId, since } of rules.hasList ? await this.#withChallenges(provider) : []) {
       const id = accountName(merchantId)
       const same = found.get(id)
       found.set(
@@ -112,6 +116,21 @@ export class Poller {
       )
     }
     return [...found.values()]
+  }
+
+  /**
+   * Accounts with open challenges. Of these there can be millions, all of which the database reads, so what was found counts
+   * for as long as keeps that below a fiftieth of a processor. An account may be asked about, or not, for so much longer;
+   * `since` is then earlier than it need be.
+   */
+  async #withChallenges({ kind }: Provider): Promise<readonly OpenChallenges[]> {
+    const { slot, clock, ofChallenges } = this.#parts
+    const begun = clock.monotonic()
+    if (this.#ofChallenges !== null && begun < this.#ofChallenges.until) return this.#ofChallenges.found
+    const found = await ofChallenges.open(slot, kind, clock.now())
+    const ended = clock.monotonic()
+    this.#ofChallenges = { found, until: ended + LOOKED_OF * (ended - begun) }
+    return found
   }
 
   async #ask(provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {

@@ -53,7 +53,9 @@ await eachDatabase(t, 'several are found by their hashes where nobody has gather
     from generate_series(1, 5000) as nth`
   await database.transaction(async tx => {
     const scans = async (): Promise<unknown> =>
-      (await tx`select coalesce(seq_scan, 0)::int as read from pg_stat_xact_user_tables where relname = 'challenges'`)[0]?.['read'] ?? 0
+      (
+        await tx`select coalesce(seq_scan, 0)::int as read from pg_stat_xact_user_tables where relname = 'challenges'`
+      )[0]?.['read'] ?? 0
     const before = await scans()
     const found = await FIND_CHALLENGES.one(
       tx,

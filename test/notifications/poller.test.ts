@@ -33,7 +33,7 @@ const rules: PollRules = {
 interface Polling extends Fixture {
   readonly store: SqlPollStore
   memory(slot: ProviderSlot): PollMemory
-  poller(slot?: ProviderSlot, different?: Partial<PollRules>): Poller
+  poller(slot?: ProviderSlot, different?: Partial<PollRules>, looks?: Pick<ChallengeCharges, 'open'>): Poller
   /** Lets a minute pass and runs the poller, as its job does. */
   minute(poller: Poller): Promise<void>
 }
@@ -52,7 +52,7 @@ async function polling(
     ...made,
     store,
     memory,
-    poller: (slot = 'primary', different = {}) =>
+    poller: (slot = 'primary', different = {}, looks = ofChallenges) =>
       new Poller({
         slot,
         rules: { ...rules, ...different },
@@ -63,7 +63,7 @@ async function polling(
         charges,
         payments,
         ofPayments,
-        ofChallenges,
+        ofChallenges: looks,
         merchant: id => merchants.byId(id)
       }),
     minute: async poller => {
@@ -152,6 +152,30 @@ void t.test('a lost notification', async t => {
       t.same(primary.listings, [])
     }
   )
+})
+
+void t.test('a look at open challenges that took a second is not repeated for fifty', async t => {
+  const made = await polling(t)
+  const { clock } = made
+  let looks = 0
+  const poller = made.poller(
+    'primary',
+    {},
+    {
+      open: async () => {
+        looks++
+        clock.advance(1_000)
+        return []
+      }
+    }
+  )
+  await run(poller)
+  clock.advance(49_000)
+  await run(poller)
+  t.equal(looks, 1)
+  clock.advance(1_000)
+  await run(poller)
+  t.equal(looks, 2)
 })
 
 void t.test("challenges of routes and proxies are noted as settled; producers' alone ask nobody", async t => {
