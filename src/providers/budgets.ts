@@ -162,13 +162,14 @@ export class CallBudget {
   }
 
   /**
-   * Takes one call out of the budgets that it counts under. `limit` names one of our address; the key's own counts
-   * always.
+   * Takes calls, one unless said, out of the budgets that they count under. `limit` names one of our address; the key's
+   * own counts always.
    * @throws NothingSent with the true wait where there is too little left for this caller
    */
-  async spend(limit: string | undefined, key: string | null, standing: CallStanding): Promise<void> {
-    if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), standing)
-    await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing)
+  async spend(limit: string | undefined, key: string | null, standing: CallStanding, calls = 1): Promise<void> {
+    if (calls === 0) return
+    if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), standing, calls)
+    await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing, calls)
   }
 
   /**
@@ -210,8 +211,11 @@ export class CallBudget {
     return { provider: this.kind, limit, exhausted: waitMs > 0, retryAfter: waitMs > 0 ? seconds(waitMs) : null }
   }
 
-  async #take(limit: string, name: string, bucket: Bucket, standing: CallStanding): Promise<void> {
-    const taken = await this.#ask(state => state.takeTokens(name, bucket, 1, tokensToKeep(standing, bucket)))
+  async #take(limit: string, name: string, bucket: Bucket, standing: CallStanding, calls: number): Promise<void> {
+    // A bucket that holds less than it takes would let nobody through.
+    const cost = Math.min(calls, bucket.burst)
+    const keep = Math.min(tokensToKeep(standing, bucket), bucket.burst - cost)
+    const taken = await this.#ask(state => state.takeTokens(name, bucket, cost, keep))
     if (limit !== 'account') this.#level(limit, Math.max(0, taken.left) / bucket.burst)
     if (taken.allowed) return
     this.#refused(limit, typeof standing === 'string' ? standing : standing.hasPaid ? 'paying' : 'anonymous')

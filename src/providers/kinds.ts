@@ -1,4 +1,5 @@
 import type { ProviderKind } from './kind.ts'
+import { btcpay } from './btcpay/kind.ts'
 import { cln } from './cln/kind.ts'
 import { lnbits } from './lnbits/kind.ts'
 import { lnd } from './lnd/kind.ts'
@@ -9,4 +10,14 @@ import { sandbox } from './sandbox/kind.ts'
 import { strike } from './strike/kind.ts'
 
 /** Every kind of provider, in the order in which people are told of them. A new one is a folder and a line here. */
-export const providerKinds: readonly ProviderKind[] = [sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl]
+export const providerKinds: readonly ProviderKind[] = [
+  sandbox,
+  strike,
+  opennode,
+  lnd,
+  phoenixd,
+  cln,
+  lnbits,
+  lnurl,
+  btcpay
+]

@@ -60,6 +60,11 @@ export interface ProviderCall {
    */
   readonly sharedLimit?: string
   /**
+   * Calls that it takes of the budget, 1 where it is left out. Of some that belong together the first takes those of all, and
+   * the others none: or many at once would each begin, and none could end.
+   */
+  readonly cost?: number
+  /**
    * The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended
    * after it.
    */
@@ -208,7 +213,7 @@ export class ProviderHttp {
     standing: CallStanding
   ): Promise<ProviderAnswer> {
     const exchange = async (): Promise<Reply> => {
-      await this.#options.budget.spend(call.sharedLimit, key, standing)
+      await this.#options.budget.spend(call.sharedLimit, key, standing, call.cost)
       return await this.#exchange(call, key, limit)
     }
     const reply = await exchange()

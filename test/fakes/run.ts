@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { startFakeBtcpay } from './btcpay.ts'
 import { startFakeCln } from './cln.ts'
 import { startFakeLnbits } from './lnbits.ts'
 import { startFakeLnd, type FakeLnd } from './lnd.ts'
@@ -36,7 +37,14 @@ const phoenixd = await startFakePhoenixd({ port: port(5) })
 const cln = await startFakeCln({ port: port(6) })
 const lnbits = await startFakeLnbits({ port: port(7) })
 const lnurl = await startFakeLnurl({ port: port(8) })
-const wallets = { phoenixd: phoenixd.wallet, cln: cln.wallet, lnbits: lnbits.wallet, lnurl: lnurl.wallet }
+const btcpay = await startFakeBtcpay({ port: port(9) })
+const wallets = {
+  phoenixd: phoenixd.wallet,
+  cln: cln.wallet,
+  lnbits: lnbits.wallet,
+  lnurl: lnurl.wallet,
+  btcpay: btcpay.wallet
+}
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
     say(`webhook: ${method} ${path} ${text}`)
@@ -60,6 +68,7 @@ phoenixd  ${phoenixd.url}   key ${phoenixd.key('full', true)}
 cln       ${cln.url}   key ${cln.key()}
 lnbits    ${lnbits.url}   key ${lnbits.key()}
 lnurl     ${lnurl.url}   key ${lnurl.key()}
+btcpay    ${btcpay.url}   key ${btcpay.key()}
 prices    ${prices.url}
 shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
@@ -80,7 +89,7 @@ storefront:
   kind: shopify
   url: ${shopify.url}
 
-# or, for a node of your own, here lnd; phoenixd, cln, lnbits and lnurl likewise:
+# or, for a node of your own, here lnd; phoenixd, cln, lnbits, lnurl and btcpay likewise:
 #   primary:
 #     kind: lnd
 #     url: ${lnd.url}
@@ -111,7 +120,7 @@ async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
   await Promise.all(
-    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, receiver].map(fake => fake.close())
+    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, btcpay, receiver].map(fake => fake.close())
   )
   process.stdin.destroy()
 }

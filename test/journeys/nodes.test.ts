@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { main } from '../../src/main.ts'
 import type { ProviderNotification } from '../../src/providers/provider.ts'
+import { startFakeBtcpay } from '../fakes/btcpay.ts'
 import { startFakeCln } from '../fakes/cln.ts'
 import { startFakeLnbits } from '../fakes/lnbits.ts'
 import { startFakeLnurl } from '../fakes/lnurl.ts'
@@ -31,7 +32,8 @@ const nodes: Readonly<Record<string, () => Promise<Node>>> = {
   phoenixd: () => startFakePhoenixd(),
   cln: () => startFakeCln(),
   lnbits: () => startFakeLnbits(),
-  lnurl: () => startFakeLnurl()
+  lnurl: () => startFakeLnurl(),
+  btcpay: () => startFakeBtcpay()
 }
 
 for (const [kind, start] of Object.entries(nodes)) {

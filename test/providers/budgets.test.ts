@@ -314,3 +314,20 @@ t.test('two slots of one service share its budget, however its address is writte
   t.equal(none[0], none[1])
   t.end()
 })
+
+t.test(
+  'calls that belong together are taken at once, by strangers too, and from a bucket that holds fewer',
+  async t => {
+    const clock = new ManualClock()
+    const budgets = new Budgets({ state: new MemoryState(clock), clock, metrics: new Metrics() })
+    const budget = budgets.of('btcpay', '', { ofAddress: {}, ofAccount: { burst: 3, perMinute: 60 } })
+    await budget.spend(undefined, 'a key', 'keyed', 2)
+    await budget.spend(undefined, 'a key', 'keyed', 0)
+    await t.rejects(budget.spend(undefined, 'a key', 'keyed', 2), errorLike({ fault: 'rate', retryAfter: 1 }))
+    await budget.spend(undefined, 'a key', 'keyed')
+    await budget.spend(undefined, 'another key', { hasPaid: false, unpaid: 99, inPlace: 99 }, 2)
+    const small = budgets.of('lnurl', '', { ofAddress: {}, ofAccount: { burst: 1, perMinute: 1 } })
+    await small.spend(undefined, 'a key', 'keyed', 2)
+    await t.rejects(small.spend(undefined, 'a key', 'keyed', 2), errorLike({ fault: 'rate' }))
+  }
+)

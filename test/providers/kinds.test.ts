@@ -131,16 +131,16 @@ t.test('its keys, its name and its place in the documents come from the list too
   )
   t.equal(
     await problems('tpy'),
-    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
+    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
   )
   t.match(
     referencePage([], kinds),
-    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `toy` |'
+    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `btcpay`, `toy` |'
   )
   t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
   t.match(
     JSON.stringify(jsonSchema([], kinds)),
-    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","toy"]'
+    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","btcpay","toy"]'
   )
 })
 

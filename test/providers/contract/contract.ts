@@ -230,6 +230,7 @@ const rows: readonly Row[] = [
     await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'server' }))
   }),
   lying('nor is one with another hash than the server says', async (t, { provider, key, wire }) => {
+    if (wire.tellsNoHash === true) return
     wire.lie('hash')
     await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'server' }))
   }),

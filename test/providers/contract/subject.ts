@@ -39,6 +39,8 @@ export interface Wire {
   readonly on: { readonly create: RegExp; readonly lookUp: RegExp; readonly pay: RegExp; readonly find: RegExp }
   /** The next invoice is another one than was asked for; null where the fake cannot. */
   readonly lie: ((what: 'amount' | 'hash' | 'network') => void) | null
+  /** Its service says nothing of the hash beside the invoice. */
+  readonly tellsNoHash?: true
   /** An amount in satoshis that the fake's owner refuses; null where it refuses none. */
   readonly tooMuch: number | null
 }

@@ -1,4 +1,6 @@
+import { btcpay } from '../../../src/providers/btcpay/kind.ts'
 import { lnurl } from '../../../src/providers/lnurl/kind.ts'
+import { startFakeBtcpay } from '../../fakes/btcpay.ts'
 import { startFakeLnurl } from '../../fakes/lnurl.ts'
 import { ofNode, openKind, secret, TIMEOUT, type SubjectKind } from './subject.ts'
 
@@ -28,6 +30,41 @@ export const wallets: readonly SubjectKind[] = [
         wire,
         settle,
         pays: null
+      }
+    }
+  },
+  {
+    kind: btcpay,
+    start: async (t, parts) => {
+      const fake = await startFakeBtcpay({ clock: parts.clock })
+      t.teardown(() => fake.close())
+      fake.onHang = () => {
+        parts.clock.advance(TIMEOUT)
+      }
+      const text = fake.key()
+      const apiKey = new URL(text).searchParams.get('key') ?? ''
+      const receiving = fake.key(['btcpay.store.cancreateinvoice', 'btcpay.store.canviewinvoices'])
+      const { wire, ...node } = ofNode(
+        fake,
+        {
+          create: /POST .*stores\/\w+\/invoices$/,
+          lookUp: /GET .*stores\/\w+\/invoices\/\w+$/,
+          pay: /invoices\/pay$/,
+          find: /GET .*BTC\/payments/
+        },
+        {
+          receiveOnly: { key: secret(receiving), scope: 'btcpay.store.canuselightningnode', isToldByCheck: true },
+          paysAmountless: true
+        }
+      )
+      return {
+        provider: openKind(t, btcpay, parts, null),
+        clock: parts.clock,
+        key: secret(text),
+        foreign: secret(text.replace(apiKey, 'nobodyknowsit')),
+        secrets: [apiKey],
+        wire: wire === null ? null : { ...wire, tellsNoHash: true },
+        ...node
       }
     }
   }
