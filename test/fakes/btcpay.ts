@@ -203,7 +203,7 @@ export async function startFakeBtcpay(options: { clock?: Clock; port?: number } 
       .filter((one): one is { id: string; held: WalletInvoice } => one.held !== undefined)
       .filter(({ held }) => held.createdAt / 1000 >= Number(query.get('startDate') ?? 0))
       .filter(({ held }) => held.createdAt / 1000 <= Number(query.get('endDate') ?? Infinity))
-      .reverse()
+      .toReversed()
       .map(({ id, held }) => view(id, held) as { status: string })
       .filter(({ status }) => !query.has('status') || status === query.get('status'))
       .slice(skip, skip + Number(query.get('take') ?? 50))
