@@ -9,7 +9,8 @@ import {
   type AdminPrincipal,
   type Context,
   type Hooks,
-  type Principal
+  type Principal,
+  type Reply
 } from '../src/index.ts'
 
 const keyMissing = (): LongError => new LongError(401, 'API key required', 'Send the API key in the header X-API-Key.')
@@ -19,6 +20,25 @@ const keyInvalid = (): LongError =>
   new LongError(401, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
+
+// Nobody is asked for a key on a page: decision 26.
+const sessionMissing = (headers: readonly string[]): LongError =>
+  new LongError(
+    401,
+    'Authentication required',
+    'Nobody is signed in here, or the session has ended. Sign in at /sign-in, or send an API key in X-API-Key.',
+    {},
+    [...headers, 'Cache-Control', 'no-store']
+  )
+
+/** The way to the page where one signs in, whatever prefix the gateway stands behind; pages that htmx asks for are told. */
+function toSignIn(ctx: Context, headers: readonly string[]): Reply {
+  const where = `${'../'.repeat(ctx.path.split('/').length - 2) || './'}sign-in`
+  const all = [...headers, 'Cache-Control', 'no-store']
+  return ctx.headers.get('hx-request') === undefined
+    ? { status: 303, headers: ['Location', where, ...all], body: null }
+    : { status: 401, headers: ['HX-Redirect', where, ...all], body: null }
+}
 
 /**
  * The key as it was sent, verbatim; null when there is none. Two lines cannot be one key, and their sum is no key that
@@ -30,17 +50,21 @@ function presentedKey(ctx: Context): string | null {
   return key === undefined || key.trim() === '' ? null : key
 }
 
-/** Establishes whom the request acts for, by X-API-Key (contract, Authentication). */
+/** Establishes whom the request acts for, by X-API-Key (contract, Authentication) or by a session (decision 322). */
 export default definePlugin({
   name: 'auth',
   description:
-    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream.",
+    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream. Without a key, a session of somebody who is signed in to an account, or as an operator, stands in its place; what it changes must be asked for by a page of this gateway, else the response is 403.",
   config: Type.Object(
     {
       as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),
       optional: Type.Boolean({
         default: false,
         description: 'Let requests without a key pass, without a principal. A wrong key is refused all the same.'
+      }),
+      page: Type.Boolean({
+        default: false,
+        description: 'For pages: take sessions alone, and send whoever is not signed in to the page where one signs in.'
       }),
       forwardKey: Type.Boolean({
         default: false,
@@ -50,10 +74,10 @@ export default definePlugin({
     },
     { additionalProperties: false, description: 'Who must be calling.' }
   ),
-  uses: ['merchants', 'adminKey', 'authThrottle'],
+  uses: ['merchants', 'adminKey', 'authThrottle', 'sessions'],
   provides: ['principal'],
   setup(config, { services }) {
-    const { merchants, adminKey, authThrottle } = services
+    const { merchants, adminKey, authThrottle, sessions } = services
 
     const find = async (key: string): Promise<Principal | null> => {
       if (config.as === 'admin') return adminKey.matches(key) ? admin : null
@@ -77,12 +101,40 @@ export default definePlugin({
       ctx.principal = principal
     }
 
+    /** Whether the browser has a session that may do this; counts those that are made up. */
+    const findSession = async (ctx: Context): Promise<Principal | null> => {
+      if (sessions.tokenOf(ctx) === null) return null
+      const address = clientNetwork(ctx.clientAddress)
+      const blocked = await authThrottle.blockedFor(address)
+      if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+      const principal = await sessions.principal(ctx, config.as)
+      if (principal !== null || config.optional) return principal
+      const wait = await authThrottle.failed(address)
+      if (wait > 0) throw new AuthThrottled(wait / 1000)
+      return null
+    }
+
+    const bySession = async (ctx: Context): Promise<void | Reply> => {
+      const principal = await findSession(ctx)
+      if (principal !== null) {
+        ctx.principal = principal
+        return
+      }
+      if (config.optional) return
+      const isSent = sessions.tokenOf(ctx) !== null
+      const headers = isSent ? ['Set-Cookie', sessions.goneCookie] : []
+      if (config.page) return toSignIn(ctx, headers)
+      if (isSent || ctx.headers.get('sec-fetch-site') === 'same-origin') throw sessionMissing(headers)
+      return authenticate(ctx, null)
+    }
+
     const hooks: Hooks = {
       ...(config.optional ? {} : { establishes: config.as }),
       request(ctx) {
-        const key = presentedKey(ctx)
-        if (key === null && config.optional) return
-        return authenticate(ctx, key)
+        const key = config.page ? null : presentedKey(ctx)
+        if (key !== null) return authenticate(ctx, key)
+        if (config.optional && sessions.tokenOf(ctx) === null) return
+        return bySession(ctx)
       }
     }
     // A key that this plugin asked for is one of this gateway's: whoever has it can act for the caller.

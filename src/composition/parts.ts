@@ -147,7 +147,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   const { balances, ledger } = opened(openBalances({ ...known, challenges }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
   const { gate } = billing
-  const signIn = opened(openSignIn({ ...known, outbox: mail.outbox }))
+  const signIn = opened(openSignIn({ ...known, adminKey, authThrottle, outbox: mail.outbox }))
   opened(
     openAdmin({
       ...known,
@@ -213,6 +213,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     metrics,
     payees,
     proxies: proxies.admission,
+    sessions: signIn.sessions,
     state,
     subscriptionGate: gate
   }

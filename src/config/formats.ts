@@ -31,15 +31,13 @@ export function parseListen(text: string): { host: string; port: number } | unde
   return { host, port }
 }
 
+const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
+
 /** Who mail comes from: `no-reply@example.com` or `Example <no-reply@example.com>`. Undefined for any other text. */
 export function parseSender(text: string): { name: string; address: string } | undefined {
   const match = /^(?:([^\p{Cc}<>"@]{1,100}) <([^<>]+)>|([^<> ]+))$/u.exec(text)
   const address = match?.[2] ?? match?.[3] ?? ''
-  if (
-    address.length > 254 ||
-    !/^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/.test(address)
-  )
-    return undefined
+  if (address.length > 254 || !ADDRESS.test(address)) return undefined
   return { name: match?.[1]?.trim() ?? '', address }
 }
 
@@ -62,6 +60,10 @@ function parseUrl(text: string, protocols: readonly string[]): URL | undefined {
 }
 
 const formats: Readonly<Record<string, TextFormat>> = {
+  email: {
+    check: text => text.length <= 254 && ADDRESS.test(text),
+    allowed: 'an email address, such as name@example.com'
+  },
   listen: {
     check: text => parseListen(text) !== undefined,
     allowed: 'an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080'

@@ -853,6 +853,11 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
       payments,
       prices,
       mail,
+      operators: List(Type.String({ 'x-format': 'email' }), {
+        default: [],
+        description:
+          'Email addresses of those who may do all that the admin key may, once they have signed in by a link in a mail.'
+      }),
       storefront,
       billing,
       plans,

@@ -145,6 +145,48 @@ export const responseErrors = {
     cause: 'There is no session, or it has ended.',
     cure: 'Ask for a new link.'
   },
+  BG_SESSION_REQUIRED: {
+    status: 401,
+    error: 'Authentication required',
+    cause: 'A page asked, and nobody is signed in, or the session has ended.',
+    cure: 'Sign in again; a program sends its API key in `X-API-Key`.'
+  },
+  BG_MEMBER_EXISTS: {
+    status: 409,
+    error: 'This address is a member already',
+    cause: 'Somebody with the address has joined the account.',
+    cure: 'Change the role with `PUT /api/merchant/members/{memberId}`.'
+  },
+  BG_MEMBERS_FULL: {
+    status: 409,
+    error: 'An account has at most 100 members',
+    cause: 'The account has as many members and invitations as there may be.',
+    cure: 'Remove those who need it no more.'
+  },
+  BG_LAST_OWNER: {
+    status: 409,
+    error: 'An account needs an owner: make somebody else one first',
+    cause: 'The last owner would be removed or get another role; an invitation that nobody has taken does not count.',
+    cure: 'Make another member an owner first.'
+  },
+  BG_MEMBER_UNKNOWN: {
+    status: 404,
+    error: 'Member not found',
+    cause: 'The account has no such member.',
+    cure: 'List them with `GET /api/merchant/members`.'
+  },
+  BG_SESSION_UNKNOWN: {
+    status: 404,
+    error: 'No such session',
+    cause: 'Whoever is signed in has no such session.',
+    cure: 'List them with `GET /api/auth/sessions`.'
+  },
+  BG_ACCOUNT_UNKNOWN: {
+    status: 404,
+    error: 'Account not found',
+    cause: 'Whoever is signed in is no member of that account.',
+    cure: '`GET /api/auth/session` lists the accounts.'
+  },
   BG_ROLE_REQUIRED: {
     status: 403,
     error: 'Role required',

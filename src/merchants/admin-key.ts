@@ -27,6 +27,15 @@ export class AdminKey {
   }
 
   /**
+   * What tells this key from another, to be stored with sessions that were opened with it: another key ends them.
+   * @throws TypeError when no key is configured
+   */
+  get mark(): string {
+    if (this.#key === null) throw new TypeError('there is no admin key')
+    return createHmac('sha256', this.#key.reveal()).update('boltgate admin key of sessions').digest('base64url')
+  }
+
+  /**
    * A text that stands for the key until a time, in milliseconds since the epoch, for a browser to keep in its place:
    * it cannot be made into the key, and another key ends it.
    * @throws TypeError when no key is configured

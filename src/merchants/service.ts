@@ -159,6 +159,11 @@ export class Merchants {
     return matches && found !== null && found.merchant.isActive ? found.merchant : null
   }
 
+  /** The account whose key has this id, whatever its state; null for none. @throws Unavailable */
+  async byKeyId(keyId: string): Promise<Merchant | null> {
+    return (await this.#store.byKeyId(keyId))?.merchant ?? null
+  }
+
   /** @throws Unavailable when the database is away */
   byId(id: number): Promise<Merchant | null> {
     return this.#store.byId(id)

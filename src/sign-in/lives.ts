@@ -1,5 +1,11 @@
 /** Milliseconds for which a link can be used (decision 170). */
 export const LINK_LIFE = 15 * 60_000
 
+/** Milliseconds for which the link of an invitation can be used (decision 321). */
+export const INVITATION_LIFE = 3 * 24 * 3_600_000
+
 /** Milliseconds for which somebody stays signed in. */
 export const SESSION_LIFE = 12 * 3_600_000
+
+/** Links to one person in the life of a link; more requests send nothing, whatever addresses they come from. */
+export const MOST_LINKS = 5

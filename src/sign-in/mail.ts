@@ -1,6 +1,12 @@
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
 import type { Mail } from '../mail/mail.ts'
-import { LINK_LIFE } from './lives.ts'
+import { INVITATION_LIFE, LINK_LIFE } from './lives.ts'
+
+/**
+ * Why a link is mailed: somebody asked for it, a subscription was approved (decision 155), or an owner of an account
+ * invites a member.
+ */
+export type LinkReason = 'asked' | 'approval' | 'invitation'
 
 /** What a mail with a link is written from. */
 export interface LinkMailFacts {
@@ -11,30 +17,46 @@ export interface LinkMailFacts {
   readonly requestId: string
   /** Without a slash at the end. */
   readonly publicUrl: string
-  /** Whether it says that a subscription was approved (decision 155); else that somebody asked for it. */
-  readonly approved: boolean
+  readonly reason: LinkReason
 }
 
-/** The mail with a sign-in link (decision 170). Its address is a secret of the reader's. */
-export function linkMail({ to, name, token, requestId, publicUrl, approved }: LinkMailFacts): Mail {
+/** The mail with a sign-in link (decisions 170 and 321). Its address is a secret of the reader's. */
+export function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFacts): Mail {
   const where = oneLine(new URL(publicUrl).host)
-  const minutes = LINK_LIFE / 60_000
+  const account = oneLine(name)
+  const words = {
+    asked: {
+      subject: `Sign in to ${where}`,
+      greeting: `Hello ${account},`,
+      why: 'Sign in to your account with this link:',
+      end: 'If you did not ask for it, somebody else has typed your address: without the link nothing happens.'
+    },
+    approval: {
+      subject: `Your account at ${where} is ready`,
+      greeting: `Hello ${account},`,
+      why: 'Your subscription was approved. Sign in to your account with this link:',
+      end: 'Your API key comes from the operator, never by mail.'
+    },
+    invitation: {
+      subject: `You are invited to an account at ${where}`,
+      greeting: 'Hello,',
+      why: `An owner of the account ${account} at ${where} invites you to work in it. Accept with this link:`,
+      end: 'If you do not know the account, do nothing: without the link nothing happens.'
+    }
+  }[reason]
+  const life = reason === 'invitation' ? `${INVITATION_LIFE / 86_400_000} days` : `${LINK_LIFE / 60_000} minutes`
   return {
     to,
-    subject: shortSubject(approved ? `Your account at ${where} is ready` : `Sign in to ${where}`),
+    subject: shortSubject(words.subject),
     text: [
-      `Hello ${oneLine(name)},`,
+      words.greeting,
       '',
-      approved
-        ? 'Your subscription was approved. Sign in to your account with this link:'
-        : 'Sign in to your account with this link:',
+      words.why,
       '',
       `${publicUrl}/sign-in/${token}`,
       '',
-      `It works once, and for ${minutes} minutes. For another one go to ${publicUrl}/sign-in`,
-      approved
-        ? 'Your API key comes from the operator, never by mail.'
-        : 'If you did not ask for it, somebody else has typed your address: without the link nothing happens.',
+      `It works once, and for ${life}. For another one go to ${publicUrl}/sign-in`,
+      words.end,
       ''
     ].join('\n'),
     html: null,

@@ -1,14 +1,40 @@
+import type { GatewayConfig } from '../config/schema.ts'
+import type { AdminKey } from '../merchants/admin-key.ts'
+import type { AuthThrottle } from '../merchants/auth-throttle.ts'
+import { Members } from './members.ts'
+import { memberOperations } from './member-operations.ts'
 import { signInOperations } from './operations.ts'
 import { SignIns, type SignInParts } from './service.ts'
+import { sessionOperations } from './session-operations.ts'
+import { Sessions } from './sessions.ts'
+import { SqlSessionStore } from './session-store.ts'
 import { SqlSignInStore } from './store.ts'
 
-/** Opens signing in by mail. */
-export function openSignIn(parts: Omit<SignInParts, 'store'>) {
-  const signIns = new SignIns({ ...parts, store: new SqlSignInStore(parts.database) })
+/** What signing in is opened with. */
+export interface OpenSignInParts extends Omit<SignInParts, 'store' | 'sessions' | 'operators'> {
+  readonly adminKey: AdminKey
+  readonly authThrottle: AuthThrottle
+  config(): Pick<GatewayConfig, 'operators'>
+}
+
+/** Opens signing in, the sessions, and the members of accounts. */
+export function openSignIn(parts: OpenSignInParts) {
+  const { authThrottle, clock, config, database, publicUrl } = parts
+  const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
+  const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
+  const store = new SqlSignInStore(database)
+  const signIns = new SignIns({ ...parts, operators, sessions, store })
+  const members = new Members({ clock, database, random: parts.random, signIns, people: store })
   return {
     /** Mails a link to whoever was approved, in the transaction of the approval. */
     invite: signIns.invite.bind(signIns),
-    operations: signInOperations({ signIns, publicUrl: parts.publicUrl }),
+    members,
+    sessions,
+    operations: [
+      ...signInOperations({ signIns, sessions, authThrottle, publicUrl }),
+      ...sessionOperations({ sessions, publicUrl }),
+      ...memberOperations(members)
+    ],
     jobs: signIns.jobs,
     close: () => {}
   }

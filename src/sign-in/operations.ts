@@ -1,18 +1,23 @@
 import { Type } from 'typebox'
 import type { Context } from '../gateway/context.ts'
-import { LongError } from '../gateway/errors.ts'
+import { AuthThrottled } from '../gateway/errors.ts'
+import { clientNetwork } from '../gateway/addresses.ts'
+import type { AuthThrottle } from '../merchants/auth-throttle.ts'
 import { defineOperation, documented, type AnyOperation, type Result } from '../gateway/operation.ts'
 import { signInTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { LINK_SENT, SIGN_IN_HEADERS, SignInPages } from './pages.ts'
-import { EMAIL, LinkSent, LinkInput, SessionView, sessionView } from './schema.ts'
+import { EMAIL, LinkSent, LinkInput } from './schema.ts'
 import type { SignIns } from './service.ts'
+import type { Browser, Sessions } from './sessions.ts'
 
 /** What signing in needs of others. */
 export interface SignInOperationParts {
   readonly signIns: SignIns
+  readonly sessions: Sessions
+  readonly authThrottle: AuthThrottle
   /** Without a slash at the end. */
   publicUrl(): string
 }
@@ -27,9 +32,13 @@ const MOST_FORM = 4096
 
 /** Signing in by mail, the session and its page (decisions 155 and 170). */
 export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
-  const { signIns } = parts
+  const { authThrottle, sessions, signIns } = parts
   const pages = new SignInPages(new PageAssets().names)
   const isSecure = (): boolean => parts.publicUrl().startsWith('https:')
+  const browserOf = (ctx: Context): Browser => ({
+    name: ctx.headers.get('user-agent') ?? '',
+    former: sessionToken(ctx, isSecure())
+  })
   const shown = (status: number, body: string, ...headers: string[]): Result => ({
     status,
     body,
@@ -61,42 +70,13 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
     }),
     defineOperation({
       ...common,
-      id: 'getSession',
-      method: 'GET',
-      path: '/api/auth/session',
-      mount: { use: 'pages', chain: 'session' },
-      summary: "Who is signed in, by the session's cookie",
-      headers: { Cookie: 'The session, as signing in set it.' },
-      responses: {
-        200: { description: 'The account.', schema: SessionView },
-        401: {
-          description: 'Nobody is signed in, or the session has ended.',
-          schema: Type.Object({ error: Type.String(), message: Type.String() })
-        },
-        503: away
-      },
-      async handle({ ctx }) {
-        const session = await signIns.session(sessionToken(ctx, isSecure()))
-        if (session === null)
-          throw new LongError(
-            401,
-            'Not signed in',
-            'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.',
-            {},
-            ['Cache-Control', 'no-store']
-          )
-        return { status: 200, body: sessionView(session), headers: ['Cache-Control', 'no-store'] }
-      }
-    }),
-    defineOperation({
-      ...common,
       id: 'getSignInPage',
       method: 'GET',
       path: '/sign-in',
       mount: { use: 'pages', chain: 'page-forms' },
       summary: 'The page on which a link to sign in is asked for',
       responses: { 200: page('The page.') },
-      handle: () => shown(200, pages.ask(null))
+      handle: () => shown(200, pages.ask())
     }),
     defineOperation({
       ...common,
@@ -117,9 +97,38 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       async handle({ ctx }) {
         const email = ((await readForm(ctx)).get('email') ?? '').trim()
         if (email.length > 254 || !EMAIL.test(email))
-          return shown(400, pages.ask('This is not an email address, such as name@example.com.', email.slice(0, 254)))
+          return shown(
+            400,
+            pages.ask({ email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
+          )
         await signIns.request(email)
         return shown(200, pages.asked())
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'signInWithKey',
+      method: 'POST',
+      path: '/sign-in/key',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: 'Sign in with the API key of an account, or the admin key',
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ key: Type.String({ maxLength: 512 }) }) },
+      responses: {
+        303: { description: 'Signed in: a cookie keeps the session for 12 hours.' },
+        401: page('The page again: the key is none.'),
+        403: page('The form came from another site.'),
+        503: away
+      },
+      async handle({ ctx }) {
+        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        const address = clientNetwork(ctx.clientAddress)
+        const blocked = await authThrottle.blockedFor(address)
+        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        const signedIn = await sessions.openWithKey(((await readForm(ctx)).get('key') ?? '').trim(), browserOf(ctx))
+        if (signedIn !== null) return go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
+        const wait = await authThrottle.failed(address)
+        if (wait > 0) throw new AuthThrottled(wait / 1000)
+        return shown(401, pages.ask({ key: 'This is no key that works here.' }, '', '../'))
       }
     }),
     defineOperation({
@@ -156,7 +165,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       },
       async handle({ ctx, params }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
-        const signedIn = await signIns.signIn(params.token)
+        const signedIn = await signIns.signIn(params.token, browserOf(ctx))
         return signedIn === null
           ? shown(404, pages.stale())
           : go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
@@ -172,7 +181,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       responses: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
-        const session = await signIns.session(token)
+        const session = await sessions.current(token)
         return session === null || token === null
           ? shown(401, pages.signedOut())
           : shown(200, pages.account(session, formToken(token)))
@@ -199,7 +208,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         // Nothing can be ended, and a link that sends somebody here does no harm.
         if (token === null) return go('account')
         if (!isFormOf(token, (await readForm(ctx)).get('form'))) return shown(403, pages.forged())
-        await signIns.signOut(token)
+        await sessions.end(token)
         return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
       }
     })

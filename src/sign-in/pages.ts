@@ -3,7 +3,7 @@ import { shownStatus } from '../merchants/account.ts'
 import { planNames } from '../merchants/plans.ts'
 import type { AssetNames } from '../pages/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../pages/document.ts'
-import type { CurrentSession } from './service.ts'
+import type { CurrentSession } from './sessions.ts'
 
 /** What is said to everybody who asks for a link (decision 170). */
 export const LINK_SENT =
@@ -32,25 +32,24 @@ export class SignInPages {
   }
 
   /**
-   * Where a link is asked for, at `/sign-in`. `problem`: what was wrong with the address that was typed; null for
-   * nothing.
+   * Where a link is asked for and a key is taken, at `/sign-in`. `wrong`: what was wrong with what was typed. `root` is the
+   * way to the folder of `/sign-in`.
    */
-  ask(problem: string | null, typed = ''): string {
+  ask(wrong: { readonly email?: string; readonly key?: string } = {}, typed = '', root: './' | '../' = './'): string {
     return this.#page(
       'Sign in',
-      './',
+      root,
       html`
       <section class="panel" aria-labelledby="heading">
         <h1 id="heading" class="result-heading">Sign in</h1>
         <p>We mail you a link that signs you in.</p>
-        <form class="form" method="post" action="sign-in">
-          <div class=${problem === null ? 'input' : 'input wrong'}>
-            <label for="email">Email</label>
-            <input id="email" name="email" type="email" autocomplete="email" inputmode="email" required maxlength="254" value=${typed}
-              aria-invalid=${problem === null ? null : 'true'} aria-describedby=${problem === null ? null : 'problem'} />
-            ${problem === null ? null : html`<p id="problem" class="error">${problem}</p>`}
-          </div>
+        <form class="form" method="post" action=${`${root}sign-in`}>
+          ${field('email', 'Email', wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed })}
           <button class="button" type="submit">Mail me a link</button>
+        </form>
+        <form class="form" method="post" action=${`${root}sign-in/key`}>
+          ${field('key', 'Or an API key', wrong.key, { type: 'password', autocomplete: 'off', maxlength: '512' })}
+          <button class="button second" type="submit">Sign in with the key</button>
         </form>
       </section>`
     )
@@ -128,12 +127,20 @@ export class SignInPages {
   }
 
   /** The account, at `/sign-in/account`. `form` is what its form carries. */
-  account({ merchant, expiresAt }: CurrentSession, form: string): string {
-    const facts: ReadonlyArray<readonly [string, string]> = [
-      ['Email', merchant.email],
-      ['Plan', planNames[merchant.tier]],
-      ['Status', shownStatus(merchant) ?? 'no subscription'],
-      ['API key', `bg_${merchant.keyId}_…`],
+  account({ account, email, expiresAt }: CurrentSession, form: string): string {
+    const own: ReadonlyArray<readonly [string, string]> =
+      account === null
+        ? []
+        : [
+            ['Email', account.merchant.email],
+            ['Plan', planNames[account.merchant.tier]],
+            ['Status', shownStatus(account.merchant) ?? 'no subscription'],
+            ['API key', `bg_${account.merchant.keyId}_…`],
+            ['Role', account.role]
+          ]
+    const facts = [
+      ...own,
+      ['Signed in as', email ?? (account === null ? 'operator, by the admin key' : 'holder of the API key')],
       ['Signed in until', `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
     ]
     return this.#page(
@@ -141,7 +148,7 @@ export class SignInPages {
       '../',
       html`
       <section class="panel result" aria-labelledby="heading">
-        <h1 id="heading" class="result-heading"><bdi>${merchant.name}</bdi></h1>
+        <h1 id="heading" class="result-heading"><bdi>${account?.merchant.name ?? 'Operator'}</bdi></h1>
         <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
         <form class="form" method="post" action="sign-out">
           <input type="hidden" name="form" value=${form} />
@@ -163,4 +170,21 @@ export class SignInPages {
       main: html`<main class="alone">${content}</main>`
     })
   }
+}
+
+/** A labelled field, with what was wrong with it. */
+function field(
+  name: string,
+  label: string,
+  problem: string | undefined,
+  attributes: Readonly<Record<string, string>>
+): VNode {
+  const id = `${name}-problem`
+  return html`
+    <div class=${problem === undefined ? 'input' : 'input wrong'}>
+      <label for=${name}>${label}</label>
+      <input id=${name} name=${name} ...${attributes} required
+        aria-invalid=${problem === undefined ? null : 'true'} aria-describedby=${problem === undefined ? null : id} />
+      ${problem === undefined ? null : html`<p id=${id} class="error">${problem}</p>`}
+    </div>`
 }

@@ -1,7 +1,9 @@
-import { Type, type Static } from 'typebox'
+import { Type } from 'typebox'
 import { isoTime } from '../gateway/iso-time.ts'
 import { shownStatus } from '../merchants/account.ts'
-import type { CurrentSession } from './service.ts'
+import { ROLES } from '../gateway/roles.ts'
+import type { Membership } from './session-store.ts'
+import type { CurrentSession } from './sessions.ts'
 
 /** A plain address: nothing that a mail header could be broken with. Others reach nobody. */
 export const EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
@@ -19,33 +21,47 @@ export const LinkInput = Type.Object({
 /** Its response, always the same. */
 export const LinkSent = Type.Object({ message: Type.String() })
 
-/** Response of `GET /api/auth/session`: whose account it is. */
+const orNull = (type: 'string' | 'integer', description: string) =>
+  Type.Unsafe<never>({ type: [type, 'null'], description })
+const Account = Type.Object({ merchantId: Type.Integer(), name: Type.String(), role: Type.Enum([...ROLES]) })
+
+/** Response of `GET /api/auth/session`: who is signed in, to which account. */
 export const SessionView = Type.Object(
   {
-    merchantId: Type.Integer(),
-    name: Type.String(),
-    email: Type.String(),
-    planTier: Type.String({ description: 'free, individual or l402.' }),
-    subscriptionStatus: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: 'Null on a paid plan without a subscription on file.'
+    merchantId: orNull('integer', 'The account; null for an operator who is in none, as are those that follow.'),
+    name: orNull('string', "The account's."),
+    email: orNull('string', "The account's."),
+    planTier: orNull('string', 'free, individual or l402.'),
+    subscriptionStatus: orNull('string', 'Null on a paid plan without a subscription on file, too.'),
+    keyHint: orNull('string', 'The part of the API key that is no secret.'),
+    role: orNull('string', 'What may be done in the account: viewer, editor or owner.'),
+    signedInAs: orNull('string', 'Address of the person; null for who signed in with a key.'),
+    isOperator: Type.Boolean({ description: 'The session may do what the admin key may.' }),
+    accounts: Type.Array(Account, {
+      description: 'The accounts that the person may go to with PUT /api/auth/account.'
     }),
-    keyHint: Type.String({ description: 'The part of the API key that is no secret.' }),
     expiresAt: isoTime('When the session ends.')
   },
   { title: 'Session' }
 )
-export type SessionView = Static<typeof SessionView>
 
 /** Who is signed in, as a program sees it. */
-export function sessionView({ merchant, expiresAt }: CurrentSession): SessionView {
+export function sessionView(
+  { account, email, operator, expiresAt }: CurrentSession,
+  accounts: readonly Membership[]
+): Record<string, unknown> {
+  const merchant = account?.merchant ?? null
   return {
-    merchantId: merchant.id,
-    name: merchant.name,
-    email: merchant.email,
-    planTier: merchant.tier,
-    subscriptionStatus: shownStatus(merchant),
-    keyHint: merchant.keyId,
+    merchantId: merchant?.id ?? null,
+    name: merchant?.name ?? null,
+    email: merchant?.email ?? null,
+    planTier: merchant?.tier ?? null,
+    subscriptionStatus: merchant === null ? null : shownStatus(merchant),
+    keyHint: merchant?.keyId ?? null,
+    role: account?.role ?? null,
+    signedInAs: email,
+    isOperator: operator !== null,
+    accounts,
     expiresAt: new Date(expiresAt).toISOString()
   }
 }

@@ -1,24 +1,25 @@
-import { hash } from 'node:crypto'
 import type { ApprovedSubscription } from '../admin/schema.ts'
 import type { Outbox } from '../mail/outbox.ts'
-import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
 import { randomToken, rowId, type Random } from '../system/ids.ts'
 import { periodic, queue, type JobDeclaration, type Jobs, type JsonObject } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
-import { Secret, type SealedPlace, type Sealer } from '../keys/secrets.ts'
-import { LINK_LIFE, SESSION_LIFE } from './lives.ts'
-import { linkMail } from './mail.ts'
-import type { SignInStore } from './store.ts'
+import type { SealedPlace, Sealer } from '../keys/secrets.ts'
+import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS } from './lives.ts'
+import { linkMail, type LinkReason } from './mail.ts'
+import { NO_BROWSER, type Browser, type Sessions, type SignedIn } from './sessions.ts'
+import type { Person, SqlSignInStore } from './store.ts'
+import { digestOf, isToken } from './tokens.ts'
 
 /** The queue of links that were asked for, as it is called at /jobs. */
 const SIGN_IN_QUEUE = 'sign-in'
 
 /** What signing in works with. */
 export interface SignInParts {
-  readonly store: SignInStore
+  readonly store: SqlSignInStore
+  readonly sessions: Sessions
   readonly database: Database
   readonly merchants: Merchants
   readonly jobs: Pick<Jobs, 'enqueue'>
@@ -28,21 +29,8 @@ export interface SignInParts {
   readonly random: Random
   readonly log: Log
   publicUrl(): string
-}
-
-/** Somebody has just signed in. */
-export interface SignedIn {
-  /** What the browser keeps; only its digest is stored. */
-  readonly token: Secret<string>
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number
-}
-
-/** Who is signed in. */
-export interface CurrentSession {
-  readonly merchant: Merchant
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number
+  /** Addresses in lower case; asked each time, since a reload changes them. */
+  operators(): readonly string[]
 }
 
 /** A link that somebody asked for. Operators see this at /jobs, so the address is sealed. */
@@ -51,10 +39,6 @@ interface LinkJob extends JsonObject {
   readonly sealed: string
 }
 
-/** Links to one account in the life of a link; more requests send nothing, whatever addresses they come from. */
-const MOST_LINKS = 5
-/** 32 random bytes in base64url. */
-const TOKEN = /^[A-Za-z0-9_-]{43}$/
 const HOUR = 3_600_000
 
 /** Signing in by mail (decisions 155 and 170): links that work once, and the sessions that they open. */
@@ -66,14 +50,15 @@ export class SignIns {
   }
 
   get jobs(): readonly JobDeclaration[] {
-    const { store, clock } = this.#parts
+    const { store, sessions, clock } = this.#parts
     return [
       queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job =>
         this.#send(job.data)
       ),
-      periodic('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', () =>
-        store.purge(clock.now() - LINK_LIFE)
-      )
+      periodic('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', async () => {
+        await store.purge(clock.now() - LINK_LIFE)
+        await sessions.purge()
+      })
     ]
   }
 
@@ -95,84 +80,94 @@ export class SignIns {
     { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>
   ): Promise<void> {
     // A deactivated account stays so when a subscription is linked to it, and nobody may sign in to it.
-    if (merchant.isActive) await this.#mail(sql, merchant, `approval-${subscription.id}`, true)
+    if (!merchant.isActive) return
+    const { clock, store } = this.#parts
+    const person = await store.person(sql, merchant.email, clock.now())
+    await this.mail(sql, {
+      person,
+      merchantId: merchant.id,
+      name: merchant.name,
+      requestId: `approval-${subscription.id}`,
+      reason: 'approval'
+    })
   }
 
   /** Whether a link can be used. Looking does not use it up: mail is read by scanners too. @throws Unavailable */
   async isGood(token: string): Promise<boolean> {
-    return TOKEN.test(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
+    return isToken(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
   }
 
   /**
    * Uses a link up and opens a session; null for one that is unknown, used or over. Of many at once one succeeds.
    * @throws Unavailable
    */
-  async signIn(token: string): Promise<SignedIn | null> {
-    if (!TOKEN.test(token)) return null
-    const { clock, database, random, store } = this.#parts
-    const now = clock.now()
-    const session = randomToken(32, random)
-    const expiresAt = now + SESSION_LIFE
+  async signIn(token: string, browser: Browser = NO_BROWSER): Promise<SignedIn | null> {
+    if (!isToken(token)) return null
+    const { clock, database, sessions, store } = this.#parts
     return await database.transaction(async sql => {
-      const merchantId = await store.useLink(sql, digestOf(token), now)
-      if (merchantId === null) return null
-      await store.insertSession(sql, { digest: digestOf(session), merchantId, createdAt: now, expiresAt })
-      return { token: new Secret(session), expiresAt }
+      const target = await store.useLink(sql, digestOf(token), clock.now())
+      return target === null ? null : await sessions.open(sql, { kind: 'person', ...target }, browser)
     })
   }
 
-  /** Who is signed in with this token; null for nobody. @throws Unavailable */
-  async session(token: string | null): Promise<CurrentSession | null> {
-    if (token === null || !TOKEN.test(token)) return null
-    const session = await this.#parts.store.session(digestOf(token), this.#parts.clock.now())
-    const merchant = session === null ? null : await this.#parts.merchants.byId(session.merchantId)
-    return session === null || merchant === null || !merchant.isActive
-      ? null
-      : { merchant, expiresAt: session.expiresAt }
-  }
-
-  /** Ends a session; nothing for one that is over. @throws Unavailable */
-  async signOut(token: string): Promise<void> {
-    if (TOKEN.test(token)) await this.#parts.store.endSession(digestOf(token))
-  }
-
-  /** It may run twice, and mails once. */
-  async #send({ id, sealed }: LinkJob): Promise<void> {
-    const { database, log, merchants, sealer } = this.#parts
-    const merchant = await merchants.byEmail(sealer.open(sealed, placeOf(id)).reveal())
-    if (merchant === null || !merchant.isActive) {
-      log.debug({ request: id }, 'a sign-in link was asked for, and no account that may sign in has the address')
-      return
-    }
-    await database.transaction(sql => this.#mail(sql, merchant, id, false))
-  }
-
-  async #mail(sql: TransactionSql, merchant: Merchant, requestId: string, approved: boolean): Promise<void> {
+  /**
+   * Mails a link, in the caller's transaction. An operator's approval and an owner's invitation are always sent the first
+   * time; else a person is mailed `MOST_LINKS` in 15 minutes.
+   * @returns whether it was mailed
+   */
+  async mail(sql: TransactionSql, { person, merchantId, name, requestId, reason }: LinkFacts): Promise<boolean> {
     const { clock, log, outbox, publicUrl, random, store } = this.#parts
     const now = clock.now()
-    if (!approved && (await store.recentLinks(sql, merchant.id, now - LINK_LIFE)) >= MOST_LINKS) {
-      log.warn({ merchantId: merchant.id }, 'no further sign-in link was mailed to an account that was given many')
-      return
+    if (reason !== 'approval' && (await store.recentLinks(sql, person.id, now - LINK_LIFE)) >= MOST_LINKS) {
+      log.warn({ merchantId }, 'no further sign-in link was mailed to somebody who was given many')
+      return false
     }
     const token = randomToken(32, random)
     const link = {
       digest: digestOf(token),
       requestId,
-      merchantId: merchant.id,
+      personId: person.id,
+      merchantId,
       createdAt: now,
-      expiresAt: now + LINK_LIFE
+      expiresAt: now + (reason === 'invitation' ? INVITATION_LIFE : LINK_LIFE)
     }
-    if (!(await store.insertLink(sql, link))) return
+    if (!(await store.insertLink(sql, link))) return false
     await outbox.queue(
       sql,
-      linkMail({ to: merchant.email, name: merchant.name, token, requestId, publicUrl: publicUrl(), approved }),
-      `sign-in link of merchant ${merchant.id}`
+      linkMail({ to: person.email, name, token, requestId, publicUrl: publicUrl(), reason }),
+      merchantId === null ? 'sign-in link of an operator' : `sign-in link of merchant ${merchantId}`
     )
+    return true
+  }
+
+  /** It may run twice, and mails once. */
+  async #send({ id, sealed }: LinkJob): Promise<void> {
+    const { clock, database, log, merchants, operators, sealer, store } = this.#parts
+    const email = sealer.open(sealed, placeOf(id)).reveal()
+    const account = await store.accountOf(email)
+    if (account === null && !operators().includes(email)) {
+      log.debug({ request: id }, 'a sign-in link was asked for, and nobody who may sign in has the address')
+      return
+    }
+    const merchant = account?.merchantId == null ? null : await merchants.byId(account.merchantId)
+    await database.transaction(async sql => {
+      const person = await store.person(sql, email, clock.now())
+      const name = merchant?.name ?? 'operator'
+      await this.mail(sql, { person, merchantId: merchant?.id ?? null, name, requestId: id, reason: 'asked' })
+    })
   }
 }
 
-function digestOf(token: string): Buffer {
-  return hash('sha256', token, 'buffer')
+/** A link that is to be mailed. */
+export interface LinkFacts {
+  readonly person: Person
+  /** The account that it opens; null for an operator who has none. */
+  readonly merchantId: number | null
+  /** The account's, to greet by. */
+  readonly name: string
+  /** What it is made for; of several links for one request one is mailed. */
+  readonly requestId: string
+  readonly reason: LinkReason
 }
 
 function placeOf(id: string): SealedPlace {

@@ -1,116 +1,111 @@
 import type { Database, TransactionSql } from '../database/database.ts'
-import { bytes, integer, records, moment, type Records } from '../database/rows.ts'
+import { dateOrNull, integer, optional, records, text, type Records } from '../database/rows.ts'
+
+/** Somebody known by an address. */
+export interface Person {
+  readonly id: number
+  /** Lower case, unique. */
+  readonly email: string
+}
+
+/** Whom a link signs in, and to which account; null for an operator who has none. */
+export interface LinkTarget {
+  readonly personId: number
+  readonly merchantId: number | null
+}
 
 /** A link that was mailed. Times in milliseconds since the epoch. */
-export interface NewLink {
+export interface NewLink extends LinkTarget {
   /** SHA-256 of its token. */
   readonly digest: Uint8Array
   /** What it was made for; of several links for one request one stands. */
   readonly requestId: string
-  readonly merchantId: number
   readonly createdAt: number
   readonly expiresAt: number
 }
 
-/** Somebody who is signed in. Times in milliseconds since the epoch. */
-export interface Session {
-  /** SHA-256 of its token. */
-  readonly digest: Uint8Array
-  readonly merchantId: number
-  readonly createdAt: number
-  readonly expiresAt: number
-}
+const personRows: Records<Person> = records({ id: integer(), email: text() })
+const targetRows: Records<LinkTarget> = records({ personId: integer(), merchantId: optional(integer()) })
 
 /**
- * Where links and sessions are kept, by the digests of their tokens. The database itself deletes both when their
- * account is deactivated.
+ * People, and the links that sign them in by the digests of their tokens. The database itself deletes links when their
+ * account is deactivated or their person is no member of it any more.
  */
-export interface SignInStore {
-  /** False when the request has its link already. */
-  insertLink(sql: TransactionSql, link: NewLink): Promise<boolean>
-  /** How many links the account was given since then. */
-  recentLinks(sql: TransactionSql, merchantId: number, since: number): Promise<number>
-  /** Whose link it is; null for one that is unknown, used or over. Changes nothing. */
-  link(digest: Uint8Array, now: number): Promise<number | null>
-  /**
-   * Uses a link up and answers whose it is. Of any number at once one succeeds; null for the others, and where `link`
-   * says null.
-   */
-  useLink(sql: TransactionSql, digest: Uint8Array, now: number): Promise<number | null>
-  insertSession(sql: TransactionSql, session: Session): Promise<void>
-  /** A session that is not over; null for none. */
-  session(digest: Uint8Array, now: number): Promise<Session | null>
-  endSession(digest: Uint8Array): Promise<void>
-  /** Deletes what has been over since before this time. */
-  purge(before: number): Promise<void>
-}
-
-const sessionRows: Records<Session> = records({
-  digest: bytes(),
-  merchantId: integer(),
-  createdAt: moment(),
-  expiresAt: moment()
-})
-
-/** Links and sessions in the SQL database. */
-export class SqlSignInStore implements SignInStore {
+export class SqlSignInStore {
   readonly #database: Pick<Database, 'sql'>
 
   constructor(database: Pick<Database, 'sql'>) {
     this.#database = database
   }
 
+  /** The person of an address in lower case, made where there is none. */
+  async person(sql: TransactionSql, email: string, now: number): Promise<Person> {
+    await sql`insert into people (email, created_at) values (${email}, ${new Date(now)}) on conflict (email) do nothing`
+    const person = await personRows.one(sql`select id, email from people where email = ${email}`)
+    // Nobody deletes people.
+    return person!
+  }
+
+  /**
+   * Whom an address signs in to which active account: the one that has the address before those that it is a member of,
+   * the ones it has joined first. Null for an address that is in none.
+   */
+  async accountOf(email: string): Promise<LinkTarget | null> {
+    const { sql } = this.#database
+    return await targetRows.one(sql`
+      select b.person_id, b.merchant_id from people p join members b on b.person_id = p.id
+      join merchants m on m.id = b.merchant_id and m.is_active
+      where p.email = ${email}
+      order by m.email = p.email desc, b.joined_at is not null desc, m.id limit 1`)
+  }
+
+  /** False when the request has its link already. */
   async insertLink(sql: TransactionSql, link: NewLink): Promise<boolean> {
     const inserted = await sql`
-      insert into sign_in_links (digest, request_id, merchant_id, created_at, expires_at)
-      values (${link.digest}, ${link.requestId}, ${link.merchantId}, ${new Date(link.createdAt)}, ${new Date(link.expiresAt)})
+      insert into sign_in_links (digest, request_id, person_id, merchant_id, created_at, expires_at)
+      values (${link.digest}, ${link.requestId}, ${link.personId}, ${link.merchantId}, ${new Date(link.createdAt)}, ${dateOrNull(link.expiresAt)})
       on conflict (request_id) do nothing`
     return inserted.count === 1
   }
 
-  async recentLinks(sql: TransactionSql, merchantId: number, since: number): Promise<number> {
+  /** How many links the person was given since then. */
+  async recentLinks(sql: TransactionSql, personId: number, since: number): Promise<number> {
     const [row] = await sql<{ count: number }[]>`
-      select count(*)::int as count from sign_in_links where merchant_id = ${merchantId} and created_at > ${new Date(since)}`
+      select count(*)::int as count from sign_in_links where person_id = ${personId} and created_at > ${new Date(since)}`
     return row?.count ?? 0
   }
 
-  async link(digest: Uint8Array, now: number): Promise<number | null> {
+  /** Whom a link signs in; null for one that is unknown, used or over. Changes nothing. */
+  async link(digest: Uint8Array, now: number): Promise<LinkTarget | null> {
     const { sql } = this.#database
-    const [row] = await sql<{ merchant_id: number }[]>`
-      select l.merchant_id from sign_in_links l join merchants m on m.id = l.merchant_id and m.is_active
-      where l.digest = ${digest} and l.used_at is null and l.expires_at > ${new Date(now)}`
-    return row?.merchant_id ?? null
+    return await targetRows.one(sql`
+      select l.person_id, l.merchant_id from sign_in_links l left join merchants m on m.id = l.merchant_id
+      where l.digest = ${digest} and l.used_at is null and l.expires_at > ${new Date(now)} and (m.id is null or m.is_active)`)
   }
 
-  async useLink(sql: TransactionSql, digest: Uint8Array, now: number): Promise<number | null> {
-    // The account's row is locked too, and first: a session must not come to be while the account is deactivated.
-    const [owner] = await sql<{ id: number }[]>`
-      select m.id from merchants m join sign_in_links l on l.merchant_id = m.id where l.digest = ${digest} and m.is_active for share of m`
-    if (owner === undefined) return null
-    const used = await sql`
-      update sign_in_links set used_at = ${new Date(now)} where digest = ${digest} and used_at is null and expires_at > ${new Date(now)}`
-    return used.count === 1 ? owner.id : null
+  /**
+   * Uses a link up and answers whom it signs in. Of any number at once one succeeds; null for the others, and where
+   * `link` says null.
+   */
+  async useLink(sql: TransactionSql, digest: Uint8Array, now: number): Promise<LinkTarget | null> {
+    // The account's row is locked, and first: a session must not come to be while the account is deactivated.
+    await sql`
+      select m.id from merchants m join sign_in_links l on l.merchant_id = m.id where l.digest = ${digest} for share of m`
+    const used = await targetRows.one(sql`
+      update sign_in_links l set used_at = ${new Date(now)}
+      where digest = ${digest} and used_at is null and expires_at > ${new Date(now)}
+        and (merchant_id is null or exists (select 1 from merchants m where m.id = l.merchant_id and m.is_active))
+      returning person_id, merchant_id`)
+    if (used !== null && used.merchantId !== null)
+      await sql`
+        update members set joined_at = ${new Date(now)}
+        where merchant_id = ${used.merchantId} and person_id = ${used.personId} and joined_at is null`
+    return used
   }
 
-  async insertSession(sql: TransactionSql, session: Session): Promise<void> {
-    await sql`insert into sign_in_sessions ${sql(sessionRows.write(sql, session))}`
-  }
-
-  async session(digest: Uint8Array, now: number): Promise<Session | null> {
-    const { sql } = this.#database
-    return await sessionRows.one(
-      sql`select * from sign_in_sessions where digest = ${digest} and expires_at > ${new Date(now)}`
-    )
-  }
-
-  async endSession(digest: Uint8Array): Promise<void> {
-    const { sql } = this.#database
-    await sql`delete from sign_in_sessions where digest = ${digest}`
-  }
-
+  /** Deletes links that have been over since before this time. */
   async purge(before: number): Promise<void> {
     const { sql } = this.#database
     await sql`delete from sign_in_links where expires_at < ${new Date(before)}`
-    await sql`delete from sign_in_sessions where expires_at < ${new Date(before)}`
   }
 }

@@ -1,6 +1,7 @@
 import type { Context } from '../gateway/context.ts'
 import { NameTable, tableOf } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
+import { setsOwnCookie, withoutOwnCookies } from '../gateway/own-cookies.ts'
 import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../lightning/payment-headers.ts'
 import { pathFault } from './request-head.ts'
 
@@ -19,6 +20,7 @@ type Fate =
   | 'forwarding'
   | 'via'
   | 'own-key'
+  | 'cookie'
   | 'encoding'
   | 'length'
   | 'underscore'
@@ -79,7 +81,8 @@ const REQUEST_NAMES = fatesOf({
     'x-real-ip',
     'forwarded'
   ],
-  'own-key': ['x-api-key', 'x-admin-key']
+  'own-key': ['x-api-key', 'x-admin-key'],
+  cookie: ['cookie']
 })
 /**
  * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): a name that is one of those
@@ -97,6 +100,7 @@ const RESPONSE = fatesOf({
   connection: ['connection'],
   encoding: ['transfer-encoding'],
   length: ['content-length'],
+  cookie: ['set-cookie'],
   strip: [...HOP_BY_HOP, 'te', 'trailer', 'x-correlation-id', ...OURS_ON_RESPONSES]
 })
 
@@ -194,6 +198,11 @@ export function requestHeaders(
       case 'own-key':
         if (!untrusted) out.push(name, value)
         break
+      case 'cookie': {
+        const others = withoutOwnCookies(value)
+        if (others !== null) out.push(name, others)
+        break
+      }
       case 'via':
         via = via === '' ? value : `${via}, ${value}`
         break
@@ -301,6 +310,9 @@ export function responseHeaders(raw: readonly string[], status: number): CleanHe
     switch (RESPONSE.of(name)) {
       case 'keep':
         out.push(name, value)
+        break
+      case 'cookie':
+        if (!setsOwnCookie(value)) out.push(name, value)
         break
       case 'connection':
         listed = listed === '' ? value : `${listed},${value}`

@@ -36,7 +36,8 @@ const RULES: readonly Rule[] = [
   // Pages with forms, whose addresses are secrets, and their assets.
   [/GET/, /^\/assets\//, { policy: 'read' }],
   [/POST/, /^(\/api\/auth\/magic-link|\/sign-in)$/, { policy: 'magic-link' }],
-  [/GET/, /^\/api\/auth\/session$/, { policy: 'read' }],
+  [/GET/, /^\/api\/auth\/sessions?$/, { policy: 'read' }],
+  [/PUT|DELETE/, /^\/api\/auth\//, { policy: 'write' }],
   [/./, /^\/api\/webhooks\//, { policy: 'webhook' }],
   [/./, /^(\/api\/admin\/|\/jobs)/, { policy: 'admin' }],
   // Payments and refunds; a pay page asks for the state without a key.

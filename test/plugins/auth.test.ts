@@ -7,6 +7,7 @@ import {
   type Harness,
   type HarnessRequest,
   type Merchants,
+  type Sessions,
   type State
 } from '../../src/index.ts'
 import { AdminKey } from '../../src/merchants/admin-key.ts'
@@ -49,7 +50,9 @@ async function setUp(
       clock,
       merchants,
       adminKey: new AdminKey(admin === null ? null : new Secret(admin)),
-      authThrottle: new AuthThrottle(state, clock)
+      authThrottle: new AuthThrottle(state, clock),
+      // Nobody is signed in.
+      sessions: { tokenOf: () => null } as unknown as Sessions
     }
   })
   return { clock, looked, state, chain }

@@ -148,7 +148,16 @@ t.test('signing in at a gateway on https', async t => {
     t.equal(page.status, 200)
     for (const text of [email, 'Merchant ', 'Free Producer Sandbox', 'active', 'Sign out'])
       t.ok(page.text.includes(text), text)
-    t.equal((await send('GET', '/api/merchant/me', { headers: { cookie } })).status, 401, 'a session is no API key')
+    t.equal(
+      (await send('GET', '/api/merchant/me', { headers: { cookie } })).status,
+      200,
+      'decision 322: it opens the API'
+    )
+    t.equal(
+      (await send('GET', '/api/merchant/me', { headers: { 'x-api-key': cookie } })).status,
+      401,
+      'and is no API key'
+    )
 
     const form = /name="form" value="([^"]+)"/.exec(page.text)?.[1] ?? ''
     const signOut = (body: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>

@@ -9,6 +9,9 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import type { Mail } from '../../src/mail/mail.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { LINK_LIFE, SESSION_LIFE } from '../../src/sign-in/lives.ts'
+import { AdminKey } from '../../src/merchants/admin-key.ts'
+import { SqlSessionStore } from '../../src/sign-in/session-store.ts'
+import { Sessions } from '../../src/sign-in/sessions.ts'
 import { SignIns } from '../../src/sign-in/service.ts'
 import { SqlSignInStore } from '../../src/sign-in/store.ts'
 import { openAnyDatabase } from '../support/database.ts'
@@ -34,8 +37,22 @@ async function fixture() {
   const queued: JsonObject[] = []
   const fault: { mail: Error | null } = { mail: null }
   const store = new SqlSignInStore(db)
+  const operators: string[] = []
+  const adminKey = new AdminKey(new Secret('the admin key of this test'))
+  const sessions = new Sessions({
+    store: new SqlSessionStore(db),
+    database: db,
+    merchants,
+    adminKey,
+    clock,
+    random: systemRandom,
+    publicUrl: () => 'https://gate.example.com',
+    operators: () => operators
+  })
   const signIns = new SignIns({
     store,
+    sessions,
+    operators: () => operators,
     database: db,
     merchants,
     sealer,
@@ -67,6 +84,8 @@ async function fixture() {
   return {
     clock,
     merchants,
+    operators,
+    sessions,
     mails,
     queued,
     signIns,
@@ -163,24 +182,28 @@ t.test('only digests of links and sessions are stored', async t => {
 })
 
 t.test('a session lasts 12 hours, and ends with signing out', async t => {
-  const { account, link, signIns, clock } = await fixture()
+  const { account, link, signIns, sessions, clock } = await fixture()
   const merchant = await account()
   const [one, two] = [
     await mustSignIn(t, signIns, await link(merchant)),
     await mustSignIn(t, signIns, await link(merchant))
   ]
-  t.match(await signIns.session(one), { merchant: { id: merchant.id }, expiresAt: clock.now() + SESSION_LIFE })
-  await signIns.signOut(one)
-  t.equal(await signIns.session(one), null)
+  t.match(await sessions.current(one), {
+    account: { merchant: { id: merchant.id }, role: 'owner', by: { kind: 'member', email: merchant.email } },
+    operator: null,
+    expiresAt: clock.now() + SESSION_LIFE
+  })
+  await sessions.end(one)
+  t.equal(await sessions.current(one), null)
   clock.advance(SESSION_LIFE - 1)
-  t.ok(await signIns.session(two), 'the other device is still signed in')
+  t.ok(await sessions.current(two), 'the other device is still signed in')
   clock.advance(1)
-  t.equal(await signIns.session(two), null)
-  for (const token of ['', 'x', 'A'.repeat(43), null]) t.equal(await signIns.session(token), null)
+  t.equal(await sessions.current(two), null)
+  for (const token of ['', 'x', 'A'.repeat(43), null]) t.equal(await sessions.current(token), null)
 })
 
 t.test("a deactivated account's session and links end for good, however it was deactivated", async t => {
-  const { account, link, signIns, merchants, db } = await fixture()
+  const { account, link, signIns, sessions, merchants, db } = await fixture()
   for (const deactivate of [
     (id: number) => merchants.deactivate(id),
     (id: number) => db.sql`update merchants set is_active = false where id = ${id}`
@@ -189,23 +212,23 @@ t.test("a deactivated account's session and links end for good, however it was d
     const session = await mustSignIn(t, signIns, await link(merchant))
     const open = await link(merchant)
     await deactivate(merchant.id)
-    t.equal(await signIns.session(session), null)
+    t.equal(await sessions.current(session), null)
     t.equal(await signIns.isGood(open), false)
     await merchants.reactivate(merchant.id)
-    t.equal(await signIns.session(session), null, 'it does not come back')
+    t.equal(await sessions.current(session), null, 'it does not come back')
     t.equal(await signIns.signIn(open), null)
   }
 })
 
 t.test('an account that is given another address is signed out, and links that went to the old one end', async t => {
-  const { account, link, signIns, merchants } = await fixture()
+  const { account, link, signIns, sessions, merchants } = await fixture()
   const merchant = await account()
   const session = await mustSignIn(t, signIns, await link(merchant))
   const open = await link(merchant)
   await merchants.rename(merchant.id, { name: 'Another name', email: merchant.email })
-  t.ok(await signIns.session(session), 'another name ends nothing')
+  t.ok(await sessions.current(session), 'another name ends nothing')
   await merchants.rename(merchant.id, { email: `new-${merchant.email}` })
-  t.equal(await signIns.session(session), null)
+  t.equal(await sessions.current(session), null)
   t.equal(await signIns.isGood(open), false)
   t.equal(await signIns.signIn(open), null, 'whoever reads the old mailbox gets in no more')
 })
@@ -238,16 +261,17 @@ t.test('one account is mailed five links in 15 minutes, whatever addresses they 
 })
 
 t.test('what is over is deleted by the purge, and nothing else', async t => {
-  const { account, link, signIns, clock, store, db } = await fixture()
+  const { account, link, signIns, sessions: opened, clock, store, db } = await fixture()
   const merchant = await account()
   await mustSignIn(t, signIns, await link(merchant))
   clock.advance(SESSION_LIFE + LINK_LIFE + 1)
   const kept = await link(merchant)
   const session = await mustSignIn(t, signIns, await link(merchant))
   await store.purge(clock.now() - LINK_LIFE)
+  await opened.purge()
   const [{ links, sessions } = { links: 0, sessions: 0 }] = await db.sql<{ links: number; sessions: number }[]>`
     select (select count(*)::int from sign_in_links where merchant_id = ${merchant.id}) as links, (select count(*)::int from sign_in_sessions where merchant_id = ${merchant.id}) as sessions`
   t.same([links, sessions], [2, 1])
   t.ok(await signIns.isGood(kept))
-  t.ok(await signIns.session(session))
+  t.ok(await opened.current(session))
 })

@@ -32,6 +32,7 @@ import { prices } from './0038-prices.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { soldRows } from './0042-sales.ts'
 import { smallIndexes } from './0048-small-indexes.ts'
+import { members } from './0050-members.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 
 /**
@@ -72,5 +73,6 @@ export const migrations: readonly Migration[] = [
   lnurlCharges,
   soldRows,
   smallIndexes,
+  members,
   proxyPrices
 ]

@@ -1,0 +1,144 @@
+import { Type } from 'typebox'
+import type { Context } from '../gateway/context.ts'
+import { LongError, ShortError } from '../gateway/errors.ts'
+import { isoTime } from '../gateway/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { sessionCookie } from './cookie.ts'
+import { sessionTexts } from './documented.ts'
+import { mayActByCookie } from './same-site.ts'
+import { SessionView, sessionView } from './schema.ts'
+import type { CurrentSession, Sessions } from './sessions.ts'
+
+/** What the operations of sessions need. */
+export interface SessionOperationParts {
+  readonly sessions: Sessions
+  /** Without a slash at the end. */
+  publicUrl(): string
+}
+
+/** One of somebody's sessions, as the API shows it. */
+const ListedSessionView = Type.Object(
+  {
+    sessionId: Type.String(),
+    browser: Type.String({ description: 'What the browser called itself when it signed in.' }),
+    createdAt: isoTime(),
+    seenAt: isoTime('When it was last used, within five minutes.'),
+    expiresAt: isoTime(),
+    isCurrent: Type.Boolean({ description: 'It is the one that asks.' })
+  },
+  { title: 'ListedSession' }
+)
+
+const noStore = ['Cache-Control', 'no-store'] as const
+const away = { description: 'The database is away. Retry-After says when to come back.' }
+const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
+const nobody = { description: 'Nobody is signed in, or the session has ended.', schema: LongBody }
+const otherSite = { description: 'Another site asked.', schema: LongBody }
+const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
+const reading = { use: 'pages', chain: 'session' } as const
+const changing = { use: 'pages', chain: 'session-write' } as const
+
+/** `/api/auth` as far as it needs a session: who it is, which others there are, and going to another account. */
+export function sessionOperations({ sessions, publicUrl }: SessionOperationParts): AnyOperation[] {
+  const signedIn = async (ctx: Context): Promise<{ readonly token: string; readonly session: CurrentSession }> => {
+    const token = sessions.tokenOf(ctx)
+    const session = await sessions.current(token)
+    if (session === null || token === null)
+      throw new LongError(
+        401,
+        'Not signed in',
+        'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.',
+        {},
+        noStore
+      )
+    if (!mayActByCookie(ctx, publicUrl()))
+      throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.', {}, noStore)
+    return { token, session }
+  }
+
+  return documented(sessionTexts, [
+    defineOperation({
+      ...common,
+      id: 'getSession',
+      method: 'GET',
+      path: '/api/auth/session',
+      mount: reading,
+      summary: "Who is signed in, by the session's cookie",
+      responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite, 503: away },
+      async handle({ ctx }) {
+        const { token, session } = await signedIn(ctx)
+        return { status: 200, body: sessionView(session, await sessions.accounts(token)), headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'listSessions',
+      method: 'GET',
+      path: '/api/auth/sessions',
+      mount: reading,
+      summary: 'Where else whoever is signed in is signed in',
+      responses: {
+        200: { description: 'Newest first.', schema: Type.Array(ListedSessionView) },
+        401: nobody,
+        403: otherSite,
+        503: away
+      },
+      async handle({ ctx }) {
+        const { token } = await signedIn(ctx)
+        const list = (await sessions.list(token)).map(({ id, browser, createdAt, seenAt, expiresAt, isCurrent }) => ({
+          sessionId: id,
+          browser,
+          createdAt: new Date(createdAt).toISOString(),
+          seenAt: new Date(seenAt).toISOString(),
+          expiresAt: new Date(expiresAt).toISOString(),
+          isCurrent
+        }))
+        return { status: 200, body: list, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'endSession',
+      method: 'DELETE',
+      path: '/api/auth/sessions/:sessionId',
+      mount: changing,
+      summary: 'Sign out somewhere else',
+      params: Type.Object({ sessionId: Type.String() }),
+      responses: {
+        204: { description: 'Ended.' },
+        401: nobody,
+        403: otherSite,
+        404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) },
+        503: away
+      },
+      async handle({ ctx, params }) {
+        const { token } = await signedIn(ctx)
+        if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
+        return { status: 204, body: null, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'goToAccount',
+      method: 'PUT',
+      path: '/api/auth/account',
+      mount: changing,
+      summary: 'Go to another account of whoever is signed in',
+      body: Type.Object({ merchantId: Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }) }),
+      responses: {
+        204: { description: 'Gone there: the cookie is a new one.' },
+        401: nobody,
+        403: otherSite,
+        404: { description: 'Not a member of it.', schema: Type.Object({ error: Type.String() }) },
+        503: away
+      },
+      async handle({ ctx, body }) {
+        const { token } = await signedIn(ctx)
+        const opened = await sessions.goTo(token, body.merchantId)
+        if (opened === null) throw new ShortError(404, 'Account not found')
+        const cookie = sessionCookie(opened.token.reveal(), publicUrl().startsWith('https:'))
+        return { status: 204, body: null, headers: ['Set-Cookie', cookie, ...noStore] }
+      }
+    })
+  ])
+}
