@@ -120,7 +120,7 @@ t.test("a chain of the file that does not do for a preset's routes is refused wh
       'use: [ merchant-api ]\nchains:\n  settings-read: [ correlation, { throttle: { policy: read } } ]\n',
       {}
     ).then(rehearse),
-    /gateway\.yaml:3:20: found the chain "settings-read" before GET \/api\/merchant\/me and 10 more, which needs a merchant's key; allowed: a chain with \{ auth: \{ as: merchant \} \}/
+    /gateway\.yaml:3:20: found the chain "settings-read" before GET \/api\/merchant\/me and \d+ more, which needs a merchant's key; allowed: a chain with \{ auth: \{ as: merchant \} \}/
   )
 })
 
