@@ -149,7 +149,8 @@ export class SignIns {
       log.debug({ request: id }, 'a sign-in link was asked for, and nobody who may sign in has the address')
       return
     }
-    const merchant = account?.merchantId == null ? null : await merchants.byId(account.merchantId)
+    const merchantId = account?.merchantId ?? null
+    const merchant = merchantId === null ? null : await merchants.byId(merchantId)
     await database.transaction(async sql => {
       const person = await store.person(sql, email, clock.now())
       const name = merchant?.name ?? 'operator'
