@@ -5,7 +5,7 @@ import { defineOperation, documented, type AnyOperation } from '../gateway/opera
 import { ROLES } from '../gateway/roles.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { memberTexts } from './documented.ts'
-import type { Member, Members } from './members.ts'
+import type { AccountMember, Members } from './members.ts'
 import { EMAIL } from './schema.ts'
 
 const Role = Type.Enum([...ROLES], {
@@ -111,7 +111,7 @@ export function memberOperations(members: Members): AnyOperation[] {
   ])
 }
 
-function memberView({ id, email, role, createdAt, joinedAt }: Member): Static<typeof MemberView> {
+function memberView({ id, email, role, createdAt, joinedAt }: AccountMember): Static<typeof MemberView> {
   return {
     memberId: id,
     email,
@@ -122,5 +122,5 @@ function memberView({ id, email, role, createdAt, joinedAt }: Member): Static<ty
 }
 
 function notFound(): ShortError {
-  return new ShortError(404, 'Member not found')
+  return new ShortError(404, 'AccountMember not found')
 }

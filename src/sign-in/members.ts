@@ -19,7 +19,7 @@ export interface MembersParts {
 }
 
 /** Somebody who may work in an account. Times in milliseconds since the epoch. */
-export interface Member {
+export interface AccountMember {
   /** The person's. */
   readonly id: number
   readonly email: string
@@ -33,7 +33,7 @@ export interface Member {
 /** Most members of one account, those who are invited too. */
 const MOST_MEMBERS = 100
 
-const memberRows: Records<Member> = records({
+const memberRows: Records<AccountMember> = records({
   id: integer('person_id'),
   email: text(),
   role: text<Role>(),
@@ -54,7 +54,7 @@ export class Members {
   }
 
   /** Owners first, each role by address. @throws Unavailable */
-  async list(merchantId: number): Promise<Member[]> {
+  async list(merchantId: number): Promise<AccountMember[]> {
     return await memberRows.all(this.#parts.database.sql`
       select b.*, p.email from members b join people p on p.id = b.person_id where b.merchant_id = ${merchantId}
       order by array_position(array['owner', 'editor', 'viewer'], b.role), p.email`)
@@ -65,7 +65,7 @@ export class Members {
    * @throws ShortError 409 for somebody who is a member already, and in an account with as many as there may be; RateLimited
    *   where the address was mailed too many links; Unavailable
    */
-  async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<Member> {
+  async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
     const { clock, database, people, random, signIns } = this.#parts
     const now = clock.now()
     return await database.transaction(async sql => {
@@ -100,7 +100,7 @@ export class Members {
    * Gives a member another role; null for somebody who is none.
    * @throws ShortError 409 for the last owner, Unavailable
    */
-  async setRole(merchantId: number, memberId: number, role: Role): Promise<Member | null> {
+  async setRole(merchantId: number, memberId: number, role: Role): Promise<AccountMember | null> {
     return await this.#parts.database.transaction(async sql => {
       await lock(sql, merchantId)
       const member = await memberOf(sql, merchantId, memberId)
@@ -132,7 +132,7 @@ async function lock(sql: TransactionSql, merchantId: number): Promise<void> {
   await sql`select 1 from merchants where id = ${merchantId} for no key update`
 }
 
-async function memberOf(sql: TransactionSql, merchantId: number, personId: number): Promise<Member | null> {
+async function memberOf(sql: TransactionSql, merchantId: number, personId: number): Promise<AccountMember | null> {
   return await memberRows.one(sql`
     select b.*, p.email from members b join people p on p.id = b.person_id
     where b.merchant_id = ${merchantId} and b.person_id = ${personId}`)

@@ -11,7 +11,7 @@ import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS } from './lives.ts'
 import { linkMail, type LinkReason } from './mail.ts'
 import { NO_BROWSER, type Browser, type Sessions, type SignedIn } from './sessions.ts'
 import type { Person, SqlSignInStore } from './store.ts'
-import { digestOf, isToken } from './tokens.ts'
+import { digestOf, isSignInToken } from './tokens.ts'
 
 /** The queue of links that were asked for, as it is called at /jobs. */
 const SIGN_IN_QUEUE = 'sign-in'
@@ -94,7 +94,7 @@ export class SignIns {
 
   /** Whether a link can be used. Looking does not use it up: mail is read by scanners too. @throws Unavailable */
   async isGood(token: string): Promise<boolean> {
-    return isToken(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
+    return isSignInToken(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
   }
 
   /**
@@ -102,7 +102,7 @@ export class SignIns {
    * @throws Unavailable
    */
   async signIn(token: string, browser: Browser = NO_BROWSER): Promise<SignedIn | null> {
-    if (!isToken(token)) return null
+    if (!isSignInToken(token)) return null
     const { clock, database, sessions, store } = this.#parts
     return await database.transaction(async sql => {
       const target = await store.useLink(sql, digestOf(token), clock.now())

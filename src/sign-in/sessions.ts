@@ -13,7 +13,7 @@ import { noSessionCookie, sessionToken } from './cookie.ts'
 import { SESSION_LIFE } from './lives.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
-import { digestOf, isToken } from './tokens.ts'
+import { digestOf, isSignInToken } from './tokens.ts'
 
 declare module '../gateway/services.ts' {
   interface Services {
@@ -94,7 +94,7 @@ export class Sessions {
     const now = clock.now()
     const token = randomToken(32, random)
     const expiresAt = now + SESSION_LIFE
-    if (browser.former !== null && isToken(browser.former)) await store.end(sql, digestOf(browser.former))
+    if (browser.former !== null && isSignInToken(browser.former)) await store.end(sql, digestOf(browser.former))
     await store.insert(sql, digestOf(token), opener, {
       id: rowId(now, random),
       browser: browser.name.slice(0, MOST_BROWSER),
@@ -175,7 +175,7 @@ export class Sessions {
 
   /** Ends a session; nothing for one that is over. @throws Unavailable */
   async end(token: string): Promise<void> {
-    if (isToken(token)) await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
+    if (isSignInToken(token)) await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
   }
 
   /** Deletes sessions that have been over for some time. */
@@ -206,7 +206,7 @@ export class Sessions {
   }
 
   async #find(token: string | null): Promise<FoundSession | null> {
-    if (token === null || !isToken(token)) return null
+    if (token === null || !isSignInToken(token)) return null
     return await this.#parts.store.find(digestOf(token), this.#parts.clock.now())
   }
 

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
 /** Whether a text can be a token at all; what cannot is not looked up. */
-export function isToken(text: string): boolean {
+export function isSignInToken(text: string): boolean {
   return TOKEN.test(text)
 }
 
