@@ -122,5 +122,5 @@ function memberView({ id, email, role, createdAt, joinedAt }: AccountMember): St
 }
 
 function notFound(): ShortError {
-  return new ShortError(404, 'AccountMember not found')
+  return new ShortError(404, 'Member not found')
 }
