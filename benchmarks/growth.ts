@@ -1,17 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { tmpdir } from 'node:os'
 import { SqlProducerStore } from '../src/challenges/producer-store.ts'
 import { SqlChallengeStore } from '../src/challenges/store-sql.ts'
-import type { LeaseKey, NewChallenge } from '../src/challenges/store.ts'
+import type { LeaseKey } from '../src/challenges/store.ts'
 import { Batch } from '../src/database/batch.ts'
-import { openDatabase, type Database } from '../src/database/database.ts'
-import { migrate } from '../src/database/migrations.ts'
-import { migrations } from '../src/database/migrations/list.ts'
+import type { Database } from '../src/database/database.ts'
 import type { Payment } from '../src/payments/schema.ts'
 import { SqlPaymentStore } from '../src/payments/store.ts'
-import { systemClock } from '../src/system/clock.ts'
-import { silentLog } from '../src/telemetry/log.ts'
-import { fill, fillMerchants, FILLINGS, LISTED, MERCHANTS } from './growth/rows.ts'
+import { challengeOf, filledDatabase, hex } from './growth/filled.ts'
+import { LISTED, MERCHANTS } from './growth/rows.ts'
 import { spreadOf } from './measure/statistics.ts'
 import { runTimeOfTree } from './rig/cpu.ts'
 
@@ -23,70 +19,6 @@ const AT_ONCE = 32
 const [url = '', pid = '', ...rest] = process.argv.slice(2)
 const rounds = Number(rest.find(each => each.startsWith('--rounds='))?.slice(9) ?? 7)
 const sizes = rest.filter(each => !each.startsWith('--')).map(Number)
-const options = { clock: systemClock, log: silentLog }
-
-async function opened(rows: number): Promise<Database> {
-  const name = `growth_${rows}`
-  const own = new URL(url)
-  const maintenance = await openDatabase({ url, dataDir: tmpdir(), ...options })
-  const [found] = await maintenance.sql`select from pg_database where datname = ${name}`
-  if (found === undefined) await maintenance.sql.unsafe(`create database ${name}`)
-  await maintenance.close()
-  own.pathname = `/${name}`
-  if (found === undefined) {
-    // No limit: each statement takes as long as it takes.
-    const filling = await openDatabase({
-      url: own.href,
-      dataDir: tmpdir(),
-      ...options,
-      connections: 1,
-      silence: 7_200_000
-    })
-    await migrate(filling, migrations, options)
-    const now = new Date()
-    await fillMerchants(filling.sql, now)
-    for (const one of FILLINGS) await fill(filling.sql, one, rows, now)
-    await filling.close()
-  }
-  return openDatabase({ url: own.href, dataDir: tmpdir(), ...options })
-}
-
-const hex = (): string => randomBytes(32).toString('hex')
-
-function newChallenge(client: string): NewChallenge {
-  const now = Date.now()
-  return {
-    paymentHash: hex(),
-    source: 'route',
-    service: 'boltgate:0',
-    merchantId: null,
-    proxyId: null,
-    place: 'route:quotes',
-    resource: '/v1/quote',
-    path: '/v1/quote',
-    method: 'GET',
-    query: '',
-    amountSats: 10,
-    price: null,
-    asked: null,
-    digest: null,
-    binding: hex().slice(0, 22),
-    payment: { id: hex().slice(0, 43), realm: 'api.example.com', expires: '2026-11-21T00:10:00Z' },
-    wording: { location: 'l402', caveatPath: null },
-    tokenId: hex(),
-    invoice: `lnbcrt100n1${hex()}${hex()}${hex()}${hex()}${hex().slice(0, 33)}`,
-    network: 'regtest',
-    chargeId: `sbx_${hex().slice(0, 8)}`,
-    providerSlot: 'primary',
-    providerKind: 'sandbox',
-    clientKey: client,
-    idempotencyKey: null,
-    description: 'A quote',
-    createdAt: now,
-    expiresAt: now + 3_600_000,
-    tokenExpiresAt: now + 3_600_000
-  }
-}
 
 function newPayment(): Payment {
   const now = Date.now()
@@ -143,7 +75,7 @@ function waysOf(database: Database): readonly Way[] {
   })
   const client = (): string => `client ${process.pid} ${clients++}`
   const written = async (): Promise<string> => {
-    const row = newChallenge(client())
+    const row = challengeOf(client())
     await store.insert(database.sql, row)
     return row.paymentHash
   }
@@ -161,7 +93,7 @@ function waysOf(database: Database): readonly Way[] {
       label: 'a 402: count and row',
       count: 1_024,
       prepare: async () => async () => {
-        const row = newChallenge(client())
+        const row = challengeOf(client())
         const { clientKey, place, binding, createdAt: now } = row
         const limits = { requestLimit: 10, placeLimit: 40 }
         await store.outstanding({ clientKey, place, binding, ...limits, now, payableUntil: now + 120_000 })
@@ -220,7 +152,7 @@ async function several<T>(count: number, make: () => Promise<T>): Promise<T[]> {
 
 const bases = [] as Array<{ rows: number; database: Database; ways: readonly Way[]; found: Map<string, number[]> }>
 for (const rows of sizes) {
-  const database = await opened(rows)
+  const database = await filledDatabase(url, rows)
   bases.push({ rows, database, ways: waysOf(database), found: new Map() })
 }
 for (let round = 0; round <= rounds; round++)

@@ -91,6 +91,12 @@ export class SqlChallengeStore implements ChallengeStore {
   readonly #find: (paymentHash: string) => Promise<Challenge | null>
   readonly #open: (query: OutstandingQuery) => Promise<readonly OpenRow[]>
 
+  /**
+   * Where the last statement of a purge ended, so that the next does not read past the index's entries of what is gone.
+   * None once it has found no more, so that what was passed over is found another time.
+   */
+  readonly #purgedTo = { unpaid: 0, paid: 0 }
+
   constructor(database: Database) {
     this.#database = database
     this.#claims = new ToldClaiming(database, claimRows(WHOLE_ROW))
@@ -289,22 +295,30 @@ export class SqlChallengeStore implements ChallengeStore {
     const { sql } = this.#database
     // Each by its own index (migration 0031), and by the rows' places, so that no other index is read for them. What
     // somebody else holds is left for another time: nobody waits for the purge, and it waits for nobody.
-    const unpaid = await this.#purge(sql`
-      scheme is null and greatest(expires_at, token_expires_at) < ${new Date(unpaidBefore)} limit ${limit}`)
+    const unpaid = await this.#purge('unpaid', unpaidBefore, limit, sql`scheme is null`)
     if (unpaid === limit) return unpaid
-    const paid = await this.#purge(sql`
-      scheme is not null and greatest(expires_at, token_expires_at) < ${new Date(paidBefore)}
-        and (state <> 'leased' or lease_until < ${new Date(paidBefore)}) limit ${limit - unpaid}`)
+    const paid = await this.#purge(
+      'paid',
+      paidBefore,
+      limit - unpaid,
+      sql`scheme is not null and (state <> 'leased' or lease_until < ${new Date(paidBefore)})`
+    )
     return unpaid + paid
   }
 
-  async #purge(which: ReturnType<Sql>): Promise<number> {
-    const rows = await this.#database.sql<{ payment_hash: string }[]>`
+  async #purge(which: 'unpaid' | 'paid', before: number, limit: number, of: ReturnType<Sql>): Promise<number> {
+    const { sql } = this.#database
+    const [row] = await sql<Array<{ gone: number; last: Date | null }>>`
       with gone as (delete from challenges where ctid = any(array(
-        select ctid from challenges where source in ('route', 'proxy', 'ping') and ${which} for update skip locked))
-      returning payment_hash),
+        select ctid from challenges where source in ('route', 'proxy', 'ping') and ${of}
+          and greatest(expires_at, token_expires_at) >= ${new Date(this.#purgedTo[which])}
+          and greatest(expires_at, token_expires_at) < ${new Date(before)}
+        order by greatest(expires_at, token_expires_at) limit ${limit} for update skip locked))
+      returning payment_hash, greatest(expires_at, token_expires_at) as ended),
       lifted as (delete from revocations where kind = 'payment' and id in (select payment_hash from gone))
-      select payment_hash from gone`
-    return rows.length
+      select count(*)::int as gone, max(ended) as last from gone`
+    const { gone, last } = row ?? { gone: 0, last: null }
+    this.#purgedTo[which] = gone === limit && last !== null ? last.getTime() : 0
+    return gone
   }
 }

@@ -294,6 +294,25 @@ await eachDatabase(t, 'a revoked payment leaves the list with its row, and only 
   t.same((await store.revocations()).map(({ id }) => id).sort(), [live.paymentHash, 'p'].sort())
 })
 
+await eachDatabase(
+  t,
+  'a purge in several steps leaves nothing, in whatever order the rows lie',
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    for (const ended of [5, 3, 9, 3, 3, 1, 7]) {
+      const at = NOW - ended
+      await store.insert(database.sql, challenge({ expiresAt: at, tokenExpiresAt: at }))
+    }
+    const steps: number[] = []
+    do steps.push(await store.purge(NOW, NOW, 2))
+    while (steps.at(-1) === 2)
+    t.same(steps, [2, 2, 2, 1])
+    // Older than the last that went.
+    await store.insert(database.sql, challenge({ expiresAt: NOW - 10, tokenExpiresAt: NOW - 10 }))
+    t.equal(await store.purge(NOW, NOW, 2), 1)
+  }
+)
+
 await eachDatabase(t, 'the purge waits for nobody who holds a row, and takes it another time', async (t, database) => {
   // The embedded database has one connection: nobody else.
   if (database.kind === 'pglite') return
