@@ -26,12 +26,8 @@ const pause = (ms: number): Promise<void> =>
     setTimeout(resolve, ms)
   })
 
-/** Buyers that come evenly until `until` ends. Resolves with what each waited for its three statements, in milliseconds. */
-async function buyersUntil(until: Promise<void>): Promise<number[]> {
-  let goesOn = true
-  void until.finally(() => {
-    goesOn = false
-  })
+/** Buyers that come evenly until `until`. Resolves with what each waited for its three statements, in milliseconds. */
+async function buyersUntil(until: AbortSignal): Promise<number[]> {
   const [waits, open]: [number[], Set<Promise<void>>] = [[], new Set()]
   const buy = async (): Promise<void> => {
     const row = challengeOf(`client ${randomUUID()}`)
@@ -44,7 +40,7 @@ async function buyersUntil(until: Promise<void>): Promise<number[]> {
     waits.push(performance.now() - begun)
   }
   const begun = performance.now()
-  for (let sent = 0; goesOn; sent++) {
+  for (let sent = 0; !until.aborted; sent++) {
     await pause(Math.max(0, begun + (sent * 1000) / rate - performance.now()))
     const one = buy().finally(() => open.delete(one))
     open.add(one)
@@ -53,14 +49,10 @@ async function buyersUntil(until: Promise<void>): Promise<number[]> {
   return waits
 }
 
-/** Sessions that wait for a lock, summed over looks until `until` ends. */
-async function locksUntil(until: Promise<void>): Promise<{ readonly looks: number; readonly waiting: number }> {
-  let goesOn = true
-  void until.finally(() => {
-    goesOn = false
-  })
+/** Sessions that wait for a lock, summed over looks until `until`. */
+async function locksUntil(until: AbortSignal): Promise<{ readonly looks: number; readonly waiting: number }> {
   let [looks, waiting] = [0, 0]
-  while (goesOn) {
+  while (!until.aborted) {
     const [row] = await sql`select count(*)::int as waiting from pg_locks where not granted`
     looks++
     waiting += Number(row?.['waiting'])
@@ -78,8 +70,8 @@ const tell = (label: string, waits: readonly number[]): void => {
   )
 }
 
-await buyersUntil(pause(3_000))
-tell('without the purge', await buyersUntil(pause(alone)))
+await buyersUntil(AbortSignal.timeout(3_000))
+tell('without the purge', await buyersUntil(AbortSignal.timeout(alone)))
 
 const [bound] = await sql<Array<{ at: Date }>>`
   select greatest(expires_at, token_expires_at) as at from challenges
@@ -104,8 +96,11 @@ async function purge(): Promise<void> {
     if (gone < PURGE_BATCH) return
   }
 }
-const purging = purge()
-const [waits, locks] = await Promise.all([buyersUntil(purging), locksUntil(purging), purging])
+const gone = new AbortController()
+const purging = purge().finally(() => {
+  gone.abort()
+})
+const [waits, locks] = await Promise.all([buyersUntil(gone.signal), locksUntil(gone.signal), purging])
 tell('beside the purge', waits)
 process.stdout.write(`sessions that stood behind a lock: ${locks.waiting} in ${locks.looks} looks\n`)
 await store.close()
