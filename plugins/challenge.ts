@@ -16,7 +16,16 @@ export default definePlugin({
   name: 'challenge',
   description:
     'Answers unpaid requests for what has a price with 402 and a Lightning invoice, for L402 and the Payment scheme.',
-  config: Type.Object({}, { additionalProperties: false }),
+  config: Type.Object(
+    {
+      html: Type.Boolean({
+        default: true,
+        description:
+          'People get a page: to a GET whose Accept prefers text/html, as browsers send it, the 402 has the same challenge lines and a page with the invoice, which shows what was bought once it is paid. Everybody else gets JSON.'
+      })
+    },
+    { additionalProperties: false }
+  ),
   uses: ['challenges'],
   // Whoever paid must be let through by what stands before, or would be asked again for ever.
   needs: ['payment'],
@@ -24,7 +33,7 @@ export default definePlugin({
   // Anonymous requests make invoices here (contract, Limits), bound to bodies that a limit behind would refuse after
   // payment.
   after: ['throttle', 'body-limit'],
-  setup(_config, { services, route, slot }) {
+  setup({ html }, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
     const { challenges } = services
     const offers = challenges.routeOffers(route.config)
@@ -50,7 +59,8 @@ export default definePlugin({
       if (due !== null) return answer(due)
     }
     return {
-      request: ctx => ask(ctx, offer => unlessFree(ctx, offer, false, () => challenges.answer(ctx, offer, UNPAID))),
+      request: ctx =>
+        ask(ctx, offer => unlessFree(ctx, offer, false, () => challenges.answer(ctx, offer, UNPAID, html))),
       observe: ctx => ask(ctx, offer => unlessFree(ctx, offer, true, () => challenges.observe(offer, UNPAID))),
       ...(free === null
         ? {}

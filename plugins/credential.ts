@@ -30,12 +30,21 @@ export default definePlugin({
     const paidSlot = slot<Paid>('paid')
 
     const judge = (ctx: Context, offer: RequestOffer, verdict: CredentialVerdict, observes: boolean): HookResult => {
-      if (verdict.kind === 'none') return
+      if (verdict.kind === 'none') return observes ? undefined : shown(ctx, offer)
       if (verdict.kind !== 'paid')
         return observes ? challenges.observe(offer, verdict) : challenges.answer(ctx, offer, verdict)
       ctx.payment = verdict.payment
       ctx.set(paidSlot, verdict)
     }
+
+    /** A person's browser shows the pass of a page that it paid on. */
+    const shown = (ctx: Context, offer: RequestOffer): HookResult =>
+      challenges.pass(ctx, offer)?.then(later => {
+        if (later === null || 'status' in later) return later ?? undefined
+        ctx.payment = later.payment
+        ctx.set(paidSlot, later)
+        return undefined
+      })
 
     const decide = (ctx: Context, observes: boolean): HookResult => {
       const due = offers.due(ctx)

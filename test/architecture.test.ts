@@ -63,7 +63,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   payments: ['money', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
   refunds: ['payments', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
   admin: ['merchants', 'pages', 'providers', 'gateway', ...BELOW],
-  pages: ['payments', 'lightning', 'gateway', ...BELOW],
+  pages: ['payments', 'prices', 'money', 'config', 'lightning', 'gateway', ...BELOW],
   webhooks: ['money', 'payments', 'challenges', 'merchants', 'upstream', 'gateway', ...BELOW],
   notifications: ['payments', 'refunds', 'challenges', 'merchants', 'providers', 'gateway', ...BELOW],
   mail: ['payments', 'money', 'merchants', 'pages', 'config', 'gateway', ...BELOW],

@@ -25,6 +25,8 @@ export interface MintRequest {
   /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
   readonly idempotencyKey?: string | null
+  /** Who alone it may be handed out to again, as a random text; anybody of the client's network where it is left out. */
+  readonly holder?: string
   /** The caller counts by itself (plan caps): nothing is handed out again and no cap on open invoices stops it. */
   readonly uncapped?: boolean
   /**
@@ -102,7 +104,7 @@ export class Mint {
       )
     }
     const settings = this.#parts.settings()
-    const binding = bindingOf(offer, request.digest)
+    const binding = bindingOf(offer, request.digest, request.holder)
     if (request.uncapped === true) return this.#new(await this.#make(offer, request, binding, settings))
     const client = `${offer.place} ${request.clientKey}`
     const counting = this.#makings.counting(client)
@@ -265,6 +267,7 @@ export class Mint {
       state: 'unspent',
       scheme: null,
       paidAt: null,
+      settledAt: null,
       leaseId: null,
       leaseUntil: null,
       leaseIsFinal: false
@@ -332,7 +335,7 @@ export class Mint {
 const BINDING_CHARS = 22
 
 /** What requests that may share an invoice have in common (decision 122), as one short text. */
-function bindingOf(offer: Offer, digest: string | null): string {
+function bindingOf(offer: Offer, digest: string | null, holder: string | undefined): string {
   const whole = hash(
     'sha256',
     JSON.stringify([
@@ -345,7 +348,8 @@ function bindingOf(offer: Offer, digest: string | null): string {
       offer.amountSats,
       digest,
       // Only where there are any, so that what is open at an update is handed out again.
-      ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked])
+      ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked]),
+      ...(holder === undefined ? [] : ['holder', holder])
     ]),
     'base64url'
   )

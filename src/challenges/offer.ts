@@ -88,6 +88,11 @@ declare module '../gateway/context.ts' {
   }
 }
 
+/** Whether an offer sells one address, and neither all below a path nor a balance. */
+export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'meter'>): boolean {
+  return !wildcard && meter === null
+}
+
 /** What a request would buy, and everything that its challenge and its credential are bound to. */
 export type Offer = RequestOffer
 

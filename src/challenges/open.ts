@@ -12,7 +12,8 @@ import type { OnPaid } from './store.ts'
 import { challengeCounters, type SaleSource } from './counters.ts'
 import { leaseOperations } from './lease-operations.ts'
 import { challengeOperations, type ChallengeOperationParts } from './operations.ts'
-import { payeeOf, type FindPayeeParts } from './payee.ts'
+import { lookUpOf, payeeOf, type FindPayeeParts } from './payee.ts'
+import type { PaywallSurroundings } from './paywall/paywall.ts'
 import { priceList, routePrices } from './pricing.ts'
 import { revocationOperations, type RevocationParts } from './revocation-operations.ts'
 import { Challenges } from './service.ts'
@@ -33,6 +34,8 @@ export interface OpenChallengesParts
   /** What fiat is worth. */
   readonly prices: Prices
   readonly paid: OnPaid
+  /** How people are asked. */
+  readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
   readonly state: State
   config(): GatewayConfig
   publicUrl(): string
@@ -49,6 +52,11 @@ export function openChallenges(parts: OpenChallengesParts) {
     payee: payeeOf(parts),
     rates: parts.prices,
     paid,
+    paywall: {
+      ...parts.paywall,
+      isSecure: () => parts.publicUrl().startsWith('https:'),
+      lookUp: lookUpOf(parts)
+    },
     counters: challengeCounters(metrics),
     settings: challengeSettings(config()),
     keys

@@ -2,8 +2,9 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { InvoicesAhead, Payee, Payees } from '../providers/payees.ts'
-import type { Charge, ChargeRequest } from '../providers/provider.ts'
+import type { Charge, ChargeRequest, ChargeState } from '../providers/provider.ts'
 import type { Offer } from './offer.ts'
+import type { Challenge } from './store.ts'
 
 /** What a payee gives for an invoice. */
 export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'isSignedHere'>
@@ -23,7 +24,7 @@ export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePaye
 /** Who is asked about accounts, and told of invoices. */
 export interface FindPayeeParts {
   readonly merchants: Pick<Merchants, 'byId'>
-  readonly payees: Pick<Payees, 'platform' | 'forMerchant'>
+  readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'inSlot'>
   /** A provider has made an invoice for an account, null for the operator. Answers at once and never throws. */
   charged(account: Merchant | null, slot: ProviderSlot): void
 }
@@ -48,5 +49,20 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
     if (merchant === null)
       throw new TypeError(`an offer names merchant ${offer.merchantId ?? 'null'}, who does not exist`)
     return await charging(merchant, payees.forMerchant(merchant))
+  }
+}
+
+/**
+ * Asks how a challenge's charge stands at the account that made it; null where that is not there any more, or is of
+ * another kind by now. Throws what `Payee.lookUp` does.
+ */
+export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants' | 'payees'>) {
+  return async (challenge: Challenge): Promise<ChargeState | null> => {
+    const { merchantId, providerSlot, providerKind, chargeId } = challenge
+    const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
+    if (merchantId !== null && merchant === null) return null
+    // What was written there came from a payee's own slot.
+    const payee = merchant === null ? payees.platform() : payees.inSlot(merchant, providerSlot as ProviderSlot)
+    return payee.slot === providerSlot && payee.kind === providerKind ? await payee.lookUp(chargeId) : null
   }
 }

@@ -32,6 +32,7 @@ import { OfferedPrices } from './offered-prices.ts'
 import { hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
 import type { FindPayee } from './payee.ts'
+import { Paywall, type PaywallSurroundings } from './paywall/paywall.ts'
 import { Revocations } from './revocations.ts'
 import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
@@ -62,6 +63,8 @@ export interface ChallengeParts extends ChallengeRules {
   readonly rates?: Prices
   /** Asks price servers; over HTTP unless a test says otherwise. */
   readonly askServer?: AskServer
+  /** Asks people; nobody where it is left out. */
+  readonly paywall?: PaywallSurroundings
   /** Called once for each challenge, at its first successful verification; nobody where it is left out. */
   readonly paid?: OnPaid
   /** Where it is remembered how strangers pay; this process's own memory where it is left out. */
@@ -104,6 +107,7 @@ export class Challenges {
   #lapsedLooked = false
   readonly #invoicing: Invoicing
   readonly #mint: Mint
+  readonly #paywall: Paywall | null
   readonly #priceServers: PriceServers
   readonly #rates: Prices
   readonly #state: State
@@ -157,6 +161,20 @@ export class Challenges {
       random: parts.random ?? systemRandom,
       ...rules
     })
+    this.#paywall =
+      parts.paywall === undefined
+        ? null
+        : new Paywall({
+            ...parts.paywall,
+            ...rules,
+            claims: this.claims,
+            clock,
+            log,
+            random: parts.random ?? systemRandom,
+            verifier: this.verifier,
+            challenge: async (ctx, offer, holder) => (await this.#challenge(ctx, offer, holder)).challenge,
+            settled: paymentHash => this.settled(paymentHash)
+          })
   }
 
   get settings(): ChallengeSettings {
@@ -232,6 +250,11 @@ export class Challenges {
     return this.verifier.verify(ctx, offer)
   }
 
+  /** What the pass of a person's browser does for a request without a credential; see `Paywall.judge`. */
+  pass(ctx: Context, offer: Offer): Promise<Paid | Reply | null> | null {
+    return this.#paywall === null ? null : this.#paywall.judge(ctx, offer)
+  }
+
   /** Judges a credential that stands in a JSON-RPC message; see `Verifier.verifyObject`. */
   verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
     return this.verifier.verifyObject(ctx, offer, credential)
@@ -267,12 +290,13 @@ export class Challenges {
   /**
    * The response to a request that has not paid: a 402 with a challenge, or the refusal of a classic credential, which
    * is a 402 too where the offer renews (decision 177). A credential that failed gets its fresh challenge under the
-   * same caps as a first one (decision 132).
+   * same caps as a first one (decision 132). `html`: people get a page; whose balance is used up, had one before.
    * @throws Unavailable, RateLimited where a challenge should be made and cannot be
    */
-  async answer(ctx: Context, offer: Offer, refusal: SaleRefusal): Promise<Reply> {
+  async answer(ctx: Context, offer: Offer, refusal: SaleRefusal, html = refusal.kind === 'used-up'): Promise<Reply> {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
       return classicRefused(refusal)
+    if (html && this.#paywall?.isForPerson(ctx, refusal) === true) return this.#paywall.answer(ctx, offer, refusal)
     const challenge = await this.challenge(ctx, offer)
     return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order)
   }
@@ -318,6 +342,7 @@ export class Challenges {
    */
   settle(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
     keepPrivate(head.headers)
+    if (paid.shown !== undefined) keepApart(head.headers, paid.shown.isForeign)
     const { lease } = paid
     if (lease === null) {
       this.#receipt(head, paid)
@@ -412,6 +437,7 @@ export class Challenges {
     } catch (error) {
       this.#log.warn({ paymentHash, err: error }, 'A settled invoice could not be noted')
     }
+    this.#paywall?.heard(paymentHash)
   }
 
   /**
@@ -454,8 +480,9 @@ export class Challenges {
     }
   }
 
-  async #challenge(ctx: Context, offer: Offer): Promise<Minted> {
+  async #challenge(ctx: Context, offer: Offer, holder?: string): Promise<Minted> {
     return this.#mint.mint(offer, {
+      ...(holder === undefined ? {} : { holder }),
       clientKey: clientNetwork(ctx.clientAddress),
       digest: await this.#digest(ctx, offer)
     })
@@ -498,6 +525,23 @@ function sells(head: Head, releaseOn: Offer['releaseOn']): boolean {
   if (head.source === 'reply') return head.status < 400
   if (head.status >= 500) return !releaseOn.includes('5xx')
   return head.status < 400 || !releaseOn.includes('4xx')
+}
+
+const ACTIVE = /^(?:text\/html|text\/xml|application\/xml|[\w.+-]+\/[\w.+-]+\+xml)\b/i
+
+/**
+ * What a browser shows that was paid on a page is another's for each cookie, and where it is a merchant's it may run
+ * nothing as this gateway: pages of the gateway's own, where people are signed in, have the same origin (decision 312).
+ */
+function keepApart(headers: HeaderList, isForeign: boolean): void {
+  headers.addToken('Vary', 'Cookie')
+  if (!isForeign) return
+  headers.set('X-Content-Type-Options', 'nosniff')
+  if (ACTIVE.test(headers.get('content-type') ?? 'text/html'))
+    headers.append(
+      'Content-Security-Policy',
+      'sandbox allow-scripts allow-forms allow-popups allow-downloads allow-modals'
+    )
 }
 
 const SHARED = /^(?:public|s-maxage|private)\b/i

@@ -89,6 +89,8 @@ export interface Challenge extends NewChallenge {
   readonly scheme: ClaimScheme | null
   /** First successful verification. */
   readonly paidAt: number | null
+  /** When its provider's word came that the invoice was paid; null before that, and where a credential came first. */
+  readonly settledAt: number | null
   readonly leaseId: string | null
   readonly leaseUntil: number | null
   /** The lease counts as spent once it has lapsed (decision 183). */

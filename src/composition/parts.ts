@@ -16,7 +16,7 @@ import { openMail } from '../mail/open.ts'
 import { openMerchants } from '../merchants/open.ts'
 import { openPrices } from '../money/open.ts'
 import { openNotifications, openProviderAccounts } from '../notifications/open.ts'
-import { openPages } from '../pages/open.ts'
+import { openPages, openPaywall } from '../pages/open.ts'
 import { hasPaidPayment, openPayments } from '../payments/open.ts'
 import type { ProviderKind } from '../providers/kind.ts'
 import { openProviders } from '../providers/open.ts'
@@ -132,9 +132,11 @@ export async function openParts(running: Running, around: Surroundings, closers:
   const known = { ...ground, merchants, news, payees }
   const mail = opened(await openMail(known))
   const webhooks = opened(openWebhooks(known))
+  const { paywall } = opened(openPaywall({ ...known, sandbox: providers.wallet }))
   const sale = opened(
     openChallenges({
       ...known,
+      paywall,
       keys: secrets.macaroonKeys,
       charged: accounts.charged,
       paid: webhooks.challengesPaid,

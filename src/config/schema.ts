@@ -777,6 +777,24 @@ const chainEntry = Type.Unsafe<unknown>({
   description: 'A plugin name or path, or `{ name: { settings } }` with `when`, `disabled` and `mode` beside it.'
 })
 
+const pages = Type.Object(
+  {
+    name: Type.String({
+      default: '',
+      maxLength: 200,
+      description: 'Who sells, on the pages for people. `payment.serviceName` when empty.'
+    }),
+    colour: Type.String({
+      default: '',
+      pattern: '^$|^#[0-9a-fA-F]{6}$',
+      'x-allowed': 'a colour such as #c2410c',
+      description:
+        "Colour of the pages for people on which the gateway's own routes are paid, made darker or lighter until it can be read. Green when empty."
+    })
+  },
+  describe('Pages for people.')
+)
+
 const discovery = Type.Object(
   {
     categories: Type.Array(
@@ -862,6 +880,7 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
       billing,
       plans,
       discovery,
+      pages,
       policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, {
         default: {},
         'x-name': 'policy',

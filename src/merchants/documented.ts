@@ -116,6 +116,14 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
       responses: done('Invoices are made by the alternate provider from now on.')
     }
   },
+  setColour: {
+    description:
+      'A browser that opens a paid address of a proxy gets a page to pay on, with the name of the account and this colour.',
+    example: {
+      body: { colour: '#c2410c' },
+      responses: { 200: { success: true, message: 'Pages have the colour #c2410c from now on.' } }
+    }
+  },
   setWebhook: {
     description:
       'One address takes all events. Where an address is set and no secret stands, a secret is made and shown this once; ' +

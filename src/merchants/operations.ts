@@ -96,6 +96,7 @@ export function merchantOperations(parts: MerchantOperationParts): AnyOperation[
     keyOperation(parts, 'alternate'),
     providerOperation(parts),
     webhookOperation(parts),
+    colourOperation(parts),
     validateOperation(parts, 'primary'),
     validateOperation(parts, 'alternate'),
     regenerateOperation(parts)
@@ -229,6 +230,32 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
       const hasKey = (body.provider === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
       return done(
         `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`
+      )
+    }
+  })
+}
+
+/** `PUT …/colour`: what people see who pay this merchant in a browser (decision 314). */
+function colourOperation(parts: MerchantOperationParts): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'setColour',
+    method: 'PUT',
+    path: '/api/merchant/colour',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: 'Set the colour of the pages on which people pay',
+    body: Type.Object({
+      colour: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        pattern: '^#[0-9a-fA-F]{6}$',
+        description: 'Such as `#c2410c`; made darker or lighter until words in it can be read. Null for the usual one.'
+      })
+    }),
+    responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
+    handle: async ({ ctx, body }) => {
+      const { colour } = there(await parts.merchants.setColour(merchantOf(ctx).id, body.colour))
+      return done(
+        colour === null ? 'Pages have the usual colour from now on.' : `Pages have the colour ${colour} from now on.`
       )
     }
   })

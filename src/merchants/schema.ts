@@ -41,6 +41,8 @@ export interface Merchant {
   readonly alternateKey: SealedValue | null
   readonly webhookUrl: string | null
   readonly webhookSecret: SealedValue | null
+  /** Of the pages on which people pay it, such as `#c2410c`; null for the usual one. */
+  readonly colour: string | null
   readonly createdAt: number
 }
 

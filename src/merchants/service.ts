@@ -229,6 +229,11 @@ export class Merchants {
     return this.#update(id, { providerChoice: slot })
   }
 
+  /** Sets the colour of the account's pages for people; null for the usual one. Its form is not checked here. */
+  setColour(id: number, colour: string | null): Promise<Merchant | null> {
+    return this.#update(id, { colour })
+  }
+
   setFlags(id: number, flags: Partial<MerchantFlags>): Promise<Merchant | null> {
     return this.#update(id, flags)
   }

@@ -58,6 +58,7 @@ export interface MerchantChanges {
   readonly multiCurrencyEnabled?: boolean
   readonly l402Enabled?: boolean
   readonly providerChoice?: ProviderSlot
+  readonly colour?: string | null
 }
 
 /** What is written of an account's webhooks; undefined stays, null clears. Secrets are sealed. */
@@ -153,6 +154,7 @@ const merchantRows: Records<Merchant> = records({
   alternateKey: sealed('alternate_key'),
   webhookUrl: optional(text()),
   webhookSecret: sealed('webhook_secret'),
+  colour: optional(text()),
   createdAt: moment()
 })
 
@@ -168,7 +170,8 @@ const changeRows: Records<Required<MerchantChanges>> = records({
   refundsEnabled: flag(),
   multiCurrencyEnabled: flag(),
   l402Enabled: flag(),
-  providerChoice: text<ProviderSlot>()
+  providerChoice: text<ProviderSlot>(),
+  colour: optional(text())
 })
 
 const BY_KEY_ID = overRows<string>(

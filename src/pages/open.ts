@@ -1,6 +1,8 @@
 import { ICON_SVG } from './document.ts'
 import { pageOperations, type PageParts } from './operations.ts'
 
+export { openPaywall } from './paywall.ts'
+
 /** What the pages are opened with. */
 export interface OpenPagesParts extends Omit<PageParts, 'merchant' | 'watch'> {
   readonly merchants: { byId: PageParts['merchant'] }

@@ -14,6 +14,7 @@ import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
+import { sandboxPayCommand } from './sandbox-command.ts'
 
 /** What the pages need of others. */
 export interface PageParts {
@@ -187,9 +188,4 @@ async function shownBy({ payments, merchant, others = [] }: PageParts, token: st
     if (payable !== null) return { payable, payee: other.payee(), statusAddress: `${token}/status` }
   }
   return null
-}
-
-/** Invoices hold letters and digits only; nothing in the line needs to be quoted for a shell but the JSON. */
-function sandboxPayCommand(publicUrl: string, invoice: string): string {
-  return `curl ${publicUrl}/sandbox/pay -H 'Content-Type: application/json' -d '{"invoice":"${invoice}"}'`
 }

@@ -23,6 +23,7 @@ export function aMerchant(
     alternateKey: null,
     webhookUrl: null,
     webhookSecret: null,
+    colour: null,
     createdAt: 0,
     ...different,
     storedTier,

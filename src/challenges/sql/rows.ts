@@ -69,6 +69,7 @@ export const challengeRows: Records<Challenge> = records({
   state: text<'unspent' | 'leased' | 'spent'>(),
   scheme: optional(text<ClaimScheme>()),
   paidAt: optional(moment()),
+  settledAt: optional(moment()),
   leaseId: optional(text()),
   leaseUntil: optional(moment()),
   leaseIsFinal: flag('lease_final')

@@ -31,6 +31,7 @@ import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { soldRows } from './0042-sales.ts'
+import { merchantColour } from './0047-merchant-colour.ts'
 import { smallIndexes } from './0048-small-indexes.ts'
 import { members } from './0050-members.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
@@ -72,6 +73,7 @@ export const migrations: readonly Migration[] = [
   prices,
   lnurlCharges,
   soldRows,
+  merchantColour,
   smallIndexes,
   members,
   proxyPrices

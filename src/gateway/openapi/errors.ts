@@ -110,6 +110,7 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
     detail: { ...text, description: 'As in X-L402-Error.' }
   }),
   TokenError: object({ error: text, message: text }, { details: text, allowed: text, requested: text }),
+  ChallengePage: { type: 'string' },
   Challenge: object(
     {
       error: only('Payment Required'),
@@ -165,8 +166,9 @@ export const refusals = Object.freeze({
     headers: reason
   },
   PaymentRequired: {
-    description: 'Payment is needed: one Lightning invoice, offered as L402 and as Payment.',
-    forms: [...json('Challenge'), ...problem('PaymentProblem')],
+    description:
+      'Payment is needed: one Lightning invoice, offered as L402 and as Payment. To a GET that prefers text/html it is a page for people.',
+    forms: [...json('Challenge'), ...problem('PaymentProblem'), { mediaType: 'text/html', schema: 'ChallengePage' }],
     headers: { 'WWW-Authenticate': { description: 'One line for each scheme.', schema: text } }
   },
   PlanCap: {
