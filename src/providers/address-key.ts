@@ -24,6 +24,17 @@ export interface AddressKeyForm<Name extends string> {
   readonly optional: readonly Name[]
 }
 
+/** Which parameters stand behind the `?` of a key. */
+export interface KeyParameterForm<Name extends string> {
+  readonly kind: string
+  readonly required: readonly Name[]
+  readonly optional: readonly Name[]
+  /** Which of them may stand there several times; none where it is left out. */
+  readonly repeated?: readonly Name[]
+  /** Others are passed over: for keys that somebody else's standard lets grow. */
+  readonly passesOver?: true
+}
+
 /** A key, read. */
 export interface AddressKey<Name extends string> {
   /** `scheme://host:port`, always with the port; the host in lower case, an IPv6 address in brackets. */
@@ -59,25 +70,30 @@ export function readAddressKey<Name extends string>(text: string, form: AddressK
   const isPlaced = place === '' || (form.hasPath && PATH.test(place) && !/\/\.{1,2}(?:\/|$)/.test(place))
   if (protocol === undefined || authority === undefined || query === undefined || !isPlaced)
     throw new AddressKeyError(`The ${kind} key must have the form ${example}.`)
-  const url = readAuthority(authority, protocol, scheme, form)
-  const origin = `${protocol}//${url.hostname}:${url.port === '' ? (protocol === 'https:' ? '443' : '80') : url.port}`
-  const parameters = readParameters(query, form)
+  const { origin, hostname } = readKeyOrigin(authority, protocol, scheme, form)
+  const lists = readKeyParameters(query, form)
+  const parameters: Partial<Record<Name, string>> = {}
+  for (const name of [...form.optional, ...form.required]) {
+    const value = lists[name]?.[0]
+    if (value !== undefined) parameters[name] = value
+  }
   for (const name of form.required) {
     if (parameters[name] === undefined)
       throw new AddressKeyError(`The ${kind} key has no ${name}; it has the form ${example}.`)
   }
-  return { origin, hostname: url.hostname, base: `${origin}${place}`, parameters }
+  return { origin, hostname, base: `${origin}${place}`, parameters }
 }
 
 /**
- * The host as every other reader sees it: one that URL would turn into another, such as 0x7f.1, becomes that one here.
+ * The host and port of a key, as every other reader sees them: one that URL would turn into another, such as 0x7f.1,
+ * becomes that one here. `scheme` is what stands before it. @throws AddressKeyError
  */
-function readAuthority<Name extends string>(
+export function readKeyOrigin(
   authority: string,
-  protocol: string,
+  protocol: 'http:' | 'https:',
   scheme: string,
-  { kind, needsPort }: AddressKeyForm<Name>
-): URL {
+  { kind, needsPort }: { readonly kind: string; readonly needsPort: boolean }
+): Pick<AddressKey<never>, 'origin' | 'hostname'> {
   if (authority.includes('@'))
     throw new AddressKeyError(`The ${kind} key must not hold a user name or password before its host.`)
   const [matched, , port] = AUTHORITY.exec(authority) ?? []
@@ -88,24 +104,31 @@ function readAuthority<Name extends string>(
   }
   if (port !== undefined && Number(port) < 1)
     throw new AddressKeyError(`The port in the ${kind} key must be from 1 to 65535.`)
-  return new URL(`${protocol}//${authority}`)
+  const { hostname, port: named } = new URL(`${protocol}//${authority}`)
+  return {
+    origin: `${protocol}//${hostname}:${named === '' ? (protocol === 'https:' ? '443' : '80') : named}`,
+    hostname
+  }
 }
 
-function readParameters<Name extends string>(
+/** The parameters of a key, percent-decoded; secrets among them. @throws AddressKeyError */
+export function readKeyParameters<Name extends string>(
   query: string,
-  { kind, required, optional }: AddressKeyForm<Name>
-): Partial<Record<Name, string>> {
+  { kind, required, optional, repeated = [], passesOver }: KeyParameterForm<Name>
+): Partial<Record<Name, readonly string[]>> {
   const names = [...optional, ...required]
-  const found: Partial<Record<Name, string>> = {}
+  const found: Partial<Record<Name, string[]>> = {}
   for (const part of query.split('&')) {
     const at = part.indexOf('=')
     const name = names.find(known => known === part.slice(0, Math.max(at, 0)))
+    if (name === undefined && passesOver === true) continue
     if (name === undefined)
       throw new AddressKeyError(
         `The ${kind} key may have the parameter${names.length === 1 ? '' : 's'} ${names.join(' and ')}, and no others.`
       )
-    if (found[name] !== undefined) throw new AddressKeyError(`The ${kind} key has ${name} twice.`)
-    found[name] = decoded(part.slice(at + 1), name, kind)
+    const values = found[name] ?? []
+    if (values.length > 0 && !repeated.includes(name)) throw new AddressKeyError(`The ${kind} key has ${name} twice.`)
+    found[name] = [...values, decoded(part.slice(at + 1), name, kind)]
   }
   return found
 }

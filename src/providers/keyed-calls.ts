@@ -34,20 +34,26 @@ export interface KeyedOptions {
   readonly url: string | null
 }
 
-/** How the servers of a kind are called. */
-export interface KeyedKind<Server extends KeyedServer> extends Pick<
-  ProviderHttpOptions,
-  'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf' | 'largest'
-> {
-  readonly kind: string
+/** How the servers of a kind are spoken of where no connection comes about. */
+export interface ServerWords {
   /** What a server of it is called, such as `lnd node`. */
   readonly server: string
+  /** What is said of a certificate that is not trusted, where the key pins one and where it pins none. */
+  readonly untrusted: { readonly pinned: string; readonly public: string }
+  /** What to do about an address without TLS that a merchant gave; left out where the scheme takes `+https`. */
+  readonly secured?: string
+}
+
+/** How the servers of a kind are called. */
+export interface KeyedKind<Server extends KeyedServer>
+  extends
+    ServerWords,
+    Pick<ProviderHttpOptions, 'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf' | 'largest'> {
+  readonly kind: string
   /** Reads a key. @throws AddressKeyError */
   read(text: string): Server
   /** What of the key is sent along with each call. */
   secretOf(server: Server): Secret<string>
-  /** What is said of a certificate that is not trusted, where the key pins one and where it pins none. */
-  readonly untrusted: { readonly pinned: string; readonly public: string }
   /** Says more of an error where the kind knows a common mistake in its keys. */
   explained?(error: unknown, server: Server): unknown
 }
@@ -56,7 +62,7 @@ export interface KeyedKind<Server extends KeyedServer> extends Pick<
  * What is refused while a connection is opened and can only be put right in the key. It is an unavailability because
  * that is what passes through the HTTP client as it is; `refusal` is what it means.
  */
-class KeyUnusable extends ProviderUnavailable {
+export class KeyUnusable extends ProviderUnavailable {
   readonly refusal: ProviderRefused
 
   constructor(message: string) {
@@ -186,42 +192,8 @@ export class KeyedCalls<Server extends KeyedServer> {
       ...(refusals === undefined ? {} : { refusals }),
       ...(meaningOf === undefined ? {} : { meaningOf }),
       ...(largest === undefined ? {} : { largest }),
-      connect: this.#inOurTerms(connector, certificate !== null, place)
+      connect: inOurTerms(connector, this.#kind, certificate !== null, place)
     })
-  }
-
-  /** Whatever fails before the connection stands, nothing was sent. */
-  #inOurTerms(connector: Connector, isPinned: boolean, place: string): Connector {
-    return (wanted, callback) => {
-      connector(wanted, (...result) => {
-        const [error, socket] = result
-        if (error === null) callback(null, socket)
-        else callback(this.#faultOf(error, isPinned, place), null)
-      })
-    }
-  }
-
-  /** `isPinned`: the key holds a certificate, which alone is trusted. */
-  #faultOf(error: Error, isPinned: boolean, place: string): Error {
-    const { server, untrusted } = this.#kind
-    if (error instanceof AddressRefused && error.reason === 'scheme')
-      return new KeyUnusable(
-        `The host ${place} is named without TLS, by which only a host in gateway.yaml may be called; put TLS in front of it, and +https:// into the key.`
-      )
-    if (error instanceof AddressRefused) return new KeyUnusable(`The host ${place} cannot be called: ${error.message}`)
-    if (error instanceof NameUnresolved)
-      return new NothingSent(`The host name ${place} has no address.`, 5, undefined, 'network')
-    const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-    if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? untrusted.pinned : untrusted.public)
-    if (code === 'CERT_HAS_EXPIRED')
-      return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
-    // The code alone: the text holds the address.
-    return new NothingSent(
-      `The ${server} cannot be reached at the moment.`,
-      5,
-      new Error(code === '' ? 'the connection failed' : code),
-      'network'
-    )
   }
 
   #trim(): void {
@@ -235,8 +207,48 @@ export class KeyedCalls<Server extends KeyedServer> {
   }
 }
 
+/**
+ * A connector whose faults are the kinds' own: whatever fails before the connection stands, nothing was sent. `isPinned`:
+ * the key holds a certificate, which alone is trusted. `place` says for people where the host stands.
+ */
+export function inOurTerms(connector: Connector, words: ServerWords, isPinned: boolean, place: string): Connector {
+  return (wanted, callback) => {
+    connector(wanted, (...result) => {
+      const [error, socket] = result
+      if (error === null) callback(null, socket)
+      else callback(connectionFault(error, words, isPinned, place), null)
+    })
+  }
+}
+
+function connectionFault(
+  error: Error,
+  { server, untrusted, secured }: ServerWords,
+  isPinned: boolean,
+  place: string
+): KeyUnusable | NothingSent {
+  if (error instanceof AddressRefused && error.reason === 'scheme')
+    return new KeyUnusable(
+      `The host ${place} is named without TLS, by which only a host in gateway.yaml may be called; ${secured ?? 'put TLS in front of it, and +https:// into the key'}.`
+    )
+  if (error instanceof AddressRefused) return new KeyUnusable(`The host ${place} cannot be called: ${error.message}`)
+  if (error instanceof NameUnresolved)
+    return new NothingSent(`The host name ${place} has no address.`, 5, undefined, 'network')
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? untrusted.pinned : untrusted.public)
+  if (code === 'CERT_HAS_EXPIRED')
+    return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
+  // The code alone: the text holds the address.
+  return new NothingSent(
+    `The ${server} cannot be reached at the moment.`,
+    5,
+    new Error(code === '' ? 'the connection failed' : code),
+    'network'
+  )
+}
+
 /** `scheme://host:port` as keys are read. @throws TypeError for what is no address */
-function originOf(text: string): string {
+export function originOf(text: string): string {
   const url = new URL(text)
   return `${url.protocol}//${url.hostname}:${url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port}`
 }

@@ -4,6 +4,7 @@ import { cln } from './cln/kind.ts'
 import { lnbits } from './lnbits/kind.ts'
 import { lnd } from './lnd/kind.ts'
 import { lnurl } from './lnurl/kind.ts'
+import { nwc } from './nwc/kind.ts'
 import { phoenixd } from './phoenixd/kind.ts'
 import { opennode } from './opennode/kind.ts'
 import { sandbox } from './sandbox/kind.ts'
@@ -19,5 +20,6 @@ export const providerKinds: readonly ProviderKind[] = [
   cln,
   lnbits,
   lnurl,
-  btcpay
+  btcpay,
+  nwc
 ]

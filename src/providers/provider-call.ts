@@ -305,7 +305,7 @@ export class ProviderHttp {
 
   #judge(call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
     const { status, body } = reply
-    const said = clean(body === undefined ? null : this.#options.messageOf(body), key)
+    const said = saidInShort(body === undefined ? null : this.#options.messageOf(body), key)
     const meant =
       status < 400 ? null : this.#options.meaningOf?.({ status, body: body ?? null, said }, call.scope ?? null)
     if (meant !== null && meant !== undefined) throw meant
@@ -457,8 +457,8 @@ function codeOf(error: unknown): string {
   return error instanceof AggregateError ? codeOf(error.errors[0]) : ''
 }
 
-/** A provider's own words as one short line, without the key. */
-function clean(text: string | null, key: string | null): string | null {
+/** A provider's own words as one short line, without the key; null where nothing is left of them. */
+export function saidInShort(text: string | null, key: string | null): string | null {
   if (text === null) return null
   const hidden = key === null ? text : text.replaceAll(key, '[redacted]')
   const line = hidden.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()

@@ -5,6 +5,7 @@ import { startFakeCln } from './cln.ts'
 import { startFakeLnbits } from './lnbits.ts'
 import { startFakeLnd, type FakeLnd } from './lnd.ts'
 import { startFakeLnurl } from './lnurl.ts'
+import { startFakeNwc } from './nwc.ts'
 import type { NodeWallet } from './node-wallet.ts'
 import { startFakeOpenNode, type FakeOpenNode } from './opennode.ts'
 import { startFakePhoenixd } from './phoenixd.ts'
@@ -38,12 +39,14 @@ const cln = await startFakeCln({ port: port(6) })
 const lnbits = await startFakeLnbits({ port: port(7) })
 const lnurl = await startFakeLnurl({ port: port(8) })
 const btcpay = await startFakeBtcpay({ port: port(9) })
+const nwc = await startFakeNwc({ port: port(10) })
 const wallets = {
   phoenixd: phoenixd.wallet,
   cln: cln.wallet,
   lnbits: lnbits.wallet,
   lnurl: lnurl.wallet,
-  btcpay: btcpay.wallet
+  btcpay: btcpay.wallet,
+  nwc: nwc.wallet
 }
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
@@ -69,6 +72,7 @@ cln       ${cln.url}   key ${cln.key()}
 lnbits    ${lnbits.url}   key ${lnbits.key()}
 lnurl     ${lnurl.url}   key ${lnurl.key()}
 btcpay    ${btcpay.url}   key ${btcpay.key()}
+nwc       ${nwc.relay.url}   key ${nwc.key()}
 prices    ${prices.url}
 shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
@@ -89,7 +93,7 @@ storefront:
   kind: shopify
   url: ${shopify.url}
 
-# or, for a node of your own, here lnd; phoenixd, cln, lnbits, lnurl and btcpay likewise:
+# or, for a node of your own, here lnd; phoenixd, cln, lnbits, lnurl, btcpay and nwc likewise:
 #   primary:
 #     kind: lnd
 #     url: ${lnd.url}
@@ -120,7 +124,9 @@ async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
   await Promise.all(
-    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, btcpay, receiver].map(fake => fake.close())
+    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, btcpay, nwc, receiver].map(fake =>
+      fake.close()
+    )
   )
   process.stdin.destroy()
 }

@@ -7,14 +7,14 @@ import { startFakeBtcpay } from '../fakes/btcpay.ts'
 import { startFakeCln } from '../fakes/cln.ts'
 import { startFakeLnbits } from '../fakes/lnbits.ts'
 import { startFakeLnurl } from '../fakes/lnurl.ts'
-import type { NodeServer } from '../fakes/node-server.ts'
 import type { NodeWallet } from '../fakes/node-wallet.ts'
+import { startFakeNwc } from '../fakes/nwc.ts'
 import { startFakePhoenixd } from '../fakes/phoenixd.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
-type Node = NodeServer & { readonly wallet: NodeWallet; key(): string }
+type Node = { readonly wallet: NodeWallet; key(): string; close(): Promise<void> }
 
 /** What `boltgate init` writes for a kind. */
 async function written(t: T, kind: string, upstream: string): Promise<string> {
@@ -33,7 +33,8 @@ const nodes: Readonly<Record<string, () => Promise<Node>>> = {
   cln: () => startFakeCln(),
   lnbits: () => startFakeLnbits(),
   lnurl: () => startFakeLnurl(),
-  btcpay: () => startFakeBtcpay()
+  btcpay: () => startFakeBtcpay(),
+  nwc: () => startFakeNwc()
 }
 
 for (const [kind, start] of Object.entries(nodes)) {

@@ -131,16 +131,16 @@ t.test('its keys, its name and its place in the documents come from the list too
   )
   t.equal(
     await problems('tpy'),
-    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
+    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
   )
   t.match(
     referencePage([], kinds),
-    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `btcpay`, `toy` |'
+    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `btcpay`, `nwc`, `toy` |'
   )
   t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
   t.match(
     JSON.stringify(jsonSchema([], kinds)),
-    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","btcpay","toy"]'
+    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","btcpay","nwc","toy"]'
   )
 })
 
@@ -157,7 +157,12 @@ t.test('whoever sells through a kind that only receives is told so by the check,
 })
 
 t.test('a key that stands where an address belongs is refused, and its secret is not shown', async t => {
-  for (const key of ['phoenixd://h:1?password=canary', 'clnrest://h:1?rune=canary', 'lnbits+https://h?key=canary']) {
+  for (const key of [
+    'phoenixd://h:1?password=canary',
+    'clnrest://h:1?rune=canary',
+    'lnbits+https://h?key=canary',
+    'nostr+walletconnect://ab?relay=wss://r&secret=canary'
+  ]) {
     const error: unknown = await loadText(yaml(`toy, url: "${key}"`), {}, { providers: kinds }).catch(
       (caught: unknown) => caught
     )

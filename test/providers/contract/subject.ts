@@ -20,6 +20,8 @@ export interface Subject {
   readonly key: Secret<string>
   /** A key of the right form that nobody knows; null where any is good. */
   readonly foreign: Secret<string> | null
+  /** Such a key is answered with silence, and told as perhaps deleted. */
+  readonly foreignIsSilence?: true
   /** Something that no error may hold. */
   readonly secrets: readonly string[]
   readonly wire: Wire | null
@@ -53,6 +55,8 @@ export interface Paying {
   sendings(): number
   /** A key that may only receive, and how the missing right is called; null where there is none. */
   readonly receiveOnly: { readonly key: Secret<string>; readonly scope: string; readonly isToldByCheck: boolean } | null
+  /** What failed is believed once its invoice can no longer be paid. */
+  readonly failsAtEnd?: true
   /** An invoice without an amount can be paid. */
   readonly paysAmountless: boolean
 }
@@ -102,9 +106,12 @@ export function openKind(
 
 /** What fakes over the same wallet have in common. */
 export function ofNode(
-  fake: NodeServer & { readonly wallet: NodeWallet },
+  fake: Pick<NodeServer, 'fail' | 'close'> & {
+    readonly wallet: NodeWallet
+    readonly requests: { readonly length: number }
+  },
   on: Wire['on'],
-  more: Pick<Paying, 'receiveOnly' | 'paysAmountless'>
+  more: Pick<Paying, 'receiveOnly' | 'paysAmountless' | 'failsAtEnd'>
 ): Pick<Subject, 'wire' | 'settle' | 'pays'> {
   const { wallet } = fake
   return {

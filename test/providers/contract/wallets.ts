@@ -1,7 +1,9 @@
 import { btcpay } from '../../../src/providers/btcpay/kind.ts'
 import { lnurl } from '../../../src/providers/lnurl/kind.ts'
+import { nwc } from '../../../src/providers/nwc/kind.ts'
 import { startFakeBtcpay } from '../../fakes/btcpay.ts'
 import { startFakeLnurl } from '../../fakes/lnurl.ts'
+import { startFakeNwc } from '../../fakes/nwc.ts'
 import { ofNode, openKind, secret, TIMEOUT, type SubjectKind } from './subject.ts'
 
 /** The kinds that are somebody's wallet at a service. */
@@ -65,6 +67,36 @@ export const wallets: readonly SubjectKind[] = [
         secrets: [apiKey],
         wire: wire === null ? null : { ...wire, tellsNoHash: true },
         ...node
+      }
+    }
+  },
+  {
+    kind: nwc,
+    start: async (t, parts) => {
+      const fake = await startFakeNwc({ clock: parts.clock })
+      t.teardown(() => fake.close())
+      fake.onHang = () => {
+        parts.clock.advance(TIMEOUT)
+      }
+      const text = fake.key()
+      const connection = new URL(text).searchParams.get('secret') ?? ''
+      const receiving = fake.key(['get_info', 'make_invoice', 'lookup_invoice', 'list_transactions'])
+      return {
+        provider: openKind(t, nwc, parts, null),
+        clock: parts.clock,
+        key: secret(text),
+        foreign: secret(text.replace(connection, 'c'.repeat(64))),
+        foreignIsSilence: true,
+        secrets: [connection],
+        ...ofNode(
+          fake,
+          { create: /make_invoice/, lookUp: /lookup_invoice/, pay: /pay_invoice/, find: /lookup_invoice/ },
+          {
+            receiveOnly: { key: secret(receiving), scope: 'pay_invoice', isToldByCheck: true },
+            paysAmountless: true,
+            failsAtEnd: true
+          }
+        )
       }
     }
   }

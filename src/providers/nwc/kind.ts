@@ -1,0 +1,22 @@
+import { addressKeyFault, addressKeyHost } from '../address-key.ts'
+import type { ProviderKind } from '../kind.ts'
+import { readNwcKey } from './key.ts'
+import { NwcProvider } from './nwc.ts'
+
+/** A wallet over Nostr Wallet Connect. Wallets and relays publish no limits: ours spare them. */
+export const nwc: ProviderKind = {
+  name: 'nwc',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 120, perMinute: 600 } : { burst: perMinute, perMinute }
+    }),
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
+    hostOf: addressKeyHost('nwc', readNwcKey)
+  },
+  keyFault: addressKeyFault(readNwcKey),
+  open: options => new NwcProvider(options)
+}
