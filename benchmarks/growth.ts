@@ -13,11 +13,14 @@ import { runTimeOfTree } from './rig/cpu.ts'
 
 // node benchmarks/growth.ts URL PID ROWS…: what the statements of 402s, redemptions, payments and lists cost with so
 // many rows in `challenges` and `payments`, in databases named growth_ROWS of the PostgreSQL at URL, whose first process
-// is PID. Those that are there are used again; 20,000,000 rows take 45 GB and half an hour. `--rounds=N` (7).
+// is PID. Those that are there are used again; 20,000,000 rows take 45 GB and half an hour. `--rounds=N` (7). `--warm=N`
+// writes so many challenges to each before anything is measured: each page of an index that is written to for the first time since a
+// checkpoint goes into the log whole, and is read from the disk where it is not in memory, so the first rows are the dearest.
 
 const AT_ONCE = 32
 const [url = '', pid = '', ...rest] = process.argv.slice(2)
 const rounds = Number(rest.find(each => each.startsWith('--rounds='))?.slice(9) ?? 7)
+const warm = Number(rest.find(each => each.startsWith('--warm='))?.slice(7) ?? 0)
 const sizes = rest.filter(each => !each.startsWith('--')).map(Number)
 
 function newPayment(): Payment {
@@ -154,6 +157,10 @@ const bases = [] as Array<{ rows: number; database: Database; ways: readonly Way
 for (const rows of sizes) {
   const database = await filledDatabase(url, rows)
   bases.push({ rows, database, ways: waysOf(database), found: new Map() })
+}
+for (const { ways } of bases) {
+  const [insert] = ways
+  if (insert !== undefined && warm > 0) await several(warm, await insert.prepare())
 }
 for (let round = 0; round <= rounds; round++)
   for (const at of (bases[0]?.ways ?? []).keys())

@@ -121,13 +121,17 @@ export class Poller {
   /**
    * Accounts with open challenges. Of these there can be millions, all of which the database reads, so what was found counts
    * for as long as keeps that below a fiftieth of a processor. An account may be asked about, or not, for so much longer;
-   * `since` is then earlier than it need be.
+   * `since` is then earlier than it need be. One that does not end in its time must not keep payments from being asked about.
    */
   async #withChallenges({ kind }: Provider): Promise<readonly OpenChallenges[]> {
-    const { slot, clock, ofChallenges } = this.#parts
+    const { slot, clock, log, ofChallenges } = this.#parts
     const begun = clock.monotonic()
     if (this.#ofChallenges !== null && begun < this.#ofChallenges.until) return this.#ofChallenges.found
-    const found = await ofChallenges.open(slot, kind, clock.now())
+    const found = await ofChallenges.open(slot, kind, clock.now()).catch((error: unknown) => {
+      if (!isConnectionFault(error)) throw error
+      log.warn({ err: error, slot, provider: kind }, 'open challenges could not be looked for; it is tried again later')
+      return this.#ofChallenges?.found ?? []
+    })
     const ended = clock.monotonic()
     this.#ofChallenges = { found, until: ended + LOOKED_OF * (ended - begun) }
     return found

@@ -12,7 +12,7 @@ import { AnswerTooLarge } from '../../src/providers/provider-call.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { startFakeLnd, type FakeLnd } from '../fakes/lnd.ts'
 import { polling as pollingOf } from '../providers/declared.ts'
-import { openAnyDatabase } from '../support/database.ts'
+import { openAnyDatabase, withSql } from '../support/database.ts'
 import { StrikeProvider } from '../../src/providers/strike/strike.ts'
 import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../fakes/strike.ts'
 import { fixture, paid, type Fixture } from './fixture.ts'
@@ -176,6 +176,53 @@ void t.test('a look at open challenges that took a second is not repeated for fi
   clock.advance(1_000)
   await run(poller)
   t.equal(looks, 2)
+})
+
+void t.test('a look at open challenges that does not end in time keeps no payment from being asked about', async t => {
+  const made = await polling(t)
+  const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
+  const one = await made.pay(acme)
+  const poller = made.poller(
+    'primary',
+    {},
+    {
+      open: () =>
+        Promise.reject(Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' }))
+    }
+  )
+  await run(poller)
+  made.primary.settled.set('acme', [{ chargeId: one.chargeId, state: paid(made.clock.now()) }])
+  await made.minute(poller)
+  t.equal((await made.payments.get(acme, one.invoiceId)).status, 'paid')
+})
+
+void t.test('accounts with open challenges are found without reading the whole table', async t => {
+  const { database } = await polling(t)
+  const plan = await database.transaction(async tx => {
+    // In a small table the planner would read all of it.
+    await tx`set local enable_seqscan = off`
+    const explained = new Proxy(tx, {
+      apply: (target, self, [first, ...values]: [TemplateStringsArray, ...unknown[]]) => {
+        const strings = [`explain ${first[0]}`, ...first.slice(1)]
+        return Reflect.apply(target, self, [Object.assign(strings, { raw: strings }), ...values]) as unknown
+      }
+    })
+    const lines: unknown[] = []
+    const noted = withSql(
+      database,
+      new Proxy(explained, {
+        apply: async (target, self, args: unknown[]) => {
+          lines.push(...((await Reflect.apply(target, self, args)) as unknown[]))
+          return []
+        }
+      })
+    )
+    await new ChallengeCharges(noted).open('primary', 'strike', 0)
+    return JSON.stringify(lines)
+  })
+  t.match(plan, /challenges_purge_unpaid/)
+  t.match(plan, /challenges_sold/)
+  t.notMatch(plan, /Seq Scan/)
 })
 
 void t.test("challenges of routes and proxies are noted as settled; producers' alone ask nobody", async t => {
