@@ -22,7 +22,7 @@ export default definePlugin({
   uses: ['challenges'],
   provides: ['offer', 'payment'],
   // A failed credential gets a fresh challenge, which must not be mintable without limit (decision 132).
-  after: ['throttle', 'body-limit'],
+  after: ['throttle', 'body-limit', 'session'],
   setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin credential needs a route of the configuration')
     const { challenges } = services
@@ -47,6 +47,8 @@ export default definePlugin({
       })
 
     const decide = (ctx: Context, observes: boolean): HookResult => {
+      // A session pays.
+      if (ctx.payment !== null) return
       const due = offers.due(ctx)
       if (due instanceof Promise)
         return due.then(offer => (offer === null ? undefined : decideOn(ctx, offer, observes)))

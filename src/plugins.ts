@@ -16,6 +16,7 @@ import mcp from '../plugins/mcp.ts'
 import meter from '../plugins/meter.ts'
 import metrics from '../plugins/metrics.ts'
 import proxy from '../plugins/proxy.ts'
+import session from '../plugins/session.ts'
 import subscriptionGate from '../plugins/subscription-gate.ts'
 import throttle from '../plugins/throttle.ts'
 import type { Plugin } from './gateway/plugin.ts'
@@ -34,6 +35,7 @@ export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
     idempotency,
     bodyLimit,
     proxy,
+    session,
     credential,
     challenge,
     mcp,

@@ -73,6 +73,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   usage: [],
   balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],
   proxies: ['config', 'prices', 'challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
+  sessions: ['balances', 'challenges', 'refunds', 'usage', 'lightning', 'providers', 'config', 'gateway', ...BELOW],
   storefront: [
     'challenges',
     'lightning',
@@ -153,6 +154,7 @@ t.test('the engine, the listener and the forwarder know no domain, not even its 
     'prices',
     'challenges',
     'balances',
+    'sessions',
     'usage',
     'providers',
     'merchants',

@@ -48,6 +48,7 @@ const offer: Offer = {
   fiat: null,
   asked: null,
   meter: null,
+  sessions: null,
   source: 'route',
   service: 'boltgate:0',
   merchantId: null,

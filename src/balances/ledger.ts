@@ -237,6 +237,18 @@ export class Ledger {
     return this.#settleOf(held.slice, held.msat, msat, msat, use)
   }
 
+  /** Lets go of what is not reserved of a balance, here and at the other gateways: it is closed. */
+  async letGo(balanceId: string): Promise<void> {
+    const slice = this.#slices.get(balanceId)
+    if (slice !== undefined && slice.keptUntil > 0) {
+      this.#retire(slice)
+      slice.isAskedFor = true
+      if (slice.writing === null) this.#begin(slice)
+      else this.#soil(slice)
+    }
+    await this.#database.notify(GIVE_BACK_CHANNEL, balanceId)
+  }
+
   /** What is left of a balance as far as it is known here; null where this gateway has no slice of it. */
   left(balanceId: string): number | null {
     const slice = this.#slices.get(balanceId)

@@ -26,11 +26,19 @@ export interface MeteredParts {
   readonly clock: Clock
   readonly metering: Metering
   readonly reservation: BalanceReservation
-  readonly usage: UsageConfig
+  readonly usage: UsageConfig | 'pieces'
   /** How usage is read from a body; null where it stands elsewhere or is counted. */
   readonly form: UsageForm | null
+  /** Of a session: its event streams go out event by event, each once it is covered (`admit`). */
+  readonly isHeld: boolean
   /** Told of what needs somebody's look: a response that could not be read, a loss. */
   warn(facts: object, text: string): void
+}
+
+/** Units of a response, and what they cost in millisatoshis. */
+export interface HeldCharge {
+  readonly units: number
+  readonly msat: number
 }
 
 /** How long a stream that has used up its balance may go on for the end of an event. */
@@ -57,6 +65,11 @@ export class MeteredRequest {
   #isUsedUp = false
   #grace = TAIL
   #timer: Timer | null = null
+  /** What of a held stream is covered and may go out; and there is more that is not. */
+  #paid: Usage = { input: 0, output: 0 }
+  #paidMsat = 0
+  #isShort = false
+  #isHeld = false
 
   constructor(parts: MeteredParts) {
     this.#parts = parts
@@ -95,14 +108,78 @@ export class MeteredRequest {
       return
     }
     if (ctx.method !== 'HEAD') this.#reader = this.#readerOf(head)
+    this.#isHeld = this.#parts.isHeld && this.#isStream && this.#reader !== null
     const left = ledger.left(reservation.balanceId)
     if (left !== null) head.headers.set(BALANCE_HEADER, String(Math.max(0, left)))
     if (last !== null) head.headers.set(LAST_CHARGED_HEADER, String(last))
     if (usage === 'seconds') this.#tick()
   }
 
+  /** Whether the events of this response go out one by one, by `admit`; known with its head. */
+  get isHeldStream(): boolean {
+    return this.#isHeld
+  }
+
+  /** Takes the next event of a held stream, and covers it if it can. */
+  admit(event: Uint8Array): Grown | Promise<Grown> {
+    this.#received += event.byteLength
+    this.#reader?.chunk(event)
+    return this.cover()
+  }
+
+  /** Covers what was admitted. What is refused may be asked for again; what is never covered is not charged. */
+  cover(): Grown | Promise<Grown> {
+    const msat = this.#soFarMsat()
+    const usage = { input: this.#parts.metering.input, output: this.#unitsOut() }
+    const grown = this.#grow(msat)
+    if (grown instanceof Promise) {
+      this.#isShort = true
+      return grown.then(later => this.#isCovered(later, usage, msat))
+    }
+    return this.#isCovered(grown, usage, msat)
+  }
+
+  #isCovered(grown: Grown, usage: Usage, msat: number): Grown {
+    this.#isShort = grown !== 'grown'
+    if (!this.#isShort) [this.#paid, this.#paidMsat] = [usage, msat]
+    return grown
+  }
+
+  /** Units that came out by now. */
+  #unitsOut(): number {
+    if (this.#reader === null) return 0
+    return this.#isCounted ? (this.#reader.read(false)?.output ?? 0) : this.#reader.seen
+  }
+
+  /** Settles a held stream: at what it said when it came whole, else at what was covered. */
+  async finish(isWhole: boolean): Promise<HeldCharge> {
+    const read = isWhole && !this.#isShort ? this.#read(true) : null
+    const { chargedMsat } = await (this.#isSettled
+      ? { chargedMsat: this.#paidMsat }
+      : this.#isShort
+        ? this.#settle(this.#paid, this.#paidMsat, 'usage')
+        : this.#settleRead(isWhole))
+    const { input, output } = read ?? this.#paid
+    return { units: this.#isCounted ? output : input + output, msat: chargedMsat }
+  }
+
+  /** Millisatoshis that are left of the balance as far as it is known here, and that a held stream lacks. */
+  get leftMsat(): number {
+    return Math.max(0, this.#parts.ledger.left(this.#parts.reservation.balanceId) ?? 0)
+  }
+
+  get lackingMsat(): number {
+    return Math.max(0, this.#soFarMsat() - this.#paidMsat)
+  }
+
+  /** Ends a held stream between two events, of which the last has said why. */
+  cut(): void {
+    this.#parts.ctx.response?.cut(usedUp(), new Uint8Array(0))
+  }
+
   /** A promise where the upstream must wait: for what the ledger says, or for the end. */
   chunk(bytes: Uint8Array): void | Promise<void> {
+    if (this.#isHeld) return
     this.#received += bytes.byteLength
     if (this.#isStream) this.#tail = (this.#tail + latin1(bytes.subarray(-4))).slice(-4)
     if (this.#isSettled) return this.#asking ?? undefined
@@ -120,8 +197,8 @@ export class MeteredRequest {
   /** What the units cost that are known to have come out by now; 0 where a response tells only at its end. */
   #soFarMsat(): number {
     const { metering, usage } = this.#parts
-    if (usage === 'seconds' || this.#reader === null) return 0
-    const seen = this.#isCounted ? (this.#reader.read(false)?.output ?? 0) : this.#reader.seen
+    if (usage === 'seconds') return 0
+    const seen = this.#unitsOut()
     if (seen === 0) return 0
     return metering.cost({ input: this.#isCounted ? 0 : metering.input, output: seen })
   }
@@ -192,7 +269,7 @@ export class MeteredRequest {
 
   /** The event behind the last of a stream; null where the response is none, or the charge is not known at once. */
   last(): Uint8Array | null {
-    if (this.#isSettled) return null
+    if (this.#isSettled || this.#isHeld) return null
     const settled = this.#settleRead(true)
     if (!this.#isStream || settled instanceof Promise) return null
     return balanceEvent({ charged_msat: settled.chargedMsat, balance_msat: Math.max(0, settled.leftMsat) })
@@ -204,6 +281,10 @@ export class MeteredRequest {
    */
   done({ delivered, source, error }: Outcome): void {
     if (this.#isSettled) return
+    if (this.#isShort) {
+      void this.#settle(this.#paid, this.#paidMsat, 'usage')
+      return
+    }
     const isAbandoned = error instanceof ClientGone && this.#forwardedAt !== null
     if (delivered && source !== 'error') void this.#settleRead(true)
     else if (isAbandoned || (this.#isCounted && this.#received > 0)) void this.#settleRead(false)
@@ -258,8 +339,9 @@ export class MeteredRequest {
     return settled
   }
 
-  #knownWith(head: Head, usage: UsageConfig): Usage | null {
-    if (usage === 'requests') return { input: 0, output: 1 }
+  #knownWith(head: Head, usage: UsageConfig | 'pieces'): Usage | null {
+    if (usage === 'requests' || (usage === 'pieces' && (this.#parts.ctx.method === 'HEAD' || !isEventStream(head))))
+      return { input: 0, output: 1 }
     if (typeof usage === 'object' && 'header' in usage) {
       const said = units(head.headers.get(usage.header.toLowerCase()))
       return said === null ? null : { input: 0, output: said }
@@ -272,13 +354,14 @@ export class MeteredRequest {
   }
 
   #readsBody(): boolean {
-    return this.#parts.form !== null || this.#parts.usage === 'events'
+    const { form, usage } = this.#parts
+    return form !== null || usage === 'events' || usage === 'pieces'
   }
 
   #readerOf(head: Head): UsageReader | null {
     const { usage, form } = this.#parts
-    this.#isStream = /^\s*text\/event-stream\s*(?:;|$)/i.test(head.headers.get('content-type') ?? '')
-    this.#isCounted = usage === 'bytes' || usage === 'seconds' || usage === 'events'
+    this.#isStream = isEventStream(head)
+    this.#isCounted = usage === 'bytes' || usage === 'seconds' || usage === 'events' || usage === 'pieces'
     if (usage === 'bytes') return new ByteCount()
     if (!this.#readsBody()) return null
     const coding = head.headers.get('content-encoding')
@@ -291,9 +374,14 @@ export class MeteredRequest {
       return null
     }
     if (usage === 'events') return new EventCount()
+    if (usage === 'pieces') return new EventCount(true)
     if (form === null) return null
     return this.#isStream ? new EventUsage(form) : new JsonUsage(form)
   }
+}
+
+function isEventStream(head: Head): boolean {
+  return /^\s*text\/event-stream\s*(?:;|$)/i.test(head.headers.get('content-type') ?? '')
 }
 
 /** Counts the bytes of a response's body. */

@@ -46,6 +46,7 @@ export function openBalances({ challenges, clock, database, log, metrics, prices
   return {
     balances,
     ledger,
+    balanceStore: store,
     operations: balanceOperations({ store, challenges }),
     jobs: [
       periodic('balances-sweep', 20_000, 'Settles what gateways that died had reserved of balances', async () => {

@@ -1,4 +1,4 @@
-import type { MeterConfig } from '../config/meter.ts'
+import type { MeterConfig, UsageConfig } from '../config/meter.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Context, RequestPayment } from '../gateway/context.ts'
 import { GatewayError, LongError, Unavailable } from '../gateway/errors.ts'
@@ -28,6 +28,11 @@ export interface BalancesParts {
   readonly log: Log
 }
 
+/** Why a session's request was refused, and what it needs in millisatoshis. */
+export interface SessionShort extends Refused {
+  readonly neededMsat: number
+}
+
 /** Meters requests that take from a balance: reserves before they are forwarded, settles when they are over. */
 export class Balances {
   readonly #parts: BalancesParts
@@ -46,18 +51,34 @@ export class Balances {
   begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
     const { offer, payment } = ctx
     if (payment === null || offer === null || offer.meter === null) return null
-    const { usage } = offer.meter
-    if (ctx.upgrade !== null && usage !== 'requests' && usage !== 'seconds')
-      throw new LongError(
-        400,
-        'Bad request',
-        'What is sold here is told by responses, and after an upgrade there is none; send the request without Upgrade.'
-      )
+    // What takes from a session has been reserved already.
+    if (ctx.isReserved) return null
+    requireReadable(ctx, offer.meter.usage)
     const meter = this.#meterOf(offer.meter)
     const metering = meter.begin(ctx)
     return metering instanceof Promise
       ? metering.then(later => this.#reserve(ctx, payment, meter, later))
       : this.#reserve(ctx, payment, meter, metering)
+  }
+
+  /**
+   * The same of a session, which pays `unitMsat` for a response or for each event of an event stream, unless the route
+   * has a meter. A refusal where the balance cannot bear it.
+   * @throws as `begin`
+   */
+  async beginSession(ctx: Context, balanceId: string, unitMsat: number): Promise<MeteredRequest | SessionShort> {
+    const meter = ctx.offer === null || ctx.offer.meter === null ? null : this.#meterOf(ctx.offer.meter)
+    requireReadable(ctx, meter?.config.usage ?? 'pieces')
+    const metering = meter === null ? unitsOf(unitMsat) : await meter.begin(ctx)
+    let answer: BalanceReservation | Refused
+    try {
+      answer = await this.#parts.ledger.reserve(balanceId, metering.reservedMsat)
+    } catch (error) {
+      throw error instanceof GatewayError ? error : away(error)
+    }
+    return answer.kind === 'refused'
+      ? { ...answer, neededMsat: metering.reservedMsat }
+      : this.#metered(ctx, meter, metering, answer, true)
   }
 
   #meterOf(config: MeterConfig): Meter {
@@ -121,7 +142,13 @@ export class Balances {
     return true
   }
 
-  #metered(ctx: Context, meter: Meter, metering: Metering, reservation: BalanceReservation | Refused): MeteredRequest {
+  #metered(
+    ctx: Context,
+    meter: Meter | null,
+    metering: Metering,
+    reservation: BalanceReservation | Refused,
+    isHeld = false
+  ): MeteredRequest {
     if (reservation.kind !== 'reserved') throw new TypeError('a refusal comes with a promise')
     ctx.isReserved = true
     return new MeteredRequest({
@@ -130,13 +157,28 @@ export class Balances {
       clock: this.#parts.clock,
       metering,
       reservation,
-      usage: meter.config.usage,
-      form: meter.form,
+      usage: meter?.config.usage ?? 'pieces',
+      form: meter?.form ?? null,
+      isHeld,
       warn: (facts, text) => {
         this.#parts.log.warn(facts, text)
       }
     })
   }
+}
+
+/** So much for each unit, whatever it is. */
+function unitsOf(unitMsat: number): Metering {
+  return { model: null, reservedMsat: unitMsat, input: 0, cost: ({ output }) => output * unitMsat }
+}
+
+function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): void {
+  if (upgrade === null || usage === 'requests' || usage === 'seconds') return
+  throw new LongError(
+    400,
+    'Bad request',
+    'What is sold here is told by responses, and after an upgrade there is none; send the request without Upgrade.'
+  )
 }
 
 function away(cause: unknown): Unavailable {

@@ -1,9 +1,8 @@
 import { Batch } from '../database/batch.ts'
-import type { Database } from '../database/database.ts'
+import type { Database, Sql } from '../database/database.ts'
 import { amount, moment, optional, records, text, type Records, type Row } from '../database/rows.ts'
 import { GRAB, WRITE } from './statements.ts'
 import type {
-  Balance,
   BalanceKind,
   BalanceNow,
   BalanceState,
@@ -33,7 +32,6 @@ const balanceColumns = {
   openedAt: moment(),
   expiresAt: moment()
 }
-const balances: Records<Balance> = records(balanceColumns)
 const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount() })
 
 const grabs: Records<Grabbed> = records({
@@ -79,9 +77,8 @@ export class SqlBalanceStore implements BalanceStore {
     })
   }
 
-  async open(balance: NewBalance): Promise<void> {
-    const { sql } = this.#database
-    await sql`
+  async open(balance: NewBalance, sql: Sql = this.#database.sql): Promise<boolean> {
+    const opened = await sql`
       with deposit as (
         insert into balance_deposits (payment_hash, balance_id, msat, made_at)
         values (${balance.id}, ${balance.id}, ${balance.depositedMsat}, ${new Date(balance.openedAt)})
@@ -91,10 +88,16 @@ export class SqlBalanceStore implements BalanceStore {
       select id, ${balance.kind}, ${balance.merchantId}::text, ${balance.proxyId}::text, ${balance.place}, ${balance.unit},
         ${balance.depositedMsat}::bigint, ${new Date(balance.openedAt)}::timestamptz, ${new Date(balance.expiresAt)}::timestamptz
       from opened`
+    return opened.count > 0
   }
 
-  async topUp(balanceId: string, paymentHash: string, msat: number, now: number): Promise<boolean> {
-    const { sql } = this.#database
+  async topUp(
+    balanceId: string,
+    paymentHash: string,
+    msat: number,
+    now: number,
+    sql: Sql = this.#database.sql
+  ): Promise<boolean> {
     // Of two at once the second does not see the first's row, but for its conflict with it.
     const [row] = await sql<{ has: boolean }[]>`
       with locked as materialized (select id from balances where id = ${balanceId} and state = 'open' for update),
@@ -153,16 +156,16 @@ export class SqlBalanceStore implements BalanceStore {
       select balance_id, gateway, reserved_msat from found`)
   }
 
-  async close(id: string): Promise<boolean> {
-    const done = await this.#database.sql`update balances set state = 'closed' where id = ${id} and state = 'open'`
+  async close(id: string, sql: Sql = this.#database.sql): Promise<boolean> {
+    const done = await sql`update balances set state = 'closed' where id = ${id} and state = 'open'`
     return done.count > 0
   }
 
-  async refund(id: string): Promise<number | null> {
-    const left = await balances.one(this.#database.sql`
-      update balances set state = 'refunded', refunded_msat = deposited_msat - spent_msat
-      where id = ${id} and state = 'closed' and held_msat = 0 returning balances.*`)
-    return left?.refundedMsat ?? null
+  async refunded(id: string, msat: number, sql: Sql = this.#database.sql): Promise<boolean> {
+    const done = await sql`
+      update balances set state = 'refunded', refunded_msat = ${msat}
+      where id = ${id} and state = 'closed' and held_msat = 0`
+    return done.count > 0
   }
 
   async list({ skip, take, merchantId }: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]> {

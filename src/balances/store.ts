@@ -1,3 +1,5 @@
+import type { Sql } from '../database/database.ts'
+
 /** Amounts here are millisatoshis, and times milliseconds since the epoch. */
 
 /** What a balance is: a bundle that one ordinary payment bought, or a session of the Payment scheme. */
@@ -120,10 +122,16 @@ export interface Swept {
  * told as if they had come one after the other, and the table refuses a balance below zero.
  */
 export interface BalanceStore {
-  /** Opens a balance with its first deposit, once; a repetition changes nothing. */
-  open(balance: NewBalance): Promise<void>
-  /** Adds a deposit to an open balance, once. Answers whether the balance has it, now or since before. */
-  topUp(balanceId: string, paymentHash: string, msat: number, now: number): Promise<boolean>
+  /**
+   * Opens a balance with its first deposit, once; a repetition changes nothing. With `sql` as a part of its transaction.
+   * Answers whether it was opened now.
+   */
+  open(balance: NewBalance, sql?: Sql): Promise<boolean>
+  /**
+   * Adds a deposit to an open balance, once; with `sql` as a part of its transaction. Answers whether the balance has it,
+   * now or since before.
+   */
+  topUp(balanceId: string, paymentHash: string, msat: number, now: number, sql?: Sql): Promise<boolean>
   find(id: string): Promise<BalanceNow | null>
   /**
    * Takes parts of balances for slices, with those of others in one statement; null where there is no such balance.
@@ -137,13 +145,13 @@ export interface BalanceStore {
   write(write: SliceWrite): Promise<number | null>
   /** Settles slices that nobody has kept until `now`, at what they had reserved; at most `limit`. */
   sweep(now: number, limit: number): Promise<readonly Swept[]>
-  /** Lets nobody take any more of it. Answers whether it was open. */
-  close(id: string): Promise<boolean>
+  /** Lets nobody take any more of it; with `sql` as a part of its transaction. Answers whether it was open. */
+  close(id: string, sql?: Sql): Promise<boolean>
   /**
-   * Takes what is left of a closed balance that no slice holds a part of, for a refund; once. Null where it is not so,
-   * or was refunded before.
+   * Notes, once, that so much of a closed balance was refunded, which no slice may hold a part of. Answers whether it
+   * was so; a balance that has less refuses.
    */
-  refund(id: string): Promise<number | null>
+  refunded(id: string, msat: number, sql?: Sql): Promise<boolean>
   /** Balances, newest first; of one merchant, or all of them where it is not said. */
   list(page: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]>
   /** Entries of one balance, newest first. */

@@ -78,7 +78,7 @@ export class Claims {
       throw away(error)
     }
     if (claimed === null) return null
-    this.#count(claimed, scheme)
+    this.count(claimed, scheme)
     return claimed.challenge
   }
 
@@ -97,7 +97,7 @@ export class Claims {
       throw away(error)
     }
     if (claimed === null) return null
-    this.#count(claimed, 'l402')
+    this.count(claimed, 'l402')
     return claimed.challenge
   }
 
@@ -125,7 +125,7 @@ export class Claims {
       throw away(error)
     }
     if (taken === null) return null
-    this.#count(taken.claimed, 'payment')
+    this.count(taken.claimed, 'payment')
     return { lease: taken.lease, challenge: taken.claimed.challenge }
   }
 
@@ -144,7 +144,7 @@ export class Claims {
       throw away(error)
     }
     if (taken === null) return null
-    this.#count(taken.claimed, 'payment')
+    this.count(taken.claimed, 'payment')
     try {
       // Spent in the database already; this ends the lease here.
       await this.#leases.spend(taken.lease)
@@ -165,7 +165,8 @@ export class Claims {
     return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
   }
 
-  #count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
+  /** Counts a claim, where it is the first of its payment; whoever claims in a transaction of its own calls it. */
+  count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
     this.#strangers.paid(claimed.challenge.clientKey)

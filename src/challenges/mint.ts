@@ -3,6 +3,7 @@ import { MAX_PRICE_SATS } from '../config/price.ts'
 import { LongError, RateLimited, Unavailable } from '../gateway/errors.ts'
 import type { Invoice } from '../lightning/bolt11.ts'
 import { paymentChallenge, paymentNetwork } from '../lightning/payment-challenge.ts'
+import { sessionChallenge } from '../lightning/session-challenge.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
@@ -210,7 +211,7 @@ export class Mint {
     invoiced(invoice.paymentHash)
     const { clock, random, store, database } = this.#parts
     const keys = this.#parts.keys()
-    const payment = this.#payment(amountSats, request.digest, invoice, keys, settings)
+    const payment = this.#payment(priced, request.digest, invoice, keys, settings)
     if (payment === null && !settings.schemes.includes('l402')) {
       throw new Unavailable(
         'Payment challenges unavailable',
@@ -256,7 +257,9 @@ export class Mint {
     const remade = wordingOf(offer, settings.macaroonLocation)
     const macaroon = macaroonOf(row, remade, rootKey)
     // Gateways of the version before hand out the rows of idempotency keys, and read what is written here alone.
-    const wording = row.idempotencyKey === null ? remade : { macaroon, request: payment?.request ?? null }
+    // Of a deposit's request the row does not have all.
+    const isKept = row.idempotencyKey !== null || offer.deposit !== undefined
+    const wording = isKept ? { macaroon, request: payment?.request ?? null } : remade
     const challenge: NewChallenge = { ...row, payment, wording }
     if (request.record !== undefined) await request.record(challenge)
     else await this.#insert(store, database.sql, challenge, offer)
@@ -316,18 +319,21 @@ export class Mint {
   }
 
   #payment(
-    amountSats: number,
+    { amountSats, deposit }: PricedOffer,
     digest: string | null,
     invoice: Invoice,
     keys: TokenKeyRing,
     settings: ChallengeSettings
   ): SentChallenge['payment'] {
     if (paymentNetwork(invoice.network) === null || !settings.schemes.includes('payment')) return null
-    const { id, request, expires } = paymentChallenge(
-      { realm: settings.realm, invoice, amountSats, expiresAt: invoice.expiresAt, digest },
-      keys.paymentIdKeys[0].key
-    )
-    return { id, realm: settings.realm, request, expires }
+    const { realm } = settings
+    const [{ key }] = keys.paymentIdKeys
+    const { expiresAt } = invoice
+    const { id, request, expires } =
+      deposit === undefined
+        ? paymentChallenge({ realm, invoice, amountSats, expiresAt, digest }, key)
+        : sessionChallenge({ ...deposit, realm, invoice, expiresAt }, key)
+    return { id, realm, request, expires }
   }
 }
 
@@ -349,7 +355,8 @@ function bindingOf(offer: Offer, digest: string | null, holder: string | undefin
       digest,
       // Only where there are any, so that what is open at an update is handed out again.
       ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked]),
-      ...(holder === undefined ? [] : ['holder', holder])
+      ...(holder === undefined ? [] : ['holder', holder]),
+      ...(offer.deposit === undefined ? [] : [offer.deposit])
     ]),
     'base64url'
   )

@@ -2,11 +2,13 @@ import { hash } from 'node:crypto'
 import type { MeterConfig } from '../config/meter.ts'
 import { MAX_PRICE_SATS } from '../config/price.ts'
 import type { RouteConfig } from '../config/schema.ts'
+import type { SessionsConfig } from '../config/sessions.ts'
 import { parseUnit } from '../config/units.ts'
 import type { Context, RequestOffer } from '../gateway/context.ts'
 import { routedPath } from '../gateway/path.ts'
 import type { SchemeOrder } from '../lightning/accept-payment.ts'
-import { serviceCaveat } from '../lightning/caveats.ts'
+import { depositService, serviceCaveat } from '../lightning/caveats.ts'
+import type { SessionTerms } from '../lightning/session-challenge.ts'
 import type { PriceServers } from '../prices/price-server.ts'
 import type { Maybe } from '../state/state.ts'
 import type { OfferedPrices } from './offered-prices.ts'
@@ -62,6 +64,10 @@ declare module '../gateway/context.ts' {
     readonly description: string
     /** Whose provider key makes the invoice. */
     readonly payee: 'platform' | 'merchant'
+    /** How its route sells sessions too; null where it does not. */
+    readonly sessions: SessionsConfig | null
+    /** The challenge is one for a session's deposit, with what its units cost; left out where it is for a charge. */
+    readonly deposit?: SessionTerms
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
     /**
@@ -99,6 +105,7 @@ export type Offer = RequestOffer
 /** What an offer has behind which there is no route of the configuration. */
 export const UNROUTED = {
   meter: null,
+  sessions: null,
   fiat: null,
   asked: null,
   bindsDigest: false,
@@ -146,6 +153,7 @@ export class RouteOffers {
   readonly #elsewhere: boolean
   readonly #source: 'route' | 'ping'
   readonly #meter: MeterConfig | null
+  readonly #sessions: SessionsConfig | null
   readonly #service: string
   readonly #place: string
   readonly #pattern: string | null
@@ -166,6 +174,7 @@ export class RouteOffers {
     this.#elsewhere = route.upstream.kind === 'proxy'
     this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#meter = route.meter ?? null
+    this.#sessions = route.sessions ?? null
     this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
@@ -228,6 +237,7 @@ export class RouteOffers {
       asked: terms.asked,
       source: this.#source,
       meter: this.#meter,
+      sessions: this.#sessions,
       service: this.#service,
       merchantId: null,
       proxyId: null,
@@ -250,6 +260,34 @@ export class RouteOffers {
       closed: null,
       errorMembers: NO_MEMBERS
     }
+  }
+}
+
+/**
+ * The offer of a session's deposit beside one whose units cost so much: of the operator's own routes all take the same
+ * session, so nothing in it is of one request.
+ */
+export function depositOffer(offer: Offer, terms: SessionTerms, amountSats: number): Offer {
+  const { sessions: _sessions, ...rest } = offer
+  return {
+    ...rest,
+    sessions: null,
+    deposit: terms,
+    amountSats,
+    fiat: null,
+    asked: null,
+    meter: null,
+    service: depositService(offer.service.replace(/:[01]$/, '')),
+    place: `${offer.place} deposit`,
+    path: '/',
+    tokenPath: '/',
+    wildcard: false,
+    method: 'ANY',
+    query: '',
+    tokenValiditySeconds: wholeSeconds(BALANCE_VALIDITY),
+    description: `Deposit: ${offer.description}`,
+    bindsDigest: false,
+    grace: null
   }
 }
 

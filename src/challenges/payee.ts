@@ -16,6 +16,8 @@ export interface ChallengePayee {
   /** Null, or left out, where no invoice is made before somebody asks. */
   readonly ahead?: InvoicesAhead | null
   createInvoice(request: ChargeRequest): Promise<MadeCharge>
+  /** How one that was made before stands; left out where nobody asks. */
+  lookUp?(chargeId: string): Promise<ChargeState | null>
 }
 
 /** Finds who is paid for an offer. Throws `ProviderKeyRequired` or `ConfigurationMissing` when nobody can be. */
@@ -35,6 +37,7 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
     slot: payee.slot,
     kind: payee.kind,
     ahead: payee.ahead,
+    lookUp: chargeId => payee.lookUp(chargeId),
     createInvoice: async request => {
       const charge = await payee.createInvoice(request)
       // Not before: where somebody is to be told of a first invoice, a provider that is away would use up the attempt,

@@ -1,9 +1,18 @@
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Reply } from '../gateway/reply.ts'
-import { challengeSchemes, inOrder, paymentFirst, type Scheme, type SchemeOrder } from '../lightning/accept-payment.ts'
+import {
+  challengeSchemes,
+  inOrder,
+  paymentFirst,
+  type Scheme,
+  type SchemeOrder,
+  type SessionPlace,
+  sessionPlace
+} from '../lightning/accept-payment.ts'
 import { isOfBalance } from '../lightning/caveats.ts'
 import { l402Challenge, lsatChallenge } from '../lightning/l402-header.ts'
 import { paymentProblem } from '../lightning/payment-problem.ts'
+import type { SessionTerms } from '../lightning/session-challenge.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { SentChallenge } from './store.ts'
 import type { ClassicRefused, SaleRefusal } from './verdict.ts'
@@ -61,6 +70,51 @@ export function offeredSchemes(
   return settings.orderByClient || schemes.length < usual.length ? schemes : usual
 }
 
+/** What a 402 says of sessions: the challenge for a deposit, and what its units cost. */
+export interface DepositChallenge {
+  readonly challenge: SentChallenge
+  readonly terms: SessionTerms
+}
+
+/** The value of the session's line, as it was made; null where the challenge has no Payment part. */
+function sessionLine({ payment }: SentChallenge): string | null {
+  return payment === null
+    ? null
+    : `Payment id="${payment.id}", realm="${payment.realm}", method="lightning", intent="session", request="${payment.request}", expires="${payment.expires}"`
+}
+
+/** Where the session's line stands, by what the client accepts; `nowhere` where none need be made. */
+export function placeOfSession(headers: ReadonlyHeaders): SessionPlace {
+  return sessionPlace(headers.has('accept-payment') ? headers.all('accept-payment').join(', ') : null)
+}
+
+/** The session's line among the others: behind the charge's, or before all of them. */
+function withSession(lines: string[], deposit: DepositChallenge | null, headers: ReadonlyHeaders): string[] {
+  const line = deposit === null ? null : sessionLine(deposit.challenge)
+  if (line === null) return lines
+  const own = ['WWW-Authenticate', line]
+  if (placeOfSession(headers) === 'first') return [...own, ...lines]
+  const charge = lines.findIndex(value => value.startsWith('Payment '))
+  return charge < 0 ? [...lines, ...own] : lines.toSpliced(charge + 1, 0, ...own)
+}
+
+/** The same for readers of the body. */
+function sessionMember(deposit: DepositChallenge | null): object {
+  if (deposit === null) return {}
+  const { challenge, terms } = deposit
+  return {
+    session: {
+      deposit_sats: challenge.amountSats,
+      deposit_invoice: challenge.invoice,
+      payment_hash: challenge.paymentHash,
+      unit: terms.unitType,
+      unit_sats: terms.unitSats,
+      idle_timeout_seconds: terms.idleSeconds,
+      expires_at: new Date(challenge.expiresAt).toISOString()
+    }
+  }
+}
+
 /** One WWW-Authenticate line for each scheme, as a flat list of headers. */
 export function challengeLines(
   challenge: SentChallenge,
@@ -90,11 +144,17 @@ export function paymentRequired(
   refused: SaleRefusal,
   headers: ReadonlyHeaders,
   settings: ChallengeSettings,
-  order: SchemeOrder | null
+  order: SchemeOrder | null,
+  deposit: DepositChallenge | null = null
 ): Reply {
-  const paysByPayment = refused.kind === 'payment' || (refused.kind === 'used-up' && refused.scheme === 'payment')
+  const paysByPayment =
+    refused.kind === 'payment' ||
+    refused.kind === 'session' ||
+    (refused.kind === 'used-up' && refused.scheme === 'payment')
   const schemes = offeredSchemes(settings, headers, { order, paysByPayment })
-  const lines = challengeLines(challenge, schemes, settings)
+  const lines = withSession(challengeLines(challenge, schemes, settings), deposit, headers)
+  if (refused.kind === 'session' && refused.shortage !== undefined)
+    lines.push('X-Balance-Msat', String(refused.shortage.balanceMsat))
   if (refused.kind === 'classic') lines.push('X-L402-Error', refused.detail)
   if (refused.kind === 'used-up')
     lines.push('X-L402-Error', detailOf(refused) ?? '', 'X-Balance-Msat', String(refused.balanceMsat))
@@ -105,16 +165,19 @@ export function paymentRequired(
     : `This resource costs ${sats}`
   const message = `${costs}. Pay the Lightning invoice and send the request again with the credential.`
   if (paysByPayment || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
-    const id = schemes.includes('payment') ? (challenge.payment?.id ?? null) : null
+    const charge = schemes.includes('payment') ? (challenge.payment?.id ?? null) : null
+    const id = refused.kind === 'session' ? (deposit?.challenge.payment?.id ?? charge) : charge
     const slug =
-      refused.kind === 'payment'
+      refused.kind === 'payment' || refused.kind === 'session'
         ? refused.slug
         : refused.kind === 'used-up'
           ? 'payment-insufficient'
           : 'payment-required'
     const why = detailOf(refused)
-    const detail = why === null ? message : refused.kind === 'payment' ? why : `${why}. ${message}`
-    return reply(PROBLEM_TYPE, lines, paymentProblem(slug, detail, id, settings.problemBase))
+    const detail =
+      why === null ? message : slug === 'payment-required' || refused.kind === 'used-up' ? `${why}. ${message}` : why
+    const problem = paymentProblem(slug, detail, id, settings.problemBase)
+    return reply(PROBLEM_TYPE, lines, { ...problem, ...sessionMember(deposit) })
   }
   const body: PaymentRequiredBody = {
     error: 'Payment Required',
@@ -126,7 +189,8 @@ export function paymentRequired(
       amount_sats: challenge.amountSats,
       payment_hash: challenge.paymentHash,
       expires_at: new Date(challenge.expiresAt).toISOString()
-    }
+    },
+    ...sessionMember(deposit)
   }
   return reply(JSON_TYPE, lines, body)
 }
@@ -142,7 +206,7 @@ function detailOf(refused: SaleRefusal): string | null {
 /**
  * What a 402's body says of the credential that was refused: all that the contract's own refusal says, less its name.
  */
-function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' }>): Readonly<Record<string, unknown>> {
+function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' | 'session' }>): Readonly<Record<string, unknown>> {
   if (refused.kind === 'none') return {}
   if (refused.kind === 'used-up')
     return {

@@ -4,12 +4,16 @@ import { Unavailable } from '../gateway/errors.ts'
 import type { HeaderList } from '../gateway/headers.ts'
 import type { Head, Reply } from '../gateway/reply.ts'
 import type { FiatText } from '../config/money-text.ts'
+import { meterWords } from '../config/meter.ts'
 import type { RouteConfig } from '../config/schema.ts'
+import type { SessionsConfig } from '../config/sessions.ts'
 import { readCredential } from '../lightning/credential.ts'
-import { paymentHashOf } from '../lightning/preimage.ts'
+import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import { DigestOfPieces } from '../lightning/content-digest.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
+import { depositSats, type SessionTerms } from '../lightning/session-challenge.ts'
+import { parseSessionToken } from '../lightning/session-credential.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database } from '../database/database.ts'
@@ -17,7 +21,7 @@ import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import { systemRandom, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { MemoryState } from '../state/memory.ts'
-import type { State } from '../state/state.ts'
+import type { Maybe, State } from '../state/state.ts'
 import { Claims } from './claims.ts'
 import { NoPrices, type Prices } from '../money/prices.ts'
 import { fiatOf } from '../prices/fiat.ts'
@@ -29,8 +33,8 @@ import { Leases, type Lease } from './leases.ts'
 import { Invoicing } from './invoicing.ts'
 import { Mint, type Minted, type MintRequest } from './mint.ts'
 import { OfferedPrices } from './offered-prices.ts'
-import { hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
-import { classicRefused, offeredSchemes, paymentRequired } from './replies.ts'
+import { depositOffer, hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
+import { classicRefused, offeredSchemes, paymentRequired, placeOfSession, type DepositChallenge } from './replies.ts'
 import type { FindPayee } from './payee.ts'
 import { Paywall, type PaywallSurroundings } from './paywall/paywall.ts'
 import { Revocations } from './revocations.ts'
@@ -106,6 +110,7 @@ export class Challenges {
   /** Whether lapsed leases of all times have been looked for. */
   #lapsedLooked = false
   readonly #invoicing: Invoicing
+  readonly #payee: FindPayee
   readonly #mint: Mint
   readonly #paywall: Paywall | null
   readonly #priceServers: PriceServers
@@ -149,6 +154,7 @@ export class Challenges {
     })
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
+    this.#payee = parts.payee
     this.#invoicing = new Invoicing({ clock, log, counters, strangers, payee: parts.payee })
     this.#mint = new Mint({
       store: this.store,
@@ -278,6 +284,14 @@ export class Challenges {
     }
     if (credential.kind === 'legacy') return paymentHashOf(credential.preimage)
     if (credential.kind !== 'modern') return null
+    const session = parseSessionToken(credential.token)
+    if (session !== null) {
+      if (!session.ok || session.credential.payload.action === 'topUp') return null
+      // A session's id is the hash of what its holder shows.
+      const { payload, request } = session.credential
+      const id = 'sessionId' in payload ? payload.sessionId : request.paymentHash
+      return preimageMatches(payload.preimage, id) ? id : null
+    }
     const genuine = await this.verifier.genuinePayment(credential.token)
     return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
@@ -297,8 +311,8 @@ export class Challenges {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
       return classicRefused(refusal)
     if (html && this.#paywall?.isForPerson(ctx, refusal) === true) return this.#paywall.answer(ctx, offer, refusal)
-    const challenge = await this.challenge(ctx, offer)
-    return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order)
+    const [challenge, deposit] = await this.#withDeposit(ctx, offer)
+    return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order, deposit)
   }
 
   /**
@@ -478,6 +492,55 @@ export class Challenges {
       purged += gone
       if (gone < PURGE_BATCH) return purged
     }
+  }
+
+  /** What an offer costs in satoshis, at the rate of this moment. @throws Unavailable without a rate */
+  inSatoshis({ amountSats, fiat }: Pick<Offer, 'amountSats' | 'fiat'>): Maybe<number> {
+    if (fiat === null) return amountSats ?? 0
+    const { currency, amount } = fiatOf(fiat)
+    return this.#rates.satoshis(currency, amount)
+  }
+
+  /** The challenge of a 402, with that of a session's deposit where its route sells sessions. */
+  async #withDeposit(ctx: Context, offer: Offer): Promise<[SentChallenge, DepositChallenge | null]> {
+    const { sessions } = offer
+    if (sessions === null || placeOfSession(ctx.headers) === 'nowhere' || !this.settings.schemes.includes('payment'))
+      return [await this.challenge(ctx, offer), null]
+    return await Promise.all([this.challenge(ctx, offer), this.#deposit(ctx, offer, sessions)])
+  }
+
+  /** Null where no deposit can be asked for at the moment: clients that pay for each request are served all the same. */
+  async #deposit(ctx: Context, offer: Offer, sessions: SessionsConfig): Promise<DepositChallenge | null> {
+    try {
+      const unitSats = offer.meter === null ? await this.inSatoshis(offer) : 1
+      const configured = sessions.deposit ?? (offer.meter === null ? null : (offer.fiat ?? offer.amountSats))
+      const sats = typeof configured === 'string' ? this.inSatoshis({ amountSats: null, fiat: configured }) : configured
+      const terms: SessionTerms = {
+        unitSats,
+        unitType: offer.meter === null ? sessions.unit : 'satoshi',
+        idleSeconds: Math.floor(sessions.idle / 1000),
+        description: offer.meter === null ? null : meterWords(offer.meter)
+      }
+      const wanted = depositOffer(offer, terms, depositSats(unitSats, await sats))
+      return { challenge: await this.#unpaidDeposit(ctx, wanted), terms }
+    } catch (error) {
+      this.#log.debug({ place: offer.place, err: error }, 'A 402 was sent without the challenge of a session')
+      return null
+    }
+  }
+
+  /** One that was handed out before may have been paid since, which its provider alone knows. */
+  async #unpaidDeposit(ctx: Context, offer: Offer): Promise<SentChallenge> {
+    for (;;) {
+      const { challenge, again } = await this.#challenge(ctx, offer)
+      if (!again || !(await this.#isPaidFor(offer, challenge))) return challenge
+      await this.settled(challenge.paymentHash)
+    }
+  }
+
+  async #isPaidFor(offer: Offer, { chargeId }: SentChallenge): Promise<boolean> {
+    const state = await (await this.#payee(offer)).lookUp?.(chargeId)
+    return state !== undefined && state !== null && state.status !== 'unpaid'
   }
 
   async #challenge(ctx: Context, offer: Offer, holder?: string): Promise<Minted> {

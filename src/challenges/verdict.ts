@@ -1,6 +1,6 @@
 import type { RequestPayment } from '../gateway/context.ts'
 import type { CaveatFailure } from '../lightning/caveats.ts'
-import type { PaymentFailureSlug } from '../lightning/payment-problem.ts'
+import type { PaymentFailureSlug, SessionFailureSlug } from '../lightning/payment-problem.ts'
 import type { Lease } from './leases.ts'
 
 /** The request has paid. */
@@ -58,6 +58,15 @@ export interface UsedUp {
   readonly requiredMsat: number
 }
 
+/** A credential of the session intent was refused: 402 with a problem and fresh challenges. */
+export interface SessionRefused {
+  readonly kind: 'session'
+  readonly slug: SessionFailureSlug
+  readonly detail: string
+  /** Where the balance does not suffice, millisatoshis. */
+  readonly shortage?: { readonly balanceMsat: number; readonly requiredMsat: number }
+}
+
 /** What became of a request's credential. */
 export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedVerdict | LegacyRefused
 
@@ -65,7 +74,7 @@ export type CredentialVerdict = Paid | Unpaid | ClassicRefused | PaymentRefusedV
 export type CredentialRefusal = Exclude<CredentialVerdict, Paid>
 
 /** What a 402 can say: what speaks against the credential, or what a meter says of a good one. */
-export type SaleRefusal = CredentialRefusal | UsedUp
+export type SaleRefusal = CredentialRefusal | UsedUp | SessionRefused
 
 /** No credential; one object for all requests. */
 export const UNPAID: Unpaid = Object.freeze({ kind: 'none' })

@@ -1,4 +1,4 @@
-import { exactPath, issueCaveats } from '../lightning/caveats.ts'
+import { exactPath, isOfDeposit, issueCaveats } from '../lightning/caveats.ts'
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../lightning/macaroon.ts'
 import { encodeRequest, matchPaymentId } from '../lightning/payment-challenge.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
@@ -50,7 +50,8 @@ export function sentAgain(challenge: Challenge, keys: TokenKeyRing): SentChallen
   // Of an invoice on testnet there is no Payment challenge; the other networks are called there what they are called
   // here.
   const request = kept ?? encodeRequest(String(amountSats), invoice, network, paymentHash)
-  const slots = { ...payment, method: 'lightning', intent: 'charge', request, digest, opaque: null }
+  const intent = isOfDeposit(challenge.service) ? 'session' : 'charge'
+  const slots = { ...payment, method: 'lightning', intent, request, digest, opaque: null }
   if (matchPaymentId(payment.id, slots, keys.paymentIdKeys) === null) return null
   return { ...challenge, payment: { ...payment, request }, macaroon }
 }

@@ -24,6 +24,7 @@ import { countProxies, openProxies, ownerOfProxy } from '../proxies/open.ts'
 import { openRefunds } from '../refunds/open.ts'
 import type { Secrets } from '../secrets.ts'
 import { openSales } from '../sales/open.ts'
+import { openSessions } from '../sessions/open.ts'
 import { openSignIn } from '../sign-in/open.ts'
 import { openState } from '../state/url.ts'
 import { openPlatform, openStorefront } from '../storefront/open.ts'
@@ -146,7 +147,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
   )
   const { challenges } = sale
   opened(openSales(ground))
-  const { balances, ledger } = opened(openBalances({ ...known, challenges }))
+  const { balances, ledger, balanceStore } = opened(openBalances({ ...known, challenges }))
+  const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
   const { gate } = billing
   const signIn = opened(openSignIn({ ...known, adminKey, authThrottle, outbox: mail.outbox }))
@@ -216,6 +218,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     payees,
     proxies: proxies.admission,
     sessions: signIn.sessions,
+    prepaidSessions: sessions.prepaid,
     state,
     subscriptionGate: gate
   }
@@ -232,6 +235,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       await proxies.start()
       await challenges.start()
       await ledger.start()
+      await sessions.start()
       // What the others find out at once may have to be told by a job.
       await jobs.start()
       await payments.start()

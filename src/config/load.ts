@@ -21,6 +21,7 @@ import {
   checkKeys,
   checkOperatorKey,
   checkProduction,
+  checkSessionProvider,
   checkSettings,
   checkState,
   checkWorkers
@@ -152,6 +153,7 @@ export async function loadConfigText(
   }
   if (findings.isSound(['lightning'])) {
     checkKeys(config, options.providers, findings)
+    if (findings.isSound(['payment'])) checkSessionProvider(config, options.providers, routes, findings)
     checkOperatorKey(
       config,
       options.providers,

@@ -180,9 +180,26 @@ export function checkRoute(
       'key'
     )
   else if (route.meter !== undefined) checkMeter(route, path, chain, findings)
+  if (route.sessions !== undefined) checkSessions(route, path, chain, findings)
   checkSale(route, index, chain, findings)
   checkPrice(route, index, chain, findings)
   checkPrefix(route, index, findings)
+}
+
+/** What a session pays for is judged at every request, or its holders would be asked to pay again. */
+function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
+  const taking = chain.find(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('session') === true)
+  const found =
+    route.upstream.kind === 'proxy'
+      ? "on a route of merchants' proxies; allowed: at routes of the operator, whose provider pays back what is left"
+      : chain.some(({ entry, facts }) => !entry.disabled && facts?.name === 'mcp' && entry.plugin === 'mcp')
+        ? `but the chain ${quote(route.chain)} sells calls inside messages; allowed: at routes that sell whole requests`
+        : taking === undefined
+          ? `but the chain ${quote(route.chain)} has nothing that takes them; allowed: a chain with the entry session before credential`
+          : taking.entry.mode === 'observe' || !alwaysHolds(taking.entry.when, route.match)
+            ? `but ${quote(taking.entry.plugin)} (line ${taking.entry.at.line}) of the chain ${quote(route.chain)} does not take part in every request; allowed: the entry without mode and when`
+            : null
+  if (found !== null) findings.report('BG_ROUTE_MISMATCH', [...path, 'sessions'], `found sessions, ${found}`, 'key')
 }
 
 /** What is sold as a balance is taken from it at every request, or nothing would reach the upstream (decision 181). */

@@ -2,6 +2,7 @@ import { Type, type Static, type TSchema } from 'typebox'
 import type { Problem } from './diagnose.ts'
 import { List, Reference, SecretText } from './fields.ts'
 import { MeterSchema, type MeterConfig } from './meter.ts'
+import { SessionsSchema } from './sessions.ts'
 import { PRESET_NAMES, type PresetName } from './presets.ts'
 import { RequestPrice } from './price.ts'
 import { Duration, Price, Size } from './units.ts'
@@ -761,7 +762,8 @@ const RouteSchema = Type.Object(
       })
     ),
     bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' })),
-    meter: Type.Optional(MeterSchema)
+    meter: Type.Optional(MeterSchema),
+    sessions: Type.Optional(SessionsSchema)
   },
   {
     ...describe('A route.'),

@@ -1,5 +1,6 @@
 import { formatNames } from './diagnose.ts'
 import type { Findings } from './findings.ts'
+import { isFree } from './price.ts'
 import type { FileConfig, ProviderFacts, RouteConfig } from './schema.ts'
 import { formatDuration } from './units.ts'
 
@@ -135,6 +136,31 @@ export function checkOperatorKey(
   const message = `found nothing, but ${who}; allowed: the provider key that its payments go to`
   if (mode === 'production') findings.report('BG_CONFIG_PROVIDER_KEY', ['lightning', 'primary', 'key'], message)
   else findings.warn('BG_CONFIG_PROVIDER_KEY', ['lightning', 'primary', 'key'], message)
+}
+
+/**
+ * What is left of a session is paid back, so its provider must be able to; and it is sold by the Payment scheme alone.
+ * What is sold for nothing needs no session.
+ */
+export function checkSessionProvider(
+  { lightning: { primary }, payment }: FileConfig,
+  providers: readonly ProviderFacts[] | undefined,
+  routes: readonly { readonly route: RouteConfig; readonly index: number }[],
+  findings: Findings
+): void {
+  for (const { route, index } of routes) {
+    if (route.sessions === undefined) continue
+    const found =
+      factsOf(primary.kind, providers)?.onlyReceives === true
+        ? `but ${primary.kind} only receives, and what is left of a session is paid back; allowed: sessions with a provider that pays out in lightning.primary`
+        : !payment.schemes.includes('payment')
+          ? 'but payment.schemes leaves the Payment scheme out, which sessions belong to; allowed: sessions with payment among the schemes'
+          : route.price !== undefined && isFree(route.price)
+            ? 'but nothing costs anything there; allowed: sessions beside a price or a meter'
+            : null
+    if (found !== null)
+      findings.report('BG_ROUTE_MISMATCH', ['routes', index, 'sessions'], `found sessions, ${found}`, 'key')
+  }
 }
 
 /** What only stripe needs, and cannot be without. */

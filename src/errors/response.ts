@@ -512,6 +512,18 @@ export const responseErrors = {
     cause: 'The refund cannot be settled by hand now.',
     cure: '`message` says why, and from when it can.'
   },
+  BG_SESSION_CLOSED: {
+    status: 409,
+    error: 'Session closed',
+    cause: 'A prepaid session is closed already.',
+    cure: 'Nothing; `refund` of the session says what became of what was left.'
+  },
+  BG_SESSION_REFUND_NOT_SENT: {
+    status: 409,
+    error: 'Refund not sent',
+    cause: 'The refund of a prepaid session is not one that is known to have failed, or its invoice is taken.',
+    cure: '`message` says which. What is looked up may still have been paid.'
+  },
   // Pay per request
   BG_CHALLENGES_UNAVAILABLE: {
     status: 503,

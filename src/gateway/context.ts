@@ -18,9 +18,10 @@ export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: 
 
 /** What was paid for this request, once a credential has been verified. */
 export interface RequestPayment {
-  readonly scheme: 'l402' | 'payment' | 'payment-legacy'
-  /** 64 lower-case hex characters. */
+  readonly scheme: 'l402' | 'payment' | 'payment-legacy' | 'session'
+  /** 64 lower-case hex characters; of a session its id, which is the hash of its first deposit. */
   readonly paymentHash: string
+  /** What was paid; of a session what one unit costs. */
   readonly amountSats: number
 }
 
@@ -66,8 +67,24 @@ export interface RequestFacts {
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 const NO_SLOTS: unknown[] = []
 
+/**
+ * Stands between an upstream's body and the client. It may hold pieces back and add its own, and keeps a piece only as
+ * a copy: the connection uses its memory again.
+ */
+export interface BodyFilter {
+  /** A promise asks the upstream to wait until it has resolved; what rejects or is thrown breaks the response off. */
+  write(bytes: Uint8Array): void | Promise<void>
+  /** The upstream's body is over: the response ends once this is done, by a promise when it has resolved. */
+  end(): void | Promise<void>
+}
+
 /** A response that flows, or is about to. */
 export interface RunningResponse {
+  /**
+   * Lets the body of an upstream's response go through a filter, which writes with `out` what the client gets; watchers
+   * see that. From a `response` hook alone, by one plugin, and never where Content-Length is announced.
+   */
+  filter(make: (out: (bytes: Uint8Array) => void) => BodyFilter): void
   /**
    * Ends it before its end. Without `last` the connection is broken off, so that nobody takes what came for the whole;
    * before the head the error is answered. With `last` that is the end, for a body which says by itself that more would

@@ -1,5 +1,5 @@
 import type { Chain, ChainProgress } from './chain.ts'
-import type { Context, RunningResponse } from './context.ts'
+import type { BodyFilter, Context, RunningResponse } from './context.ts'
 import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
 import type { UpstreamRequest } from './plugin.ts'
@@ -78,6 +78,9 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #error: Error | null = null
   #tunnelled: TunnelResult | null = null
   #stream: ReplyStream | null = null
+  #filter: BodyFilter | null = null
+  /** The upstream's body is over, and its filter has been told. */
+  #isFiltered = false
 
   constructor(ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
     this.ctx = ctx
@@ -148,8 +151,28 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     return this.#head({ status, headers, source: 'upstream' }, null)
   }
 
+  filter(make: (out: (bytes: Uint8Array) => void) => BodyFilter): void {
+    if (this.#filter !== null || this.#headSent) throw new TypeError('a response has one filter, before its head')
+    this.#filter = make(bytes => {
+      if (!this.#closed && !this.#ended && this.#headSent) this.#pass(bytes)
+    })
+  }
+
   write(bytes: Uint8Array): boolean {
     if (this.#closed || this.#ended || !this.#headSent) return true
+    if (this.#filter === null) return this.#pass(bytes)
+    try {
+      const pending = this.#filter.write(bytes)
+      if (pending !== undefined) void this.#wait(pending)
+    } catch (error) {
+      this.#refuse(error)
+      return true
+    }
+    return !this.#isFull && this.#waits === 0
+  }
+
+  /** Writes a piece to the client, past the watchers. */
+  #pass(bytes: Uint8Array): boolean {
     let pending: void | Promise<void> = undefined
     if (this.#chain.watchesChunks) {
       try {
@@ -200,9 +223,35 @@ export class Exchange implements Responder, RunningResponse, WireListener {
 
   end(trailers: readonly string[] | null): void {
     if (this.#closed || this.#ended || !this.#headSent) return
+    if (this.#filter !== null && !this.#isFiltered) {
+      this.#isFiltered = true
+      try {
+        const pending = this.#filter.end()
+        if (pending !== undefined) {
+          void this.#endLater(pending, trailers)
+          return
+        }
+      } catch (error) {
+        this.#refuse(error)
+        return
+      }
+      // The filter may have ended the response.
+      if (this.#closed || this.#ended) return
+    }
     const last = this.#lastWord()
     this.#ended = true
     this.#wire.end(last, trailers)
+  }
+
+  /** Ends once the filter has. Never rejects. */
+  async #endLater(pending: Promise<void>, trailers: readonly string[] | null): Promise<void> {
+    try {
+      await pending
+    } catch (error) {
+      this.#refuse(error)
+      return
+    }
+    this.end(trailers)
   }
 
   /** What plugins add behind the upstream's last piece; a fault there takes nothing of the response away. */

@@ -48,7 +48,8 @@ export function requirePayment(
     ctx.offer !== null ? ctx.offer.amountSats === 0 : proxied ? ctx.upstreamTarget !== null : routeIsFree
   return {
     request(ctx) {
-      if (ctx.payment !== null && (ctx.offer === null || ctx.offer.meter === null || ctx.isReserved)) return
+      const isOfBalance = ctx.payment?.scheme === 'session' || (ctx.offer !== null && ctx.offer.meter !== null)
+      if (ctx.payment !== null && (!isOfBalance || ctx.isReserved)) return
       if (ctx.payment === null && costsNothing(ctx)) return
       const costs =
         ctx.offer === null

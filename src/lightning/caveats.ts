@@ -80,6 +80,7 @@ export type MerchantMessage =
   | 'Token missing required merchant_id caveat'
 
 const BALANCE_TIER = ':1'
+const DEPOSIT_TIER = ':2'
 
 /**
  * The value of `services` for a service of ours: tier 0 (decision 113), and tier 1 where a payment buys a balance, so
@@ -87,6 +88,16 @@ const BALANCE_TIER = ':1'
  */
 export function serviceCaveat(name: string, isMetered = false): string {
   return `${name}${isMetered ? BALANCE_TIER : ':0'}`
+}
+
+/** The value of `services` for the deposits of sessions: a payment for one is good for nothing else (decision 271). */
+export function depositService(name: string): string {
+  return `${name}${DEPOSIT_TIER}`
+}
+
+/** Whether a value of `services` is that of a session's deposit. */
+export function isOfDeposit(service: string): boolean {
+  return service.endsWith(DEPOSIT_TIER)
 }
 
 /** Whether a value of `services` is of what is paid from a balance. */

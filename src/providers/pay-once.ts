@@ -77,8 +77,8 @@ export function feeLimit(amountSats: number): number {
 
 /** What is needed of an invoice to pay it: its hash, and whether it leaves the amount to us. */
 export function payable(invoice: string): { readonly paymentHash: string; readonly isAmountless: boolean } {
-  const { paymentHash, amountMsat } = decodeInvoice(invoice, { signature: false })
-  return { paymentHash, isAmountless: amountMsat === null }
+  const { paymentHash, amountMsat } = decodeInvoice(invoice, { signature: false, zeroAmount: true })
+  return { paymentHash, isAmountless: amountMsat === null || amountMsat === 0n }
 }
 
 /** Milliseconds that we keep for ourselves of the time that a node may take to pay. */

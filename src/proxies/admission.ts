@@ -163,6 +163,7 @@ export class ProxyAdmission {
       mostSats: price.amountSats,
       asked: null,
       source: 'proxy',
+      sessions: null,
       meter: price.meter,
       service: price.meter === null ? prepared.service : prepared.meteredService,
       merchantId: String(merchant.id),

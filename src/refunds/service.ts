@@ -6,7 +6,6 @@ import { isUniqueViolation, type Database, type TransactionSql } from '../databa
 import { numericId, type Random } from '../system/ids.ts'
 import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
-import { UnsealError } from '../keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
 import type { Payout, PayoutRequest } from '../providers/provider.ts'
@@ -18,6 +17,7 @@ import {
   afterPayout,
   afterRefusal,
   afterUnknown,
+  isNothingSent,
   isOpen,
   LOOKED_UP_FOR,
   nextCheck,
@@ -419,9 +419,4 @@ function isSettled(refund: Refund): boolean {
     refund.status === 'failed' ||
     (refund.status === 'confirmed' && (refund.type === 'ln' || refund.transactionHash !== null))
   )
-}
-
-/** Whether it is certain that nothing was sent and nothing will be; everything else may have paid. */
-function isNothingSent(error: unknown): boolean {
-  return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
 }

@@ -1,3 +1,5 @@
+import { UnsealError } from '../keys/secrets.ts'
+import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { Payout } from '../providers/provider.ts'
 import type { Refund, RefundStatus } from './schema.ts'
 
@@ -22,6 +24,12 @@ const LONGEST_CHECK = 900_000
 // Answers can overtake each other: a status only ever moves forward in this order, and the last two are final.
 const ORDER: Readonly<Record<RefundStatus, number>> = { pending: 0, processing: 1, confirmed: 2, failed: 2 }
 
+/** As much of a refund, whatever it gives back, as what its provider says of it changes. */
+export type PaidOut = Pick<
+  Refund,
+  'status' | 'type' | 'feeSats' | 'providerRefundId' | 'transactionHash' | 'createdAt' | 'processedAt'
+>
+
 /** Whether a refund is still under way. */
 export function isOpen(refund: Pick<Refund, 'status'>): boolean {
   return refund.status === 'pending' || refund.status === 'processing'
@@ -31,7 +39,7 @@ export function isOpen(refund: Pick<Refund, 'status'>): boolean {
  * The refund after its provider said `payout`, `now` in milliseconds. A confirmed one stays confirmed and a failed one
  * failed, since its amount may have been given out again; what was not known yet is filled in.
  */
-export function afterPayout(refund: Refund, payout: Payout, now: number): Refund {
+export function afterPayout<R extends PaidOut>(refund: R, payout: Payout, now: number): R {
   if (refund.status === 'failed') return refund
   const status = isOpen(refund) && ORDER[payout.status] >= ORDER[refund.status] ? payout.status : refund.status
   const isFinal = status === 'confirmed' || status === 'failed'
@@ -46,7 +54,7 @@ export function afterPayout(refund: Refund, payout: Payout, now: number): Refund
 }
 
 /** The refund after it is certain that nothing was sent and nothing will be, `now` in milliseconds. */
-export function afterRefusal(refund: Refund, now: number): Refund {
+export function afterRefusal<R extends PaidOut>(refund: R, now: number): R {
   return isOpen(refund) ? { ...refund, status: 'failed', processedAt: now } : refund
 }
 
@@ -54,7 +62,7 @@ export function afterRefusal(refund: Refund, now: number): Refund {
  * The refund after its provider said that it does not know it, `now` in milliseconds: failed once the grace is over,
  * unless the provider knew it before, which no silence takes back.
  */
-export function afterUnknown(refund: Refund, now: number): Refund {
+export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
   const sent = refund.providerRefundId !== null || refund.status === 'processing'
   return !sent && now - refund.createdAt >= UNKNOWN_GRACE ? afterRefusal(refund, now) : refund
 }
@@ -62,6 +70,11 @@ export function afterUnknown(refund: Refund, now: number): Refund {
 /** When an open refund is to be looked up next, in milliseconds: soon at first, then less and less often as it ages. */
 export function nextCheck(refund: Pick<Refund, 'createdAt'>, now: number): number {
   return now + Math.min(Math.max((now - refund.createdAt) / 2, SHORTEST_CHECK), LONGEST_CHECK)
+}
+
+/** Whether it is certain that nothing was sent and nothing will be; everything else may have paid. */
+export function isNothingSent(error: unknown): boolean {
+  return error instanceof ProviderRefused || error instanceof ProviderUnavailable || error instanceof UnsealError
 }
 
 /** Whether it is not known that the provider took a refund: the answer was lost, or is still under way. */

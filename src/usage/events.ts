@@ -62,6 +62,11 @@ function isData(line: Buffer): boolean {
   return line.byteLength >= DATA.byteLength && DATA.compare(line, 0, DATA.byteLength) === 0
 }
 
+/** Whether a line of data says that its stream is over, and nothing else. */
+export function isDone(line: Uint8Array): boolean {
+  return /^data: ?\[DONE\]\s*$/.test(Buffer.from(line.buffer, line.byteOffset, line.byteLength).toString('latin1'))
+}
+
 /** Reads the usage that the events of a stream say; of running totals the last. */
 export class EventUsage implements UsageReader {
   readonly #form: UsageForm
@@ -120,17 +125,17 @@ export class EventUsage implements UsageReader {
   }
 }
 
-/** Counts the events of a stream: what an empty line ends that has data. */
+/** Counts the events of a stream: what an empty line ends that has data; without `[DONE]` where that is said. */
 export class EventCount implements UsageReader {
   readonly seen = 0
   readonly #lines: Lines
   #count = 0
   #hasData = false
 
-  constructor() {
+  constructor(isDoneFree = false) {
     this.#lines = new Lines(line => {
       if (line.byteLength === 0) this.#event()
-      else if (isData(line)) this.#hasData = true
+      else if (isData(line) && !(isDoneFree && isDone(line))) this.#hasData = true
     })
   }
 

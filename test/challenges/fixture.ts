@@ -301,6 +301,7 @@ export function offer(changes: Partial<Offer> = {}): Offer {
     asked: null,
     source: 'route',
     meter: null,
+    sessions: null,
     service: 'boltgate:0',
     merchantId: null,
     proxyId: null,

@@ -96,9 +96,12 @@ t.test('a file from before, with all routes spelt out, leads each operation thro
     (await loadText(readFileSync(`${rootFolder}/test/config/spelled-out.yaml`, 'utf8'), {})).config
   )
   const now = mountedIn((await loadText(readFileSync(`${rootFolder}/gateway.yaml`, 'utf8'), {})).config)
-  // The gateway's own addresses and the wallet had other names for the same chains, and nothing was metered.
+  // The gateway's own addresses and the wallet had other names for the same chains; nothing was metered or prepaid.
   const renamed = (chain: string | null): string | null =>
-    chain?.replace(/^service-(probe|sandbox): /, '$1: ').replace(/ challenge meter$/, ' challenge') ?? null
+    chain
+      ?.replace(/^service-(probe|sandbox): /, '$1: ')
+      .replace(/ challenge meter$/, ' challenge')
+      .replace(' session credential', ' credential') ?? null
   for (const { method, path } of operations) {
     const before = mounted(method, path)
     if (before?.startsWith('public: ') === true && !path.startsWith('/api/storefront'))

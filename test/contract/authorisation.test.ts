@@ -436,6 +436,14 @@ const rows: Readonly<Record<string, Row>> = {
   listBalanceEntries: plain(merchant(404), `/api/merchant/balances/${'0'.repeat(64)}/entries`),
   adminListBalances: plain(admin(200), '/api/admin/balances'),
   adminListBalanceEntries: plain(admin(200), `/api/admin/balances/${'0'.repeat(64)}/entries`),
+  adminListSessions: plain(admin(200), '/api/admin/sessions'),
+  adminGetSession: plain(admin(404), `/api/admin/sessions/${'0'.repeat(64)}`),
+  adminCloseSession: plain(admin(404), `/api/admin/sessions/${'0'.repeat(64)}/close`),
+  adminRefundSession: row(admin(404), () => ({ path: `/api/admin/sessions/${'0'.repeat(64)}/refund`, body: {} })),
+  adminSettleSessionRefund: row(admin(404), () => ({
+    path: `/api/admin/sessions/${'0'.repeat(64)}/settlement`,
+    body: { outcome: 'sent', settledBy: 'Ada', reason: 'seen' }
+  })),
   adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({

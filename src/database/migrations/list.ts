@@ -29,6 +29,7 @@ import { purgeIndexes } from './0031-purge-indexes.ts'
 import { challengePages } from './0032-challenge-pages.ts'
 import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
+import { sessions } from './0039-sessions.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { soldRows } from './0042-sales.ts'
 import { merchantColour } from './0047-merchant-colour.ts'
@@ -71,6 +72,7 @@ export const migrations: readonly Migration[] = [
   challengePages,
   balances,
   prices,
+  sessions,
   lnurlCharges,
   soldRows,
   merchantColour,

@@ -1,0 +1,21 @@
+import { isOfDeposit } from '../lightning/caveats.ts'
+import { matchPaymentId } from '../lightning/payment-challenge.ts'
+import type { SessionCredential } from '../lightning/session-credential.ts'
+import type { Challenges } from './service.ts'
+import type { Challenge } from './store.ts'
+
+/**
+ * The challenge that a session's credential echoes, exactly as it was made here for a deposit; null where it is none, or
+ * was revoked. Whether it was used or has expired is not asked.
+ * @throws Unavailable
+ */
+export async function depositOf(
+  challenges: Pick<Challenges, 'keys' | 'find' | 'verifier'>,
+  { echo, request }: SessionCredential
+): Promise<Challenge | null> {
+  const slots = { ...echo, expires: echo.expires ?? '' }
+  if (matchPaymentId(echo.id, slots, challenges.keys.paymentIdKeys) === null) return null
+  const challenge = await challenges.find(request.paymentHash)
+  if (challenge === null || challenge.payment?.id !== echo.id || !isOfDeposit(challenge.service)) return null
+  return challenges.verifier.isRevoked(challenge) ? null : challenge
+}

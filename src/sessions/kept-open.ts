@@ -1,0 +1,59 @@
+import type { Head, Outcome } from '../gateway/reply.ts'
+import type { State } from '../state/state.ts'
+import type { Log } from '../telemetry/log.ts'
+
+/** How long the response to an open is kept for a repetition. */
+const KEPT = 300_000
+/** The largest response that is kept, as for idempotency keys. */
+const LARGEST = 1_048_576
+
+/** The response to an open, as it goes by: it is kept when it comes whole, is no stream, and is not too large. */
+export class KeptOpen {
+  readonly #state: State
+  readonly #key: string
+  readonly #token: string
+  readonly #log: Log
+  #head: { status: number; headers: Array<readonly [string, string]> } | null = null
+  #pieces: Uint8Array[] = []
+  #size = 0
+
+  constructor(state: State, key: string, token: string, log: Log) {
+    this.#state = state
+    this.#key = key
+    this.#token = token
+    this.#log = log
+  }
+
+  head(head: Head, isStream: boolean): void {
+    if (isStream || head.source === 'error' || head.source === 'stream') return
+    const headers: Array<readonly [string, string]> = []
+    for (const name of ['content-type', 'payment-receipt', 'cache-control', 'x-charged-msat', 'x-balance-msat']) {
+      const value = head.headers.get(name)
+      if (value !== undefined) headers.push([name, value])
+    }
+    this.#head = { status: head.status, headers }
+  }
+
+  chunk(bytes: Uint8Array): void {
+    this.#size += bytes.byteLength
+    if (this.#head === null || this.#size > LARGEST) this.#pieces = []
+    else this.#pieces.push(bytes.slice())
+  }
+
+  done({ delivered, source }: Outcome): void {
+    const head = this.#head
+    const isGood = head !== null && source !== 'error' && delivered && this.#size <= LARGEST
+    const ended = isGood
+      ? this.#state.finish(this.#key, this.#token, { ...head, body: Buffer.concat(this.#pieces) }, KEPT)
+      : this.#state.abandon(this.#key, this.#token)
+    if (ended instanceof Promise)
+      ended.catch((error: unknown) => {
+        this.#log.warn({ err: error }, 'The response to the opening of a session could not be kept')
+      })
+  }
+
+  /** Nothing comes of it. */
+  async abandon(): Promise<void> {
+    await this.#state.abandon(this.#key, this.#token)
+  }
+}

@@ -1,0 +1,423 @@
+import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { Balances } from '../balances/service.ts'
+import type { BalanceStore } from '../balances/store.ts'
+import type { Challenges } from '../challenges/service.ts'
+import { depositOf } from '../challenges/deposits.ts'
+import type { Offer, RouteOffers } from '../challenges/offer.ts'
+import { isUniqueViolation, type Database } from '../database/database.ts'
+import type { Context } from '../gateway/context.ts'
+import type { Reply } from '../gateway/reply.ts'
+import { readCredential } from '../lightning/credential.ts'
+import { decodeInvoice, type InvoiceNetwork } from '../lightning/bolt11.ts'
+import type { SessionFailureSlug } from '../lightning/payment-problem.ts'
+import { preimageMatches } from '../lightning/preimage.ts'
+import {
+  checkReturnInvoice,
+  parseSessionToken,
+  type SessionCredential,
+  type SessionPayload
+} from '../lightning/session-credential.ts'
+import { closedBody, encodeSessionReceipt, type SessionRefund, TOPPED_UP } from '../lightning/session-messages.ts'
+import { StateUnavailable, type State } from '../state/state.ts'
+import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { SessionCounters } from './counters.ts'
+import type { SessionNews } from './news.ts'
+import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
+import { KeptOpen } from './kept-open.ts'
+import { SessionSale } from './sale.ts'
+import type { SessionStore } from './store.ts'
+
+declare module '../gateway/services.ts' {
+  interface Services {
+    readonly prepaidSessions: PrepaidSessions
+  }
+}
+
+/** What the service is built from. */
+export interface PrepaidSessionsParts {
+  readonly store: SessionStore
+  readonly refunds: SessionRefunds
+  readonly balances: Balances
+  readonly balanceStore: BalanceStore
+  readonly challenges: Challenges
+  readonly database: Database
+  readonly state: State
+  readonly news: SessionNews
+  readonly counters: SessionCounters
+  readonly clock: Clock
+  readonly log: Log
+}
+
+type Credential<A extends SessionPayload['action']> = SessionCredential & { readonly payload: PayloadOf<A> }
+type PayloadOf<A> = Exclude<SessionPayload, { readonly action: Exclude<SessionPayload['action'], A> }>
+
+/** A session that this gateway has seen open; the ledger knows when it is so no more. */
+interface Known {
+  readonly idleMs: number
+  touchedAt: number
+}
+
+/** A session refuses a request. */
+class Refusal extends Error {
+  override name = 'SessionRefusal'
+  readonly slug: SessionFailureSlug
+  readonly shortage: { readonly balanceMsat: number; readonly requiredMsat: number } | null
+
+  constructor(
+    slug: SessionFailureSlug,
+    detail: string,
+    shortage: { readonly balanceMsat: number; readonly requiredMsat: number } | null = null
+  ) {
+    super(detail)
+    this.slug = slug
+    this.shortage = shortage
+  }
+}
+
+/** How many sessions are remembered. */
+const KNOWN = 100_000
+/** How long the claim of a repeated open is held for one that died. */
+const CLAIMED = 300_000
+/** A session ends so long before its return invoice, or by a tenth of its life, so that it can still be paid back. */
+const END_BEFORE = 600_000
+/** And never lives longer. */
+const LONGEST = 90 * 86_400_000
+
+/**
+ * Prepaid sessions (draft-lightning-session-00): opens them with a deposit, serves their requests from the balance, adds
+ * deposits, and closes them. A credential is judged before anything of it is used up; what is unclear is 503.
+ */
+export class PrepaidSessions {
+  readonly #parts: PrepaidSessionsParts
+  readonly #known = new LRUCache<string, Known>({ max: KNOWN })
+
+  constructor(parts: PrepaidSessionsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Sees to a request that carries a credential of the session intent; null for every other. What is answered at once is
+   * a reply: of topUp and close, a kept one of a repeated open, and every refusal, with fresh challenges.
+   * @throws Unavailable, and what the offer or the meter throws
+   */
+  begin(ctx: Context, offers: RouteOffers): Promise<SessionSale | Reply | null> | null {
+    const credential = readCredential(ctx.headers.pairs)
+    const parsed = credential.kind === 'modern' ? parseSessionToken(credential.token) : null
+    return parsed === null ? null : this.#begin(ctx, offers, parsed)
+  }
+
+  async #begin(
+    ctx: Context,
+    offers: RouteOffers,
+    parsed: NonNullable<ReturnType<typeof parseSessionToken>>
+  ): Promise<SessionSale | Reply | null> {
+    try {
+      if (!parsed.ok) throw new Refusal(parsed.slug, parsed.detail)
+      return await this.#act(ctx, offers, parsed.credential)
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      const offer = await offers.due(ctx)
+      // What costs nothing is served to anybody.
+      if (offer === null) return null
+      const { slug, message: detail, shortage } = error
+      return await this.#parts.challenges.answer(ctx, offer, {
+        kind: 'session',
+        slug,
+        detail,
+        ...(shortage === null ? {} : { shortage })
+      })
+    }
+  }
+
+  async #act(ctx: Context, offers: RouteOffers, credential: SessionCredential): Promise<SessionSale | Reply | null> {
+    const { payload } = credential
+    switch (payload.action) {
+      case 'open':
+        return await this.#open(ctx, offers, { ...credential, payload })
+      case 'bearer':
+        return await this.#bearer(ctx, offers, payload.sessionId, payload.preimage)
+      case 'topUp':
+        return await this.#topUp({ ...credential, payload })
+      case 'close':
+        return await this.#close(credential.echo.id, payload)
+    }
+  }
+
+  // --- open ---
+
+  async #open(ctx: Context, offers: RouteOffers, credential: Credential<'open'>): Promise<SessionSale | Reply | null> {
+    const { store, clock } = this.#parts
+    const { echo, payload, request } = credential
+    const challenge = await this.#deposit(credential, payload.preimage)
+    const id = challenge.paymentHash
+    const offer = await offers.due(ctx)
+    if (offer === null) return null
+    const before = await store.find(id)
+    if (before === null) {
+      const unitSats = offer.meter === null ? await this.#parts.challenges.inSatoshis(offer) : 1
+      if (challenge.amountSats < Math.max(unitSats, request.unitSats))
+        throw new Refusal(
+          'lightning/insufficient-balance',
+          `A deposit of ${challenge.amountSats} satoshis does not pay for a unit of ${unitSats}`
+        )
+      const { sessions } = offer
+      if (sessions === null) throw new TypeError('sessions are opened at routes that offer them')
+      const invoice = payload.returnInvoice.toLowerCase()
+      const fault = checkReturnInvoice(invoice, networkOf(challenge), clock.now() / 1000)
+      if (fault !== null) throw new Refusal('lightning/invalid-return-invoice', fault)
+      await this.#store(challenge, echo.id, invoice, sessions.idle, offer)
+    } else if (before.openChallenge !== echo.id) throw used()
+    const kept = await this.#kept(ctx, echo.id)
+    if (kept !== null && 'status' in kept) return kept
+    let served: SessionSale | Reply | null = null
+    try {
+      served = await this.#bearer(ctx, offers, id, payload.preimage)
+      return served
+    } finally {
+      if (served instanceof SessionSale) served.kept = kept
+      else await kept?.abandon()
+    }
+  }
+
+  /** The challenge of a deposit that was paid: known, unedited, in time, and with its preimage. */
+  async #deposit(credential: Credential<'open' | 'topUp'>, preimage: string) {
+    const { challenges, clock } = this.#parts
+    const { echo, expiresAt, request } = credential
+    const challenge = await depositOf(challenges, credential)
+    if (challenge === null)
+      throw new Refusal(
+        'lightning/unknown-challenge',
+        'The challenge is not one of this server for a deposit, or it was changed'
+      )
+    if (challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt))
+      throw new Refusal('lightning/challenge-expired', `The challenge was good until ${echo.expires ?? 'some time'}`)
+    if (!preimageMatches(preimage, request.paymentHash))
+      throw new Refusal('lightning/invalid-preimage', 'The preimage does not hash to the payment hash of the deposit')
+    return challenge
+  }
+
+  /** Writes the session, its balance and the use of the challenge in one transaction. */
+  async #store(
+    challenge: NonNullable<Awaited<ReturnType<typeof depositOf>>>,
+    openChallenge: string,
+    returnInvoice: string,
+    idleMs: number,
+    offer: Offer
+  ): Promise<void> {
+    const { store, balanceStore, challenges, database, clock, counters, log } = this.#parts
+    const now = clock.now()
+    const { paymentHash: id, amountSats } = challenge
+    const { paymentHash: returnHash, expiresAt } = decodeInvoice(returnInvoice, { zeroAmount: true })
+    const life = expiresAt * 1000 - now
+    const claimed = await database
+      .transaction(async sql => {
+        const claim = await challenges.store.claim(sql, id, 'payment', null, now)
+        const isNew =
+          claim !== null &&
+          (await balanceStore.open(
+            {
+              id,
+              kind: 'session',
+              merchantId: null,
+              proxyId: null,
+              place: offer.place,
+              unit: offer.meter?.unit ?? offer.sessions?.unit ?? 'request',
+              depositedMsat: amountSats * 1000,
+              openedAt: now,
+              expiresAt: now + Math.min(LONGEST, life - Math.min(END_BEFORE, life / 10))
+            },
+            sql
+          ))
+        if (!isNew) throw used()
+        await store.open(sql, {
+          id,
+          openChallenge,
+          network: networkOf(challenge),
+          chargeId: challenge.chargeId,
+          providerSlot: challenge.providerSlot,
+          providerKind: challenge.providerKind,
+          openedAt: now,
+          idleMs,
+          returnInvoice,
+          returnHash
+        })
+        return claim
+      })
+      .catch(async (error: unknown) => {
+        if (isUniqueViolation(error, 'sessions_return_hash'))
+          throw new Refusal(
+            'lightning/invalid-return-invoice',
+            'Another session is paid back to this invoice, and an invoice can be paid once'
+          )
+        // Somebody was faster with the same credential.
+        const before = error instanceof Refusal ? await store.find(id) : null
+        if (before?.openChallenge === openChallenge) return null
+        throw error
+      })
+    if (claimed === null) return
+    challenges.claims.count(claimed, 'payment')
+    counters.opened(amountSats)
+    log.info({ session: id, depositSats: amountSats }, 'A session was opened')
+  }
+
+  /**
+   * The response to an earlier request with the same open; else where this one's is kept, null where it cannot be. The
+   * money is the rows' matter: what is not kept is served as bearer.
+   */
+  async #kept(ctx: Context, challengeId: string): Promise<Reply | KeptOpen | null> {
+    const { state, log } = this.#parts
+    const key = `session open ${challengeId}`
+    const fingerprint = hash(
+      'sha256',
+      Buffer.concat([Buffer.from(`${ctx.method} ${ctx.target}\n`), await ctx.body.bytes()])
+    )
+    try {
+      const begun = await state.begin(key, fingerprint, CLAIMED)
+      if (begun.kind === 'replay')
+        return { status: begun.record.status, headers: begun.record.headers.flat(), body: begun.record.body }
+      return begun.kind === 'run' ? new KeptOpen(state, key, begun.token, log) : null
+    } catch (error) {
+      if (!(error instanceof StateUnavailable)) throw error
+      log.warn({ err: error }, 'The response to the opening of a session cannot be kept: the shared state is away')
+      return null
+    }
+  }
+
+  // --- bearer ---
+
+  async #bearer(ctx: Context, offers: RouteOffers, id: string, preimage: string): Promise<SessionSale | Reply | null> {
+    const { balances, challenges, clock, news, counters } = this.#parts
+    const known = this.#known.get(id) ?? (await this.#find(id))
+    if (!preimageMatches(preimage, id))
+      throw new Refusal('lightning/invalid-preimage', 'The preimage is not that of the session')
+    const offer = await offers.due(ctx)
+    if (offer === null) return null
+    const unitSats = offer.meter === null ? await challenges.inSatoshis(offer) : 1
+    const begun = await balances.beginSession(ctx, id, unitSats * 1000)
+    if ('why' in begun) {
+      this.#known.delete(id)
+      if (begun.why === 'insufficient')
+        throw new Refusal(
+          'lightning/insufficient-balance',
+          `The balance of the session does not suffice: ${begun.leftMsat} millisatoshis are free, ${begun.neededMsat} are needed`,
+          { balanceMsat: begun.leftMsat, requiredMsat: begun.neededMsat }
+        )
+      throw begun.why === 'unknown' ? unknown() : closed()
+    }
+    this.#touch(id, known)
+    ctx.payment = { scheme: 'session', paymentHash: id, amountSats: unitSats }
+    return new SessionSale({
+      ctx,
+      id,
+      metered: begun,
+      clock,
+      news,
+      counters,
+      standing: async () => await this.#parts.store.find(id),
+      used: () => {
+        this.#touch(id, known)
+      }
+    })
+  }
+
+  async #find(id: string): Promise<Known> {
+    const session = await this.#parts.store.find(id)
+    if (session === null) throw unknown()
+    if (session.closedAt !== null) throw closed()
+    const known = { idleMs: session.idleMs, touchedAt: session.usedAt }
+    this.#known.set(id, known)
+    return known
+  }
+
+  /** Notes the use of a session, a few times in its idle time. */
+  #touch(id: string, known: Known): void {
+    const { store, clock, log } = this.#parts
+    const now = clock.now()
+    if (now - known.touchedAt < known.idleMs * TOUCH_EACH) return
+    known.touchedAt = now
+    store.touch(id, now).catch((error: unknown) => {
+      log.warn({ session: id, err: error }, 'The use of a session could not be noted')
+    })
+  }
+
+  // --- topUp ---
+
+  async #topUp(credential: Credential<'topUp'>): Promise<Reply> {
+    const { store, balanceStore, challenges, database, clock, counters, news, log } = this.#parts
+    const { payload } = credential
+    const { sessionId: id } = payload
+    const challenge = await this.#deposit(credential, payload.topUpPreimage)
+    const { paymentHash, amountSats } = challenge
+    if ((await store.find(id)) === null) throw unknown()
+    const claimed = await database.transaction(async sql => {
+      const now = clock.now()
+      const claim = await challenges.store.claim(sql, paymentHash, 'payment', null, now)
+      const isIn = paymentHash !== id && (await balanceStore.topUp(id, paymentHash, amountSats * 1000, now, sql))
+      if (claim === null || !isIn) throw (await store.find(id, sql))?.closedAt === null ? used() : closed()
+      await store.touch(id, now, sql)
+      return claim
+    })
+    // A repetition is answered alike and changes nothing.
+    if (claimed.first) {
+      challenges.claims.count(claimed, 'payment')
+      counters.toppedUp(amountSats)
+      log.info({ session: id, depositSats: amountSats }, 'A session was topped up')
+    }
+    await news.tell(id)
+    return this.#replied(id, TOPPED_UP, null)
+  }
+
+  // --- close ---
+
+  async #close(challengeId: string, { sessionId: id, preimage }: PayloadOf<'bearer' | 'close'>): Promise<Reply> {
+    const { store, refunds } = this.#parts
+    const session = await store.find(id)
+    if (session === null) throw unknown()
+    if (session.closedAt !== null && session.closeChallenge !== challengeId) throw closed()
+    if (!preimageMatches(preimage, id))
+      throw new Refusal('lightning/invalid-preimage', 'The preimage is not that of the session')
+    if (session.toldSats !== null && session.toldStatus !== null)
+      return this.#replied(id, null, { refundSats: session.toldSats, refundStatus: session.toldStatus })
+    if (session.closedAt === null && !(await refunds.close(id, 'client', challengeId))) {
+      const now = await store.find(id)
+      if (now?.closeChallenge !== challengeId) throw closed()
+    }
+    this.#known.delete(id)
+    return this.#replied(id, null, await store.tell(id, await refunds.refund(id)))
+  }
+
+  #replied(id: string, body: object | null, refund: SessionRefund | null): Reply {
+    const receipt = encodeSessionReceipt(id, Math.floor(this.#parts.clock.now() / 1000), refund)
+    return {
+      status: 200,
+      headers: [
+        'Content-Type',
+        'application/json; charset=utf-8',
+        'Payment-Receipt',
+        receipt,
+        'Cache-Control',
+        'no-store'
+      ],
+      body: JSON.stringify(refund === null ? body : closedBody(refund))
+    }
+  }
+}
+
+/** What the deposit's invoice was found to be of when it was made. */
+function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
+  return network as InvoiceNetwork // Nothing else is written.
+}
+
+function unknown(): Refusal {
+  return new Refusal('lightning/session-not-found', 'There is no such session here')
+}
+
+function closed(): Refusal {
+  return new Refusal('lightning/session-closed', 'The session is closed')
+}
+
+function used(): Refusal {
+  return new Refusal('lightning/unknown-challenge', 'The challenge was used before')
+}

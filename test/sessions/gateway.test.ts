@@ -1,0 +1,193 @@
+import t from 'tap'
+import { type Echo, openShop, offerOf, paymentLines, receiptOf, returnInvoice, token, type Shop } from './fixture.ts'
+
+const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' }
+
+/** What is left of a session as its rows say, once what was settled is written. */
+async function left({ gateway }: Shop, authorization: string, msat: number): Promise<unknown> {
+  for (let tries = 0; ; tries++) {
+    const told = (await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json() as {
+      balanceMsat: number
+    }
+    if (told.balanceMsat === msat || tries > 100) return told.balanceMsat
+  }
+}
+
+t.test('a 402 offers a session behind the charge, with a deposit of its own', async t => {
+  const shop = await openShop(t)
+  const answer = await shop.get()
+  t.equal(answer.status, 402)
+  t.same(
+    paymentLines(answer).map(({ intent }) => intent),
+    ['charge', 'session']
+  )
+  const { challenge, request } = offerOf(answer)
+  t.match(challenge, { method: 'lightning', intent: 'session', realm: /./, expires: /Z$/ })
+  t.match(request, {
+    amount: '2',
+    currency: 'sat',
+    unitType: 'chunk',
+    depositAmount: '100',
+    depositInvoice: /^lnbcrt1u1/,
+    paymentHash: /^[0-9a-f]{64}$/,
+    idleTimeout: '300'
+  })
+  t.match(answer.json(), {
+    l402: { amount_sats: 2 },
+    session: { deposit_sats: 100, unit_sats: 2, unit: 'chunk', payment_hash: request['paymentHash'] }
+  })
+  const wishes = async (value: string) =>
+    paymentLines(await shop.get(undefined, '/v1/a', { 'accept-payment': value })).map(({ intent }) => intent)
+  t.same(await wishes('lightning/session, lightning/charge;q=0.5'), ['session', 'charge'])
+  t.same(await wishes('lightning/charge, lightning/session;q=0'), ['charge'])
+  t.same(await wishes('lightning/session, lightning/charge;q=0'), ['session'])
+})
+
+t.test('a deposit opens a session, which serves until it is closed and what is left is paid back', async t => {
+  const shop = await openShop(t)
+  const session = await shop.open()
+  t.match(session.answer, { status: 200, text: '{"served":1}' })
+  t.match(receiptOf(session.answer), { method: 'lightning', reference: session.id, status: 'success' })
+  t.match(session.answer.headers, { 'x-charged-msat': '2000', 'cache-control': 'private' })
+  for (let time = 0; time < 3; time++) {
+    const answer = await shop.get(session.bearer, `/v1/other/${time}`)
+    t.equal(answer.status, 200, 'any route of the operator that offers sessions')
+    t.match(receiptOf(answer), { reference: session.id })
+  }
+  t.equal(await left(shop, session.bearer, 92_000), 92_000, 'bearer takes nothing but what is served')
+
+  const closed = await shop.get(session.close)
+  t.match(closed, { status: 200, headers: JSON_BODY })
+  t.same(closed.json(), { status: 'closed', refundSats: 92, refundStatus: 'succeeded' })
+  t.match(receiptOf(closed), { reference: session.id, refundSats: 92, refundStatus: 'succeeded' })
+  t.same((await shop.get(session.close)).json(), closed.json(), 'a repetition is answered alike')
+  t.equal((await shop.get(session.close)).status, 200)
+  t.match(await shop.store.find(session.id), {
+    refundStatus: 'confirmed',
+    refundSats: 92,
+    spentMsat: 8_000,
+    refundedMsat: 92_000,
+    heldMsat: 0
+  })
+  const [{ count } = { count: 0 }] = await shop.gateway.database.sql<{ count: number }[]>`
+    select count(*)::int as count from sandbox_payouts`
+  t.equal(count, 1, 'paid back once')
+
+  const refused = await shop.get(session.bearer)
+  t.match(refused, { status: 402, headers: { 'content-type': /^application\/problem\+json/ } })
+  t.match(refused.json(), { type: 'https://paymentauth.org/problems/lightning/session-closed', status: 402 })
+  t.ok(offerOf(refused), 'with a fresh challenge')
+  t.equal(shop.upstream.requests.length, 4)
+})
+
+t.test('a repeated open gets the first response, and another request by it is served as bearer', async t => {
+  const shop = await openShop(t)
+  const session = await shop.open()
+  const again = await shop.get(session.credential)
+  t.match(again, { status: 200, text: session.answer.text })
+  t.same(receiptOf(again), receiptOf(session.answer))
+  t.equal(shop.upstream.requests.length, 1, 'nothing is served twice')
+  t.equal((await shop.get(session.credential, '/v1/else')).text, '{"served":2}')
+  t.equal(await left(shop, session.bearer, 96_000), 96_000)
+})
+
+t.test('a topUp adds to the balance once, whatever is repeated', async t => {
+  const shop = await openShop(t)
+  const session = await shop.open()
+  const { challenge, request } = await shop.ask()
+  const topUpPreimage = await shop.gateway.pay(request['depositInvoice'] ?? '')
+  const topUp = token(challenge, { action: 'topUp', sessionId: session.id, topUpPreimage })
+  for (let time = 0; time < 3; time++) {
+    const answer = await shop.get(topUp)
+    t.match(answer, { status: 200, text: '{"status":"ok"}' })
+    t.match(receiptOf(answer), { reference: session.id })
+  }
+  t.equal(shop.upstream.requests.length, 1, 'it starts nothing')
+  t.equal(await left(shop, session.bearer, 198_000), 198_000)
+  const opened = await shop.get(
+    token(challenge, { action: 'open', preimage: topUpPreimage, returnInvoice: returnInvoice() })
+  )
+  t.match(opened.json(), { type: /lightning\/unknown-challenge$/ }, 'it opens no other session')
+  t.match((await shop.get(session.close)).json(), { refundSats: 198, refundStatus: 'succeeded' })
+  t.equal((await shop.get(topUp)).status, 200, 'what was counted is told so for ever')
+})
+
+t.test('whatever is wrong with a credential is told by its problem, and uses nothing up', async t => {
+  const shop = await openShop(t)
+  const session = await shop.open()
+  const { challenge, request } = await shop.ask()
+  const preimage = await shop.gateway.pay(request['depositInvoice'] ?? '')
+  const other = '0'.repeat(64)
+  const open = { action: 'open', preimage, returnInvoice: returnInvoice() }
+  const bearer = { action: 'bearer', sessionId: session.id, preimage: session.preimage }
+  const cases: Array<[slug: string, challenge: object, payload: object]> = [
+    ['malformed-credential', challenge, { ...open, action: 'Open' }],
+    ['malformed-credential', challenge, { ...open, preimage: 'x' }],
+    ['unknown-challenge', { ...challenge, id: 'A'.repeat(43) }, open],
+    ['unknown-challenge', { ...challenge, realm: 'elsewhere' }, open],
+    ['unknown-challenge', { ...challenge, expires: '2099-01-01T00:00:00Z' }, open],
+    ['invalid-preimage', challenge, { ...open, preimage: other }],
+    ['invalid-preimage', challenge, { action: 'topUp', sessionId: session.id, topUpPreimage: other }],
+    ['invalid-preimage', challenge, { ...bearer, preimage: other }],
+    ['invalid-preimage', challenge, { ...bearer, action: 'close', preimage: other }],
+    ['session-not-found', challenge, { ...bearer, sessionId: other }],
+    ['session-not-found', challenge, { ...bearer, action: 'close', sessionId: other }],
+    ['session-not-found', challenge, { action: 'topUp', sessionId: other, topUpPreimage: preimage }],
+    ['invalid-return-invoice', challenge, { ...open, returnInvoice: 'lnbcrt1p5abc' }],
+    ['invalid-return-invoice', challenge, { ...open, returnInvoice: returnInvoice({ amountMsat: 1000n }) }],
+    ['invalid-return-invoice', challenge, { ...open, returnInvoice: returnInvoice({ network: 'mainnet' }) }],
+    ['invalid-return-invoice', challenge, { ...open, returnInvoice: returnInvoice({ at: 0, expirySeconds: 60 }) }]
+  ]
+  for (const [slug, echoed, payload] of cases) {
+    const answer = await shop.get(token(echoed, payload))
+    t.match(answer, {
+      status: 402,
+      headers: { 'content-type': /^application\/problem\+json/, 'cache-control': 'no-store' }
+    })
+    t.match(answer.json(), { type: `https://paymentauth.org/problems/lightning/${slug}`, status: 402, detail: /./ })
+    t.equal((answer.json() as { challengeId: string }).challengeId, offerOf(answer).challenge['id'], 'of the session')
+  }
+  t.equal(shop.upstream.requests.length, 1)
+  t.equal((await shop.get(token(challenge, open))).status, 200, 'the deposit is still good')
+  const own = await shop.store.find(session.id)
+  const reused = await shop.ask()
+  const paid = await shop.gateway.pay(reused.request['depositInvoice'] ?? '')
+  const twice = token(reused.challenge, { action: 'open', preimage: paid, returnInvoice: own?.returnInvoice })
+  t.match((await shop.get(twice)).json(), { type: /invalid-return-invoice$/, detail: /Another session/ })
+})
+
+t.test('a balance that does not bear the next unit is told, and a smaller rest is paid back', async t => {
+  const shop = await openShop(t, 'price: 40 sats\n    sessions: { deposit: 100 sats }')
+  const session = await shop.open()
+  t.equal((await shop.get(session.bearer)).status, 200)
+  const short = await shop.get(session.bearer)
+  t.match(short, { status: 402, headers: { 'x-balance-msat': '20000' } })
+  t.match(short.json(), { type: /lightning\/insufficient-balance$/, detail: /20000 millisatoshis.*40000/ })
+  t.equal(shop.upstream.requests.length, 2)
+  t.match((await shop.get(session.close)).json(), { refundSats: 20, refundStatus: 'succeeded' })
+})
+
+t.test('nothing is left of a session that was used up', async t => {
+  const shop = await openShop(t, 'price: 50 sats\n    sessions: { deposit: 100 sats }')
+  const session = await shop.open()
+  await shop.get(session.bearer)
+  t.same((await shop.get(session.close)).json(), { status: 'closed', refundSats: 0, refundStatus: 'skipped' })
+})
+
+t.test('a payment for one thing is no key to another', async t => {
+  const shop = await openShop(t)
+  const session = await shop.open()
+  const legacy = await shop.get(`Payment method="lightning", preimage="${session.preimage}"`)
+  t.equal(legacy.status, 402, 'a deposit buys no request')
+  const [{ parameters } = { parameters: {} as Echo }] = paymentLines(await shop.get())
+  const preimage = await shop.gateway.pay(parameters['invoice'] ?? '')
+  const { challenge } = await shop.ask()
+  const said = JSON.parse(Buffer.from(parameters['request'] ?? '', 'base64url').toString()) as {
+    methodDetails: { paymentHash: string }
+  }
+  const id = said.methodDetails.paymentHash
+  const charge = await shop.get(token(challenge, { action: 'bearer', sessionId: id, preimage }))
+  t.match(charge.json(), { type: /session-not-found$/ }, 'a charge is no session')
+  t.equal((await shop.get(token(parameters, { preimage }))).status, 200, 'and is still good for what it bought')
+  t.equal(shop.upstream.requests.length, 2)
+})
