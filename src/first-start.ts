@@ -40,7 +40,11 @@ export async function prepare(parts: Preparation): Promise<void> {
   const known = keys?.merchant ?? null
   const sealer = new Sealer(secrets.ring)
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => config.plans })
-  const merchant = await firstRunMerchant(merchants, known, config.lightning.primary.kind === 'sandbox')
+  const merchant = await firstRunMerchant(
+    merchants,
+    known,
+    config.lightning.primary.every(({ kind }) => kind === 'sandbox')
+  )
   if (merchant !== known) writeKeys(config.data, { adminKey: keys?.adminKey ?? secrets.adminKey, merchant })
   if (config.storefront.kind !== 'sandbox') return
   const platform = openSandboxShop({ database, clock })

@@ -1,7 +1,8 @@
 import { ConfigurationMissing, Unavailable } from '../gateway/errors.ts'
 import { decodeInvoice, shortDescription, type Invoice } from '../lightning/bolt11.ts'
 import { descriptionRoom } from '../lightning/challenge-size.ts'
-import { ProviderKeyRequired, ProviderRefused } from '../providers/errors.ts'
+import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
+import { byFirst } from '../providers/failover.ts'
 import type { CallStanding } from '../providers/budgets.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -25,6 +26,13 @@ interface Sound {
 /** An invoice that may be sent, with who is paid by it. */
 export interface Invoiced extends Sound {
   readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
+}
+
+/** A provider made an invoice that must not be sent; the log says why. */
+class UnusableInvoice extends Unavailable {
+  constructor({ errorMembers }: Offer, cause: unknown) {
+    super('Payment provider unavailable', 'The payment provider gave no usable invoice.', 5, errorMembers, cause)
+  }
 }
 
 /** What invoices are made with. */
@@ -85,25 +93,22 @@ export class Invoicing {
   async invoice(offer: PricedOffer, request: MintRequest): Promise<Invoiced> {
     const { tokenExpires } = request
     const isKeyed = request.keyed === true || request.uncapped === true
-    let payee: ChallengePayee
-    let charge: MadeCharge
+    const expiry = tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds
     let wish: Wish | null = null
     try {
-      payee = await this.#parts.payee(offer)
+      const first = await this.#parts.payee(offer)
       wish = isKeyed ? null : await this.#parts.strangers.wish(request.clientKey, offer.place)
-      const ready = isKeyed ? null : this.#ready(payee, offer)
-      if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
-      charge = await this.#charge(
-        payee,
-        offer,
-        tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds,
-        wish?.stranger ?? 'keyed'
-      )
+      const standing = wish?.stranger ?? 'keyed'
+      return await byFirst(first, async payee => {
+        const ready = isKeyed ? null : this.#ready(payee, offer)
+        if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
+        const charge = await this.#charge(payee, offer, expiry, standing)
+        return { payee, charge, invoice: this.#checked(payee, offer, charge) }
+      })
     } catch (error) {
       wish?.refused()
-      throw this.#providerFault(offer, error)
+      throw error instanceof UnusableInvoice ? error : this.#providerFault(offer, error)
     }
-    return { payee, charge, invoice: this.#checked(payee, offer, charge) }
   }
 
   /**
@@ -180,13 +185,7 @@ export class Invoicing {
         { place: offer.place, provider: payee.kind, err: error },
         'A provider made an invoice that must not be sent'
       )
-      throw new Unavailable(
-        'Payment provider unavailable',
-        'The payment provider gave no usable invoice.',
-        5,
-        offer.errorMembers,
-        error
-      )
+      throw new UnusableInvoice(offer, error)
     }
   }
 
@@ -194,7 +193,14 @@ export class Invoicing {
   async #inTime<T>(asked: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     const timer = this.#parts.clock.after(PROVIDER_MS, () => {
-      late.reject(new Error(`The provider gave no invoice within ${PROVIDER_MS} ms`))
+      late.reject(
+        new ProviderUnavailable(
+          undefined,
+          5,
+          new Error(`The provider gave no invoice within ${PROVIDER_MS} ms`),
+          'timeout'
+        )
+      )
     })
     try {
       return await Promise.race([asked, late.promise])

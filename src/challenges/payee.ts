@@ -2,15 +2,16 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { InvoicesAhead, Payee, Payees } from '../providers/payees.ts'
-import type { Charge, ChargeRequest, ChargeState } from '../providers/provider.ts'
+import type { InOrder } from '../providers/failover.ts'
+import type { Charge, ChargeRequest, ChargeState, KindName } from '../providers/provider.ts'
 import type { Offer } from './offer.ts'
 import type { Challenge } from './store.ts'
 
 /** What a payee gives for an invoice. */
 export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'isSignedHere'>
 
-/** Who is paid for an offer: one provider account. */
-export interface ChallengePayee {
+/** Who is paid for an offer: one provider account, and who is instead of it where that cannot make the invoice. */
+export interface ChallengePayee extends InOrder<ChallengePayee> {
   readonly slot: string
   readonly kind: string
   /** Null, or left out, where no invoice is made before somebody asks. */
@@ -26,14 +27,14 @@ export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePaye
 /** Who is asked about accounts, and told of invoices. */
 export interface FindPayeeParts {
   readonly merchants: Pick<Merchants, 'byId'>
-  readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'inSlot'>
+  readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'maker'>
   /** A provider has made an invoice for an account, null for the operator. Answers at once and never throws. */
-  charged(account: Merchant | null, slot: ProviderSlot): void
+  charged(account: Merchant | null, slot: ProviderSlot, kind: KindName): void
 }
 
 /** Finds the account at a provider that an offer pays. */
 export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPayee {
-  const charging = (account: Merchant | null, payee: Payee): ReturnType<FindPayee> => ({
+  const charging = (account: Merchant | null, payee: Payee): ChallengePayee => ({
     slot: payee.slot,
     kind: payee.kind,
     ahead: payee.ahead,
@@ -42,22 +43,22 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
       const charge = await payee.createInvoice(request)
       // Not before: where somebody is to be told of a first invoice, a provider that is away would use up the attempt,
       // and the next one is minutes later.
-      charged(account, payee.slot)
+      charged(account, payee.slot, payee.kind)
       return charge
-    }
+    },
+    instead: payee.instead === undefined || payee.instead === null ? null : charging(account, payee.instead)
   })
   return async offer => {
-    if (offer.payee === 'platform') return await charging(null, payees.platform())
+    if (offer.payee === 'platform') return charging(null, payees.platform())
     const merchant = await merchants.byId(Number(offer.merchantId))
     if (merchant === null)
       throw new TypeError(`an offer names merchant ${offer.merchantId ?? 'null'}, who does not exist`)
-    return await charging(merchant, payees.forMerchant(merchant))
+    return charging(merchant, payees.forMerchant(merchant))
   }
 }
 
 /**
- * Asks how a challenge's charge stands at the account that made it; null where that is not there any more, or is of
- * another kind by now. Throws what `Payee.lookUp` does.
+ * Asks how a challenge's charge stands at the account that made it; null where that is not there any more. Throws what `Payee.lookUp` does.
  */
 export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants' | 'payees'>) {
   return async (challenge: Challenge): Promise<ChargeState | null> => {
@@ -65,7 +66,7 @@ export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants'
     const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
     if (merchantId !== null && merchant === null) return null
     // What was written there came from a payee's own slot.
-    const payee = merchant === null ? payees.platform() : payees.inSlot(merchant, providerSlot as ProviderSlot)
-    return payee.slot === providerSlot && payee.kind === providerKind ? await payee.lookUp(chargeId) : null
+    const maker = payees.maker(merchant, providerSlot as ProviderSlot, providerKind)
+    return maker === null ? null : await maker.lookUp(chargeId)
   }
 }

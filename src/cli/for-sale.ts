@@ -30,7 +30,7 @@ export function forSale(config: GatewayConfig, publicUrl: string, operations: re
 export function hasWallet(config: GatewayConfig): boolean {
   return (
     config.mode === 'development' &&
-    config.lightning.primary.kind === 'sandbox' &&
+    config.lightning.primary[0]?.kind === 'sandbox' &&
     config.routes.some(route => takes(route, 'POST', '/sandbox/pay'))
   )
 }

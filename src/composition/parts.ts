@@ -181,7 +181,15 @@ export async function openParts(running: Running, around: Surroundings, closers:
     })
   )
   opened(openRefunds({ ...known, payments, others: [stores.refundSources], onConfirmed: mail.tellRefunded }))
-  opened(openNotifications({ ...known, accounts, challenges, payments: payments.payments }))
+  opened(
+    openNotifications({
+      ...known,
+      accounts,
+      challenges,
+      payments: payments.payments,
+      recoveries: providers.recoveries
+    })
+  )
   const pages = opened(
     openPages({ ...known, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet })
   )
@@ -191,6 +199,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       ...ground,
       ready: () => running.serving,
       budgets: () => providers.budgets.report(),
+      makers: providers.makers,
       prices: sale.priceList,
       operations: () => all,
       webhooks: webhooks.documented,

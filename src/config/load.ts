@@ -15,13 +15,11 @@ import {
   checkRoute,
   checkUpstream
 } from './route-checks.ts'
+import { checkKeys, checkNames, checkOperatorKey, checkSessionProvider, placedProviders } from './provider-checks.ts'
 import {
   checkBilling,
   checkDatabase,
-  checkKeys,
-  checkOperatorKey,
   checkProduction,
-  checkSessionProvider,
   checkSettings,
   checkState,
   checkWorkers
@@ -136,7 +134,7 @@ export async function loadConfigText(
       findings.isSound([key])
     )
   )
-    checkProduction(config, options.providers, findings)
+    checkProduction(config, placedProviders(config, value), options.providers, findings)
 
   const upstreams: Record<string, UrlUpstreamConfig> = {}
   for (const name of names(config.upstreams)) {
@@ -152,10 +150,17 @@ export async function loadConfigText(
     checkRoute(route, index, chain, options.internals, findings)
   }
   if (findings.isSound(['lightning'])) {
-    checkKeys(config, options.providers, findings)
-    if (findings.isSound(['payment'])) checkSessionProvider(config, options.providers, routes, findings)
+    const placed = placedProviders(config, value)
+    checkNames(
+      placed,
+      (options.providers ?? []).map(({ name }) => name),
+      findings
+    )
+    checkKeys(placed, options.providers, findings)
+    if (findings.isSound(['payment'])) checkSessionProvider(config, placed, options.providers, routes, findings)
     checkOperatorKey(
       config,
+      placed,
       options.providers,
       routes.filter(({ route }) => sells(route, chains.get(route.chain) ?? [])).map(({ route }) => route),
       findings

@@ -504,7 +504,7 @@ class Reader {
   ): unknown {
     // Defaults are the schema author's, already in the loaded form: durations in milliseconds, lists as lists.
     if (property.default !== undefined)
-      return property.type === 'object'
+      return property.type === 'object' || property['x-list']?.type === 'object'
         ? this.read(property, property.default, [...path, name])
         : structuredClone(property.default)
     if (schema.required?.includes(name) !== true) return undefined

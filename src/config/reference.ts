@@ -81,6 +81,8 @@ function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
 function objectsOf(schema: Keywords): ReadonlyArray<{ readonly object: Keywords; readonly suffix: string }> {
   if (schema['x-unit'] !== undefined) return []
   const list = schema['x-list']
+  // One mapping or a list of them: its keys are told as those of the one, which is what stands there mostly.
+  if (list?.type === 'object' && list.properties !== undefined) return [{ object: list, suffix: '' }]
   if (list !== undefined)
     return list.anyOf?.some(form => form.properties !== undefined) === true ? withSuffix(list, '[]') : []
   if (schema.type === 'object' && schema.properties !== undefined) return [{ object: schema, suffix: '' }]

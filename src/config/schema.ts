@@ -146,6 +146,14 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
           description: "The operator's own provider key, for routes priced in this file and for ping."
         })
       ),
+      name: Type.Optional(
+        Type.String({
+          pattern: '^[a-z][a-z0-9-]{0,31}$',
+          'x-allowed': 'lower-case letters, digits and hyphens, such as backup; up to 32, the first a letter',
+          description:
+            'What tells providers of one kind in a slot apart. It stands with each invoice, so it stays as it is; the kind where it is left out.'
+        })
+      ),
       url: Type.Optional(
         Type.String({
           'x-format': 'upstream-url',
@@ -176,8 +184,15 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
         })
       )
     },
-    describe(`The ${side} payment provider.`)
+    strict
   )
+
+/** One provider, or several in the order in which they are asked (decision 293). */
+const slot = (side: string, kinds: readonly ProviderFacts[]) =>
+  List(provider(side, kinds), {
+    default: [{ kind: 'sandbox' }],
+    description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.`
+  })
 
 /** Whose calls `callsPerMinute` counts, in words. */
 function whoseCalls(kinds: readonly ProviderFacts[]): string {
@@ -195,10 +210,7 @@ function aheadByDefault(kinds: readonly ProviderFacts[]): string {
 }
 
 const lightning = (kinds: readonly ProviderFacts[]) =>
-  Type.Object(
-    { primary: provider('primary', kinds), alternate: provider('alternate', kinds) },
-    describe('Who makes invoices.')
-  )
+  Type.Object({ primary: slot('primary', kinds), alternate: slot('alternate', kinds) }, describe('Who makes invoices.'))
 
 const payment = Type.Object(
   {

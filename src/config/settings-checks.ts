@@ -1,7 +1,7 @@
 import { formatNames } from './diagnose.ts'
 import type { Findings } from './findings.ts'
-import { isFree } from './price.ts'
-import type { FileConfig, ProviderFacts, RouteConfig } from './schema.ts'
+import { factsOf, type PlacedProvider } from './provider-checks.ts'
+import type { FileConfig, ProviderFacts } from './schema.ts'
 import { formatDuration } from './units.ts'
 
 /** Several processes need stores outside of them, in every mode. */
@@ -91,78 +91,6 @@ export function checkSettings(config: FileConfig, findings: Findings): void {
   }
 }
 
-/** The facts of a kind that a slot names; undefined where the loader was told of none. */
-function factsOf(kind: string, providers: readonly ProviderFacts[] | undefined): ProviderFacts | undefined {
-  return providers?.find(({ name }) => name === kind)
-}
-
-/**
- * Keys of providers have forms, and a start ends with one that cannot be read. Who sells through a kind that pays
- * nothing out should know it before the first refund.
- */
-export function checkKeys(
-  { lightning }: FileConfig,
-  providers: readonly ProviderFacts[] | undefined,
-  findings: Findings
-): void {
-  for (const slot of ['primary', 'alternate'] as const) {
-    const { kind, key } = lightning[slot]
-    const facts = factsOf(kind, providers)
-    if (facts?.onlyReceives === true)
-      findings.warn(
-        'BG_CONFIG_PROVIDER_RECEIVES',
-        ['lightning', slot, 'kind'],
-        `found ${kind}, which only receives; allowed, but nothing that is paid through it can be refunded`
-      )
-    const fault = key === undefined ? undefined : facts?.keyFault(key)
-    if (fault !== undefined) findings.report('BG_CONFIG_PROVIDER_KEY', ['lightning', slot, 'key'], fault)
-  }
-}
-
-/**
- * Whoever sells needs an account that the money goes to. Only the sandbox can do without a key. In development it is a
- * warning: merchants with keys of their own can be tried beside routes of the operator that answer 503.
- */
-export function checkOperatorKey(
-  { mode, lightning: { primary } }: FileConfig,
-  providers: readonly ProviderFacts[] | undefined,
-  selling: readonly RouteConfig[],
-  findings: Findings
-): void {
-  if (selling.length === 0 || primary.key !== undefined || factsOf(primary.kind, providers)?.isSandbox !== false) return
-  const lines = formatNames(selling.map(({ at }) => String(at.line)))
-  const who =
-    selling.length === 1 ? `the route on line ${lines} has a price` : `the routes on lines ${lines} have a price`
-  const message = `found nothing, but ${who}; allowed: the provider key that its payments go to`
-  if (mode === 'production') findings.report('BG_CONFIG_PROVIDER_KEY', ['lightning', 'primary', 'key'], message)
-  else findings.warn('BG_CONFIG_PROVIDER_KEY', ['lightning', 'primary', 'key'], message)
-}
-
-/**
- * What is left of a session is paid back, so its provider must be able to; and it is sold by the Payment scheme alone.
- * What is sold for nothing needs no session.
- */
-export function checkSessionProvider(
-  { lightning: { primary }, payment }: FileConfig,
-  providers: readonly ProviderFacts[] | undefined,
-  routes: readonly { readonly route: RouteConfig; readonly index: number }[],
-  findings: Findings
-): void {
-  for (const { route, index } of routes) {
-    if (route.sessions === undefined) continue
-    const found =
-      factsOf(primary.kind, providers)?.onlyReceives === true
-        ? `but ${primary.kind} only receives, and what is left of a session is paid back; allowed: sessions with a provider that pays out in lightning.primary`
-        : !payment.schemes.includes('payment')
-          ? 'but payment.schemes leaves the Payment scheme out, which sessions belong to; allowed: sessions with payment among the schemes'
-          : route.price !== undefined && isFree(route.price)
-            ? 'but nothing costs anything there; allowed: sessions beside a price or a meter'
-            : null
-    if (found !== null)
-      findings.report('BG_ROUTE_MISMATCH', ['routes', index, 'sessions'], `found sessions, ${found}`, 'key')
-  }
-}
-
 /** What only stripe needs, and cannot be without. */
 export function checkBilling({ billing }: FileConfig, findings: Findings): void {
   if (!findings.isSound(['billing']) || billing.kind !== 'stripe') return
@@ -195,24 +123,25 @@ export function checkBilling({ billing }: FileConfig, findings: Findings): void 
 /** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
 export function checkProduction(
   config: FileConfig,
+  placed: readonly PlacedProvider[],
   providers: readonly ProviderFacts[] | undefined,
   findings: Findings
 ): void {
   if (config.mode !== 'production') return
   const forMoney = formatNames((providers ?? []).filter(({ isSandbox }) => !isSandbox).map(({ name }) => name))
-  for (const side of ['primary', 'alternate'] as const) {
-    const { kind, url } = config.lightning[side]
+  for (const { path, provider } of placed) {
+    const { kind, url } = provider
     if (factsOf(kind, providers)?.isSandbox === true)
       findings.report(
         'BG_CONFIG_PRODUCTION',
-        ['lightning', side, 'kind'],
+        [...path, 'kind'],
         `found the ${kind} in production; allowed: ${forMoney}`
       )
     // Every call carries a key that can take or send money.
     if (url !== undefined && isPlainAndAway(url))
       findings.report(
         'BG_CONFIG_PRODUCTION',
-        ['lightning', side, 'url'],
+        [...path, 'url'],
         'found a plain http address in production; allowed: an https address, or http to this machine'
       )
   }

@@ -38,6 +38,10 @@ export interface Readiness {
   ready(): boolean
   /** How the budgets of calls to payment providers stand; left out where there are none. */
   budgets?(): Promise<readonly Budget[]>
+  /** Who makes the operator's invoices, in order; empty, or left out, where there is but one to do so. */
+  makers?(): ReadonlyArray<
+    Omit<Maker, 'since'> & { /** Milliseconds since the epoch. */ readonly since: number | null }
+  >
 }
 
 const Budget = Type.Object(
@@ -55,6 +59,20 @@ const Budget = Type.Object(
 )
 type Budget = Static<typeof Budget>
 
+const Maker = Type.Object(
+  {
+    slot: Type.String(),
+    provider: Type.String(),
+    use: Type.Enum(['used', 'standby', 'passed over'], {
+      description: '`used`: the next invoice is asked of it; `standby`: it is asked where that fails.'
+    }),
+    reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Why it is passed over.' }),
+    since: Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
+  },
+  { title: 'InvoiceMaker' }
+)
+type Maker = Static<typeof Maker>
+
 const Ready = Type.Object(
   {
     ready: Type.Boolean(),
@@ -62,6 +80,12 @@ const Ready = Type.Object(
       Type.Array(Budget, {
         description:
           'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.'
+      })
+    ),
+    makers: Type.Optional(
+      Type.Array(Maker, {
+        description:
+          "Who makes the operator's invoices, in order, where there are several. One that is passed over takes nothing from being ready."
       })
     )
   },
@@ -149,7 +173,15 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
     async handle() {
       const ok = readiness.ready() && (await database.health()).status !== 'unhealthy'
       const budgets = (await readiness.budgets?.()) ?? []
-      const body = budgets.length === 0 ? { ready: ok } : { ready: ok, providers: [...budgets] }
+      const makers = (readiness.makers?.() ?? []).map(({ since, ...maker }) => ({
+        ...maker,
+        since: since === null ? null : new Date(since).toISOString()
+      }))
+      const body = {
+        ready: ok,
+        ...(budgets.length === 0 ? {} : { providers: [...budgets] }),
+        ...(makers.length === 0 ? {} : { makers })
+      }
       return {
         status: ok ? 200 : 503,
         body,

@@ -109,6 +109,8 @@ export interface Jobs {
   list(query: JobQuery): Promise<JobPage>
   /** Has a failed job run again. False when there is none. */
   retry(queue: string, id: string): Promise<boolean>
+  /** Has a periodic job run at once, in any process, and not only when its time has come. Nothing before `start`. */
+  hasten(name: string): Promise<void>
 }
 
 /** What jobs are kept and run with. */
@@ -301,6 +303,12 @@ export class PgBossJobs implements Jobs {
     }
     this.#runners.get(queue)?.wake()
     return true
+  }
+
+  async hasten(name: string): Promise<void> {
+    if (this.#boss === null) return
+    await this.#table.bringForward(name)
+    this.#runners.get(name)?.wake()
   }
 
   #declare(declared: JobDeclaration): void {

@@ -8,7 +8,8 @@ import { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
 import type { ProviderSeatName } from '../payments/store.ts'
 import type { ProviderSlot } from '../providers/account.ts'
-import type { Polling } from '../providers/kind.ts'
+import type { Recoveries } from '../providers/recoveries.ts'
+import type { KindName } from '../providers/provider.ts'
 import type { Payees } from '../providers/payees.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Random } from '../system/ids.ts'
@@ -59,15 +60,15 @@ export function openProviderAccounts(parts: OpenProviderAccountsParts) {
     publicUrl
   })
   const store = new SqlPollStore(database)
-  const memories = new Map<ProviderSlot, { readonly polling: Polling; readonly memory: PollMemory }>()
-  for (const slot of ['primary', 'alternate'] as const) {
-    const polling = payees.polling(slot)
-    if (polling === null) continue
-    memories.set(slot, {
-      polling,
-      memory: new PollMemory({ slot, kind: payees.provider(slot).kind, store, clock })
-    })
-  }
+  const memories = (['primary', 'alternate'] as const).flatMap(slot =>
+    payees
+      .inOrder(slot)
+      .flatMap(({ polling, ...seat }) =>
+        polling === null
+          ? []
+          : [{ seat, slot, polling, memory: new PollMemory({ slot, kind: seat.name, store, clock }) }]
+      )
+  )
   metrics.sampled(
     'boltgate_provider_accounts_resting',
     'Accounts whose provider is not asked for a while what was paid: it refuses their key, or is away.',
@@ -75,7 +76,7 @@ export function openProviderAccounts(parts: OpenProviderAccountsParts) {
     async () =>
       (
         await Promise.all(
-          [...memories].map(async ([slot, { memory }]) =>
+          memories.map(async ({ slot, memory }) =>
             Object.entries(await memory.resting()).map(([reason, count]) => ({
               labels: { slot, reason },
               value: count
@@ -88,18 +89,18 @@ export function openProviderAccounts(parts: OpenProviderAccountsParts) {
     registration,
     memories,
     /** An invoice was made for an account, null for the operator. Answers at once and never throws. */
-    charged(account: RegisteredAccount | null, slot: ProviderSlot): void {
-      registration.charged(account, slot)
+    charged(account: RegisteredAccount | null, slot: ProviderSlot, kind: KindName): void {
+      registration.charged(account, slot, kind)
     },
     /** Seats that a poller asks about. */
-    polled: [...memories.keys()].map((slot): ProviderSeatName => `${slot} ${payees.provider(slot).kind}`),
+    polled: memories.map(({ slot, seat }): ProviderSeatName => `${slot} ${seat.name}`),
     /**
      * An account's key was saved or has proved good: it is asked again at once. Logs what fails; it is asked again all
      * the same, later.
      */
     async keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void> {
       try {
-        await memories.get(slot)?.memory.wake(merchantId)
+        for (const each of memories) if (each.slot === slot) await each.memory.wake(merchantId)
       } catch (error) {
         log.warn(
           { err: error, merchantId, slot },
@@ -120,11 +121,12 @@ export interface OpenNotificationsParts extends Around {
   readonly jobs: Jobs
   readonly merchants: Merchants
   readonly payments: Payments
+  readonly recoveries: Recoveries
 }
 
 /** Opens the receivers of notifications and the pollers, which tell payments and challenges what was paid. */
 export function openNotifications(parts: OpenNotificationsParts) {
-  const { accounts, challenges, clock, database, jobs, log, merchants, payees, payments, random } = parts
+  const { accounts, challenges, clock, database, jobs, log, merchants, payees, payments, random, recoveries } = parts
   const ofPayments = new PaymentCharges(database)
   const ofChallenges = new ChallengeCharges(database)
   const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
@@ -141,11 +143,14 @@ export function openNotifications(parts: OpenNotificationsParts) {
     registration,
     merchant
   })
-  const isTwice = payees.provider('primary').kind === payees.provider('alternate').kind
-  const polls = [...accounts.memories].map(([slot, { polling, memory }]) => {
-    const rules = pollRules(payees.provider(slot), polling, isTwice)
+  const { memories } = accounts
+  const polls = memories.map(({ slot, seat: { name, provider }, polling, memory }) => {
+    const sharers = memories.filter(({ seat }) => seat.provider.kind === provider.kind).length
+    const rules = pollRules(provider, polling, sharers)
     const poller = new Poller({
       slot,
+      kind: name,
+      provider,
       rules,
       memory,
       clock,
@@ -157,17 +162,40 @@ export function openNotifications(parts: OpenNotificationsParts) {
       ofChallenges,
       merchant
     })
-    return periodic(
-      `poll-${slot}`,
-      rules.tick,
-      `Asks the ${slot} provider for payments whose notification was lost`,
-      signal => poller.run(signal),
-      { expiry: 120_000 }
-    )
+    // Of several in a slot each has its own; an only one keeps the name that it always had.
+    const job = payees.inOrder(slot).length === 1 ? `poll-${slot}` : `poll-${slot}-${name}`
+    return { slot, name, poller, job, rules }
   })
+  const under = new Set<Promise<void>>()
+  recoveries.listen((slot, name, host) => {
+    for (const { poller, job } of polls.filter(each => each.slot === slot && each.name === name)) {
+      const asked = hasten(poller, job, host).finally(() => under.delete(asked))
+      under.add(asked)
+    }
+  })
+  const hasten = async (poller: Poller, job: string, host: string): Promise<void> => {
+    try {
+      if (await poller.recovered(host)) await jobs.hasten(job)
+    } catch (error) {
+      log.warn({ err: error, job }, 'an account could not be asked again at once; it is asked when its rest is over')
+    }
+  }
   return {
     operations: notificationOperations(notifications),
-    jobs: [...notifications.jobs, ...polls],
-    close: () => {}
+    jobs: [
+      ...notifications.jobs,
+      ...polls.map(({ slot, name, poller, job, rules }) =>
+        periodic(
+          job,
+          rules.tick,
+          `Asks the ${slot} provider ${name} for payments whose notification was lost`,
+          signal => poller.run(signal),
+          { expiry: 120_000 }
+        )
+      )
+    ],
+    close: async () => {
+      await Promise.all(under)
+    }
   }
 }

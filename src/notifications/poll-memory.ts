@@ -1,14 +1,14 @@
 import type { Clock } from '../system/clock.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
-import { resting, woken, type PollState } from './poll-plan.ts'
+import { recovered, resting, woken, type PollState } from './poll-plan.ts'
 import type { PollStore, Remembered } from './poll-store.ts'
 import { accountName, type Owner } from './subscriptions.ts'
 
 /** Whose polls are remembered, and where. */
 export interface PollMemoryParts {
   readonly slot: ProviderSlot
-  /** What is kept of another kind in the slot counts as nothing. */
+  /** The provider in the slot, as invoices are kept under it. */
   readonly kind: KindName
   readonly store: PollStore
   readonly clock: Clock
@@ -28,6 +28,11 @@ export class PollMemory {
   /** An account's key was saved or has proved good: it is asked again at once (decision 179). Null: the operator. */
   async wake(owner: Owner): Promise<void> {
     await this.change(before => woken(before, accountName(owner), this.#parts.clock.now()))
+  }
+
+  /** A provider answers again: these accounts, which rest because it did not, are asked again at once. */
+  async recovered(accounts: ReadonlySet<string>): Promise<void> {
+    await this.change(before => recovered(before, accounts, this.#parts.clock.now()))
   }
 
   /** How many accounts rest now, by what made them. */

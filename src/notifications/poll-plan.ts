@@ -84,6 +84,8 @@ export type PollOutcome =
   | { readonly type: 'looked up'; /** Null: it was the last one. */ readonly cursor: string | null }
   /** The account is not asked for a while: its key is refused, or nobody is there to be asked. */
   | { readonly type: 'failed'; readonly fault: 'refused' | 'away' }
+  /** The account is not asked while its provider is left alone. */
+  | { readonly type: 'left alone'; readonly restsUntil: number }
   /** Nobody of the budget is asked for a while. */
   | { readonly type: 'limited'; readonly restsUntil: number }
 
@@ -94,7 +96,7 @@ const MINUTE = 60_000
 /** Listings reach back this much further, since neither clocks nor the provider's list are exact. */
 const OVERLAP = 120_000
 /** Milliseconds of the first rest and of the longest; each is twice the one before (decision 179). */
-const RESTS = Object.freeze({ refused: { first: 30_000, longest: 300_000 }, away: { first: 5_000, longest: 60_000 } })
+const RESTS = Object.freeze({ refused: { first: 30_000, longest: 300_000 }, away: { first: 5_000, longest: 30_000 } })
 /** Milliseconds between look-ups of what is about to end, of an account that rests, and how many these are at most. */
 const ENDING_EVERY = 30_000
 const ENDING_AT_ONCE = 10
@@ -233,6 +235,9 @@ export function afterPoll(
         restsUntil: askedAt + Math.min(first * 2 ** (faults - 1), longest)
       })
     }
+    case 'left alone':
+      if (poll.type === 'look up ending') return state
+      return changed({ fault: 'away', restsUntil: outcome.restsUntil })
     case 'limited': {
       const name = budgetOf(poll.account, rules)
       const { calls, restsUntil } = state.budgets[name] ?? { calls: [], restsUntil: 0 }
@@ -253,6 +258,20 @@ export function woken(state: PollState, account: string, now: number): PollState
   if (turn === undefined) return state
   const awake = { ...turn, restsUntil: 0, faults: 0, fault: null, listedAt: 0, position: null, wokenAt: now }
   return { ...state, turns: { ...state.turns, [account]: awake } }
+}
+
+/**
+ * A provider answers again that was away: accounts that rest for it are asked again at once, from where they were left
+ * (decision 295).
+ */
+export function recovered(state: PollState, accounts: ReadonlySet<string>, now: number): PollState {
+  const turns = Object.entries(state.turns).filter(([account, { fault }]) => fault === 'away' && accounts.has(account))
+  if (turns.length === 0) return state
+  const awake = turns.map(([account, turn]): [string, Turn] => [
+    account,
+    { ...turn, restsUntil: 0, faults: 0, fault: null, listedAt: 0, wokenAt: now }
+  ])
+  return { ...state, turns: { ...state.turns, ...Object.fromEntries(awake) } }
 }
 
 /** Accounts that rest at `now`, by what made them. */

@@ -18,17 +18,17 @@ export interface PollRules extends Polling {
 const MINUTE = 60_000
 
 /**
- * The rules for a slot whose kind may be polled so. `isTwice`: the other slot calls the same, so that each takes half
- * of what they share.
+ * The rules for a provider whose kind may be polled so. `sharers`: how many of the configuration call the same, so that
+ * each takes its part of what they share.
  */
 export function pollRules(
   provider: Pick<Provider, 'capabilities' | 'listSettled'>,
   polling: Polling,
-  isTwice: boolean
+  sharers: number
 ): PollRules {
   const common = {
     ...polling,
-    perMinute: isTwice && polling.isShared ? Math.ceil(polling.perMinute / 2) : polling.perMinute,
+    perMinute: polling.isShared ? Math.ceil(polling.perMinute / sharers) : polling.perMinute,
     hasList: provider.listSettled !== undefined
   }
   if (!provider.capabilities.notifies) {

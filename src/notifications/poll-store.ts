@@ -12,7 +12,7 @@ export interface Remembered {
 
 /** Where the pollers' memory is kept: in the database, because each run may be another process's. */
 export interface PollStore {
-  /** The first state where nothing is kept, or what is kept is about another kind of provider. */
+  /** The first state where nothing is kept of this provider. */
   load(slot: ProviderSlot, kind: KindName): Promise<Remembered>
   /** Writes in the place of what was loaded; null, and nothing is written, when another run has written since. */
   save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null>
@@ -34,10 +34,10 @@ export class SqlPollStore implements PollStore {
   async load(slot: ProviderSlot, kind: KindName): Promise<Remembered> {
     const [row] = await this.#database.sql<
       Array<{ version: number; state: Kept }>
-    >`select version, state from provider_polls where slot = ${slot}`
+    >`select version, state from provider_polls where slot = ${slot} and kind = ${kind}`
     if (row === undefined) return { state: FIRST_STATE, version: 0 }
     // Only save writes it.
-    return { state: row.state.kind === kind ? row.state.state : FIRST_STATE, version: row.version }
+    return { state: row.state.state, version: row.version }
   }
 
   async save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null> {
@@ -48,8 +48,8 @@ export class SqlPollStore implements PollStore {
     const version = over + 1
     const written =
       over === 0
-        ? await sql`insert into provider_polls (slot, version, state) values (${slot}, ${version}, ${json}) on conflict do nothing`
-        : await sql`update provider_polls set version = ${version}, state = ${json} where slot = ${slot} and version = ${over}`
+        ? await sql`insert into provider_polls (slot, kind, version, state) values (${slot}, ${kind}, ${version}, ${json}) on conflict do nothing`
+        : await sql`update provider_polls set version = ${version}, state = ${json} where slot = ${slot} and kind = ${kind} and version = ${over}`
     return written.count === 1 ? { state, version } : null
   }
 }

@@ -10,21 +10,24 @@ import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
 import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { Payees } from '../providers/payees.ts'
 import { AnswerTooLarge } from '../providers/provider-call.ts'
-import type { ChargeState, Provider, SettledList } from '../providers/provider.ts'
+import type { ChargeState, KindName, Provider, SettledList } from '../providers/provider.ts'
 import type { Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
 import type { PollMemory } from './poll-memory.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-/** What the poller of one slot works with. */
+/** What the poller of one provider of a slot works with. */
 export interface PollerParts {
   readonly slot: ProviderSlot
+  /** The provider in the slot, as invoices are kept under it. */
+  readonly kind: KindName
+  readonly provider: Provider
   readonly rules: PollRules
   readonly memory: PollMemory
   readonly clock: Clock
   readonly log: Log
-  readonly payees: Pick<Payees, 'provider' | 'key'>
+  readonly payees: Pick<Payees, 'key'>
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
   readonly payments: Pick<Payments, 'answered'>
@@ -37,6 +40,8 @@ export interface PollerParts {
 const AT_ONCE = 4
 /** Times that a look at open challenges counts for as long as it took. */
 const LOOKED_OF = 50
+/** Hosts that are remembered as away. */
+const MAX_AWAY = 10_000
 
 /**
  * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
@@ -50,6 +55,8 @@ export class Poller {
   #isFirstRun = true
   /** What was found of challenges, and until when it counts, in monotonic milliseconds. */
   #ofChallenges: { readonly found: readonly OpenChallenges[]; readonly until: number } | null = null
+  /** Accounts that could not be asked because their host did not answer, by the host; the oldest first. */
+  readonly #away = new Map<string, Set<string>>()
 
   constructor(parts: PollerParts) {
     this.#parts = parts
@@ -60,11 +67,10 @@ export class Poller {
    * later.
    */
   async run(signal: AbortSignal): Promise<void> {
-    const { slot, rules, memory, clock, payees } = this.#parts
+    const { provider, rules, memory, clock } = this.#parts
     if (this.#isFirstRun) await memory.wake(null)
     this.#isFirstRun = false
-    const provider = payees.provider(slot)
-    const candidates = await this.#candidates(provider)
+    const candidates = await this.#candidates()
     const before = await memory.load()
     const now = clock.now()
     const { polls, state } = nextPolls(before.state, candidates, rules, now)
@@ -79,7 +85,7 @@ export class Poller {
       for (let poll = queue.shift(); poll !== undefined; poll = queue.shift()) {
         if (signal.aborted || (isLimited && rules.isShared)) return
         const outcome = await this.#ask(provider, poll, signal)
-        isLimited ||= outcome.type === 'limited'
+        isLimited ||= outcome.type === 'limited' || outcome.type === 'left alone'
         ends.push([poll, outcome])
       }
     }
@@ -90,12 +96,24 @@ export class Poller {
     for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
   }
 
+  /**
+   * A host answers again that had been left alone: what is awaited from there is asked for with the next run. True where
+   * anything is.
+   */
+  async recovered(host: string): Promise<boolean> {
+    const accounts = this.#away.get(host)
+    if (accounts === undefined) return false
+    this.#away.delete(host)
+    await this.#parts.memory.recovered(accounts)
+    return true
+  }
+
   /** Accounts with something open. */
-  async #candidates(provider: Provider): Promise<Candidate[]> {
-    const { slot, clock, ofPayments, rules } = this.#parts
+  async #candidates(): Promise<Candidate[]> {
+    const { slot, kind, clock, ofPayments, rules } = this.#parts
     const now = clock.now()
     const found = new Map<string, Candidate>()
-    for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, provider.kind, now)) {
+    for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, kind, now)) {
       found.set(accountName(merchantId), {
         id: accountName(merchantId),
         isFresh: fresh > 0,
@@ -105,7 +123,7 @@ export class Poller {
       })
     }
     // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
-    for (const { merchantId, since } of rules.hasList ? await this.#withChallenges(provider) : []) {
+    for (const { merchantId, since } of rules.hasList ? await this.#withChallenges() : []) {
       const id = accountName(merchantId)
       const same = found.get(id)
       found.set(
@@ -123,8 +141,8 @@ export class Poller {
    * for as long as keeps that below a fiftieth of a processor. An account may be asked about, or not, for so much longer;
    * `since` is then earlier than it need be. One that does not end in its time must not keep payments from being asked about.
    */
-  async #withChallenges({ kind }: Provider): Promise<readonly OpenChallenges[]> {
-    const { slot, clock, log, ofChallenges } = this.#parts
+  async #withChallenges(): Promise<readonly OpenChallenges[]> {
+    const { slot, kind, clock, log, ofChallenges } = this.#parts
     const begun = clock.monotonic()
     if (this.#ofChallenges !== null && begun < this.#ofChallenges.until) return this.#ofChallenges.found
     const found = await ofChallenges.open(slot, kind, clock.now()).catch((error: unknown) => {
@@ -138,25 +156,33 @@ export class Poller {
   }
 
   async #ask(provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
-    const { slot, clock, log, payees } = this.#parts
+    const { slot, kind, clock, log, payees } = this.#parts
     const owner = ownerOfName(poll.account)
     if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
+    let key: Secret<string> | null = null
     try {
       const account = owner === null ? null : await this.#parts.merchant(owner)
-      const key = owner !== null && account === null ? null : payees.key(account, slot)
+      key = owner !== null && account === null ? null : payees.key(account, slot, kind)
       if (key === null) return { type: 'failed', fault: 'refused' }
       return poll.type === 'list'
         ? await this.#list(provider, key, owner, poll)
         : await this.#lookUp(provider, key, poll, signal)
     } catch (error) {
       const outcome = failure(error, clock.now())
+      if (isAway(outcome)) this.#note(provider.hostOf?.(key) ?? '', poll.account)
       const text =
         outcome.type === 'failed' && outcome.fault === 'refused'
           ? 'a provider refuses the key of an account: what is paid there is not heard of before the key is saved again or works again'
           : 'a provider could not be asked what was paid; it is asked again later'
-      log.warn({ err: error, slot, provider: provider.kind, merchantId: owner }, text)
+      log.warn({ err: error, slot, provider: kind, merchantId: owner }, text)
       return outcome
     }
+  }
+
+  #note(host: string, account: string): void {
+    const accounts = this.#away.get(host) ?? new Set()
+    if (accounts.size === 0 && this.#away.size >= MAX_AWAY) this.#away.delete(this.#away.keys().next().value ?? '')
+    this.#away.set(host, accounts.add(account))
   }
 
   async #list(
@@ -165,8 +191,8 @@ export class Poller {
     owner: Owner,
     wanted: Poll & { type: 'list' }
   ): Promise<PollOutcome> {
-    const { slot, charges, clock, log } = this.#parts
-    if (provider.listSettled === undefined) throw new TypeError(`${provider.kind} has no list of what was settled`)
+    const { slot, kind, charges, clock, log } = this.#parts
+    if (provider.listSettled === undefined) throw new TypeError(`${kind} has no list of what was settled`)
     const askedAt = clock.now()
     const {
       charges: settled,
@@ -181,7 +207,7 @@ export class Poller {
     const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
     let found = 0
     let isAnswered = reach === 'whole'
-    for (const charged of await charges.find(slot, provider.kind, [...states.keys()])) {
+    for (const charged of await charges.find(slot, kind, [...states.keys()])) {
       // Merchants may share an account; each is asked about with its own key.
       if (charged.owner !== owner || charged.isSettled) continue
       // Beyond the budget, but once or twice for each payment.
@@ -192,12 +218,9 @@ export class Poller {
       found++
     }
     if (found > 0)
-      log.info(
-        { slot, provider: provider.kind, merchantId: owner, found },
-        'polling found what no notification had told'
-      )
+      log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
     // Only now: what the list says was paid has been taken in.
-    if (isAnswered && owner !== null) await this.#parts.payments.answered(owner, slot, provider.kind, asOf)
+    if (isAnswered && owner !== null) await this.#parts.payments.answered(owner, slot, kind, asOf)
     return { type: 'listed', reach, asOf, position }
   }
 
@@ -207,10 +230,10 @@ export class Poller {
     poll: Poll & { type: 'look up' | 'look up ending' },
     signal: AbortSignal
   ): Promise<PollOutcome> {
-    const { slot, rules, clock, charges, ofPayments } = this.#parts
+    const { slot, kind, rules, clock, charges, ofPayments } = this.#parts
     const { account, count, after, which } =
       poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
-    const payments = await ofPayments.openOf(slot, provider.kind, Number(account), which, clock.now(), after, count)
+    const payments = await ofPayments.openOf(slot, kind, Number(account), which, clock.now(), after, count)
     let cursor = after
     for (const { chargeId, invoiceId, merchantId } of payments) {
       if (signal.aborted) return { type: 'looked up', cursor }
@@ -238,9 +261,17 @@ async function lookedUp(provider: Provider, key: Secret<string>, chargeId: strin
   }
 }
 
+/** Whether nobody was there to be asked. */
+function isAway(outcome: PollOutcome): boolean {
+  return outcome.type === 'left alone' || (outcome.type === 'failed' && outcome.fault === 'away')
+}
+
 function failure(error: unknown, now: number): PollOutcome {
   if (error instanceof ProviderUnavailable && (error.fault === 'rate' || error.fault === 'open'))
-    return { type: 'limited', restsUntil: now + error.retryAfter * 1000 }
+    return {
+      type: error.fault === 'rate' ? 'limited' : 'left alone',
+      restsUntil: now + error.retryAfter * 1000
+    }
   if (error instanceof ProviderRefused || error instanceof UnsealError) return { type: 'failed', fault: 'refused' }
   if (error instanceof Unavailable || isConnectionFault(error)) return { type: 'failed', fault: 'away' }
   throw error

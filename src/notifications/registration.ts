@@ -14,6 +14,12 @@ export interface RegisteredAccount extends ProviderAccount {
   readonly id: number
 }
 
+/** A provider of a slot, as invoices are kept under it. */
+interface RegisteredSeat {
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+}
+
 /** What registrations are made with. */
 export interface RegistrationParts {
   readonly store: SubscriptionStore
@@ -56,26 +62,26 @@ export class Registration {
     this.#parts = parts
   }
 
-  /** An invoice was made in a slot of the account, null for the operator. Answers at once and never throws. */
-  charged(account: RegisteredAccount | null, slot: ProviderSlot): void {
+  /** An invoice was made by a provider in a slot of the account, null for the operator. Answers at once and never throws. */
+  charged(account: RegisteredAccount | null, slot: ProviderSlot, kind: KindName): void {
     const { payees, clock } = this.#parts
-    const provider = payees.provider(slot)
-    if (!subscribes(provider) || this.#closed) return
-    const id = `${accountName(account?.id ?? null)} ${slot}`
+    const provider = payees.provider(slot, kind)
+    if (provider === null || !subscribes(provider) || this.#closed) return
+    const id = `${accountName(account?.id ?? null)} ${slot} ${kind}`
     // The ciphertext differs whenever a key is saved; what it says need not be opened to see that nothing has changed.
     const key = (slot === 'primary' ? account?.primaryKey : account?.alternateKey)?.ciphertext ?? ''
     const remembered = this.#remembered.get(id)
     if (this.#running.has(id) || (remembered !== undefined && remembered.key === key && remembered.until > clock.now()))
       return
-    this.#running.set(id, this.#run(provider, account, slot, id, key))
+    this.#running.set(id, this.#run(provider, account, { slot, kind }, id, key))
   }
 
   /**
    * The secret that signs what the account's receiver is sent; null when none was ever registered. @throws UnsealError
    */
   async secretOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
-    const row = await this.#parts.store.find(owner, slot)
-    return row === null || row.kind !== kind ? null : this.#parts.sealer.open(row.secret, secretPlace(owner, slot))
+    const row = await this.#parts.store.find(owner, slot, kind)
+    return row === null ? null : this.#parts.sealer.open(row.secret, secretPlace(owner, slot))
   }
 
   /** Waits for the attempts that are under way. */
@@ -87,16 +93,16 @@ export class Registration {
   async #run(
     provider: Subscribing,
     account: RegisteredAccount | null,
-    slot: ProviderSlot,
+    seat: RegisteredSeat,
     id: string,
     key: string
   ): Promise<void> {
     const { clock, log } = this.#parts
     let until = clock.now() + PAUSE
     try {
-      until = await this.#register(provider, account, slot)
+      until = await this.#register(provider, account, seat)
     } catch (error) {
-      const fields = { err: error, merchantId: account?.id ?? null, slot, provider: provider.kind }
+      const fields = { err: error, merchantId: account?.id ?? null, slot: seat.slot, provider: seat.kind }
       log.warn(
         fields,
         'the receiver of notifications could not be registered; until it is, payments are found by polling'
@@ -108,24 +114,28 @@ export class Registration {
   }
 
   /** Answers until when nothing need be done for this account, in milliseconds since the epoch. */
-  async #register(provider: Subscribing, account: RegisteredAccount | null, slot: ProviderSlot): Promise<number> {
+  async #register(
+    provider: Subscribing,
+    account: RegisteredAccount | null,
+    { slot, kind }: RegisteredSeat
+  ): Promise<number> {
     const { store, payees, sealer, clock, log } = this.#parts
     const owner = account?.id ?? null
-    const key = payees.key(account, slot)
+    const key = payees.key(account, slot, kind)
     if (key === null) return clock.now() + PAUSE
     // Says who is called, for providers that tell each of their accounts' receivers everything (`Notifications`).
     const url = `${this.#parts.publicUrl()}/api/webhooks/${slot}?account=${accountName(owner)}`
-    const row = await store.find(owner, slot)
-    const secret = this.#secretFor(row, provider.kind) ?? new Secret(randomToken(32, this.#parts.random))
+    const row = await store.find(owner, slot, kind)
+    const secret = this.#secretFor(row) ?? new Secret(randomToken(32, this.#parts.random))
     const keyMark = markOf(key, secret)
-    if (row !== null && row.kind === provider.kind && row.url === url && row.keyMark === keyMark) {
+    if (row !== null && row.url === url && row.keyMark === keyMark) {
       if (row.subscriptionId !== null) return clock.now() + BELIEVED
       if (row.attemptedAt + PAUSE > clock.now()) return row.attemptedAt + PAUSE
     }
     const attempt = {
       owner,
       slot,
-      kind: provider.kind,
+      kind,
       url,
       keyMark,
       attemptId: freshId(),
@@ -136,13 +146,13 @@ export class Registration {
     if (!(await store.begin(attempt, row?.attemptId ?? null))) return clock.now() + PAUSE
     const { subscriptionId } = await provider.subscribe(key, url, secret)
     await store.registered(attempt, subscriptionId, clock.now())
-    log.info({ merchantId: owner, slot, provider: provider.kind }, 'the receiver of notifications was registered')
+    log.info({ merchantId: owner, slot, provider: kind }, 'the receiver of notifications was registered')
     return clock.now() + BELIEVED
   }
 
   /** The secret of the row where it may stay. */
-  #secretFor(row: Subscription | null, kind: KindName): Secret<string> | null {
-    if (row === null || row.kind !== kind) return null
+  #secretFor(row: Subscription | null): Secret<string> | null {
+    if (row === null) return null
     try {
       return this.#parts.sealer.open(row.secret, secretPlace(row.owner, row.slot))
     } catch (error) {

@@ -7,9 +7,9 @@ import { queue, type JobDeclaration, type JsonObject, type Jobs } from '../jobs/
 import type { Log } from '../telemetry/log.ts'
 import { Secret, UnsealError } from '../keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../providers/account.ts'
-import { ProviderRefused } from '../providers/errors.ts'
-import type { Payees } from '../providers/payees.ts'
-import type { Provider, ProviderNotification } from '../providers/provider.ts'
+import { ProviderNotificationError, ProviderRefused } from '../providers/errors.ts'
+import type { Payees, SeatView } from '../providers/payees.ts'
+import type { KindName, ProviderNotification } from '../providers/provider.ts'
 import type { Charged, Charges } from './charges.ts'
 import type { Registration } from './registration.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
@@ -21,7 +21,7 @@ export interface NotificationsParts {
   readonly random: Random
   readonly log: Log
   readonly jobs: Pick<Jobs, 'enqueue'>
-  readonly payees: Pick<Payees, 'provider' | 'key'>
+  readonly payees: Pick<Payees, 'inOrder' | 'key'>
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly registration: Pick<Registration, 'secretOf'>
   /** Null when the account is gone. */
@@ -39,7 +39,15 @@ export interface CalledReceiver {
 /** What a job of ours is about. */
 interface Reread extends JsonObject {
   readonly slot: ProviderSlot
+  /** The provider in it; any of the slot where an earlier version wrote the job. */
+  readonly kind?: KindName
   readonly chargeId: string
+}
+
+/** A notification, with the provider of the slot that can read it. */
+interface ReadNotification {
+  readonly seat: SeatView
+  readonly notification: ProviderNotification
 }
 
 const QUEUE = 'notifications'
@@ -89,9 +97,10 @@ export class Notifications {
     ]
   }
 
-  /** @throws LongError 404 where the kind in the slot sends no notifications */
+  /** @throws LongError 404 where nobody in the slot sends notifications */
   requireReceiver(slot: ProviderSlot): void {
-    if (this.#parts.payees.provider(slot).readNotification === undefined) throw notFound()
+    if (this.#parts.payees.inOrder(slot).every(({ provider }) => provider.readNotification === undefined))
+      throw notFound()
   }
 
   /**
@@ -106,35 +115,54 @@ export class Notifications {
     headers: ReadonlyHeaders,
     body: Uint8Array
   ): Promise<void> {
-    const provider = this.#parts.payees.provider(slot)
-    if (provider.readNotification === undefined) throw notFound()
-    const notification = provider.readNotification(headers, body, token)
-    if (notification === null) return
-    await this.#take(slot, account, provider, notification)
+    this.requireReceiver(slot)
+    const read: ReadNotification[] = []
+    const unreadable: ProviderNotificationError[] = []
+    const seats = this.#parts.payees.inOrder(slot).filter(({ provider }) => provider.readNotification !== undefined)
+    for (const seat of seats) {
+      try {
+        const notification = seat.provider.readNotification?.(headers, body, token) ?? null
+        if (notification !== null) read.push({ seat, notification })
+      } catch (error) {
+        if (!(error instanceof ProviderNotificationError)) throw error
+        unreadable.push(error)
+      }
+    }
+    const [fault] = unreadable
+    if (fault !== undefined && unreadable.length === seats.length) throw fault
+    await this.#take(slot, account, read)
   }
 
-  async #take(
-    slot: ProviderSlot,
-    account: string | null,
-    provider: Provider,
-    notification: ProviderNotification
-  ): Promise<void> {
-    const { charges, database, jobs, log } = this.#parts
-    const { chargeId } = notification
-    const charged = await charges.find(slot, provider.kind, [chargeId])
-    const owners = new Set(charged.map(({ owner }) => owner))
-    if (owners.size === 0) {
-      notification.verify(this.#nobody)
-      return
+  /** Of several that can read it, it is of the one that made the charge. */
+  async #take(slot: ProviderSlot, account: string | null, read: readonly ReadNotification[]): Promise<void> {
+    const { charges } = this.#parts
+    for (const { seat, notification } of read) {
+      const charged = await charges.find(slot, seat.name, [notification.chargeId])
+      if (charged.length > 0) {
+        await this.#takeFrom(seat, account, notification, charged)
+        return
+      }
     }
+    for (const { notification } of read) notification.verify(this.#nobody)
+  }
+
+  async #takeFrom(
+    seat: SeatView,
+    account: string | null,
+    notification: ProviderNotification,
+    charged: readonly Charged[]
+  ): Promise<void> {
+    const { database, jobs, log } = this.#parts
+    const { slot, name } = seat
+    const { chargeId } = notification
+    const owners = new Set(charged.map(({ owner }) => owner))
     let verified: Owner | undefined
-    for (const owner of owners) if (await this.#isSigned(notification, owner, slot, provider)) verified = owner
+    for (const owner of owners) if (await this.#isSigned(notification, owner, seat)) verified = owner
     if (verified === undefined) {
       const called = account === null ? undefined : ownerOfName(account)
-      if (called !== undefined && !owners.has(called) && (await this.#isSigned(notification, called, slot, provider)))
-        return
+      if (called !== undefined && !owners.has(called) && (await this.#isSigned(notification, called, seat))) return
       log.warn(
-        { slot, provider: provider.kind, merchantId: charged[0]?.owner },
+        { slot, provider: name, merchantId: charged[0]?.owner },
         'a notification was refused: it is not signed with the secret of the account that was charged'
       )
       throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.')
@@ -142,27 +170,22 @@ export class Notifications {
     await jobs.enqueue(
       database.sql,
       QUEUE,
-      { slot, chargeId },
-      { key: `${slot} ${chargeId}`, group: `${slot} ${accountName(verified)}` }
+      { slot, kind: name, chargeId },
+      { key: `${slot} ${name} ${chargeId}`, group: `${slot} ${accountName(verified)}` }
     )
   }
 
-  async #isSigned(
-    notification: ProviderNotification,
-    owner: Owner,
-    slot: ProviderSlot,
-    provider: Provider
-  ): Promise<boolean> {
-    const secret = await this.#secretOf(owner, slot, provider)
+  async #isSigned(notification: ProviderNotification, owner: Owner, seat: SeatView): Promise<boolean> {
+    const secret = await this.#secretOf(owner, seat)
     return notification.verify(secret ?? this.#nobody) && secret !== null
   }
 
   /** What signs notifications about the account: its registration's secret, or its key where none is registered. */
-  async #secretOf(owner: Owner, slot: ProviderSlot, provider: Provider): Promise<Secret<string> | null> {
+  async #secretOf(owner: Owner, { slot, name, provider }: SeatView): Promise<Secret<string> | null> {
     try {
       return provider.subscribe === undefined
-        ? await this.#keyOf(owner, slot)
-        : await this.#parts.registration.secretOf(owner, slot, provider.kind)
+        ? await this.#keyOf(owner, slot, name)
+        : await this.#parts.registration.secretOf(owner, slot, name)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
       this.#parts.log.error({ err: error, merchantId: owner, slot }, 'the secret of notifications cannot be opened')
@@ -170,18 +193,23 @@ export class Notifications {
     }
   }
 
-  async #keyOf(owner: Owner, slot: ProviderSlot): Promise<Secret<string> | null> {
+  async #keyOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
     const account = owner === null ? null : await this.#parts.merchant(owner)
-    return owner !== null && account === null ? null : this.#parts.payees.key(account, slot)
+    return owner !== null && account === null ? null : this.#parts.payees.key(account, slot, kind)
   }
 
   /** What throws is tried again by the queue; what no later look could change is logged and done with. */
-  async #reread({ slot, chargeId }: Reread): Promise<void> {
-    const { charges, payees, log } = this.#parts
-    const provider = payees.provider(slot)
-    for (const charged of await charges.find(slot, provider.kind, [chargeId])) {
+  async #reread({ slot, kind, chargeId }: Reread): Promise<void> {
+    for (const seat of this.#parts.payees.inOrder(slot))
+      if (kind === undefined || kind === seat.name) await this.#rereadAt(seat, chargeId)
+  }
+
+  async #rereadAt(seat: SeatView, chargeId: string): Promise<void> {
+    const { charges, log } = this.#parts
+    const { slot, name } = seat
+    for (const charged of await charges.find(slot, name, [chargeId])) {
       try {
-        await this.#look(provider, slot, charged)
+        await this.#look(seat, charged)
       } catch (error) {
         if (!(error instanceof ProviderRefused || error instanceof UnsealError)) throw error
         log.warn(
@@ -192,9 +220,9 @@ export class Notifications {
     }
   }
 
-  async #look(provider: Provider, slot: ProviderSlot, charged: Charged): Promise<void> {
+  async #look({ provider, slot, name }: SeatView, charged: Charged): Promise<void> {
     const { charges, log } = this.#parts
-    const key = await this.#keyOf(charged.owner, slot)
+    const key = await this.#keyOf(charged.owner, slot, name)
     const askedAt = this.#parts.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
     if (seen !== null) await charges.observe(charged, seen, askedAt)

@@ -37,9 +37,9 @@ export interface Subscription {
   readonly subscriptionId: string | null
 }
 
-/** Where registrations are kept: one row for each account and slot. */
+/** Where registrations are kept: one row for each account at a provider of a slot. */
 export interface SubscriptionStore {
-  find(owner: Owner, slot: ProviderSlot): Promise<Subscription | null>
+  find(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Subscription | null>
   /**
    * Writes an attempt in the place of the one that the caller has seen (null: none). Of any number of callers that saw
    * the same, in any number of processes, one gets true.
@@ -47,7 +47,7 @@ export interface SubscriptionStore {
   begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
   /** Notes that an attempt succeeded; nothing when another has begun since. */
   registered(
-    attempt: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>,
+    attempt: Pick<Subscription, 'owner' | 'slot' | 'kind' | 'attemptId'>,
     subscriptionId: string,
     now: number
   ): Promise<void>
@@ -78,10 +78,10 @@ export class SqlSubscriptionStore implements SubscriptionStore {
     this.#database = database
   }
 
-  async find(owner: Owner, slot: ProviderSlot): Promise<Subscription | null> {
+  async find(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Subscription | null> {
     return await subscriptionRows.one(this.#database.sql`
       select ${this.#database.sql(subscriptionRows.names)} from provider_subscriptions
-      where merchant_id is not distinct from ${owner}::integer and slot = ${slot}`)
+      where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and kind = ${kind}`)
   }
 
   async begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean> {
@@ -96,19 +96,19 @@ export class SqlSubscriptionStore implements SubscriptionStore {
           on conflict do nothing`
         : await sql`
           update provider_subscriptions
-          set kind = ${kind}, url = ${url}, secret = ${secret}, key_mark = ${keyMark}, attempt_id = ${attemptId}, attempted_at = ${at},
+          set url = ${url}, secret = ${secret}, key_mark = ${keyMark}, attempt_id = ${attemptId}, attempted_at = ${at},
             subscription_id = null, registered_at = null
-          where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and attempt_id = ${seen}`
+          where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and kind = ${kind} and attempt_id = ${seen}`
     return written.count === 1
   }
 
   async registered(
-    { owner, slot, attemptId }: Pick<Subscription, 'owner' | 'slot' | 'attemptId'>,
+    { owner, slot, kind, attemptId }: Pick<Subscription, 'owner' | 'slot' | 'kind' | 'attemptId'>,
     subscriptionId: string,
     now: number
   ): Promise<void> {
     await this.#database.sql`
       update provider_subscriptions set subscription_id = ${subscriptionId}, registered_at = ${new Date(now)}
-      where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and attempt_id = ${attemptId}`
+      where merchant_id is not distinct from ${owner}::integer and slot = ${slot} and kind = ${kind} and attempt_id = ${attemptId}`
   }
 }

@@ -4,6 +4,7 @@ import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { InvoiceNews } from '../providers/invoice-news.ts'
+import type { KindName } from '../providers/provider.ts'
 import type { OnPaymentChange } from './schema.ts'
 import { checkoutOperations } from './checkout-sessions.ts'
 import { openDemoInvoices } from './demo.ts'
@@ -27,7 +28,7 @@ export interface OpenPaymentsParts extends Pick<PaymentsParts, Taken> {
   /** Seats that a poller asks about. */
   readonly polled: readonly ProviderSeatName[]
   /** A provider has made an invoice for an account. Answers at once and never throws. */
-  charged(account: Merchant, slot: ProviderSlot): void
+  charged(account: Merchant, slot: ProviderSlot, kind: KindName): void
   config(): Pick<GatewayConfig, 'data' | 'payments'>
   /** Told once of each payment that has become paid, in satoshis; for figures: it must not throw. */
   sold(amountSats: number): void
@@ -50,7 +51,7 @@ export function openPayments(parts: OpenPaymentsParts) {
       sold(payment.amountSats ?? payment.receivedSats ?? 0)
     },
     created: (merchant, payment) => {
-      charged(merchant, payment.slot)
+      charged(merchant, payment.slot, payment.kind)
     },
     changed: async (sql, change) => {
       for (const tell of changed) await tell(sql, change)

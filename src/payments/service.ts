@@ -12,6 +12,7 @@ import { numericId, randomToken, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { providerOf, type ProviderSlot } from '../providers/account.ts'
 import { ProviderRefused } from '../providers/errors.ts'
+import { byFirst } from '../providers/failover.ts'
 import type { Payees } from '../providers/payees.ts'
 import type { Charge, ChargeState, KindName } from '../providers/provider.ts'
 import { PaymentChanges, type ChangeFacts, type ChangeParts, type PaymentKey } from './changes.ts'
@@ -301,8 +302,8 @@ export class Payments {
   async #asked(key: PaymentKey): Promise<void> {
     const { merchant: find, store, payees } = this.#parts
     const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
-    if (merchant === null || payment === null || payees.provider(payment.slot).kind !== payment.kind) return
-    if (payees.isKeyed(merchant, payment.slot)) await this.#lookUp(merchant, payment)
+    if (merchant === null || payment === null) return
+    if (payees.isKeyed(merchant, payment.slot, payment.kind)) await this.#lookUp(merchant, payment)
   }
 
   async #own(merchant: Merchant, invoiceId: string): Promise<Payment> {
@@ -331,12 +332,16 @@ export class Payments {
   async #lookUp(merchant: Merchant, payment: Payment): Promise<Payment> {
     const { clock, payees, log } = this.#parts
     const askedAt = clock.now()
-    const seen = await payees.inSlot(merchant, payment.slot).lookUp(payment.chargeId)
+    const maker = payees.maker(merchant, payment.slot, payment.kind)
+    const seen = maker === null ? null : await maker.lookUp(payment.chargeId)
     if (seen !== null) {
       const observed = await this.observe(payment, seen, askedAt)
       return observed === null ? notFound() : await this.#current(observed)
     }
-    log.warn({ invoiceId: payment.invoiceId, slot: payment.slot }, 'the provider knows nothing of a payment')
+    log.warn(
+      { invoiceId: payment.invoiceId, slot: payment.slot, provider: payment.kind },
+      maker === null ? 'the provider of a payment is in its slot no more' : 'the provider knows nothing of a payment'
+    )
     return await this.#current(payment)
   }
 
@@ -355,20 +360,18 @@ export class Payments {
         confirmsAt: clock.now() + demoConfirmAfter
       }
     }
-    const payee = payees.forMerchant(merchant)
     const { orderId, successUrl, customerEmail, customerName, metadata } = wish
-    const terms = {
-      description,
-      expirySeconds: Math.floor(expiry[payee.slot] / 1000),
-      order: { orderId, successUrl, customerEmail, customerName, metadata }
-    }
-    const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
-    if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
-      const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
-      return { ...made, charge, amountSats: satoshisAsked(charge) }
-    }
-    const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
-    return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
+    const order = { orderId, successUrl, customerEmail, customerName, metadata }
+    return await byFirst(payees.forMerchant(merchant), async (payee): Promise<Maker> => {
+      const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order }
+      const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
+      if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
+        const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
+        return { ...made, charge, amountSats: satoshisAsked(charge) }
+      }
+      const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
+      return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
+    })
   }
 
   async #write(wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {

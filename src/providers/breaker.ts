@@ -6,9 +6,17 @@ import { NothingSent } from './provider-call.ts'
 
 /** Failures in a row after which a host is left alone. */
 const FAILURES = 5
-/** Milliseconds until the first try; doubled after each try that fails. */
-const FIRST_PAUSE = 10_000
-const LONGEST_PAUSE = 60_000
+/**
+ * Milliseconds until the first try; doubled after each try that fails. A host that says at once that nobody is there is
+ * tried soon, since the try costs nobody anything (decision 295); one that lets its callers wait, or does half of what it
+ * is asked, is left alone for longer.
+ */
+const PAUSES = Object.freeze({
+  quick: { first: 1_000, longest: 5_000 },
+  slow: { first: 10_000, longest: 60_000 }
+})
+/** Milliseconds within which a failure is one that cost nobody anything. */
+const AT_ONCE = 1_000
 /** Hosts that are remembered as failing. Only hosts of merchants' own can be so many, and the oldest is let go. */
 const MAX_HOSTS = 10_000
 /** Seconds to wait while somebody else's call tries the host: about what such a call takes. */
@@ -22,6 +30,8 @@ export interface BreakerOptions {
    * node must not stop the others. Left out where the configuration alone says which host it is.
    */
   hostOf?(key: Secret<string> | null): string
+  /** A host has answered again that had been left alone. Answers at once and never throws. */
+  recovered?(host: string): void
 }
 
 interface Trouble {
@@ -42,11 +52,13 @@ interface Trouble {
  */
 class Breakers {
   readonly #clock: Clock
+  readonly #recovered: ((host: string) => void) | undefined
   /** Hosts in trouble only: one that answers is forgotten. */
   readonly #hosts = new Map<string, Trouble>()
 
-  constructor(clock: Clock) {
+  constructor({ clock, recovered }: BreakerOptions) {
     this.#clock = clock
+    this.#recovered = recovered
   }
 
   /** Whether a host is left alone, or has not answered since it was. */
@@ -61,13 +73,14 @@ class Breakers {
     if (before !== undefined) this.#enter(before)
     // A call that began before the pause says nothing about the host after it.
     const began = before?.until ?? 0
+    const at = this.#clock.monotonic()
     try {
       const result = await call()
       this.#answered(host, began)
       return result
     } catch (error) {
       const verdict = verdictOf(error)
-      if (verdict === 'failed') this.#failed(host, began)
+      if (verdict === 'failed') this.#failed(host, began, this.#paceOf(error, at))
       else if (verdict === 'answered') this.#answered(host, began)
       else if (before !== undefined) before.trying = false
       throw error
@@ -91,16 +104,27 @@ class Breakers {
 
   #answered(host: string, began: number): void {
     const trouble = this.#hosts.get(host)
-    if (trouble !== undefined && trouble.until === began) this.#hosts.delete(host)
+    if (trouble === undefined || trouble.until !== began) return
+    this.#hosts.delete(host)
+    if (trouble.pause > 0) this.#recovered?.(host)
   }
 
-  #failed(host: string, began: number): void {
+  /** How soon a host is tried again that a call which began at `at` failed at. */
+  #paceOf(error: unknown, at: number): keyof typeof PAUSES {
+    const cause = error instanceof PayoutUncertain ? error.cause : error
+    const isHarmless =
+      cause instanceof NothingSent || (cause instanceof ProviderUnavailable && cause.fault === 'network')
+    return isHarmless && this.#clock.monotonic() - at < AT_ONCE ? 'quick' : 'slow'
+  }
+
+  #failed(host: string, began: number, pace: keyof typeof PAUSES): void {
     const trouble = this.#hosts.get(host) ?? this.#remember(host)
     if (trouble.until !== began) return
     trouble.failures++
     trouble.trying = false
     if (trouble.failures < FAILURES) return
-    trouble.pause = trouble.pause === 0 ? FIRST_PAUSE : Math.min(trouble.pause * 2, LONGEST_PAUSE)
+    const { first, longest } = PAUSES[pace]
+    trouble.pause = Math.min(Math.max(trouble.pause * 2, first), longest)
     trouble.until = this.#clock.monotonic() + trouble.pause
   }
 
@@ -139,11 +163,12 @@ function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
 
 /**
  * The provider behind circuit breakers: after five failures in a row its host is left alone for 10 s, then one call
- * tries it, and each try that fails doubles the pause up to 60 s. Meanwhile every call fails at once with the true
+ * tries it, and each try that fails doubles the pause up to 60 s; where nobody is there to be connected to, for 1 s and
+ * up to 5 s. Meanwhile every call fails at once with the true
  * Retry-After; a payout that is refused so was not sent.
  */
 export function guarded(provider: Provider, options: BreakerOptions): Provider {
-  const breakers = new Breakers(options.clock)
+  const breakers = new Breakers(options)
   const through =
     <Rest extends readonly unknown[], Result>(call: (key: Secret<string>, ...rest: Rest) => Promise<Result>) =>
     async (key: Secret<string>, ...rest: Rest): Promise<Result> =>
@@ -169,6 +194,7 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     // Nobody is called.
     ...(readNotification === undefined ? {} : { readNotification: readNotification.bind(provider) }),
     isLeftAlone: key => breakers.isOpen(hostOf(key)),
+    hostOf,
     close: () => provider.close()
   }
 }

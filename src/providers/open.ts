@@ -6,6 +6,7 @@ import type { Clock } from '../system/clock.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { Budgets } from './budgets.ts'
 import { InvoiceNews } from './invoice-news.ts'
+import { Recoveries } from './recoveries.ts'
 import type { ProviderKind } from './kind.ts'
 import { providerKinds } from './kinds.ts'
 import { providerOperations } from './operations.ts'
@@ -39,6 +40,7 @@ export function openProviders({
   const { data, lightning, mode } = config()
   const budgets = new Budgets({ state, clock, metrics })
   const news = new InvoiceNews()
+  const recoveries = new Recoveries()
   const { seats, sandbox, jobs, close } = openSeats({
     kinds: kinds ?? providerKinds,
     mode,
@@ -48,12 +50,28 @@ export function openProviders({
     clock,
     budgets,
     receiver: slot => `${publicUrl()}/api/webhooks/${slot}`,
-    settled: paymentHash => news.paid(paymentHash)
+    settled: paymentHash => news.paid(paymentHash),
+    recovered: (slot, name, host) => {
+      recoveries.tell(slot, name, host)
+    }
   })
+  const payees = new Payees(seats, sealer, clock)
+  metrics.sampled(
+    'boltgate_provider_passed_over',
+    "1 for a provider that the operator's invoices are not asked of at the moment, where there are several; else 0.",
+    ['slot', 'provider'],
+    async () =>
+      payees
+        .report()
+        .map(({ slot, provider, use }) => ({ labels: { slot, provider }, value: use === 'passed over' ? 1 : 0 }))
+  )
   return {
     budgets,
     news,
-    payees: new Payees(seats, sealer),
+    recoveries,
+    payees,
+    /** Who makes the operator's invoices where there are several to do so. */
+    makers: () => payees.report(),
     /** Pays invoices of the sandbox, in development alone; null where there is none. */
     wallet:
       mode === 'production' || sandbox === null

@@ -222,6 +222,8 @@ export interface Provider {
    * only behind circuit breakers.
    */
   isLeftAlone?(key: Secret<string> | null): boolean
+  /** Names the host that is called with this key, empty where all are called at one; there only behind circuit breakers. */
+  hostOf?(key: Secret<string> | null): string
   /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */
   close(): Promise<void>
 }

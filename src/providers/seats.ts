@@ -8,8 +8,8 @@ import type { ProviderSlot } from './account.ts'
 import { guarded } from './breaker.ts'
 import type { Budgets } from './budgets.ts'
 import type { ProviderKind } from './kind.ts'
-import type { ProviderSeat } from './payees.ts'
-import type { Provider } from './provider.ts'
+import type { ProviderSeat, ProviderSeats } from './payees.ts'
+import type { KindName, Provider } from './provider.ts'
 import { SandboxProvider } from './sandbox/sandbox.ts'
 
 /**
@@ -34,11 +34,13 @@ export interface SeatOptions {
   receiver?(slot: ProviderSlot): string | null
   /** Told of invoices that were paid within this process; nobody where it is left out. */
   settled?(paymentHash: string): Promise<void>
+  /** Told of a host that had been left alone and answers again; nobody where it is left out. As `BreakerOptions`. */
+  recovered?(slot: ProviderSlot, name: KindName, host: string): void
 }
 
 /** The providers of both slots. */
 export interface OpenedSeats {
-  readonly seats: Readonly<Record<ProviderSlot, ProviderSeat>>
+  readonly seats: ProviderSeats
   /** The sandbox, where a slot has it. */
   readonly sandbox: SandboxProvider | null
   /** What the kinds of the slots do by themselves. */
@@ -62,8 +64,9 @@ export function openSeats(options: SeatOptions): OpenedSeats {
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
   const seated = new Set<ProviderKind>()
-  const seat = (slot: ProviderSlot): ProviderSeat => {
-    const { kind: name, key, url: configured, timeout, callsPerMinute = null, invoicesAhead } = lightning[slot]
+  const seat = (slot: ProviderSlot, provided: GatewayConfig['lightning']['primary'][number]): ProviderSeat => {
+    const { kind: name, key, url: configured, timeout, callsPerMinute = null, invoicesAhead } = provided
+    const called = provided.name ?? name
     const kind = kinds.find(known => known.name === name)
     if (kind === undefined) {
       throw new ProviderKindError(
@@ -102,7 +105,13 @@ export function openSeats(options: SeatOptions): OpenedSeats {
       })
     if (calls !== null) {
       return {
-        provider: guarded(open(), { clock, ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }) }),
+        name: called,
+        keyFault: kind.keyFault,
+        provider: guarded(open(), {
+          clock,
+          ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }),
+          recovered: host => options.recovered?.(slot, called, host)
+        }),
         key: ownKey,
         invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MOST_AHEAD),
         polling: calls.polling(url)
@@ -111,18 +120,18 @@ export function openSeats(options: SeatOptions): OpenedSeats {
     const provider = sandboxes.get(kind) ?? open()
     sandboxes.set(kind, provider)
     // Nobody waits for one that lives in this process.
-    return { provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
+    return { name: called, keyFault: kind.keyFault, provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
   }
-  const seats = { primary: seat('primary'), alternate: seat('alternate') }
+  const inSlot = (slot: ProviderSlot): ProviderSeat[] => lightning[slot].map(provided => seat(slot, provided))
+  const seats = { primary: inSlot('primary'), alternate: inSlot('alternate') }
   const sandbox = [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null
   return {
     seats,
     sandbox,
     jobs: [...(sandbox?.jobs ?? []), ...[...seated].flatMap(kind => kind.jobs?.({ clock, database }) ?? [])],
     close: async () => {
-      await Promise.all(
-        [...new Set([seats.primary.provider, seats.alternate.provider])].map(provider => provider.close())
-      )
+      const opened = new Set([...seats.primary, ...seats.alternate].map(({ provider }) => provider))
+      await Promise.all([...opened].map(provider => provider.close()))
     }
   }
 }

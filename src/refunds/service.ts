@@ -7,6 +7,7 @@ import { numericId, type Random } from '../system/ids.ts'
 import { periodic, type JobDeclaration } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
+import type { ProviderSlot } from '../providers/account.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
 import type { Payout, PayoutRequest } from '../providers/provider.ts'
 import { payoutDestination, readDestination, requireSameAmount } from './destination.ts'
@@ -37,7 +38,7 @@ export interface RefundsParts {
    * in.
    */
   readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
-  readonly payees: Pick<Payees, 'inSlot'>
+  readonly payees: Pick<Payees, 'maker' | 'inOrder'>
   readonly sources: RefundSources
   /** The account of a refund that is followed up; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
@@ -78,8 +79,8 @@ export class Refunds {
     const source = await sources.get(merchant.id, input.invoiceId, clock.now())
     if (source === null) throw new ShortError(400, 'Invoice not found')
     requireRefundable(source)
-    const payee = payees.inSlot(merchant, source.slot)
-    requireSameKind(payee, source)
+    const payee = payees.maker(merchant, source.slot, source.kind)
+    if (payee === null) throw providerChanged(source, payees)
     const refund = this.#draft(source, payee, input)
     const destination = readDestination(refund.type, refund.address, source.network, clock.now())
     requireCapable(payee, refund)
@@ -294,13 +295,14 @@ export class Refunds {
   }
 
   async #lookUp(merchant: Merchant, refund: Refund): Promise<Refund> {
-    const payee = this.#parts.payees.inSlot(merchant, refund.slot)
-    if (payee.kind !== refund.kind) {
+    const { payees } = this.#parts
+    const payee = payees.maker(merchant, refund.slot, refund.kind)
+    if (payee === null) {
       // Another provider would say that it knows nothing, which is not the same as never sent.
       throw new LongError(
         502,
         'Payment provider error',
-        `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${payee.kind} now.`
+        `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${namesIn(payees, refund.slot)} now.`
       )
     }
     const { sources, clock } = this.#parts
@@ -377,14 +379,21 @@ function requireRefundable({ refusal }: RefundSource): void {
 }
 
 /** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
-function requireSameKind(payee: Payee, source: RefundSource): void {
-  if (payee.kind === source.kind) return
-  throw new ShortError(
+function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>): ShortError {
+  return new ShortError(
     400,
-    `The payment was made through ${source.kind}, and the ${source.slot} provider is ${payee.kind} now.`,
+    `The payment was made through ${source.kind}, and the ${source.slot} provider is ${namesIn(payees, source.slot)} now.`,
     [],
     'BG_REFUND_PROVIDER_CHANGED'
   )
+}
+
+/** What stands in a slot. */
+function namesIn(payees: Pick<Payees, 'inOrder'>, slot: ProviderSlot): string {
+  return payees
+    .inOrder(slot)
+    .map(({ name }) => name)
+    .join(' or ')
 }
 
 function requireCapable(payee: Payee, refund: Refund): void {

@@ -24,7 +24,8 @@ import { ManualClock } from '../support/manual-clock.ts'
 /** A provider account that signs real regtest invoices and knows every preimage. */
 export class FakePayee implements ChallengePayee {
   readonly slot = 'primary'
-  readonly kind = 'sandbox'
+  readonly kind: string
+  instead: ChallengePayee | null = null
   readonly requests: ChargeRequest[] = []
   /** What the next invoices get wrong, or an error to throw. */
   fault: Error | 'amount' | 'hash' | null = null
@@ -39,8 +40,9 @@ export class FakePayee implements ChallengePayee {
   readonly #clock: ManualClock
   readonly #key = Buffer.alloc(32, 7)
 
-  constructor(clock: ManualClock) {
+  constructor(clock: ManualClock, kind = 'sandbox') {
     this.#clock = clock
+    this.kind = kind
   }
 
   async createInvoice(request: ChargeRequest) {

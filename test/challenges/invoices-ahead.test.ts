@@ -8,7 +8,7 @@ import { MemoryState } from '../../src/state/memory.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { callLimits } from '../providers/declared.ts'
 import { errorLike } from '../support/error-like.ts'
-import { fixture, freshAddress, offer, settings, type Fixture } from './fixture.ts'
+import { FakePayee, fixture, freshAddress, offer, settings, type Fixture } from './fixture.ts'
 
 interface Scene extends Fixture {
   readonly place: string
@@ -371,3 +371,44 @@ t.test('of any number of clients at once, with faults and reloads, each has an i
   t.ok(s.counted.lines.filter(line => line === 'ahead hit 1').length > 20)
   t.ok(s.payee.requests.length <= 2 * (handed.length + refused), 'at most twice what was asked for')
 })
+
+t.test('of several providers each has a stock of its own, and one that is left alone hands nothing out', async t => {
+  const s = await scene(t)
+  const second = new FakePayee(s.clock, 'second')
+  second.ahead = { account: 'primary second operator', most: 50, isLeftAlone: () => false }
+  s.payee.instead = second
+  await s.stock(3)
+  t.equal((await s.ask()).providerKind, 'sandbox', 'what lies ready of the first is handed out')
+  s.isLeftAlone = true
+  s.payee.fault = new ProviderUnavailable('x', 5, undefined, 'open')
+  await s.come()
+  const before = s.payee.requests.length
+  for (let time = 0; time < 3; time++) t.equal((await s.ask()).providerKind, 'second', 'while the first is left alone')
+  await s.come()
+  t.ok(
+    second.requests.some(({ standing }) => standing === 'ahead'),
+    'the second makes some ahead for itself'
+  )
+  t.ok(s.payee.requests.length <= before + 3, 'and the first makes none ahead')
+  s.isLeftAlone = false
+  s.payee.fault = null
+  const again = await s.ask()
+  t.equal(again.providerKind, 'sandbox', 'what still lies ready of the first comes first again')
+})
+
+t.test(
+  'an empty budget of the first is no reason to wait: its stock is handed out, then the second is asked',
+  async t => {
+    const s = await scene(t)
+    s.payee.instead = new FakePayee(s.clock, 'second')
+    await s.stock(2)
+    s.payee.fault = new ProviderUnavailable('x', 5, undefined, 'rate')
+    const made: string[] = []
+    for (let time = 0; time < 4; time++) made.push((await s.ask()).providerKind)
+    t.same(made, ['sandbox', 'sandbox', 'second', 'second'])
+    s.payee.fault = 'amount'
+    t.equal((await s.ask()).providerKind, 'second', 'nor is an invoice that must not be sent the last word')
+    s.payee.instead = null
+    await t.rejects(s.ask(), errorLike({ status: 503, message: 'The payment provider gave no usable invoice.' }))
+  }
+)

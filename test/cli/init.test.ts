@@ -84,7 +84,7 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
     out: /LIGHTNING_KEY=… npx boltgate start/
   })
   await t.rejects(loadText(readFileSync(file, 'utf8'), {}), /the environment variable LIGHTNING_KEY is not set/)
-  t.equal((await loadText(readFileSync(file, 'utf8'), { LIGHTNING_KEY: 'k' })).config.lightning.primary.key, 'k')
+  t.equal((await loadText(readFileSync(file, 'utf8'), { LIGHTNING_KEY: 'k' })).config.lightning.primary[0]?.key, 'k')
   t.match(await run('init', '--upstream', 'https://api.example.com', '-c', file), { code: 2, err: /is there already/ })
 })
 

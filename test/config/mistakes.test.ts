@@ -501,6 +501,34 @@ t.test('a production file with all that production needs is sound', async t => {
   )
 })
 
+t.test('several providers of a slot: each mistake at its own place, and names that tell them apart', async t => {
+  const listed = (primary: string): string => `lightning:
+  primary:
+${primary}
+`
+  t.same(
+    await problemsOf(listed('    - { kind: phoenixd }\n    - { kind: lnd }\n    - { kind: lnd, name: backup }')),
+    []
+  )
+  t.same(
+    await problemsOf(
+      listed(
+        '    - { kind: phoenixd }\n    - { kind: lnd, key: no }\n    - { kind: lnd }\n    - { kind: cln, name: strike }'
+      )
+    ),
+    [
+      'gateway.yaml:4:25: lightning.primary[1].key: The lnd key must have the form lndconnect://host:port?cert=<base64url>&macaroon=<base64url>. [BG_CONFIG_PROVIDER_KEY]',
+      'gateway.yaml:5:7: lightning.primary[2]: found a second provider called "lnd" in primary; allowed: a name of its own, as in { kind: lnd, name: lnd-2 } [BG_CONFIG_CONFLICT]',
+      'gateway.yaml:6:26: lightning.primary[3].name: found "strike", which is a kind; allowed: a name of its own [BG_CONFIG_CONFLICT]'
+    ]
+  )
+  t.match(await problemsOf(listed('    []')), [/lightning\.primary: found an empty list/])
+  t.match(
+    await problemsOf(production.replace('{ kind: strike, key: k }', '[ { kind: strike, key: k }, { kind: sandbox } ]')),
+    [/lightning\.primary\[1\]\.kind: found the sandbox in production/]
+  )
+})
+
 const refused: readonly (readonly [name: string, from: string, to: string, line: string])[] = [
   [
     'the sandbox',

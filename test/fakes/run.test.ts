@@ -27,10 +27,10 @@ t.test('npm run fakes says how to point gateway.yaml at them, pays by hand, and 
   const to = lines.findIndex((line, index) => index > from && line === '')
   const config = await loadConfigText('gateway.yaml', lines.slice(from, to).join('\n'), {})
   t.match(config, {
-    lightning: { primary: { kind: 'strike' }, alternate: { kind: 'opennode' } },
+    lightning: { primary: [{ kind: 'strike' }], alternate: [{ kind: 'opennode' }] },
     storefront: { kind: 'shopify' }
   })
-  const { url = '', key = '' } = config.lightning.alternate
+  const [{ url = '', key = '' } = {}] = config.lightning.alternate
   const answer = await fetch(`${url}/v1/charges`, {
     method: 'POST',
     headers: { authorization: key, 'content-type': 'application/json' },

@@ -212,7 +212,7 @@ export async function fixture(
   const payments = base.another({
     payees,
     created: (merchant, payment) => {
-      registration.charged(merchant, payment.slot)
+      registration.charged(merchant, payment.slot, payment.kind)
     }
   })
   const challenges = new SqlChallengeStore(database)

@@ -244,10 +244,10 @@ void t.test(
       payout: { lightning: true, chain: true }
     }
     const provider = { capabilities, listSettled: async () => [] } as never
-    t.match(pollRules(provider, polling('strike'), false), { perMinute: 20, isShared: true, hasList: true })
-    t.match(pollRules(provider, polling('strike', 'https://api.strike.me/'), true), { perMinute: 10 })
-    t.match(pollRules(provider, polling('strike', 'https://api.dev.strike.me'), false), { perMinute: 7 })
-    t.match(pollRules(provider, polling('lnd'), true), { isShared: false, perMinute: 60 })
+    t.match(pollRules(provider, polling('strike'), 1), { perMinute: 20, isShared: true, hasList: true })
+    t.match(pollRules(provider, polling('strike', 'https://api.strike.me/'), 2), { perMinute: 10 })
+    t.match(pollRules(provider, polling('strike', 'https://api.dev.strike.me'), 1), { perMinute: 7 })
+    t.match(pollRules(provider, polling('lnd'), 2), { isShared: false, perMinute: 60 })
     t.equal(providerKinds.find(({ name }) => name === 'sandbox')?.calls, null)
   }
 )

@@ -11,7 +11,7 @@ import { LndProvider } from '../../src/providers/lnd/lnd.ts'
 import { AnswerTooLarge } from '../../src/providers/provider-call.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
 import { startFakeLnd, type FakeLnd } from '../fakes/lnd.ts'
-import { polling as pollingOf } from '../providers/declared.ts'
+import { only, polling as pollingOf } from '../providers/declared.ts'
 import { openAnyDatabase, withSql } from '../support/database.ts'
 import { StrikeProvider } from '../../src/providers/strike/strike.ts'
 import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../fakes/strike.ts'
@@ -47,7 +47,7 @@ async function polling(
   const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
   const store = new SqlPollStore(made.database)
   const memory = (slot: ProviderSlot): PollMemory =>
-    new PollMemory({ slot, kind: payees.provider(slot).kind, store, clock })
+    new PollMemory({ slot, kind: only(payees.inOrder(slot)).name, store, clock })
   return {
     ...made,
     store,
@@ -55,6 +55,8 @@ async function polling(
     poller: (slot = 'primary', different = {}, looks = ofChallenges) =>
       new Poller({
         slot,
+        kind: only(payees.inOrder(slot)).name,
+        provider: only(payees.inOrder(slot)).provider,
         rules: { ...rules, ...different },
         memory: memory(slot),
         clock,
@@ -336,6 +338,44 @@ void t.test('a refused key or a provider that is away holds up no other account'
   )
 })
 
+void t.test(
+  'what is awaited of a host that was away is asked for as soon as it answers again (decision 295)',
+  async t => {
+    const made = await polling(t)
+    const { primary, clock, payments, poller } = made
+    Object.assign(primary, { hostOf: (key: Secret<string> | null) => `${key?.reveal() ?? ''}.example` })
+    const [acme, rival] = [
+      await made.merchant({ primaryApiKey: new Secret('acme') }),
+      await made.merchant({ primaryApiKey: new Secret('rival') })
+    ]
+    const payment = await made.pay(acme)
+    await made.pay(rival)
+    const polled = poller()
+    await run(polled)
+    primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
+    await made.minute(polled)
+    primary.fault = new ProviderUnavailable('left alone', 55, undefined, 'open')
+    clock.advance(6_000)
+    for (let time = 0; time < 2; time++) await made.minute(polled)
+    t.same(await made.memory('primary').resting(), { refused: 0, away: 2 })
+    const listed = primary.listings.length
+    primary.fault = null
+    primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
+    await run(polled)
+    t.equal(primary.listings.length, listed, 'while it rests nobody is asked')
+    t.equal(await polled.recovered('nobody.example'), false)
+    t.equal(await polled.recovered('acme.example'), true)
+    await run(polled)
+    t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
+    t.same(
+      primary.listings.slice(listed).map(({ key }) => key),
+      ['acme'],
+      'another host is still away'
+    )
+    t.equal(await polled.recovered('acme.example'), false, 'once')
+  }
+)
+
 void t.test('an account whose key is refused (decision 179)', async t => {
   const made = await polling(t)
   const { primary, clock, payments, poller, minute, changes } = made
@@ -529,7 +569,7 @@ void t.test(
     const node = await started.promise
     const { clock, payees, payments, changes } = made
     const acme = await made.merchant({ primaryApiKey: new Secret(node.key()) })
-    const rules = pollRules(payees.provider('primary'), pollingOf('lnd'), false)
+    const rules = pollRules(only(payees.inOrder('primary')).provider, pollingOf('lnd'), 1)
     for (let at = 0; at < 3; at++) node.wallet.settle(node.wallet.addInvoice(1, 'of others', 600).paymentHash)
     const payment = await made.pay(acme)
     await run(made.poller('primary', rules))
@@ -578,7 +618,7 @@ void t.test(
     const rules = pollRules(
       { ...primary, capabilities: { ...primary.capabilities, notifies: false }, listSettled: async () => [] } as never,
       pollingOf('lnd'),
-      false
+      1
     )
     t.match(rules, { hasList: true, sweeps: 'fresh', tick: 5_000, isShared: false })
     const acme = await made.merchant()
@@ -627,7 +667,7 @@ void t.test(
   async t => {
     const { made, fake } = await withStrike(t)
     const { payments, payees, clock } = made
-    const rules = pollRules(payees.provider('primary'), pollingOf('strike'), false)
+    const rules = pollRules(only(payees.inOrder('primary')).provider, pollingOf('strike'), 1)
     const count = 25
     const bought = []
     for (let index = 0; index < count; index++) {

@@ -232,7 +232,7 @@ void t.test('a notification that a registration signs (primary)', async t => {
     "a challenge is noted as settled once the provider says that it was paid, the operator's by the operator's registration",
     async t => {
       const again = await fixture(t)
-      again.registration.charged(null, 'primary')
+      again.registration.charged(null, 'primary', 'strike')
       await again.registration.close()
       const [{ secret, key } = { secret: '', key: '' }] = again.primary.subscriptions
       t.equal(key, 'the operator key')

@@ -34,7 +34,7 @@ void t.test("the primary's webhook is registered by itself on the first payment,
   await made.pay(acme)
   // Other processes that have not heard of it, all at once.
   const others = [another(made), another(made), another(made)]
-  for (const one of others) one.charged(acme, 'primary')
+  for (const one of others) one.charged(acme, 'primary', 'strike')
   await Promise.all([...others, registration].map(one => one.close()))
   t.equal(primary.subscriptions.length, 1)
   const [{ key, url, secret } = { key: '', url: '', secret: '' }] = primary.subscriptions
@@ -58,7 +58,7 @@ void t.test('of processes that meet the first payment at once, one registers', a
   const made = await fixture(t)
   const acme = await made.merchant()
   const others = Array.from({ length: 8 }, () => another(made))
-  for (const one of others) one.charged(acme, 'primary')
+  for (const one of others) one.charged(acme, 'primary', 'strike')
   await Promise.all(others.map(one => one.close()))
   t.equal(made.primary.subscriptions.length, 1)
 })
@@ -80,7 +80,7 @@ void t.test('a failure fails no payment; it is tried again with a later one, at 
     await made.pay(acme)
   }
   const restarted = another(made)
-  restarted.charged(acme, 'primary')
+  restarted.charged(acme, 'primary', 'strike')
   await restarted.close()
   t.equal(primary.subscriptions.length, 1, 'not before the pause is over, by any process')
   clock.advance(61_000)
@@ -143,7 +143,7 @@ void t.test(
       log,
       publicUrl: () => 'https://new.example.com'
     })
-    moved.charged(acme, 'primary')
+    moved.charged(acme, 'primary', 'strike')
     await moved.close()
     t.same(
       primary.subscriptions.map(({ url }) => new URL(url).host),
@@ -161,7 +161,7 @@ void t.test(
     const demo = await made.merchant()
     await made.pay(acme)
     await made.pay(demo, { amount: 0 })
-    registration.charged(null, 'primary')
+    registration.charged(null, 'primary', 'strike')
     await registration.close()
     t.same(
       primary.subscriptions.map(({ key, url }) => [key, new URL(url).search]),

@@ -25,7 +25,7 @@ interface Rig {
   look(key?: Secret<string>): Promise<ChargeState | null>
 }
 
-function rig(hostOf?: (key: Secret<string> | null) => string): Rig {
+function rig(hostOf?: (key: Secret<string> | null) => string, recovered: (host: string) => void = () => {}): Rig {
   const clock = new ManualClock()
   const never = (): never => {
     throw new TypeError('not called here')
@@ -52,7 +52,7 @@ function rig(hostOf?: (key: Secret<string> | null) => string): Rig {
     },
     close: async () => {}
   }
-  const provider = guarded(inner, { clock, ...(hostOf === undefined ? {} : { hostOf }) })
+  const provider = guarded(inner, { clock, recovered, ...(hostOf === undefined ? {} : { hostOf }) })
   const made: Rig = {
     clock,
     provider,
@@ -69,7 +69,7 @@ async function failing(made: Rig, times: number, error: () => Error, with_ = key
   for (let count = 0; count < times; count++) await made.look(with_).catch(() => null)
 }
 
-for (const kind of ['network', 'timeout', 'server'] as const) {
+for (const kind of ['timeout', 'server'] as const) {
   t.test(`five failures in a row (${kind}) open it: at once, without a call, with the true Retry-After`, async t => {
     const made = rig()
     await failing(made, 5, () => fault(kind))
@@ -89,6 +89,60 @@ for (const kind of ['network', 'timeout', 'server'] as const) {
     t.equal(made.calls, 5)
   })
 }
+
+t.test(
+  'a host where nobody is there to be connected to is tried after a second, and then at most every five',
+  async t => {
+    const made = rig()
+    await failing(made, 5, () => new NothingSent('x', 5, undefined, 'network'))
+    for (const pause of [1_000, 2_000, 4_000, 5_000, 5_000]) {
+      made.clock.advance(pause - 1)
+      await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 1 }))
+      made.clock.advance(1)
+      const before = made.calls
+      await failing(made, 1, () => fault('network'))
+      t.equal(made.calls, before + 1)
+    }
+  }
+)
+
+t.test('one that lets its callers wait is left alone for longer, as soon as it does', async t => {
+  const made = rig()
+  await failing(made, 5, () => fault('network'))
+  made.clock.advance(1_000)
+  made.next = async () => {
+    made.clock.advance(1_000)
+    throw fault('network')
+  }
+  await made.look().catch(() => null)
+  await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 10 }))
+})
+
+t.test('a node that says that it is starting is tried soon', async t => {
+  const made = rig()
+  await failing(made, 5, () => new NothingSent('locked', 30, undefined, 'server'))
+  await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 1 }))
+})
+
+t.test('who wants to know is told of each host that answers again, once', async t => {
+  const hosts: string[] = []
+  const made = rig(
+    key => key?.reveal() ?? '',
+    host => hosts.push(host)
+  )
+  const dead = new Secret('dead.example')
+  await failing(made, 4, () => fault('network'), dead)
+  made.next = async () => unpaid
+  await made.look(dead)
+  t.same(hosts, [], 'it was never left alone')
+  await failing(made, 5, () => fault('network'), dead)
+  await made.look(new Secret('alive.example')).catch(() => null)
+  made.clock.advance(1_000)
+  made.next = async () => unpaid
+  await made.look(dead)
+  await made.look(dead)
+  t.same(hosts, ['dead.example'])
+})
 
 t.test('a success in between begins the count anew', async t => {
   const made = rig()
@@ -153,7 +207,7 @@ t.test(
 
 t.test('after the pause one call tries it: success closes it', async t => {
   const made = rig()
-  await failing(made, 5, () => fault('network'))
+  await failing(made, 5, () => fault('server'))
   made.clock.advance(10_000)
   const { promise, resolve } = Promise.withResolvers<ChargeState>()
   made.next = () => promise
@@ -163,27 +217,27 @@ t.test('after the pause one call tries it: success closes it', async t => {
   resolve(unpaid)
   t.same(await trial, unpaid)
   t.same(await made.look(), unpaid)
-  await failing(made, 4, () => fault('network'))
+  await failing(made, 4, () => fault('server'))
   made.next = async () => unpaid
   t.same(await made.look(), unpaid, 'the count began anew')
 })
 
 t.test('each try that fails doubles the pause, up to 60 seconds', async t => {
   const made = rig()
-  await failing(made, 5, () => fault('network'))
+  await failing(made, 5, () => fault('server'))
   for (const pause of [10_000, 20_000, 40_000, 60_000, 60_000]) {
     made.clock.advance(pause - 1)
     await t.rejects(made.look(), errorLike({ fault: 'open', retryAfter: 1 }))
     made.clock.advance(1)
     const before = made.calls
-    await failing(made, 1, () => fault('network'))
+    await failing(made, 1, () => fault('server'))
     t.equal(made.calls, before + 1)
   }
 })
 
 t.test('a try that could not be made leaves the next one free', async t => {
   const made = rig()
-  await failing(made, 5, () => fault('network'))
+  await failing(made, 5, () => fault('server'))
   made.clock.advance(10_000)
   await failing(made, 1, () => new NothingSent('x', 5, undefined, 'rate'))
   made.next = async () => unpaid
@@ -199,7 +253,7 @@ t.test('calls that began before the pause neither lengthen nor end it', async t 
     return one.promise
   }
   const running = Array.from({ length: 12 }, () => made.look().catch(() => null))
-  for (const one of open.slice(0, 10)) one.reject(fault('network'))
+  for (const one of open.slice(0, 10)) one.reject(fault('server'))
   await Promise.all(running.slice(0, 10))
   await t.rejects(made.look(), errorLike({ retryAfter: 10 }))
   open[10]?.resolve(unpaid)
@@ -208,14 +262,14 @@ t.test('calls that began before the pause neither lengthen nor end it', async t 
   made.clock.advance(10_000)
   made.next = async () => unpaid
   t.same(await made.look(), unpaid)
-  open[11]?.reject(fault('network'))
+  open[11]?.reject(fault('server'))
   await running[11]
   t.same(await made.look(), unpaid)
 })
 
 t.test('hosts are judged apart where keys choose them', async t => {
   const made = rig(key => key?.reveal() ?? '')
-  await failing(made, 5, () => fault('network'), new Secret('dead.example'))
+  await failing(made, 5, () => fault('server'), new Secret('dead.example'))
   made.next = async () => unpaid
   await t.rejects(made.look(new Secret('dead.example')), errorLike({ fault: 'open' }))
   t.same(await made.look(new Secret('alive.example')), unpaid)
@@ -232,7 +286,7 @@ t.test('a host is left alone from its fifth failure until a call was answered, a
   const other = new Secret('other')
   const isLeftAlone = (held = key): boolean | undefined => r.provider.isLeftAlone?.(held)
   r.next = async () => {
-    throw fault('network')
+    throw fault('server')
   }
   for (let failure = 1; failure <= 5; failure++) {
     t.equal(isLeftAlone(), false)

@@ -299,7 +299,7 @@ t.test('two slots of one service share its budget, however its address is writte
           }
   })
   const slot = { kind: 'strike', timeout: 1000, key: 'a key of the operator' } as const
-  const lightning = { primary: slot, alternate: { ...slot, url: 'https://api.strike.me/v1' } }
+  const lightning = { primary: [slot], alternate: [{ ...slot, url: 'https://api.strike.me/v1' }] }
   const providers = openSeats({
     kinds: providerKinds,
     mode: 'production',

@@ -18,3 +18,10 @@ export function callLimits(name: string, url: string | null, perMinute: number |
 export function polling(name: string, url: string | null = null): Polling {
   return callsOf(name).polling(url)
 }
+
+/** The only one of a list. */
+export function only<T>(list: readonly T[]): T {
+  const [one, ...others] = list
+  if (one === undefined || others.length > 0) throw new TypeError(`${list.length} where there should be one`)
+  return one
+}

@@ -8,6 +8,7 @@ import { openSeats } from '../../src/providers/seats.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { challengeOf, credentialOf, loadText, startGateway } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { only } from './declared.ts'
 
 const calls = lnd.calls
 if (calls === null) throw new Error('lnd is called')
@@ -30,7 +31,7 @@ t.test('a kind that charges for unpaid invoices makes none ahead unless the oper
       clock: new ManualClock()
     })
     await close()
-    return seats.primary.invoicesAhead
+    return only(seats.primary).invoicesAhead
   }
   t.equal(await aheadOf('kind: strike'), 50)
   t.equal(await aheadOf('kind: strike, invoicesAhead: 0'), 0)

@@ -164,7 +164,7 @@ t.test('what is made ahead for an account is named by account and key, and a key
   )
   const account = { ...noKeys, primaryKey: sealed('primary', 'one') }
   const of = (held: ProviderAccount): string | undefined => payees.forMerchant(held).ahead?.account
-  t.equal(payees.platform().ahead?.account, 'primary operator')
+  t.equal(payees.platform().ahead?.account, 'primary strike operator')
   t.equal(payees.platform().ahead?.most, 7)
   t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')
   t.equal(of(account), of({ ...account }))

@@ -12,6 +12,7 @@ import { HeaderList } from '../../src/gateway/headers.ts'
 import { eachDatabase, openTestDatabase, temporaryFolder } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { errorLike } from '../support/error-like.ts'
+import { only } from './declared.ts'
 
 const nodeKey = Buffer.alloc(32, 9)
 const request = { amountSats: 21, description: 'a quote about money', expirySeconds: 600 }
@@ -147,20 +148,21 @@ t.test("the configuration's providers: both slots share one sandbox with a key i
   const options = {
     kinds: providerKinds,
     mode: 'development',
-    lightning: { primary: { ...slot, key: 'operator-key' }, alternate: slot },
+    lightning: { primary: [{ ...slot, key: 'operator-key' }], alternate: [slot] },
     dataDir,
     database,
     clock: new ManualClock()
   } as const
   const providers = openSeats(options)
   t.teardown(() => providers.close())
-  t.equal(providers.seats.primary.provider, providers.seats.alternate.provider)
-  t.equal(providers.seats.primary.key?.reveal(), 'operator-key')
-  t.equal(providers.seats.alternate.key, null)
-  const charge = await providers.seats.primary.provider.createCharge(null, request)
+  const [primary, alternate] = [only(providers.seats.primary), only(providers.seats.alternate)]
+  t.equal(primary.provider, alternate.provider)
+  t.equal(primary.key?.reveal(), 'operator-key')
+  t.equal(alternate.key, null)
+  const charge = await primary.provider.createCharge(null, request)
   const again = openSeats(options)
   t.teardown(() => again.close())
-  const other = await again.seats.primary.provider.createCharge(null, request)
+  const other = await only(again.seats.primary).provider.createCharge(null, request)
   t.equal(
     decodeInvoice(charge.invoice).payee,
     decodeInvoice(other.invoice).payee,

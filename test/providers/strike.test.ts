@@ -14,6 +14,7 @@ import { openTestDatabase, temporaryFolder } from '../support/database.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { listed } from './listed.ts'
+import { only } from './declared.ts'
 
 const CANARY = 'canary-key-51ab09'
 const key = new Secret(CANARY)
@@ -537,13 +538,13 @@ t.test('strike stands in either slot, behind a breaker, at the address that the 
   const providers = openSeats({
     kinds: providerKinds,
     mode: 'production',
-    lightning: { primary: { ...slot, key: CANARY }, alternate: slot },
+    lightning: { primary: [{ ...slot, key: CANARY }], alternate: [slot] },
     dataDir: temporaryFolder(t),
     database,
     clock
   })
   t.teardown(() => providers.close())
-  const { primary, alternate } = providers.seats
+  const [primary, alternate] = [only(providers.seats.primary), only(providers.seats.alternate)]
   t.equal(primary.key?.reveal(), CANARY)
   t.equal(alternate.key, null)
   t.equal(providers.sandbox, null)

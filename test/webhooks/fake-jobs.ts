@@ -65,6 +65,8 @@ export class FakeJobs implements Jobs {
       where not exists (select 1 from fake_jobs where queue = ${name} and key = ${key ?? null})`
   }
 
+  async hasten(): Promise<void> {}
+
   async enqueueAll(sql: TransactionSql | Sql, name: string, jobs: Parameters<Jobs['enqueueAll']>[2]): Promise<void> {
     for (const { data, ...options } of jobs) await this.enqueue(sql, name, data, options)
   }

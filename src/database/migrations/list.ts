@@ -31,6 +31,7 @@ import { balances } from './0033-balances.ts'
 import { prices } from './0038-prices.ts'
 import { sessions } from './0039-sessions.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
+import { providersOfASlot } from './0041-providers-of-a-slot.ts'
 import { soldRows } from './0042-sales.ts'
 import { merchantColour } from './0047-merchant-colour.ts'
 import { smallIndexes } from './0048-small-indexes.ts'
@@ -74,6 +75,7 @@ export const migrations: readonly Migration[] = [
   prices,
   sessions,
   lnurlCharges,
+  providersOfASlot,
   soldRows,
   merchantColour,
   smallIndexes,
