@@ -88,7 +88,9 @@ const toy: ProviderKind = {
 }
 const kinds: readonly ProviderKind[] = [...providerKinds, toy]
 
-const yaml = (slot: string): string => `lightning:
+const yaml = (slot: string): string => `server: { listen: "127.0.0.1:\${PORT:-0}" }
+data: "\${BOLTGATE_DATA:-./data}"
+lightning:
   primary: { kind: ${slot} }
 routes:
   - match: { path: /demo/quote }
