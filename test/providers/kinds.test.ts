@@ -88,15 +88,15 @@ const toy: ProviderKind = {
 }
 const kinds: readonly ProviderKind[] = [...providerKinds, toy]
 
-const yaml = (slot: string): string => `server: { listen: "127.0.0.1:\${PORT:-0}" }
-data: "\${BOLTGATE_DATA:-./data}"
-lightning:
+const yaml = (slot: string): string => `lightning:
   primary: { kind: ${slot} }
 routes:
   - match: { path: /demo/quote }
     chain: paid
     price: 21 sats
     upstream: { internal: demo }
+server: { listen: "127.0.0.1:\${PORT:-0}" }
+data: "\${BOLTGATE_DATA:-./data}"
 `
 
 t.test('a kind that is in the list alone makes the invoices of a gateway', async t => {
