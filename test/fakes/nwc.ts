@@ -12,6 +12,11 @@ export interface NwcRequest {
   readonly parameters: Readonly<Record<string, unknown>>
 }
 
+/** What it answers. */
+export type NwcReply =
+  | { readonly result: object }
+  | { readonly error: { readonly code: string; readonly message: string } }
+
 /** A fake wallet behind a fake relay. */
 export interface FakeNwc {
   readonly relay: FakeRelay
@@ -34,6 +39,8 @@ export interface FakeNwc {
   fail(fault: NodeFault, on?: RegExp): void
   /** The next request whose method fits is answered with an error. */
   refuse(code: string, message: string, on: RegExp): void
+  /** What a connection that may do everything is answered, for a wallet service that is not this one's. */
+  answer(method: string, parameters: NwcRequest['parameters']): NwcReply
   /** Announces itself; `encryption` as the tag has it, null for none. */
   announce(encryption?: string | null): void
   /** A new connection that may do so much, all unless said. */
@@ -85,7 +92,8 @@ export async function startFakeNwc(options: { clock?: Clock; port?: number } = {
     if (may === undefined || answered.has(event.id)) return fake.onHang()
     answered.add(event.id)
     if (tagOf(event, 'encryption') !== 'nip44_v2') throw new Error('a request that is not said to be NIP-44')
-    if (!(Number(tagOf(event, 'expiration')) > seconds(clock.now()))) throw new Error('a request without an end')
+    const end = tagOf(event, 'expiration')
+    if (end !== null && !(Number(end) > seconds(clock.now()))) throw new Error('a request whose end is over')
     const conversation = conversationWith(event.pubkey)
     // A test sends objects alone.
     const { method, params } = JSON.parse(decrypt(event.content, conversation)) as {
@@ -109,7 +117,7 @@ export async function startFakeNwc(options: { clock?: Clock; port?: number } = {
     say(encrypt(JSON.stringify({ result_type: method, ...answer }), conversation))
   }
 
-  function answerTo({ method, parameters }: NwcRequest, may: readonly string[]): object | null {
+  function answerTo({ method, parameters }: NwcRequest, may: readonly string[]): NwcReply | null {
     try {
       const at = refusals.findIndex(({ on }) => on.test(method))
       const refused = at === -1 ? undefined : refusals.splice(at, 1)[0]
@@ -117,10 +125,10 @@ export async function startFakeNwc(options: { clock?: Clock; port?: number } = {
       if (!METHODS.includes(method)) throw new Refusal('NOT_IMPLEMENTED', 'Unknown method')
       if (!may.includes(method)) throw new Refusal('RESTRICTED', 'This app does not have the required permission')
       const result = act(method, parameters, may)
-      return result === null ? null : { result, error: null }
+      return result === null ? null : { result }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      return { error: { code: error.code, message: error.message }, result: null }
+      return { error: { code: error.code, message: error.message } }
     }
   }
 
@@ -246,6 +254,8 @@ export async function startFakeNwc(options: { clock?: Clock; port?: number } = {
     refuse: (code, message, on) => {
       refusals.push({ refusal: new Refusal(code, message), on })
     },
+    answer: (method, parameters) =>
+      answerTo({ method, parameters }, METHODS) ?? { error: { code: 'OTHER', message: 'no answer' } },
     announce: (encryption = 'nip44_v2') => {
       relay.kept.length = 0
       const tags = encryption === null ? [] : [['encryption', encryption]]

@@ -1,0 +1,260 @@
+/** Alby's own wallet service behind a relay that is not ours either: over a node without Lightning, and over real lnd. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import t, { type Test as T } from 'tap'
+import { randomBytes } from 'node:crypto'
+import { Secret } from '../../../src/keys/secrets.ts'
+import { publicKeyOf } from '../../../src/providers/nwc/event.ts'
+import { conversationKey, decrypt, encrypt } from '../../../src/providers/nwc/nip44.ts'
+import { NwcProvider } from '../../../src/providers/nwc/nwc.ts'
+import { systemClock } from '../../../src/system/clock.ts'
+import { AddressGuard } from '../../../src/upstream/guard.ts'
+import { startFakeNwc } from '../../fakes/nwc.ts'
+import { refundOf } from '../../providers/contract/subject.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { findPrograms, openChannel, startChain, startNode, type Node } from '../lnd/nodes.ts'
+
+const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url))
+const skip = existsSync(here('node_modules/@getalby/sdk'))
+  ? false
+  : 'the wallet service is not installed: run test/interop/nwc/install.sh'
+
+/** What a wallet answers to a method: the service puts it into its message. */
+type Answer = { readonly result: object } | { readonly error: { readonly code: string; readonly message: string } }
+type Act = (method: string, parameters: Readonly<Record<string, unknown>>) => Promise<Answer>
+
+interface Service {
+  /** A connection's address, as a wallet shows it. */
+  key(): Promise<string>
+  /** Tells a connection of a payment. */
+  notify(key: string, transaction: object): void
+  /** How many sockets the relay has seen so far, the service's own among them. */
+  sockets(): Promise<number>
+}
+
+/** Starts the service and its relay in a process of their own. */
+async function startService(t: T, act: Act): Promise<Service> {
+  const child = fork(here('wallet-service.mjs'), { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  // The process is ours: these are its messages.
+  type Message = Readonly<Partial<Record<'relay' | 'pubkey' | 'connected' | 'failed' | 'method', string>>> & {
+    readonly id?: number
+    readonly connections?: number
+    readonly params?: Readonly<Record<string, unknown>>
+  }
+  const heard: Message[] = []
+  child.on('message', (message: Message) => {
+    if (message.id === undefined) return void heard.push(message)
+    act(message.method ?? '', message.params ?? {}).then(
+      answer => child.send({ answer: message.id, ...answer }),
+      (error: unknown) => child.send({ answer: message.id, error: { code: 'INTERNAL', message: String(error) } })
+    )
+  })
+  const next = async (wanted: (message: Message) => boolean): Promise<Message> => {
+    for (;;) {
+      const found = heard.find(wanted)
+      if (found !== undefined) return found
+      await once(child, 'message')
+    }
+  }
+  const { relay = '', pubkey = '' } = await next(message => message.relay !== undefined)
+  const connect = async (client: string): Promise<number> => {
+    child.send({ connect: client })
+    return (await next(message => message.connected === client)).connections ?? 0
+  }
+  return {
+    key: async () => {
+      const secret = randomBytes(32).toString('hex')
+      await connect(publicKeyOf(secret))
+      return `nostr+walletconnect://${pubkey}?relay=${encodeURIComponent(relay)}&secret=${secret}`
+    },
+    notify: (key, notification) => {
+      const client = publicKeyOf(new URL(key).searchParams.get('secret') ?? '')
+      child.send({ notify: client, content: JSON.stringify({ notification_type: 'payment_received', notification }) })
+    },
+    sockets: async () => await connect(publicKeyOf(randomBytes(32).toString('hex')))
+  }
+}
+
+function openProvider(t: T, told: string[] = []): NwcProvider {
+  const provider = new NwcProvider({
+    guard: new AddressGuard({ production: false }),
+    timeout: 30_000,
+    clock: systemClock,
+    ownKey: null,
+    url: null,
+    settled: async paymentHash => {
+      told.push(paymentHash)
+    }
+  })
+  t.teardown(() => provider.close())
+  return provider
+}
+
+t.test('a wallet service and a relay that others wrote', { skip }, async t => {
+  const fake = await startFakeNwc()
+  t.teardown(() => fake.close())
+  const service = await startService(t, async (method, parameters) => fake.answer(method, parameters))
+  const told: string[] = []
+  const provider = openProvider(t, told)
+  const text = await service.key()
+  const key = new Secret(text)
+
+  await t.test('the key check, an invoice, its payment, the list and a refund', async t => {
+    t.match(await provider.validateKey(key), { isValid: true, message: /makes invoices and pays with it/ })
+    const since = Date.now() - 60_000
+    const charge = await provider.createCharge(key, { amountSats: 21, description: 'Tea ⚡', expirySeconds: 600 })
+    t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
+    t.equal(await provider.lookUp(key, 'ab'.repeat(32)), null)
+    fake.wallet.settle(charge.chargeId)
+    t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 21 })
+    t.match(await provider.listSettled(key, { since, oldest: since, position: null }), {
+      charges: [{ chargeId: charge.chargeId }],
+      reach: 'whole'
+    })
+    const refund = refundOf(new ManualClock(Date.now()), 40)
+    t.match(await provider.createPayout(key, refund), { status: 'confirmed', feeSats: 2 })
+    t.match(await provider.createPayout(key, refund), { status: 'confirmed' })
+    t.equal(fake.wallet.sendings, 1)
+    const listened = await provider.createCharge(key, { amountSats: 22, description: 'Tea', expirySeconds: 600 })
+    fake.wallet.settle(listened.chargeId)
+    const paid = fake.answer('lookup_invoice', { payment_hash: listened.chargeId })
+    service.notify(text, 'result' in paid ? paid.result : {})
+    while (told.length === 0) await provider.lookUp(key, 'ab'.repeat(32))
+    t.same(told, [listened.chargeId])
+  })
+
+  await t.test('connections of many merchants share one socket', async t => {
+    const before = await service.sockets()
+    const keys = await Promise.all(Array.from({ length: 50 }, async () => new Secret(await service.key())))
+    const made = await Promise.all(
+      keys.map(one => provider.createCharge(one, { amountSats: 3, description: 'x', expirySeconds: 600 }))
+    )
+    t.equal(new Set(made.map(({ chargeId }) => chargeId)).size, 50)
+    t.equal(await service.sockets(), before)
+  })
+
+  await t.test('a key that the service does not know is told as perhaps deleted', async t => {
+    const quick = new NwcProvider({
+      guard: new AddressGuard({ production: false }),
+      timeout: 2_000,
+      clock: systemClock,
+      ownKey: null,
+      url: null,
+      settled: async () => {}
+    })
+    t.teardown(() => quick.close())
+    const unknown = new Secret(text.replace(/secret=.*/, `secret=${'ab'.repeat(32)}`))
+    t.match(await quick.validateKey(unknown), { isValid: false, message: /known to its relay.*deleted in it/ })
+  })
+
+  await t.test('the encryption is that of its library, both ways', async t => {
+    // The package has no types here; it is what nostr-tools publishes as nip44.
+    const { nip44, getPublicKey } = (await import(here('node_modules/nostr-tools/lib/esm/index.js'))) as {
+      readonly nip44: {
+        getConversationKey(secret: Uint8Array, publicKey: string): Uint8Array
+        encrypt(text: string, key: Uint8Array, nonce: Uint8Array): string
+        decrypt(message: string, key: Uint8Array): string
+      }
+      getPublicKey(secret: Uint8Array): string
+    }
+    for (let count = 0; count < 200; count++) {
+      const [ours, theirs, nonce] = [randomBytes(32), randomBytes(32), randomBytes(32)]
+      const key = conversationKey(ours, Buffer.from(getPublicKey(theirs), 'hex'))
+      const same = nip44.getConversationKey(theirs, getPublicKey(ours))
+      const content = 'é'.repeat(1 + (randomBytes(2).readUInt16BE() % 3_000))
+      const message = encrypt(content, key, nonce)
+      const isSame =
+        key.equals(same) &&
+        message === nip44.encrypt(content, same, nonce) &&
+        nip44.decrypt(message, same) === content &&
+        decrypt(message, key) === content
+      if (!isSame) t.fail(`case ${count} differs`)
+    }
+    t.pass('200 cases')
+  })
+})
+
+const programs = findPrograms()
+
+t.test('the same over real lnd', { skip: programs === null ? 'lnd is not at hand' : skip }, async t => {
+  if (programs === null) return
+  const chain = await startChain(t, programs.btcd)
+  const [seller, payer] = await Promise.all([startNode(t, programs.lnd, chain), startNode(t, programs.lnd, chain)])
+  await openChannel(chain, payer, seller)
+  const service = await startService(t, overLnd(seller))
+  const text = await service.key()
+  const key = new Secret(text)
+  const provider = openProvider(t)
+
+  await t.test('a 402 holds an invoice of the node behind it, and its preimage opens the route', async t => {
+    const gateway = await startGateway(t, {
+      yaml: defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary: { kind: nwc, key: "${KEY}" }']] }),
+      env: { KEY: text }
+    })
+    for (const scheme of ['l402', 'payment'] as const) {
+      const asked = await gateway.send('GET', '/demo/quote')
+      const invoice = challengeOf(asked, 'l402').parameters.get('invoice') ?? ''
+      const authorization = credentialOf(challengeOf(asked, scheme), await payer.pay(invoice))
+      t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200, scheme)
+    }
+  })
+
+  await t.test('a payment is found, and a refund arrives at the payer once', async t => {
+    const charge = await provider.createCharge(key, { amountSats: 5_000, description: 'Tea', expirySeconds: 600 })
+    await payer.pay(charge.invoice)
+    t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 5_000 })
+    const { payment_request: invoice } = await payer.api('POST', '/v1/invoices', { value: '1000', memo: 'refund' })
+    const refund = {
+      ...refundOf(new ManualClock(Date.now()), 1_000),
+      destination: { type: 'ln', invoice: String(invoice) }
+    } as const
+    t.match(await provider.createPayout(key, refund), { status: 'confirmed' })
+    t.match(await provider.createPayout(key, refund), { status: 'confirmed' }, 'asked again')
+    const { payments } = await seller.api('GET', '/v1/payments?include_incomplete=true')
+    t.equal(Array.isArray(payments) ? payments.length : 0, 1)
+  })
+})
+
+/** A wallet whose node is lnd, over REST: as little as the methods need. */
+function overLnd(node: Node): Act {
+  const hex = (base64: unknown): string => Buffer.from(String(base64), 'base64').toString('hex')
+  return async (method, parameters) => {
+    const paymentHash = String(parameters['payment_hash'])
+    if (method === 'get_info') return { result: { methods: ['make_invoice', 'lookup_invoice', 'pay_invoice'] } }
+    if (method === 'make_invoice') {
+      const made = await node.api('POST', '/v1/invoices', {
+        value_msat: String(parameters['amount']),
+        memo: parameters['description'],
+        expiry: String(parameters['expiry'])
+      })
+      const invoice = made['payment_request']
+      return { result: { type: 'incoming', invoice, payment_hash: hex(made['r_hash']) } }
+    }
+    if (method === 'lookup_invoice') {
+      const { payments } = await node.api('GET', '/v1/payments?include_incomplete=true')
+      // lnd's own answer.
+      const listed = (payments ?? []) as ReadonlyArray<Readonly<Record<string, unknown>>>
+      const sent = listed.find(payment => payment['payment_hash'] === paymentHash)
+      if (sent !== undefined) {
+        const state = sent['status'] === 'SUCCEEDED' ? 'settled' : sent['status'] === 'FAILED' ? 'failed' : 'pending'
+        return { result: { type: 'outgoing', state, payment_hash: paymentHash, fees_paid: Number(sent['fee_msat']) } }
+      }
+      const held = await node.api('GET', `/v1/invoice/${paymentHash}`).catch(() => null)
+      if (held === null) return { error: { code: 'NOT_FOUND', message: 'no such transaction' } }
+      const state = held['state'] === 'SETTLED' ? 'settled' : held['state'] === 'CANCELED' ? 'expired' : 'pending'
+      const amount = Number(held['value_msat'])
+      return {
+        result: { type: 'incoming', state, payment_hash: paymentHash, amount, settled_at: Number(held['settle_date']) }
+      }
+    }
+    if (method === 'pay_invoice') {
+      const preimage = await node.pay(String(parameters['invoice']))
+      return { result: { preimage, fees_paid: 0 } }
+    }
+    return { error: { code: 'NOT_IMPLEMENTED', message: method } }
+  }
+}
