@@ -30,7 +30,7 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
   const running: Running = { config, serving: false }
   const parts = await openParts(running, around, closers)
   const internals = new Map(
-    Object.entries(parts.internals).map(([name, operations]) => [name, new InternalUpstream(operations)])
+    Object.entries(parts.internals).map(([name, operations]) => [name, new InternalUpstream(operations, parts.trail)])
   )
   const warn =
     around.warn ??

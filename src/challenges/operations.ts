@@ -114,6 +114,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'createChallenge',
+      unaudited: true,
       method: 'POST',
       path: '/api/l402/challenges',
       mount: { use: 'merchant-api', chain: 'producer' },
@@ -241,6 +242,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
     defineOperation({
       ...common,
       id: 'verifyToken',
+      unaudited: true,
       path: '/api/l402/challenges/verify',
       summary: 'Verify an L402 token that a payer has sent',
       body: TokenInput,
@@ -253,6 +255,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
     defineOperation({
       ...common,
       id: 'verifyCredential',
+      unaudited: true,
       path: '/api/l402/challenges/verify-credential',
       summary: 'Verify a Payment credential that a payer has sent, and use it up',
       body: CredentialInput,

@@ -1,4 +1,5 @@
 import { openAdmin } from '../admin/open.ts'
+import { openAudit } from '../audit/open.ts'
 import { openBalances } from '../balances/open.ts'
 import { openBilling } from '../billing/open.ts'
 import { countEndpoints, hasChallenge, openChallenges } from '../challenges/open.ts'
@@ -151,6 +152,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
   const { gate } = billing
+  const { trail } = opened(openAudit(ground))
   const signIn = opened(openSignIn({ ...known, adminKey, authThrottle, outbox: mail.outbox }))
   opened(
     openAdmin({
@@ -237,6 +239,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
     internals: { api, demo },
     /** All of them, as the OpenAPI document lists them. */
     operations: all,
+    /** Where the operations' changes are written down. */
+    trail,
     configure: sale.configure,
     offer: sale.offer,
     /** Begins what is done beside requests, and to follow what other processes change. May be called again. */

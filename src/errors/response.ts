@@ -187,6 +187,13 @@ export const responseErrors = {
     cause: 'Whoever is signed in is no member of that account.',
     cure: '`GET /api/auth/session` lists the accounts.'
   },
+  BG_FIRST_KEY_TAKEN: {
+    status: 409,
+    error: 'The first key was fetched already',
+    cause:
+      'The account has no first key that waits: it was fetched or replaced, or the account was not made for a subscription.',
+    cure: 'Replace the key with `POST /api/merchant/regenerate-key`.'
+  },
   BG_ROLE_REQUIRED: {
     status: 403,
     error: 'Role required',

@@ -1,12 +1,13 @@
 import fastJson from 'fast-json-stringify'
 import type { TSchema } from 'typebox'
-import type { Context } from './context.ts'
-import { methodNotAllowed, notFound, ValidationError } from './errors.ts'
+import type { Context, Principal } from './context.ts'
+import { GatewayError, methodNotAllowed, notFound, ValidationError } from './errors.ts'
 import { requireJson } from './json-type.ts'
 import type { OperationResponse, AnyOperation, Result } from './operation.ts'
 import { isStreamBody, type Reply } from './reply.ts'
 import { isRoleEnough, neededRole, RoleRequired } from './roles.ts'
 import { Router } from './router.ts'
+import { idsOf, isAudited, shownOf, type Trail } from './trail.ts'
 import { bodyReader, paramsFit, queryReader } from './validation.ts'
 
 type Write = (body: unknown) => Reply['body']
@@ -89,10 +90,12 @@ function writerOf(response: OperationResponse): { readonly mediaType: string; re
 export class InternalUpstream {
   readonly operations: readonly AnyOperation[]
   readonly #router = new Router<Resource>()
+  readonly #trail: Trail | null
 
-  /** Throws when two operations share an id, or a method and a path. */
-  constructor(operations: readonly AnyOperation[]) {
+  /** `trail`: where changes are written down. Throws when two operations share an id, or a method and a path. */
+  constructor(operations: readonly AnyOperation[], trail: Trail | null = null) {
     this.operations = operations
+    this.#trail = trail
     const resources = new Map<string, Resource>()
     const ids = new Set<string>()
     for (const operation of operations) {
@@ -133,7 +136,7 @@ export class InternalUpstream {
     if (mounted.fits !== null && !mounted.fits(found.params)) throw notFound()
     const query = mounted.readQuery === null ? NO_MEMBERS : read(mounted, mounted.readQuery, ctx.query)
     if (mounted.readBody !== null) return this.#withBody(ctx, mounted, found.params, query)
-    return finish(mounted, mounted.operation.handle(input(ctx, found.params, query, undefined)))
+    return this.#call(ctx, mounted, found.params, query, undefined)
   }
 
   async #withBody(
@@ -148,8 +151,49 @@ export class InternalUpstream {
     const bytes = await ctx.body.bytes()
     if (unsure && bytes.byteLength > 0) requireJson(ctx.headers)
     const body = mounted.readBody === null ? undefined : read(mounted, mounted.readBody, bytes)
-    return await finish(mounted, mounted.operation.handle(input(ctx, params, query, body)))
+    return await this.#call(ctx, mounted, params, query, body)
   }
+
+  #call(
+    ctx: Context,
+    mounted: Mounted,
+    params: Readonly<Record<string, string>>,
+    query: unknown,
+    body: unknown
+  ): Reply | Promise<Reply> {
+    const { operation } = mounted
+    const { principal } = ctx
+    if (this.#trail !== null && principal !== null && isAudited(operation))
+      return onRecord(this.#trail, mounted, principal, input(ctx, params, query, body), params, body)
+    return finish(mounted, operation.handle(input(ctx, params, query, body)))
+  }
+}
+
+/** Calls an operation that changes something: before, its row in the trail is written, and afterwards how it ended. */
+async function onRecord(
+  trail: Trail,
+  mounted: Mounted,
+  principal: Principal,
+  given: never,
+  target: Readonly<Record<string, string>>,
+  body: unknown
+): Promise<Reply> {
+  const { operation } = mounted
+  const end = await trail.begin({
+    principal,
+    operation: operation.id,
+    target,
+    asked: shownOf(body ?? {}, operation.body)
+  })
+  let result: Result
+  try {
+    result = await operation.handle(given)
+  } catch (error) {
+    await end(error instanceof GatewayError ? error.status : 500, {})
+    throw error
+  }
+  await end(result.status, idsOf(result.body))
+  return toReply(mounted, result)
 }
 
 function read<T>(mounted: Mounted, reader: (given: T) => unknown, given: T): unknown {

@@ -114,6 +114,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
    * (`roles.ts`). Keys, members and billing say owner.
    */
   readonly role?: Role
+  /** It changes no account, as a sale does: it stands in no audit trail (`trail.ts`). */
+  readonly unaudited?: true
   /** Left out: only routes of the file lead to it. */
   readonly mount?: OperationMount
   /** Its response says what was paid, so it cannot be served for nothing. */

@@ -349,6 +349,7 @@ function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): A
   return defineOperation({
     ...common,
     id: `validate${slots[slot].word}Key`,
+    unaudited: true,
     method: 'POST',
     path: `/api/merchant/validate-${slot}`,
     mount: { use: 'merchant-api', chain: 'settings-write' },

@@ -25,6 +25,7 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
   return documented(checkoutTexts, [
     defineOperation({
       id: 'createCheckoutSession',
+      unaudited: true,
       method: 'POST',
       path: '/api/checkout/sessions',
       mount: { use: 'merchant-api', chain: 'payments-create' },

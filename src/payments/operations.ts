@@ -25,6 +25,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'createPayment',
+      unaudited: true,
       method: 'POST',
       path: '/api/payments',
       mount: { use: 'merchant-api', chain: 'payments-create' },
@@ -61,6 +62,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'syncPayment',
+      unaudited: true,
       method: 'POST',
       path: '/api/payments/:invoiceId/sync',
       mount: { use: 'merchant-api', chain: 'payments-sync' },

@@ -83,6 +83,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'testProxy',
+      unaudited: true,
       method: 'POST',
       path: '/api/proxy/:proxyId/test',
       mount: { use: 'merchant-api', chain: 'proxies-write' },

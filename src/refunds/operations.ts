@@ -100,6 +100,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'syncRefund',
+      unaudited: true,
       method: 'POST',
       path: '/api/refunds/:refundId/sync',
       mount: { use: 'merchant-api', chain: 'payments-sync' },

@@ -120,3 +120,16 @@ export const memberTexts: Readonly<Record<string, OperationText>> = {
     example: { params: byMember }
   }
 }
+
+/** What OpenAPI says of the first key. */
+export const firstKeyTexts: Readonly<Record<string, OperationText>> = {
+  takeFirstKey: {
+    description:
+      'For an account that was made for a subscription: the key takes the place of the one that the operator was shown at the approval, which is invalid at once. A key that is lost later is replaced with POST /api/merchant/regenerate-key.',
+    example: {
+      responses: {
+        200: { merchantId: 7, apiKey: 'bg_k3v9q2m8xa_…', regeneratedAt: '2026-11-22T10:15:00.000Z' }
+      }
+    }
+  }
+}

@@ -35,7 +35,7 @@ export function linkMail({ to, name, token, requestId, publicUrl, reason }: Link
       subject: `Your account at ${where} is ready`,
       greeting: `Hello ${account},`,
       why: 'Your subscription was approved. Sign in to your account with this link:',
-      end: 'Your API key comes from the operator, never by mail.'
+      end: 'Your API key is shown there, once; no mail ever has it.'
     },
     invitation: {
       subject: `You are invited to an account at ${where}`,

@@ -29,6 +29,7 @@ const Invitation = Type.Object(
     email: Type.String({
       minLength: 3,
       maxLength: 254,
+      'x-audit': true,
       pattern: EMAIL.source,
       'x-rule': 'Must be an email address, such as name@example.com.'
     }),

@@ -1,6 +1,8 @@
 import type { GatewayConfig } from '../config/schema.ts'
+import type { OnApproved } from '../admin/schema.ts'
 import type { AdminKey } from '../merchants/admin-key.ts'
 import type { AuthThrottle } from '../merchants/auth-throttle.ts'
+import { FirstKeys, firstKeyOperations } from './first-key.ts'
 import { Members } from './members.ts'
 import { memberOperations } from './member-operations.ts'
 import { signInOperations } from './operations.ts'
@@ -24,16 +26,22 @@ export function openSignIn(parts: OpenSignInParts) {
   const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
   const store = new SqlSignInStore(database)
   const signIns = new SignIns({ ...parts, operators, sessions, store })
+  const firstKeys = new FirstKeys(database, parts.merchants)
   const members = new Members({ clock, database, random: parts.random, signIns, people: store })
   return {
-    /** Mails a link to whoever was approved, in the transaction of the approval. */
-    invite: signIns.invite.bind(signIns),
+    /** Mails a link to whoever was approved, in the transaction of the approval; a new account waits for its key. */
+    invite: (async (sql, approval) => {
+      if (!approval.linked) await firstKeys.wait(sql, approval.merchant)
+      await signIns.invite(sql, approval)
+    }) satisfies OnApproved,
+    firstKeys,
     members,
     sessions,
     operations: [
       ...signInOperations({ signIns, sessions, authThrottle, publicUrl }),
       ...sessionOperations({ sessions, publicUrl }),
-      ...memberOperations(members)
+      ...memberOperations(members),
+      ...firstKeyOperations(firstKeys)
     ],
     jobs: signIns.jobs,
     close: () => {}

@@ -103,6 +103,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'invalidateStorefrontCache',
+      unaudited: true,
       method: 'POST',
       path: `${PATH}/invalidate-cache`,
       mount: { use: 'storefront', chain: 'store-write' },
@@ -122,6 +123,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
     defineOperation({
       ...common,
       id: 'refreshStorefrontShopInfo',
+      unaudited: true,
       method: 'POST',
       path: `${PATH}/refresh-shop-info`,
       mount: { use: 'storefront', chain: 'store-write' },

@@ -5,6 +5,7 @@ import { readChallengeLine } from '../../src/cli/challenge-lines.ts'
 import { Merchants } from '../../src/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import type { Access, AnyOperation } from '../../src/gateway/operation.ts'
+import { isRoleEnough, neededRole, ROLES, type Role } from '../../src/gateway/roles.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
@@ -101,6 +102,8 @@ interface Asked {
   readonly body?: object
   /** Who is signed in, where that counts. */
   readonly cookie?: string
+  /** What the browser says of where the request was made. */
+  readonly site?: string
   /** Stands in answers to the owner and the admin, and in no other. */
   readonly mine?: string
 }
@@ -120,6 +123,8 @@ const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({
 })
 const row = (verdicts: Verdicts, ask: Row['ask']): Row => ({ verdicts, ask })
 const dashboard = (verdicts: Verdicts, path: string): Row => ({ ...plain(verdicts, path), header: 'x-admin-key' })
+/** Whom the file names as an operator. */
+const OPERATOR = 'operator@example.com'
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 const unique = (): string => randomBytes(6).toString('hex')
 const preimageOf = ({ gateway }: Setting, invoice: string): Promise<string> => gateway.pay(invoice)
@@ -310,6 +315,13 @@ const rows: Readonly<Record<string, Row>> = {
   listSessions: { ...plain(anyone(401), '/api/auth/sessions'), refusal: 'Not signed in' },
   endSession: { ...plain(anyone(401), '/api/auth/sessions/a'), refusal: 'Not signed in' },
   goToAccount: { ...plain(anyone(401), '/api/auth/account', { merchantId: 1 }), refusal: 'Not signed in' },
+  takeFirstKey: row(merchant(200, 409), async f => {
+    await f.gateway.database
+      .sql`insert into first_keys (merchant_id, key_id) select id, key_id from merchants where id = ${f.owner.id}`
+    return { path: '/api/merchant/first-key', mine: `"merchantId":${f.owner.id},` }
+  }),
+  listAudit: plain(merchant(200), '/api/merchant/audit'),
+  adminListAudit: plain(admin(200), '/api/admin/audit'),
   listMembers: row(merchant(200), f => ({ path: '/api/merchant/members', mine: f.owner.email })),
   inviteMember: row(merchant(201), () => ({
     path: '/api/merchant/members',
@@ -491,11 +503,27 @@ const rows: Readonly<Record<string, Row>> = {
 
 /** The cookie of somebody who is signed in to the owner's account. */
 async function signedIn({ gateway, owner }: Setting): Promise<string> {
+  return await signedInAs(gateway, owner.id, 'owner', owner.email)
+}
+
+/** The cookie of somebody with a role in an account; of none for an operator. */
+async function signedInAs(
+  gateway: TestGateway,
+  merchantId: number | null,
+  role: Role,
+  email = `${role}-${unique()}@example.com`
+): Promise<string> {
   const token = randomBytes(32).toString('base64url')
-  await gateway.database.sql`
+  const { sql } = gateway.database
+  await sql`insert into people (email, created_at) values (${email}, now()) on conflict (email) do nothing`
+  if (merchantId !== null)
+    await sql`
+      insert into members (merchant_id, person_id, role, created_at) select ${merchantId}, id, ${role}, now() from people where email = ${email}
+      on conflict (merchant_id, person_id) do nothing`
+  await sql`
     insert into sign_in_sessions (id, digest, person_id, merchant_id, browser, created_at, seen_at, expires_at)
-    select ${unique()}, ${hash('sha256', token, 'buffer')}, id, ${owner.id}, '', now(), now(), ${new Date(Date.now() + 3_600_000)}
-    from people where email = ${owner.email}`
+    select ${unique()}, ${hash('sha256', token, 'buffer')}, id, ${merchantId}, '', now(), now(), ${new Date(Date.now() + 3_600_000)}
+    from people where email = ${email}`
   return `boltgate-session=${token}`
 }
 
@@ -529,7 +557,12 @@ async function open(t: Test, database?: Database): Promise<Opened> {
   const master = randomBytes(32).toString('hex')
   const gateway = await startGateway(t, {
     env: { BOLTGATE_SECRET: master },
-    yaml: defaultYaml({ replace: [['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']] }),
+    yaml: defaultYaml({
+      replace: [
+        ['server:', `operators: ${OPERATOR}\nserver:`],
+        ['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']
+      ]
+    }),
     ...(database === undefined ? {} : { database })
   })
   const merchants = new Merchants({
@@ -558,13 +591,14 @@ async function open(t: Test, database?: Database): Promise<Opened> {
       })
       return { id, email, apiKey: apiKey.reveal() }
     },
-    ask: (method, { path, body, cookie }, key, header = 'x-api-key') => {
+    ask: (method, { path, body, cookie, site }, key, header = 'x-api-key') => {
       from++
       return gateway.send(method, path, {
         headers: {
           'x-forwarded-for': `10.0.${from >> 8}.${from & 255}`,
           ...(key === null ? {} : { [header]: key }),
-          ...(cookie === undefined ? {} : { cookie })
+          ...(cookie === undefined ? {} : { cookie }),
+          ...(site === undefined ? {} : { 'sec-fetch-site': site })
         },
         ...(body === undefined ? {} : { body })
       })
@@ -582,7 +616,8 @@ t.test(
       'every operation that is mounted has a verdict, and every verdict is on one'
     )
 
-    for (const { id, method, access } of operations) {
+    for (const operation of operations) {
+      const { id, method, access } = operation
       const known = rows[id]
       if (known === undefined) continue
       await t.test(id, async t => {
@@ -607,7 +642,13 @@ t.test(
           known.verdicts.admin < 400
             ? CALLERS
             : [...CALLERS].sort((a, b) => Number(a === 'owner') - Number(b === 'owner'))
+        const roles = await Promise.all(
+          ROLES.map(async role => ({ role, cookie: await signedInAs(gateway, owner.id, role) }))
+        )
+        const operator = await signedInAs(gateway, null, 'owner', OPERATOR)
         const before = await stored(gateway, owner.id)
+        await bySession({ t, ask, operation, known, asked, roles, operator })
+        t.same(await stored(gateway, owner.id), before, 'sessions that may not do it change nothing')
         for (const caller of order) {
           const expected = known.verdicts[caller]
           const answer = await ask(method, asked, keys[caller], known.header)
@@ -689,6 +730,47 @@ t.test(
     }
   }
 )
+
+interface SessionRow {
+  readonly t: Test
+  readonly ask: Ask
+  readonly operation: AnyOperation
+  readonly known: Row
+  readonly asked: Asked
+  readonly roles: ReadonlyArray<{ readonly role: Role; readonly cookie: string }>
+  readonly operator: string
+}
+
+/** Every role against an operation, and every way to ride a session; what changes something is not done. */
+async function bySession({ t, ask, operation, known, asked, roles, operator }: SessionRow): Promise<void> {
+  const { access, method } = operation
+  if ((access !== 'merchant' && access !== 'admin') || known.header !== undefined) return
+  const send = (cookie: string, site: string): Promise<Answer> => ask(method, { ...asked, cookie, site }, null)
+  for (const { role, cookie } of roles) {
+    if (access === 'admin')
+      t.equal((await send(cookie, 'same-origin')).status, 401, `a member as ${role} is no operator`)
+    else if (!isRoleEnough(role, neededRole(operation)))
+      t.match(await send(cookie, 'same-origin').then(answer => [answer.status, answer.json()]), [
+        403,
+        { error: 'Role required', role, required_role: neededRole(operation) }
+      ])
+    else if (method === 'GET')
+      t.equal((await send(cookie, 'same-origin')).status, known.verdicts.owner, `${role} may read it`)
+  }
+  const right = access === 'admin' ? operator : (roles.at(-1)?.cookie ?? '')
+  if (access === 'merchant') t.equal((await send(operator, 'same-origin')).status, 401, 'an operator is no member')
+  else if (method === 'GET')
+    t.equal((await send(operator, 'same-origin')).status, known.verdicts.admin, 'an operator may read it')
+  for (const site of ['cross-site', 'same-site'])
+    t.equal((await send(right, site)).status, 403, `a request of another site (${site}) does not ride a session`)
+  if (method !== 'GET')
+    t.equal((await ask(method, { ...asked, cookie: right }, null)).status, 403, 'nor does one that says not where from')
+  t.equal(
+    (await send(`boltgate-session=${'A'.repeat(43)}`, 'same-origin')).status,
+    401,
+    'a token that was never given out opens nothing'
+  )
+}
 
 /** Everything that belongs to a merchant, as it is stored. */
 async function stored(gateway: TestGateway, merchantId: number): Promise<unknown> {

@@ -36,6 +36,8 @@ import { soldRows } from './0042-sales.ts'
 import { merchantColour } from './0047-merchant-colour.ts'
 import { smallIndexes } from './0048-small-indexes.ts'
 import { members } from './0050-members.ts'
+import { audit } from './0051-audit.ts'
+import { firstKeys } from './0052-first-keys.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 
 /**
@@ -80,5 +82,7 @@ export const migrations: readonly Migration[] = [
   merchantColour,
   smallIndexes,
   members,
+  audit,
+  firstKeys,
   proxyPrices
 ]

@@ -66,6 +66,7 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
     { type: { type: 'string', format: 'uri' }, title: text, status: { type: 'integer', enum: [402] }, detail: text },
     { challengeId: text }
   ),
+  SiteError: object({ error: only('Forbidden'), message: text }),
   RoleError: object({
     error: only('Role required'),
     message: text,
@@ -178,7 +179,7 @@ export const refusals = Object.freeze({
   AccountRefused: {
     description:
       'The account, its subscription or a feature does not allow it, as action_required says; or whoever is signed in may not do it in this account.',
-    forms: json('AccountError', 'RoleError')
+    forms: json('AccountError', 'RoleError', 'SiteError')
   },
   Forbidden: { description: 'The caller may not do this.', forms: json('LongError') },
   TokenForbidden: {
@@ -273,7 +274,7 @@ export function impliedStatuses(operation: AnyOperation): number[] {
   const { access, method } = operation
   const list = [400, 429, 500, 503]
   if (access !== 'public') list.push(401)
-  if (access === 'merchant' || access === 'credential') list.push(403)
+  if (access !== 'public') list.push(403)
   if (access === 'credential') list.push(402, 414)
   if (operation.path.includes(':')) list.push(404)
   if (method !== 'GET') list.push(413)
